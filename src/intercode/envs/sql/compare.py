@@ -1,4 +1,5 @@
-"""Compare an agent's rows with the gold's as a careful person would: the gold's rows, in the gold's order where it has one.
+"""Compare an agent's rows with the gold's as a careful person would: the gold's rows, in the gold's
+order where it has one.
 
     columns   as many as the gold's; in any order where their names decide it, else by position
     rows      the same multiset
@@ -15,11 +16,13 @@
     None, str, bytes                  equal as in Python; NULL equals only NULL, NaN equals NaN
     date, datetime, time, timedelta   equal to the text that MySQL prints: 2020-01-02, 2020-01-02 03:04:05, 03:04:05
 
-SQLite's REAL is a DOUBLE. A number never equals a text, nor bytes a text. Text counts letter by letter, case and blanks
-included; a date is not midnight. Names decide the order of columns if all names that both sides share occur once and at most
-one column is left on each side. A cut answer (`Table.cut`) is never solved. Left out: the best pairing of rows each of which
-equals several others (it is looked for row by row, among `_LOOKS` neighbours), answers with every member of a tie where the
-gold's LIMIT takes one, and values of other types, which are compared as they are, or by their text where they cannot be hashed.
+SQLite's REAL is a DOUBLE. A number never equals a text, nor bytes a text. Text counts letter by
+letter, case and blanks included; a date is not midnight. Names decide the order of columns if all
+names that both sides share occur once and at most one column is left on each side. A cut answer
+(`Table.cut`) is never solved. Left out: the best pairing of rows each of which equals several
+others (it is looked for row by row, among `_LOOKS` neighbours), answers with every member of a tie
+where the gold's LIMIT takes one, and values of other types, which are compared as they are, or by
+their text where they cannot be hashed.
 """
 
 from __future__ import annotations
@@ -44,9 +47,11 @@ Row = tuple[object, ...]
 _BELOW_ONE, _DISORDER = 0.99, 0.5
 _NAN = ("not a number",)
 _DOUBLE, _FINE = math.inf, 4
-"""The scale of a DOUBLE, and the least scale of a DECIMAL that may stand for one of another scale."""
+"""The scale of a DOUBLE, and the least scale of a DECIMAL that may stand for one of another
+scale."""
 _RELATIVE, _DIGITS, _ZERO = Decimal("1e-9"), Decimal("1e-12"), Decimal("1e-12")
-"""Tolerances: relative, of two DOUBLEs; relative, of a DOUBLE and a DECIMAL; absolute, of two DOUBLEs."""
+"""Tolerances: relative, of two DOUBLEs; relative, of a DOUBLE and a DECIMAL; absolute, of two
+DOUBLEs."""
 _LOOKS = 100
 """The most rows of the gold's that one row is held against."""
 
@@ -55,8 +60,8 @@ _LOOKS = 100
 class Order:
     """The meaning of the order of a gold's rows.
 
-    `rows`: all that the gold would return without its LIMIT, in order; `ties`: the number of each row's tie group, rising;
-    `start`: how many rows its OFFSET skips.
+    `rows`: all that the gold would return without its LIMIT, in order; `ties`: the number of each
+    row's tie group, rising; `start`: how many rows its OFFSET skips.
     """
 
     rows: tuple[Row, ...]
@@ -75,10 +80,11 @@ def strict(gold: Table) -> Order:
 
 
 def order_of(gold: Table, ordering: Ordering, full: Table | None) -> Order:
-    """Return the order of a gold's rows; `full` is what `ordering.derived` returned, None if there is none or it failed.
+    """Return the order of a gold's rows; `full` is what `ordering.derived` returned, None if there
+    is none or it failed.
 
-    The order is strict where `full` does not help: it is cut, or the gold's own rows do not fit it. Tie groups without a row
-    of the gold are left out.
+    The order is strict where `full` does not help: it is cut, or the gold's own rows do not fit it.
+    Tie groups without a row of the gold are left out.
     """
     if ordering.free:
         return free(gold)
@@ -88,7 +94,9 @@ def order_of(gold: Table, ordering: Ordering, full: Table | None) -> Order:
     ties = [tie for tie, _ in ranked]
     start = ordering.offset
     window = ties[start : start + len(gold.rows)]
-    first, last = (bisect_left(ties, window[0]), bisect_right(ties, window[-1])) if window else (start, start)
+    first, last = (
+        (bisect_left(ties, window[0]), bisect_right(ties, window[-1])) if window else (start, start)
+    )
     rows = tuple(full.rows[place][:-1] for _, place in ranked[first:last])
     order = Order(rows, tuple(ties[first:last]), start - first)
     whole = ordering.limited or len(full.rows) == len(gold.rows)
@@ -98,14 +106,21 @@ def order_of(gold: Table, ordering: Ordering, full: Table | None) -> Order:
 def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
     """Score an agent's rows against the gold's.
 
-    1 if solved; else 0.99 times the share of common rows (intersection over union), half of that if their order is wrong.
-    Unsure if not solved, but most of the gold's values are among the agent's.
+    1 if solved; else 0.99 times the share of common rows (intersection over union), half of that if
+    their order is wrong. Unsure if not solved, but most of the gold's values are among the agent's.
     """
     places = None if agent is None or gold is None else alignment(agent.columns, gold.columns)
     if agent is None or gold is None or places is None:
-        return Score(0.0, False, {"rows": 0.0, "order": 0.0, "columns": 0.0}, mostly_in(_values(gold), _values(agent)))
+        return Score(
+            0.0,
+            False,
+            {"rows": 0.0, "order": 0.0, "columns": 0.0},
+            mostly_in(_values(gold), _values(agent)),
+        )
     window = range(order.start, order.start + len(gold.rows))
-    ours, theirs = comparable([tuple(row[place] for place in places) for row in agent.rows], order.rows, window)
+    ours, theirs = comparable(
+        [tuple(row[place] for place in places) for row in agent.rows], order.rows, window
+    )
     common = _match(ours, theirs, order.ties, window).total()
     either = len(ours) + len(gold.rows) - common
     rows = common / either if either else 1.0
@@ -117,11 +132,14 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
     solved = rows == 1 and in_order and not (agent.cut or gold.cut)
     reward = 1.0 if solved else _BELOW_ONE * rows * (1.0 if in_order else _DISORDER)
     ambiguous = not solved and mostly_in(_values(gold), _values(agent))
-    return Score(reward, solved, {"rows": rows, "order": float(in_order), "columns": 1.0}, ambiguous)
+    return Score(
+        reward, solved, {"rows": rows, "order": float(in_order), "columns": 1.0}, ambiguous
+    )
 
 
 def difference(agent: Table, gold: Table, order: Order) -> tuple[list[Row], list[Row]]:
-    """Return the gold's rows that the agent lacks, and the agent's that the gold lacks; all if the columns do not match."""
+    """Return the gold's rows that the agent lacks, and the agent's that the gold lacks; all if the
+    columns do not match."""
     places = alignment(agent.columns, gold.columns)
     if places is None:
         return list(gold.rows), list(agent.rows)
@@ -131,9 +149,15 @@ def difference(agent: Table, gold: Table, order: Order) -> tuple[list[Row], list
     matched, own = _match(mine, theirs, order.ties, window), [*map(_plain_row, gold.rows)]
     missing, extra = (
         [shown[row] for row in (Counter(plain) - matched).elements()]
-        for plain, shown in ((own, dict(zip(own, gold.rows, strict=True))), (mine, dict(zip(mine, ours, strict=True))))
+        for plain, shown in (
+            (own, dict(zip(own, gold.rows, strict=True))),
+            (mine, dict(zip(mine, ours, strict=True))),
+        )
     )
-    return missing[: len(gold.rows) - matched.total()], extra  # another member of a cut tie is no missing row
+    return (
+        missing[: len(gold.rows) - matched.total()],
+        extra,
+    )  # another member of a cut tie is no missing row
 
 
 def _values(table: Table | None) -> list[str]:
@@ -141,7 +165,8 @@ def _values(table: Table | None) -> list[str]:
 
 
 def alignment(ours: Sequence[str], theirs: Sequence[str]) -> list[int] | None:
-    """Return for each of the gold's columns the place of the agent's; None if the numbers of columns differ."""
+    """Return for each of the gold's columns the place of the agent's; None if the numbers of
+    columns differ."""
     if len(ours) != len(theirs):
         return None
     mine, wanted = ([name.casefold() for name in names] for names in (ours, theirs))
@@ -153,7 +178,7 @@ def alignment(ours: Sequence[str], theirs: Sequence[str]) -> list[int] | None:
     return [mine.index(name) if name in shared else rest[0] for name in wanted]
 
 
-# -- rows and tie groups ------------------------------------------------------------------------------------------------
+# -- rows and tie groups ---------------------------------------------------------------------------
 
 
 def _groups(rows: Iterable[Row], ties: Iterable[int]) -> dict[int, Counter[Row]]:
@@ -164,10 +189,13 @@ def _groups(rows: Iterable[Row], ties: Iterable[int]) -> dict[int, Counter[Row]]
     return found
 
 
-def _match(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int], window: range) -> Counter[Row]:
+def _match(
+    ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int], window: range
+) -> Counter[Row]:
     """Return the agent's rows that an answer can have in common with the gold, in any order.
 
-    Groups that the window shows whole come first; of a group that the window cuts, any members up to its places there.
+    Groups that the window shows whole come first; of a group that the window cuts, any members up
+    to its places there.
     """
     left, groups, found = Counter(ours), _groups(theirs, ties), Counter[Row]()
     places = Counter(ties[place] for place in window if place < len(ties))
@@ -193,19 +221,25 @@ def _rises(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int]) -> b
     return True
 
 
-# -- values -------------------------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 
 
-def comparable(ours: Sequence[Row], theirs: Sequence[Row], window: range) -> tuple[list[Row], list[Row]]:
-    """Return both sides' rows as `==` tells them apart; an agent's row that equals one of the gold's becomes that row.
+def comparable(
+    ours: Sequence[Row], theirs: Sequence[Row], window: range
+) -> tuple[list[Row], list[Row]]:
+    """Return both sides' rows as `==` tells them apart; an agent's row that equals one of the
+    gold's becomes that row.
 
-    Each of the gold's rows stands for one of the agent's at most. `window`: the places of the gold's own rows in `theirs`.
+    Each of the gold's rows stands for one of the agent's at most. `window`: the places of the
+    gold's own rows in `theirs`.
     """
     mine, gold = [*map(_plain_row, ours)], [*map(_plain_row, theirs)]
     places = _inexact(ours) & _inexact(theirs)
     if not places or Counter(mine) <= Counter(gold):
         return mine, gold
-    agents, golds = ([*map(partial(_numbered, places), *rows)] for rows in ((ours, mine), (theirs, gold)))
+    agents, golds = (
+        [*map(partial(_numbered, places), *rows)] for rows in ((ours, mine), (theirs, gold))
+    )
     shown = golds[window.start : window.stop]
     if len(agents) == len(shown) and all(map(_equal, agents, shown)):
         return gold[window.start : window.stop], gold
@@ -215,7 +249,9 @@ def comparable(ours: Sequence[Row], theirs: Sequence[Row], window: range) -> tup
 def _inexact(rows: Sequence[Row]) -> set[int]:
     """Return the places of the columns that hold a number with a tolerance."""
     columns = enumerate(zip(*rows, strict=True))
-    return {place for place, column in columns if any(_scale(value) is not None for value in column)}
+    return {
+        place for place, column in columns if any(_scale(value) is not None for value in column)
+    }
 
 
 def _plain_row(row: Row) -> Row:
@@ -239,7 +275,7 @@ def _plain(value: object) -> Hashable:
     return value if isinstance(value, Hashable) else str(value)
 
 
-# -- numbers with a tolerance -------------------------------------------------------------------------------------------
+# -- numbers with a tolerance ----------------------------------------------------------------------
 
 
 class _Number(NamedTuple):
@@ -251,7 +287,9 @@ class _Number(NamedTuple):
     @property
     def position(self) -> Decimal:
         """Return the place on the line of numbers; 0 for other values."""
-        number = isinstance(self.value, int) or (isinstance(self.value, Decimal) and self.value.is_finite())
+        number = isinstance(self.value, int) or (
+            isinstance(self.value, Decimal) and self.value.is_finite()
+        )
         return Decimal(self.value) if number else Decimal(0)
 
 
@@ -259,7 +297,10 @@ _Numbered = tuple[_Number, ...]
 
 
 def _numbered(places: set[int], row: Row, plain: Row) -> _Numbered:
-    return tuple(_Number(value, _scale(row[place]) if place in places else None) for place, value in enumerate(plain))
+    return tuple(
+        _Number(value, _scale(row[place]) if place in places else None)
+        for place, value in enumerate(plain)
+    )
 
 
 def _scale(value: object) -> float | None:
@@ -290,11 +331,15 @@ def _equal_values(one: _Number, other: _Number) -> bool:
     return bool(abs(one.value - other.value) <= tolerance)
 
 
-def _partners(agents: Sequence[_Numbered], golds: Sequence[_Numbered], rows: Sequence[Row]) -> list[Row | None]:
-    """Return for each of the agent's rows one of the gold's that equals it; None where none is left.
+def _partners(
+    agents: Sequence[_Numbered], golds: Sequence[_Numbered], rows: Sequence[Row]
+) -> list[Row | None]:
+    """Return for each of the agent's rows one of the gold's that equals it; None where none is
+    left.
 
-    Only rows of one cell are held against each other: in each column the same value, or numbers without a gap between them that
-    is wider than a tolerance. Both sides are taken in falling order, and each row takes the greatest that is left.
+    Only rows of one cell are held against each other: in each column the same value, or numbers
+    without a gap between them that is wider than a tolerance. Both sides are taken in falling
+    order, and each row takes the greatest that is left.
     """
     columns = [*zip(*agents, *golds, strict=True)]
     units = [*map(_unit, columns)]
@@ -307,7 +352,9 @@ def _partners(agents: Sequence[_Numbered], golds: Sequence[_Numbered], rows: Seq
             (mine,), (yours,) = ours[cell], theirs[cell]
             partners[mine] = rows[yours] if _equal(agents[mine], golds[yours]) else None
             continue
-        key = max(tolerant, key=lambda place: len({golds[row][place].value for row in theirs[cell]}))
+        key = max(
+            tolerant, key=lambda place: len({golds[row][place].value for row in theirs[cell]})
+        )
         left = sorted(theirs[cell], key=lambda row: _rank(golds[row], key))
         line = [golds[row][key].position for row in left]
         for place in sorted(ours[cell], key=lambda row: _rank(agents[row], key), reverse=True):
@@ -323,10 +370,17 @@ def _partners(agents: Sequence[_Numbered], golds: Sequence[_Numbered], rows: Seq
 
 
 def _unit(column: Iterable[_Number]) -> Decimal | None:
-    """Return the least tolerance that suffices for a column's numbers near zero; None for a column without a tolerance."""
+    """Return the least tolerance that suffices for a column's numbers near zero; None for a column
+    without a tolerance."""
     scales = [number.scale for number in column if number.scale is not None]
     least = min(scales, default=None)
-    return None if least is None else _ZERO if least == _DOUBLE else max(Decimal(1).scaleb(-int(least)), _ZERO)
+    return (
+        None
+        if least is None
+        else _ZERO
+        if least == _DOUBLE
+        else max(Decimal(1).scaleb(-int(least)), _ZERO)
+    )
 
 
 def _room(position: Decimal, unit: Decimal) -> Decimal:
@@ -335,7 +389,8 @@ def _room(position: Decimal, unit: Decimal) -> Decimal:
 
 
 def _cells(column: Sequence[_Number], unit: Decimal | None) -> list[Hashable]:
-    """Return for each number the least of its chain, whose links are at most a tolerance apart; any other value for itself."""
+    """Return for each number the least of its chain, whose links are at most a tolerance apart; any
+    other value for itself."""
     if unit is None:
         return [number.value for number in column]
     line = sorted({number.position for number in column})
@@ -353,5 +408,6 @@ def _by_cell(cells: Sequence[tuple[Hashable, ...]]) -> dict[tuple[Hashable, ...]
 
 
 def _rank(row: _Numbered, key: int) -> list[tuple[Decimal, bool]]:
-    """Return what orders the rows of a cell: the numbers, column `key` first; of equal ones those without a tolerance last."""
+    """Return what orders the rows of a cell: the numbers, column `key` first; of equal ones those
+    without a tolerance last."""
     return [(number.position, number.scale is None) for number in (row[key], *row)]

@@ -36,7 +36,11 @@ _NO_ROWS = Table((), ())
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
 _LARGE = 64 << 20
 _NAME = r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<bare>[\w$]+))"
-_CREATE = re.compile(rf"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT EXISTS\s*\*/\s*|IF\s+NOT\s+EXISTS\s+)?{_NAME}", re.I)
+_CREATE = re.compile(
+    r"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT"
+    rf" EXISTS\s*\*/\s*|IF\s+NOT\s+EXISTS\s+)?{_NAME}",
+    re.I,
+)
 _USE = re.compile(rf"USE\s+{_NAME}\s*$", re.I)
 _SETTING = re.compile(r"(?:/\*!\d*\s*)?SET\s", re.I)
 _DROPPED = re.compile(
@@ -47,7 +51,8 @@ _DROPPED = re.compile(
 _FOREIGN_COLLATION = re.compile(r"utf8mb4_(?:\w+_)?0900_\w+", re.I)
 _KNOWN_COLLATION = "utf8mb4_unicode_520_ci"
 _DEFINER = re.compile(r"DEFINER\s*=\s*(?:`[^`]*`|'[^']*'|\w+)@(?:`[^`]*`|'[^']*'|[\w%.]+)", re.I)
-"""An account in a view, trigger or routine. Accounts are dropped, and a view whose account is missing cannot be read."""
+"""An account in a view, trigger or routine. Accounts are dropped, and a view whose account is
+missing cannot be read."""
 _OF_MARIADB = re.compile(r"^/\*M?!999999\\- enable the sandbox mode \*/", re.M)
 """The first line of MariaDB's dumps: a command of its client, which ends without a semicolon."""
 _DATA = re.compile(r"INSERT|REPLACE", re.I)
@@ -58,25 +63,32 @@ _OF_MYSQL = re.compile(
     """,
     re.I | re.X | re.S,
 )
-"""A statement of MySQL and MariaDB that SQLite does not know: `LOCK TABLES t WRITE`, not `CREATE TABLE t (engine INT)`."""
+"""A statement of MySQL and MariaDB that SQLite does not know: `LOCK TABLES t WRITE`, not `CREATE
+TABLE t (engine INT)`."""
 _FIRST = 50
 """Statements that are looked at: a dump begins with settings, and with a table."""
 
 
-# -- files --------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 def read_databases(path: Path) -> Databases:
     """Read a dump, a SQLite file or a folder of databases.
 
-    Raises `UsageError` if `path` does not exist or holds no database, `DataError` if a file cannot be read.
+    Raises `UsageError` if `path` does not exist or holds no database, `DataError` if a file cannot
+    be read.
     """
     if not path.exists():
         raise UsageError(f"{path}: there is no such file or folder with databases")
     if not path.is_dir() and path.suffix not in _SUFFIXES:
         return Databases.of_scripts("mysql", _dumped(path, _text(path)))
     scripts = sorted(path.glob("*.sql"))
-    found = (file for suffix in _SUFFIXES for pattern in ("*", "*/*") for file in path.glob(pattern + suffix))
+    found = (
+        file
+        for suffix in _SUFFIXES
+        for pattern in ("*", "*/*")
+        for file in path.glob(pattern + suffix)
+    )
     files = [path] if path.is_file() else sorted(found)
     if scripts and files:
         raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
@@ -88,38 +100,53 @@ def read_databases(path: Path) -> Databases:
         for file in scripts:
             for name, lines in _dumped(file, texts[file.stem]).items():
                 if dumped.setdefault(name, lines) is not lines:
-                    raise UsageError(f"{file} makes the database {name}, and so does another file; leave one of them away")
+                    raise UsageError(
+                        f"{file} makes the database {name}, and so does another file; leave one of"
+                        " them away"
+                    )
         return Databases.of_scripts("mysql", dumped)
-    if nested := [file for file in files if path in (file, file.parent) or file.stem == file.parent.name]:
+    if nested := [
+        file for file in files if path in (file, file.parent) or file.stem == file.parent.name
+    ]:
         named = _by_name(nested)
-        return Databases("sqlite", _hash("sqlite", *named, *map(_file_digest, named.values())), files=named)
+        return Databases(
+            "sqlite", _hash("sqlite", *named, *map(_file_digest, named.values())), files=named
+        )
     raise UsageError(f"{path} holds no database: NAME.sql, NAME.sqlite or NAME/NAME.sqlite")
 
 
 def _dumped(path: Path, text: str) -> dict[str, tuple[str, ...]]:
-    """Return the statements of each database of a dump. Raises `UsageError` if there is none, `DataError` for its name."""
+    """Return the statements of each database of a dump. Raises `UsageError` if there is none,
+    `DataError` for its name."""
     found = split_dump(text) or split_dump(text, path.stem)
     if not found:
         raise UsageError(f"{path} holds no statement that makes a database")
     if odd := [name for name in found if "/" in name or "\0" in name]:
-        raise DataError(f"{path}: the database {odd[0]!r} cannot be a file's name; give it another one")
+        raise DataError(
+            f"{path}: the database {odd[0]!r} cannot be a file's name; give it another one"
+        )
     return found
 
 
 def _is_mysqls(text: str) -> bool:
-    """Tell whether a script is written for MySQL or MariaDB alone, by its first statements. Words in the data do not count."""
+    """Tell whether a script is written for MySQL or MariaDB alone, by its first statements. Words
+    in the data do not count."""
     return any(_OF_MYSQL.match(statement) for statement in islice(split_statements(text), _FIRST))
 
 
 def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ...]]:
-    """Split a dump by database; each part begins with CREATE DATABASE and USE. `default` is the name if the dump gives none.
+    """Split a dump by database; each part begins with CREATE DATABASE and USE. `default` is the
+    name if the dump gives none.
 
-    Settings before the first database hold for all. MySQL 8's collations are replaced, since MariaDB has none of that name, and
-    accounts are left out; data stay as they are.
+    Settings before the first database hold for all. MySQL 8's collations are replaced, since
+    MariaDB has none of that name, and accounts are left out; data stay as they are.
     """
 
     def beginning(name: str, charset: str = "") -> list[str]:
-        return [f"CREATE DATABASE {quote_name(name, 'mysql')}{charset}", f"USE {quote_name(name, 'mysql')}"]
+        return [
+            f"CREATE DATABASE {quote_name(name, 'mysql')}{charset}",
+            f"USE {quote_name(name, 'mysql')}",
+        ]
 
     def adapt(schema: str) -> str:
         return _DEFINER.sub("", _FOREIGN_COLLATION.sub(_KNOWN_COLLATION, schema))
@@ -146,12 +173,15 @@ def _by_name(files: list[Path]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for file in files:
         if (other := found.setdefault(file.stem.lower(), file)) is not file:
-            raise UsageError(f"{other} and {file} would both be the database {file.stem}; leave one of them away")
+            raise UsageError(
+                f"{other} and {file} would both be the database {file.stem}; leave one of them away"
+            )
     return {file.stem: file for file in found.values()}
 
 
 def _file_digest(file: Path) -> str:
-    """Return the digest of a SQLite file; of a large file its size and time, since reading it would take longer than using it.
+    """Return the digest of a SQLite file; of a large file its size and time, since reading it would
+    take longer than using it.
 
     Raises `DataError` if the last changes are still in a log or journal beside the file.
     """
@@ -159,7 +189,10 @@ def _file_digest(file: Path) -> str:
         for log in (file.with_name(file.name + ending) for ending in ("-wal", "-journal")):
             if log.is_file() and log.stat().st_size > 0:
                 command = f"sqlite3 {shlex.quote(str(file))} 'PRAGMA wal_checkpoint(TRUNCATE)'"
-                raise DataError(f"{log} holds changes that {file.name} lacks; close what has it open, then: {command}")
+                raise DataError(
+                    f"{log} holds changes that {file.name} lacks; close what has it open, then:"
+                    f" {command}"
+                )
         with open(file, "rb") as content:
             if content.read(16) != b"SQLite format 3\0":
                 raise DataError(f"{file} is no SQLite database")
@@ -185,12 +218,13 @@ def _hash(*words: str) -> str:
     return hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-# -- engines ------------------------------------------------------------------------------------------------------------
+# -- engines ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class DatabaseSet:
-    """Makers of engines. `robust`: play every solved task on the variant data, not only the general ones."""
+    """Makers of engines. `robust`: play every solved task on the variant data, not only the general
+    ones."""
 
     make_engine: Callable[[], Engine]
     make_variant: Callable[[], Engine] | None
@@ -206,11 +240,20 @@ class DatabaseSet:
 
 
 def prepare_databases(
-    data: DataSet, *, dump: str | Path | None, databases: str | Path | None, engine: str | None, robust: bool, paper: bool
+    data: DataSet,
+    *,
+    dump: str | Path | None,
+    databases: str | Path | None,
+    engine: str | None,
+    robust: bool,
+    paper: bool,
 ) -> DatabaseSet:
-    """Prepare engines for the tasks. Databases of the caller's own go first. Raises `UsageError` where there are none."""
+    """Prepare engines for the tasks. Databases of the caller's own go first. Raises `UsageError`
+    where there are none."""
     if dump and databases:
-        raise UsageError("give the databases with --dump FILE or with --databases DIR, not with both")
+        raise UsageError(
+            "give the databases with --dump FILE or with --databases DIR, not with both"
+        )
     source = dump or databases or data.databases
     if not source:
         raise UsageError("there are no databases; name them with --dump FILE or --databases DIR")
@@ -218,30 +261,37 @@ def prepare_databases(
     make_engine = engine_maker(engine, content)
     make_variant = None
     if robust or (not paper and any(task.general for task in data.tasks)):
-        # Variant data keep the values that golds name. A task without a database raises when it is played, not here.
+        # Variant data keep the values that golds name. A task without a database raises when it is
+        # played, not here.
         named: dict[str, set[str | int | float]] = defaultdict(set)
         with make_engine() as first:
             for task in data.tasks:
                 with contextlib.suppress(DataError):
-                    named[database(task, first)].update(*(literals(gold, first.dialect) for gold in task.golds))
+                    named[database(task, first)].update(
+                        *(literals(gold, first.dialect) for gold in task.golds)
+                    )
             make_variant = engine_maker(engine, variant_databases(first, content, named))
     return DatabaseSet(make_engine, make_variant, robust, content.digest)
 
 
 def database(task: Task, engine: Engine) -> str:
-    """Return the task's database: its `db` or `db_id`, or the engine's only one. Raises `DataError` if there is no such one."""
+    """Return the task's database: its `db` or `db_id`, or the engine's only one. Raises `DataError`
+    if there is no such one."""
     named = task.extra.get("db") or task.extra.get("db_id")
     if named is None and len(engine.databases) == 1:
         return engine.databases[0]
     if named is None:
-        raise DataError(f"task {task.id} names no database in the field `db`; there are {', '.join(engine.databases)}")
+        raise DataError(
+            f"task {task.id} names no database in the field `db`; there are"
+            f" {', '.join(engine.databases)}"
+        )
     try:
         return engine.name_of(str(named))
     except UsageError as error:
         raise DataError(f"task {task.id}: {error}; the field `db` names one of them") from None
 
 
-# -- golds --------------------------------------------------------------------------------------------------------------
+# -- golds -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -265,14 +315,21 @@ class Gold:
         if self.table is None:
             return ("gold returns no rows: it is not a query",)
         if self.table.cut:
-            return (f"gold returns more rows or bytes than are kept: {len(self.table.rows)} rows are",)
+            return (
+                f"gold returns more rows or bytes than are kept: {len(self.table.rows)} rows are",
+            )
         if all(value is None for row in self.table.rows for value in row):
-            return (TaskIssue("gold returns nothing: any statement that finds nothing is right", "by_luck"),)
+            return (
+                TaskIssue(
+                    "gold returns nothing: any statement that finds nothing is right", "by_luck"
+                ),
+            )
         return ()
 
     @property
     def evidence(self) -> object:
-        """Return what two executions must have in common: the rows that may be shown, in order except for ties."""
+        """Return what two executions must have in common: the rows that may be shown, in order
+        except for ties."""
         if self.table is None:
             return self.answer.error
         rows = sorted(zip(self.order.ties, map(repr, self.order.rows), strict=True))
@@ -280,7 +337,8 @@ class Gold:
 
 
 def execute_gold(engine: Engine, task: Task) -> Gold:
-    """Execute a task's gold as the grader, which ends the last episode. Raises `DataError` if the gold ended its server."""
+    """Execute a task's gold as the grader, which ends the last episode. Raises `DataError` if the
+    gold ended its server."""
 
     def execute() -> Gold:
         db = database(task, engine)

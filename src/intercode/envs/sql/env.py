@@ -1,11 +1,13 @@
-"""SqlEnv: actions are SQL statements, the world is a database server, the answer is the result of the last statement.
+"""SqlEnv: actions are SQL statements, the world is a database server, the answer is the result of
+the last statement.
 
     reset ──► the gold, executed as the grader on original content (once for all environments) ──► the agent's session
     step  ──► one statement ──► its rows as Python tuples, or `Error executing query: MESSAGE`
 
-Each environment has a server of its own (`engines/`). If a task is marked `general`, or with `robust=True`, an episode that
-looks solved is played again on variant data, which a seeded generator makes of the databases (`variants/`). `parts["robust"]`
-holds the result, and a `general` task must be solved there as well.
+Each environment has a server of its own (`engines/`). If a task is marked `general`, or with
+`robust=True`, an episode that looks solved is played again on variant data, which a seeded
+generator makes of the databases (`variants/`). `parts["robust"]` holds the result, and a `general`
+task must be solved there as well.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, sho
 from intercode.envs.gold import GoldCache, split_golds
 from intercode.envs.rewards import best_score, call_reward, require_reward, reward_name
 from intercode.envs.sql.compare import Row, difference, sql_exact
-from intercode.envs.sql.databases import DatabaseSet, Gold, database, execute_gold, prepare_databases
+from intercode.envs.sql.databases import (
+    DatabaseSet,
+    Gold,
+    database,
+    execute_gold,
+    prepare_databases,
+)
 from intercode.envs.sql.engines import Answer, Engine
 from intercode.envs.sql.lint import lint
 from intercode.errors import DataError
@@ -39,9 +47,10 @@ _TABLE_BYTES, _DIFFERENCE_BYTES = 1500, 1000
 class SqlEnv(InterCodeEnv):
     """Environment over SQL tasks; `databases` makes its engines, and `golds` may be shared.
 
-    `handicap` puts the schema into the first observation, as the paper's easier setting does. `seconds` is a statement's time
-    limit. `reward="overlap"` is the paper's reward before it weighed the order of rows, which scored its ReAct runs. Other
-    arguments are those of `InterCodeEnv`.
+    `handicap` puts the schema into the first observation, as the paper's easier setting does.
+    `seconds` is a statement's time limit. `reward="overlap"` is the paper's reward before it
+    weighed the order of rows, which scored its ReAct runs. Other arguments are those of
+    `InterCodeEnv`.
     """
 
     language = "sql"
@@ -99,14 +108,33 @@ class SqlEnv(InterCodeEnv):
     ) -> EnvFactory:
         """Load data and databases once. `protocol="paper"` implies the paper's reward.
 
-        `session` is ignored: a session with the server lives as long as its episode, as in the paper.
+        `session` is ignored: a session with the server lives as long as its episode, as in the
+        paper.
         """
         reward = reward or ("paper" if protocol == "paper" else "exact")
-        dataset = open_data(data, env="sql", limit=limit, preprocess=preprocess or cls.preprocess, gold_fields=gold_fields)
+        dataset = open_data(
+            data,
+            env="sql",
+            limit=limit,
+            preprocess=preprocess or cls.preprocess,
+            gold_fields=gold_fields,
+        )
         paper = reward in ("paper", "overlap")
-        made = prepare_databases(dataset, dump=dump, databases=databases, engine=engine, robust=robust, paper=paper)
-        options: dict[str, Any] = {"reward": reward, "golds": GoldCache[Gold](), "handicap": handicap, "seconds": seconds}
-        options |= {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
+        made = prepare_databases(
+            dataset, dump=dump, databases=databases, engine=engine, robust=robust, paper=paper
+        )
+        options: dict[str, Any] = {
+            "reward": reward,
+            "golds": GoldCache[Gold](),
+            "handicap": handicap,
+            "seconds": seconds,
+        }
+        options |= {
+            "protocol": protocol,
+            "max_turns": max_turns,
+            "view": view,
+            "keep_going": keep_going,
+        }
         facts = {"data": dataset.name, "data_digest": dataset.digest, "reward": reward_name(reward)}
         return EnvFactory(
             dataset.tasks,
@@ -123,18 +151,30 @@ class SqlEnv(InterCodeEnv):
             return GoldRun(None, "", (str(error),))
         faults = list(golds[0].faults)
         if task.general and not self._is_papers:
-            passing = (sql_exact(a.table, b.table, b.order).success for a, b in permutations(golds, 2))
+            passing = (
+                sql_exact(a.table, b.table, b.order).success for a, b in permutations(golds, 2)
+            )
             if golds[0].evidence == golds[-1].evidence or (self.reward == "exact" and any(passing)):
-                why = "is marked general, but the gold has the same outcome on the variant data: a constant answer passes"
+                why = (
+                    "is marked general, but the gold has the same outcome on the variant data: a"
+                    " constant answer passes"
+                )
                 faults.append(TaskIssue(why, "not_general"))
-            faults += [f"on the variant data: {fault}" for gold in golds[1:] for fault in gold.faults]
-        summary = "\n".join(str(list(gold.table.rows) if gold.table else gold.answer.error) for gold in golds)
+            faults += [
+                f"on the variant data: {fault}" for gold in golds[1:] for fault in gold.faults
+            ]
+        summary = "\n".join(
+            str(list(gold.table.rows) if gold.table else gold.answer.error) for gold in golds
+        )
         return GoldRun([gold.evidence for gold in golds], summary, tuple(faults))
 
     def first_observation(self, task: Task) -> str:
         if not self._handicap:
             return task.query
-        return f"{task.query}\n\nThe database has this schema:\n\n{self._engine.schema(database(task, self._engine))}"
+        return (
+            f"{task.query}\n\nThe database has this"
+            f" schema:\n\n{self._engine.schema(database(task, self._engine))}"
+        )
 
     def start_episode(self, task: Task) -> None:
         self._execute_golds(self._engine)
@@ -156,7 +196,10 @@ class SqlEnv(InterCodeEnv):
     def score(self) -> Score:
         self._score = score = self._compare(self._engine, self._last.table)
         must_hold = self.task.general and not self._is_papers
-        if not (score.success and (must_hold or self._databases.robust)) or (variant := self._variant_engine()) is None:
+        if (
+            not (score.success and (must_hold or self._databases.robust))
+            or (variant := self._variant_engine()) is None
+        ):
             return score
         answer = _NOTHING
         try:
@@ -171,24 +214,40 @@ class SqlEnv(InterCodeEnv):
                 answer = variant.run(action, seconds=self._seconds)
         holds = self._compare(variant, answer.table).success
         solved = holds or not must_hold
-        self._score = Score(score.reward if solved else 0.0, solved, {**score.parts, "robust": float(holds)})
+        self._score = Score(
+            score.reward if solved else 0.0, solved, {**score.parts, "robust": float(holds)}
+        )
         return self._score
 
     def outcomes(self) -> dict[str, Any]:
-        """Return what was compared at the end, in about 8 KB: the conditions that failed, both tables, and their difference.
+        """Return what was compared at the end, in about 8 KB: the conditions that failed, both
+        tables, and their difference.
 
         failed          "error" (the last statement failed), else of "rows", "order" and "robust" (the variant data)
         agent, gold     columns, rows (20 at most; `rows_total` where there are more) or the error
         missing, extra  rows that only the gold has, and that only the agent has (10 at most each)
         """
-        gold, ours, parts = self._gold(self._engine, self.task), self._last, self._score.parts if self._score else {}
+        gold = self._gold(self._engine, self.task)
+        ours = self._last
+        parts = self._score.parts if self._score else {}
         right = {
-            "rows": parts.get("rows", parts.get("iou", 1.0)) == 1 and not (ours.table and ours.table.cut),
+            "rows": (
+                parts.get("rows", parts.get("iou", 1.0)) == 1
+                and not (ours.table and ours.table.cut)
+            ),
             "order": parts.get("columns", 1.0) < 1 or parts.get("order", 1.0) == 1,
             "robust": parts.get("robust", 1.0) == 1,
         }
-        failed = ["error"] if ours.error is not None else [name for name, holds in right.items() if not holds]
-        found: dict[str, Any] = {"failed": failed, "agent": _answer_json(ours), "gold": _answer_json(gold.answer)}
+        failed = (
+            ["error"]
+            if ours.error is not None
+            else [name for name, holds in right.items() if not holds]
+        )
+        found: dict[str, Any] = {
+            "failed": failed,
+            "agent": _answer_json(ours),
+            "gold": _answer_json(gold.answer),
+        }
         if ours.table is not None and gold.table is not None:
             missing, extra = difference(ours.table, gold.table, gold.order)
             found["missing"] = _rows_json(missing[:_DIFFERENT], _DIFFERENCE_BYTES)
@@ -229,9 +288,11 @@ class SqlEnv(InterCodeEnv):
         return self._golds.get((task.id, task.gold, data), lambda: execute_gold(engine, task))
 
     def _execute_golds(self, engine: Engine) -> None:
-        """Execute all golds, which need original content: call this before the episode begins on the engine.
+        """Execute all golds, which need original content: call this before the episode begins on
+        the engine.
 
-        An alternative gold that fails is never matched. Raises `DataError` if the gold itself fails under `exact`.
+        An alternative gold that fails is never matched. Raises `DataError` if the gold itself fails
+        under `exact`.
         """
         gold, *_ = [self._gold(engine, task) for task in self._tasks_by_gold]
         if self.reward == "exact" and gold.table is None:
@@ -244,39 +305,57 @@ class SqlEnv(InterCodeEnv):
 
 
 def _observation(answer: Answer, protocol: Protocol, seconds: float) -> str:
-    """Return what the agent sees. InterCode v1 printed rows as tuples, and an error for a statement without rows."""
+    """Return what the agent sees. InterCode v1 printed rows as tuples, and an error for a statement
+    without rows."""
     if answer.timed_out:
-        return f"Error executing query: the statement was stopped after {seconds:g} seconds, its time limit"
+        return (
+            f"Error executing query: the statement was stopped after {seconds:g} seconds, its time"
+            " limit"
+        )
     if answer.error is not None:
         return f"Error executing query: {answer.error}"
     if answer.table is None:
         done = f"OK, {answer.affected} row{'' if answer.affected == 1 else 's'} affected"
-        return "Error executing query: No result set to fetch from." if protocol == "paper" else done
+        return (
+            "Error executing query: No result set to fetch from." if protocol == "paper" else done
+        )
     rows, count = str(list(answer.table.rows)), len(answer.table.rows)
     if not answer.table.cut:
         return rows
     return f"{rows}\n[{f'only the first {count} rows; there are more' if count else 'the first row is too large'}]"
 
 
-# -- outcomes as JSON ---------------------------------------------------------------------------------------------------
+# -- outcomes as JSON ------------------------------------------------------------------------------
 
 
 def _answer_json(answer: Answer) -> dict[str, Any]:
     if answer.table is None:
-        return {"rows": []} if answer.error is None else {"error": shorten_text(answer.error), "rows": []}
-    names, rows = _rows_json([answer.table.columns], _TABLE_BYTES), _rows_json(answer.table.rows[:_ROWS], _TABLE_BYTES)
+        return (
+            {"rows": []}
+            if answer.error is None
+            else {"error": shorten_text(answer.error), "rows": []}
+        )
+    names = _rows_json([answer.table.columns], _TABLE_BYTES)
+    rows = _rows_json(answer.table.rows[:_ROWS], _TABLE_BYTES)
     found = {"columns": names[0] if names else [], "rows": rows}
-    return found if len(rows) == len(answer.table.rows) else {**found, "rows_total": len(answer.table.rows)}
+    return (
+        found
+        if len(rows) == len(answer.table.rows)
+        else {**found, "rows_total": len(answer.table.rows)}
+    )
 
 
 def _rows_json(rows: Iterable[Row], size: int) -> list[list[Any]]:
-    """Return the first rows, as many as take no more than `size` bytes: numbers and NULL as they are, other values as text."""
+    """Return the first rows, as many as take no more than `size` bytes: numbers and NULL as they
+    are, other values as text."""
     found: list[list[Any]] = []
     for row in rows:
         values = [
-            value
-            if value is None or (isinstance(value, int | float) and abs(value) < float("inf"))
-            else _TEXT.shorten(shorten_text(str(value)))[0]
+            (
+                value
+                if value is None or (isinstance(value, int | float) and abs(value) < float("inf"))
+                else _TEXT.shorten(shorten_text(str(value)))[0]
+            )
             for value in row
         ]
         size -= len(json.dumps(values))

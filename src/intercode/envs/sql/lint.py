@@ -1,4 +1,5 @@
-"""Lint rules for SQL tasks: values, superlatives, aggregates and order that a query and its gold should share."""
+"""Lint rules for SQL tasks: values, superlatives, aggregates and order that a query and its gold
+should share."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ _CUES = (
         "no DISTINCT",
     ),
     Cue(r"\b(descending|decreasing)\b", r"\bdesc\b", "no DESC"),
-    Cue(r"\balphabetical(ly)?\b|\b(ascending|increasing) order\b|\b(sorted|ordered) by\b", r"\border\s+by\b", "no ORDER BY"),
+    Cue(
+        r"\balphabetical(ly)?\b|\b(ascending|increasing) order\b|\b(sorted|ordered) by\b",
+        r"\border\s+by\b",
+        "no ORDER BY",
+    ),
     Cue(
         r"\b(maximum|highest|largest|biggest|oldest|latest|most recent|longest|heaviest|tallest|"
         r"minimum|lowest|smallest|youngest|earliest|shortest|lightest)\b",
@@ -29,7 +34,10 @@ _OPPOSITES = (
     (r"\byoungest\b", r"max\s*\(\s*[\w.]*\bage\b|order\s+by\s+[\w.]*\bage\s+desc"),
     (r"\boldest\b", r"min\s*\(\s*[\w.]*\bage\b|order\s+by\s+[\w.]*\bage\s*(asc\b|limit|$)"),
     (r"\bearliest\b", r"max\s*\(\s*[\w.]*(year|date)\b|order\s+by\s+[\w.]*(year|date\w*)\s+desc"),
-    (r"\b(latest|most recent)\b", r"min\s*\(\s*[\w.]*(year|date)\b|order\s+by\s+[\w.]*(year|date\w*)\s*(asc\b|limit|$)"),
+    (
+        r"\b(latest|most recent)\b",
+        r"min\s*\(\s*[\w.]*(year|date)\b|order\s+by\s+[\w.]*(year|date\w*)\s*(asc\b|limit|$)",
+    ),
     (r"\b(?<!not )in ascending\b", r"\bdesc\s*(limit \d+)?\s*;?\s*$"),
 )
 _HINT = re.compile(r"\((?:use|in) (?:the )?table [^)]*\)", re.IGNORECASE)
@@ -43,18 +51,22 @@ UTC_TIMESTAMP RANDOM RANDOMBLOB RANDOM_BYTES UUID UUID_SHORT SYS_GUID CONNECTION
 """Functions whose result depends on the moment or on chance, in SQLite or in MariaDB."""
 _CHANGING_ALONE = "RAND UNIX_TIMESTAMP DATE TIME DATETIME JULIANDAY UNIXEPOCH"
 """Functions that do so without an argument."""
-_OF_MOMENTS = "DATE TIME DATETIME JULIANDAY UNIXEPOCH STRFTIME TIMEDIFF TS_OR_DS_TO_DATE TIME_TO_STR"
+_OF_MOMENTS = (
+    "DATE TIME DATETIME JULIANDAY UNIXEPOCH STRFTIME TIMEDIFF TS_OR_DS_TO_DATE TIME_TO_STR"
+)
 """Functions to which the text 'now' is the moment, as SQLite and sqlglot call them."""
 
 
 def lint(task: Task) -> Iterator[TaskIssue]:
-    """Yield where query and gold disagree. A value that the task's field `evidence` explains may be written differently."""
+    """Yield where query and gold disagree. A value that the task's field `evidence` explains may be
+    written differently."""
     query = _HINT.sub(" ", task.query)
     gold, explained = task.gold, f"{task.gold} {task.extra.get('evidence') or ''}"
     yield from unheeded(_CUES, query, gold)
     span = re.search(r"\b(oldest|latest|youngest) to\b|\bfrom the\b", query, re.IGNORECASE)
     for wanted, opposite in () if span else _OPPOSITES:
-        word, taken = re.search(wanted, query, re.IGNORECASE), re.search(opposite, gold, re.IGNORECASE)
+        word = re.search(wanted, query, re.IGNORECASE)
+        taken = re.search(opposite, gold, re.IGNORECASE)
         if word and taken:
             yield disagrees(f"query says {word[0]!r}, the gold takes the opposite ({taken[0]})")
     # A number may be counted, or stand in a column of that name.
@@ -67,7 +79,11 @@ def lint(task: Task) -> Iterator[TaskIssue]:
         if re.sub(r"[%_\s.,!?]+$|[%_\s]", "", value).lower() not in values:
             yield disagrees(f"query quotes {value!r}, which the gold does not have")
     for number in numbers(query):
-        if number > 1 and not named(number, explained) and not (number > 99 and f"{number:g}" in values):
+        if (
+            number > 1
+            and not named(number, explained)
+            and not (number > 99 and f"{number:g}" in values)
+        ):
             yield disagrees(f"query names the number {number:g}, which the gold does not have")
     if parse_statement(gold, "mysql") is None and parse_statement(gold, "sqlite") is None:
         yield TaskIssue("gold is no SQL that can be read")
@@ -80,17 +96,24 @@ def lint(task: Task) -> Iterator[TaskIssue]:
 
 
 def _changing(gold: str) -> str | None:
-    """Return the first part of a gold that is another one at another moment or by chance, as either dialect reads it."""
+    """Return the first part of a gold that is another one at another moment or by chance, as either
+    dialect reads it."""
     from sqlglot import exp
 
-    changing, alone, of_moments = (names.split() for names in (_CHANGING, _CHANGING_ALONE, _OF_MOMENTS))
+    changing, alone, of_moments = (
+        names.split() for names in (_CHANGING, _CHANGING_ALONE, _OF_MOMENTS)
+    )
     for dialect in ("sqlite", "mysql"):
         query = parse_statement(gold, dialect)
         for call in query.find_all(exp.Func) if query is not None else ():
             anonymous = isinstance(call, exp.Anonymous)
             name = (call.name if anonymous else call.sql_name()).upper()
             arguments = call.expressions if anonymous else [*filter(None, call.args.values())]
-            texts = [text for text in call.find_all(exp.Literal, exp.Identifier) if text.args.get("quoted", True)]
+            texts = [
+                text
+                for text in call.find_all(exp.Literal, exp.Identifier)
+                if text.args.get("quoted", True)
+            ]
             now = name in of_moments and any(text.name.lower() == "now" for text in texts)
             if now or name in changing or (name in alone and not arguments):
                 return call.sql(dialect)

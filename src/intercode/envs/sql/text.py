@@ -1,17 +1,20 @@
-"""SQL text: the meaning of a gold's order, its literals, the statements of a script, and values as SQL writes them.
+"""SQL text: the meaning of a gold's order, its literals, the statements of a script, and values as
+SQL writes them.
 
     SELECT name FROM pet ORDER BY age LIMIT 3                                        the gold
     SELECT name, DENSE_RANK() OVER (ORDER BY age) AS intercode_tie FROM pet          every row, and its tie group:
     ORDER BY age                                                                     `Ordering.derived`
 
-Rows of one tie group are free in order, and a LIMIT may take any of them. The database ranks by itself, so that rows tie
-under its own collation. Without ORDER BY a LIMIT may take any rows: then all rows are one group.
+Rows of one tie group are free in order, and a LIMIT may take any of them. The database ranks by
+itself, so that rows tie under its own collation. Without ORDER BY a LIMIT may take any rows: then
+all rows are one group.
 
-There is no derived statement, and the gold's own order counts ("strict"), where a key may mean something else in a window: a
-name that is a select alias inside a larger expression, a position under `*`, a DISTINCT whose key is not selected, keys of a
-UNION, or beside a window's result, that are not plain names, an OFFSET that is not a number, FETCH, ORDER BY behind parentheses
-or at random, variables of the gold's own, SQL that cannot be parsed. No text makes a function here raise: whether a gold runs
-is for its engine to say. sqlglot is imported when first used.
+There is no derived statement, and the gold's own order counts ("strict"), where a key may mean
+something else in a window: a name that is a select alias inside a larger expression, a position
+under `*`, a DISTINCT whose key is not selected, keys of a UNION, or beside a window's result, that
+are not plain names, an OFFSET that is not a number, FETCH, ORDER BY behind parentheses or at
+random, variables of the gold's own, SQL that cannot be parsed. No text makes a function here raise:
+whether a gold runs is for its engine to say. sqlglot is imported when first used.
 
 Left out: ties under a LIMIT inside a subquery and under ROW_NUMBER, which the database decides.
 """
@@ -31,7 +34,10 @@ if TYPE_CHECKING:
 TIE = "intercode_tie"
 """The last column of a derived statement: the number of the row's tie group, from 1, rising."""
 
-_KNOWN = re.compile(r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH|VALUES|INSERT|UPDATE|DELETE)\b", re.IGNORECASE | re.DOTALL)
+_KNOWN = re.compile(
+    r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH|VALUES|INSERT|UPDATE|DELETE)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _MAY_ORDER = re.compile(r"\b(ORDER\s+BY|LIMIT|FETCH)\b", re.IGNORECASE)
 _TOKEN = re.compile(
     r"""'[^'\\]*(?:\\.[^'\\]*)*' | "[^"\\]*(?:\\.[^"\\]*)*" | `[^`]*`   # strings and names
@@ -47,8 +53,9 @@ _TOKEN = re.compile(
 class Ordering:
     """The meaning of a statement's order.
 
-    `ordered`: ORDER BY at top level; `limited`: LIMIT or OFFSET at top level; `offset`: how many rows are skipped;
-    `derived`: the statement that gives every row without the limit, in order, with its tie group as last column.
+    `ordered`: ORDER BY at top level; `limited`: LIMIT or OFFSET at top level; `offset`: how many
+    rows are skipped; `derived`: the statement that gives every row without the limit, in order,
+    with its tie group as last column.
     """
 
     ordered: bool
@@ -58,16 +65,20 @@ class Ordering:
 
     @property
     def free(self) -> bool:
-        """Tell whether the rows' order says nothing. An order that is neither free nor derived is strict."""
+        """Tell whether the rows' order says nothing. An order that is neither free nor derived is
+        strict."""
         return not self.ordered and not self.limited
 
 
 def ordering(sql: str, dialect: str) -> Ordering:
-    """Return what the order of a gold's rows means; `dialect` is sqlglot's name of it: "mysql" or "sqlite"."""
+    """Return what the order of a gold's rows means; `dialect` is sqlglot's name of it: "mysql" or
+    "sqlite"."""
     from sqlglot import exp
 
     query = parse_statement(sql, dialect)
-    while isinstance(query, exp.Subquery) and not any(query.args[part] for part in query.args if part != "this"):
+    while isinstance(query, exp.Subquery) and not any(
+        query.args[part] for part in query.args if part != "this"
+    ):
         query = query.this
     if not isinstance(query, exp.Select | exp.SetOperation):
         may_order = bool(_MAY_ORDER.search(sql))
@@ -76,16 +87,26 @@ def ordering(sql: str, dialect: str) -> Ordering:
     ordered, limited = bool(query.args.get("order")), bool(limit or skip)
     if isinstance(limit, exp.Fetch) or not (ordered or limited):  # FETCH may count ties or percents
         return Ordering(ordered, limited)
-    offset = skip.expression if skip is not None else limit.args.get("offset") if limit is not None else None
+    offset = (
+        skip.expression
+        if skip is not None
+        else limit.args.get("offset")
+        if limit is not None
+        else None
+    )
     if offset is not None and not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
         return Ordering(ordered, limited)
-    return Ordering(ordered, limited, int(offset.this) if offset is not None else 0, _derived(query, dialect))
+    return Ordering(
+        ordered, limited, int(offset.this) if offset is not None else 0, _derived(query, dialect)
+    )
 
 
 def literals(sql: str, dialect: str) -> set[str | int | float]:
-    """Return the values that a statement names; a LIKE pattern also without its wildcards. LIMIT and positions do not count.
+    """Return the values that a statement names; a LIKE pattern also without its wildcards. LIMIT
+    and positions do not count.
 
-    For SQLite the names in double quotes count too, since SQLite takes them for strings where there is no such column.
+    For SQLite the names in double quotes count too, since SQLite takes them for strings where there
+    is no such column.
     """
     from sqlglot import exp
 
@@ -106,7 +127,8 @@ def literals(sql: str, dialect: str) -> set[str | int | float]:
 
 
 def parse_statement(sql: str, dialect: str) -> exp.Expr | None:
-    """Return the one statement of a text; None if there is none or more than one, or sqlglot does not understand the text."""
+    """Return the one statement of a text; None if there is none or more than one, or sqlglot does
+    not understand the text."""
     from sqlglot import parse
     from sqlglot.errors import SqlglotError
 
@@ -120,7 +142,8 @@ def parse_statement(sql: str, dialect: str) -> exp.Expr | None:
 
 
 def _derived(query: exp.Query, dialect: str) -> str | None:
-    """Return the query without its limit, with one more column that numbers the tie groups; None where a key is uncertain."""
+    """Return the query without its limit, with one more column that numbers the tie groups; None
+    where a key is uncertain."""
     from sqlglot import exp
 
     odd = (exp.Parameter, exp.SessionParameter, exp.PropertyEQ, exp.Into, exp.Rand)
@@ -129,7 +152,9 @@ def _derived(query: exp.Query, dialect: str) -> str | None:
     order = query.args.get("order")
     wanted = [key.this for key in order.expressions] if order is not None else []
     inside = [_window_key(query, key, False) for key in wanted]
-    nested = any(key is not None and key.find(exp.Window) for key in inside)  # a window in a window's order
+    nested = any(
+        key is not None and key.find(exp.Window) for key in inside
+    )  # a window in a window's order
     wrapped = nested or isinstance(query, exp.SetOperation)
     keys = [key.copy() for key in order.expressions] if order is not None else []
     for key in keys:
@@ -145,7 +170,11 @@ def _derived(query: exp.Query, dialect: str) -> str | None:
     else:
         ranked = exp.select("intercode_all.*").from_(whole.subquery("intercode_all"))
         order = exp.Order(expressions=[key.copy() for key in keys])
-    rank = exp.Window(this=exp.DenseRank(), order=exp.Order(expressions=keys)) if keys else exp.Literal.number(1)
+    rank = (
+        exp.Window(this=exp.DenseRank(), order=exp.Order(expressions=keys))
+        if keys
+        else exp.Literal.number(1)
+    )
     ranked = ranked.select(exp.alias_(rank, TIE), copy=False)
     if keys:
         ranked.set("order", order)
@@ -153,10 +182,12 @@ def _derived(query: exp.Query, dialect: str) -> str | None:
 
 
 def _window_key(query: exp.Query, key: exp.Expr, wrapped: bool) -> exp.Expr | None:
-    """Return what a key stands for in a window: a position or an alias for a selected expression, any other key for itself.
+    """Return what a key stands for in a window: a position or an alias for a selected expression,
+    any other key for itself.
 
-    `wrapped`: the window is around the query, so that only the query's columns have a name there. None where the meaning is
-    uncertain: around the query a key that is no column's name, in distinct rows one that is not selected.
+    `wrapped`: the window is around the query, so that only the query's columns have a name there.
+    None where the meaning is uncertain: around the query a key that is no column's name, in
+    distinct rows one that is not selected.
     """
     from sqlglot import exp
 
@@ -173,7 +204,10 @@ def _window_key(query: exp.Query, key: exp.Expr, wrapped: bool) -> exp.Expr | No
         found = named[0] if named else key
     else:
         aliases = {one.alias.lower() for one in selected if isinstance(one, exp.Alias)}
-        if any(not column.table and column.name.lower() in aliases for column in key.find_all(exp.Column)):
+        if any(
+            not column.table and column.name.lower() in aliases
+            for column in key.find_all(exp.Column)
+        ):
             return None
     if wrapped:
         found = next((one for one in selected if one is found or one.unalias() == found), key)
@@ -181,21 +215,28 @@ def _window_key(query: exp.Query, key: exp.Expr, wrapped: bool) -> exp.Expr | No
         return exp.column(found.alias_or_name, quoted=True) if named_so else None
     found = found.unalias().copy()
     distinct = query.args.get("distinct") and not isinstance(key, exp.Literal)
-    return found if not distinct or any(one.is_star or one.unalias() == found for one in selected) else None
+    return (
+        found
+        if not distinct or any(one.is_star or one.unalias() == found for one in selected)
+        else None
+    )
 
 
-# -- scripts and values -------------------------------------------------------------------------------------------------
+# -- scripts and values ----------------------------------------------------------------------------
 
 
 def split_statements(text: str) -> Iterator[str]:
-    """Yield a MySQL script's statements, without comments; `/*! … */` is no comment. DELIMITER lines change the end mark."""
+    """Yield a MySQL script's statements, without comments; `/*! … */` is no comment. DELIMITER
+    lines change the end mark."""
     begin, mark, piece = 0, ";", list[str]()
     for token in _TOKEN.finditer(text):
         if token["delimiter"] is not None:
             mark = token["mark"]
         elif token["comment"] is not None:
             piece.append(" ")
-        elif (mark == ";" and token["end"]) or (mark != ";" and text.startswith(mark, token.start())):
+        elif (mark == ";" and token["end"]) or (
+            mark != ";" and text.startswith(mark, token.start())
+        ):
             yield from filter(None, ["".join(piece).strip()])
             piece.clear()
             begin = token.start() + len(mark)
@@ -210,7 +251,8 @@ def quote_name(name: str, dialect: str) -> str:
 
 
 def write_value(value: object, dialect: str) -> str:
-    """Return a value as SQL text that the server reads back as it was. NaN becomes NULL, as in SQLite."""
+    """Return a value as SQL text that the server reads back as it was. NaN becomes NULL, as in
+    SQLite."""
     if value is None:
         return "NULL"
     if isinstance(value, str):
@@ -229,7 +271,8 @@ def write_value(value: object, dialect: str) -> str:
 
 
 def format_time(span: timedelta) -> str:
-    """Return a TIME as MySQL writes it: hours may pass 24, and be negative; a fraction where there is one."""
+    """Return a TIME as MySQL writes it: hours may pass 24, and be negative; a fraction where there
+    is one."""
     sign, span = ("-", -span) if span < timedelta(0) else ("", span)
     seconds = span.days * 86400 + span.seconds
     fraction = f".{span.microseconds:06}" if span.microseconds else ""

@@ -1,4 +1,5 @@
-"""Database engines: one private database server for one environment. An engine knows neither tasks nor rewards.
+"""Database engines: one private database server for one environment. An engine knows neither tasks
+nor rewards.
 
     Databases (read-only) ──► open(db) ──► run, run, … ──► open(db) ──► … ──► close
                                  ▲             │
@@ -7,8 +8,9 @@
     run        as the agent: all rights in its own database, none elsewhere
     run_gold   as the grader: reads any database, as it was before anyone wrote
 
-A statement that fails is an answer (`Answer.error`), as for any client. Methods raise `UsageError` (an unknown database, a
-closed engine) and `SandboxDied` (the server is gone; `open` starts a new one).
+A statement that fails is an answer (`Answer.error`), as for any client. Methods raise `UsageError`
+(an unknown database, a closed engine) and `SandboxDied` (the server is gone; `open` starts a new
+one).
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ _LIMIT_PASSED = "exceeded: all processes were killed"
 
 @dataclass(frozen=True)
 class Databases:
-    """The content of databases. `scripts`: SQL by database (`mysql`, `portable`); `files`: SQLite files by database."""
+    """The content of databases. `scripts`: SQL by database (`mysql`, `portable`); `files`: SQLite
+    files by database."""
 
     kind: Kind
     digest: str
@@ -46,7 +49,8 @@ class Databases:
 
     @classmethod
     def of_scripts(cls, kind: Kind, scripts: Mapping[str, Sequence[str]]) -> Self:
-        """Return the databases that these scripts make; the digest covers all that is executed, the names as well."""
+        """Return the databases that these scripts make; the digest covers all that is executed, the
+        names as well."""
         text = json.dumps([kind, sorted((name, list(lines)) for name, lines in scripts.items())])
         digest = hashlib.sha256(text.encode()).hexdigest()[:32]
         return cls(kind, digest, {name: tuple(lines) for name, lines in scripts.items()})
@@ -60,8 +64,9 @@ class Databases:
 class Answer:
     """The server's answer to one statement.
 
-    `table` is None for a statement without a result set, and after an error. `error` is the server's message. `affected`: rows
-    changed. `timed_out`: the statement was stopped. `lost`: the session ended and a new one took its place; commits stand.
+    `table` is None for a statement without a result set, and after an error. `error` is the
+    server's message. `affected`: rows changed. `timed_out`: the statement was stopped. `lost`: the
+    session ended and a new one took its place; commits stand.
     """
 
     table: Table | None = None
@@ -72,7 +77,8 @@ class Answer:
 
 
 class Engine(ABC):
-    """A database server in a sandbox, which starts at once. Not thread-safe: use one engine per worker.
+    """A database server in a sandbox, which starts at once. Not thread-safe: use one engine per
+    worker.
 
     `prepared` is the template with the databases: the module's `prepare` makes it.
     """
@@ -142,7 +148,8 @@ class Engine(ABC):
         return answer.table
 
     def name_of(self, db: str) -> str:
-        """Return the database's true name; upper and lower case do not count. Raises `UsageError` if there is none."""
+        """Return the database's true name; upper and lower case do not count. Raises `UsageError`
+        if there is none."""
         for name in self.databases:
             if name.lower() == db.lower():
                 return name
@@ -152,7 +159,12 @@ class Engine(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def machine_facts(self) -> dict[str, str]:
@@ -168,7 +180,7 @@ class Engine(ABC):
             else None
         )
 
-    # -- the server -------------------------------------------------------------------------------------------------
+    # -- the server --------------------------------------------------------------------------------
 
     @abstractmethod
     def _new_sandbox(self) -> LocalSandbox:
@@ -180,7 +192,8 @@ class Engine(ABC):
 
     @abstractmethod
     def _begin(self, db: str) -> None:
-        """Begin an episode on the running server. Raises `SandboxError`, or `DataError` for content that cannot be read."""
+        """Begin an episode on the running server. Raises `SandboxError`, or `DataError` for content
+        that cannot be read."""
 
     @abstractmethod
     def _disconnect(self) -> None:
@@ -211,10 +224,11 @@ class Engine(ABC):
             return ""
 
     def _death(self, message: str) -> SandboxDied:
-        """Return the error for a server that is gone, with the agent at fault if a limit on memory or processes was reached.
+        """Return the error for a server that is gone, with the agent at fault if a limit on memory
+        or processes was reached.
 
-        At its limits a sandbox ends all its processes and says so at the next call. The agent's statement was the cause,
-        however a second try goes.
+        At its limits a sandbox ends all its processes and says so at the next call. The agent's
+        statement was the cause, however a second try goes.
         """
         self._broken = True
         try:
@@ -226,25 +240,31 @@ class Engine(ABC):
 
 
 def engine_maker(name: str | None, content: Databases) -> Callable[[], Engine]:
-    """Prepare the databases once, and return a function that makes engines of one kind, each with a server of its own.
+    """Prepare the databases once, and return a function that makes engines of one kind, each with a
+    server of its own.
 
-    `name` is `sqlite` or `mariadb`. A MySQL dump needs MariaDB, SQLite files need SQLite; portable SQL suits both. Raises
-    `UsageError` for another name, or for databases that only the other engine loads, `DataError` for databases that do not
-    load, `SandboxUnavailable` where no server is installed.
+    `name` is `sqlite` or `mariadb`. A MySQL dump needs MariaDB, SQLite files need SQLite; portable
+    SQL suits both. Raises `UsageError` for another name, or for databases that only the other
+    engine loads, `DataError` for databases that do not load, `SandboxUnavailable` where no server
+    is installed.
     """
     name = name or ("mariadb" if content.kind == "mysql" else "sqlite")
     if name not in ENGINES:  # show only what comes before a colon: an address may hold a password
         raise UsageError(
-            f"there is no engine {name.partition(':')[0]!r}; there are {' and '.join(ENGINES)}; of a running server, "
-            "dump the databases (mariadb-dump --databases NAME… >FILE) and use --dump FILE"
+            f"there is no engine {name.partition(':')[0]!r}; there are {' and '.join(ENGINES)}; of"
+            " a running server, dump the databases (mariadb-dump --databases NAME… >FILE) and use"
+            " --dump FILE"
         )
     if (name, content.kind) == ("sqlite", "mysql"):
         raise UsageError(
-            "the databases are a MySQL dump, which SQLite does not load: use --engine mariadb in place of --engine sqlite "
-            "(needs: apt-get install mariadb-server)"
+            "the databases are a MySQL dump, which SQLite does not load: use --engine mariadb in"
+            " place of --engine sqlite (needs: apt-get install mariadb-server)"
         )
     if (name, content.kind) == ("mariadb", "sqlite"):
-        raise UsageError("MariaDB does not load SQLite files; use --engine sqlite, or give a MySQL dump or portable SQL")
+        raise UsageError(
+            "MariaDB does not load SQLite files; use --engine sqlite, or give a MySQL dump or"
+            " portable SQL"
+        )
     module = import_module(f"{__name__}.{name}")
     template, engine = module.prepare(content), getattr(module, ENGINES[name])
     return lambda: engine(template, content)

@@ -1,4 +1,5 @@
-"""The MariaDB engine: a server inside the sandbox, an account for each database, and a watch on writes.
+"""The MariaDB engine: a server inside the sandbox, an account for each database, and a watch on
+writes.
 
     this machine's userland ◄── layer: mariadb-install-db, then the databases' statements      cached by content
               └── overlay ──► mariadbd on the layer's files; what it writes is copied up to tmpfs
@@ -13,13 +14,15 @@
     open(db) ── end the last session ── counters moved? ──yes──► db counts as written
        └─ was `db` written? ──yes──► drop it and run its statements again ── a new session for the agent
 
-The server has no network, no file of value, and no durability: its data end with the sandbox. A start takes about a tenth of a
-second. PyMySQL's own time-out closes the connection and stops nothing in the server, so its socket here (`TimedSocket`) watches
-the time and calls for help. The agent can change each of the server's time limits, but not this one.
+The server has no network, no file of value, and no durability: its data end with the sandbox. A
+start takes about a tenth of a second. PyMySQL's own time-out closes the connection and stops
+nothing in the server, so its socket here (`TimedSocket`) watches the time and calls for help. The
+agent can change each of the server's time limits, but not this one.
 
-The server's own counters show a write: the binary log's position, the number of rows handed to a table, which counts
-transactions that were rolled back too (they move AUTO_INCREMENT), and the number of the few statements that neither shows. The
-agent cannot switch off or reset any of them. A written database is rebuilt when it is next needed.
+The server's own counters show a write: the binary log's position, the number of rows handed to a
+table, which counts transactions that were rolled back too (they move AUTO_INCREMENT), and the
+number of the few statements that neither shows. The agent cannot switch off or reset any of them. A
+written database is rebuilt when it is next needed.
 
 Left out: a rebuilt database has the content of the dump, not the bytes of the first files.
 """
@@ -56,10 +59,20 @@ from intercode.sandbox.template import Template
 from intercode.types import Table
 
 SQL_MODE = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
-"""MySQL 8's default without ONLY_FULL_GROUP_BY: MariaDB's check of that knows no functional dependence."""
+"""MySQL 8's default without ONLY_FULL_GROUP_BY: MariaDB's check of that knows no functional
+dependence."""
 
-LIMITS = Limits(memory=1024 * MIB, disk=768 * MIB, file_size=512 * MIB, processes=128, open_files=1024)
-_BUILD = Limits(seconds=600, memory=4096 * MIB, disk=4096 * MIB, file_size=4096 * MIB, processes=256, open_files=4096)
+LIMITS = Limits(
+    memory=1024 * MIB, disk=768 * MIB, file_size=512 * MIB, processes=128, open_files=1024
+)
+_BUILD = Limits(
+    seconds=600,
+    memory=4096 * MIB,
+    disk=4096 * MIB,
+    file_size=4096 * MIB,
+    processes=256,
+    open_files=4096,
+)
 SOCKET = "/run/mariadb.sock"
 _DATA = "/var/lib/mariadb"
 _PATH = "/usr/sbin:/usr/bin:/usr/libexec"
@@ -70,9 +83,11 @@ _PATIENCE = 20.0
 _POLL = 0.002
 _EARLY = 1.0
 _LARGEST = "1G"
-"""The longest statement of a dump, in bytes. An agent's statements get less, as results of functions have the same bound."""
+"""The longest statement of a dump, in bytes. An agent's statements get less, as results of
+functions have the same bound."""
 _AT_LEAST, _SLOWEST = 60.0, 50_000
-"""Seconds for a statement of a load, plus one for as many characters loaded so far: an index may cover all of them."""
+"""Seconds for a statement of a load, plus one for as many characters loaded so far: an index may
+cover all of them."""
 _FAREWELL = b"Shutdown complete"
 """The last line in the log of a server that has written everything."""
 
@@ -96,43 +111,72 @@ _OPTIONS = f"""
 --loose-innodb-read-io-threads=1 --loose-innodb-write-io-threads=1 --loose-innodb-purge-threads=1
 --loose-innodb-lock-wait-timeout=5 --loose-aria-pagecache-buffer-size=4M --loose-key-buffer-size=1M
 """
-"""No network, no files, no work by the clock, no statistics that outlive an episode; small, and never waiting for a disk.
+"""No network, no files, no work by the clock, no statistics that outlive an episode; small, and
+never waiting for a disk.
 
-Temporary tables are in files, where a row's position is its number: in memory it is an address, and rows that tie under ORDER
-BY … LIMIT would come in another order from each server. A recursion ends by the time limit, as on SQLite: by default MariaDB
-cuts it after 1,000 steps and says nothing. `loose`: another version may lack the option.
+Temporary tables are in files, where a row's position is its number: in memory it is an address, and
+rows that tie under ORDER BY … LIMIT would come in another order from each server. A recursion ends
+by the time limit, as on SQLite: by default MariaDB cuts it after 1,000 steps and says nothing.
+`loose`: another version may lack the option.
 """
-_BINLOG = f"--log-bin={LOGS}/log --server-id=1 --binlog-format=ROW --max-binlog-size=1G --sync-binlog=0"
+_BINLOG = (
+    f"--log-bin={LOGS}/log --server-id=1 --binlog-format=ROW --max-binlog-size=1G --sync-binlog=0"
+)
 
 _KILLS = (("QUERY", 0.2), ("CONNECTION", 0.15))
 """KILL commands in turn, and the seconds in which each must take effect."""
 _BUFFER = 1 << 16
 _FETCHED = 16
-"""Rows fetched at once: few, since each row may have as many bytes as the server lets into a packet."""
+"""Rows fetched at once: few, since each row may have as many bytes as the server lets into a
+packet."""
 _INTERRUPTED = 1317
 _GONE = (0, 1927, 2006, 2013)
 """Error codes of the connection, and of a session that was killed."""
-_UNREAD = (OSError, ValueError, ArithmeticError, LookupError, TypeError, AssertionError, struct.error)
-"""PyMySQL's exceptions for bytes that it cannot read: text that is not UTF-8, numbers in an encoding that the agent chose."""
+_UNREAD = (
+    OSError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    AssertionError,
+    struct.error,
+)
+"""PyMySQL's exceptions for bytes that it cannot read: text that is not UTF-8, numbers in an
+encoding that the agent chose."""
 LOST = "Lost connection to the server during the statement"
 """The answer to a statement that ended its session."""
 
 
-_COUNTERS = ("Handler_write", "Handler_update", "Handler_delete", "Com_xa_prepare", "Com_analyze", "Com_optimize", "Com_repair")
+_COUNTERS = (
+    "Handler_write",
+    "Handler_update",
+    "Handler_delete",
+    "Com_xa_prepare",
+    "Com_analyze",
+    "Com_optimize",
+    "Com_repair",
+)
 _COUNT = (
     "SELECT @@gtid_binlog_pos, GROUP_CONCAT(variable_value ORDER BY variable_name) "
     f"FROM information_schema.global_status WHERE variable_name IN {_COUNTERS}"
 )
-_SETTINGS = ("version", "sql_mode", "lower_case_table_names", "collation_server", "default_storage_engine")
+_SETTINGS = (
+    "version",
+    "sql_mode",
+    "lower_case_table_names",
+    "collation_server",
+    "default_storage_engine",
+)
 _KILL = 0.25
 """Seconds for a KILL, which a healthy server answers at once."""
 _LOOKS = 200
 """Looks at a session that was killed."""
 _ROOM = 96 * MIB
-"""Bytes by which a server's files may grow before the server is replaced: a file of InnoDB's never shrinks."""
+"""Bytes by which a server's files may grow before the server is replaced: a file of InnoDB's never
+shrinks."""
 
 
-# -- sessions -----------------------------------------------------------------------------------------------------------
+# -- sessions --------------------------------------------------------------------------------------
 
 
 class SessionLost(SandboxError):
@@ -140,7 +184,8 @@ class SessionLost(SandboxError):
 
 
 class TimedSocket(io.RawIOBase):
-    """A socket for PyMySQL that keeps a time limit. When time is up, `on_timeout(n)` acts and returns how long to wait on.
+    """A socket for PyMySQL that keeps a time limit. When time is up, `on_timeout(n)` acts and
+    returns how long to wait on.
 
     `timeouts`: how often the time ran out. `received`: bytes received since `start`.
     """
@@ -151,7 +196,10 @@ class TimedSocket(io.RawIOBase):
 
     def start(self, seconds: float, on_timeout: Callable[[int], float] | None = None) -> None:
         """Without `on_timeout` the end of the time raises `SessionLost`."""
-        self._limit, self._on_timeout, self.timeouts, self.received = Limit(seconds), on_timeout, 0, 0
+        self._limit = Limit(seconds)
+        self._on_timeout = on_timeout
+        self.timeouts = 0
+        self.received = 0
         self._sock.settimeout(seconds)
 
     def readinto(self, buffer: Any) -> int:
@@ -172,7 +220,7 @@ class TimedSocket(io.RawIOBase):
             self.received += size
             return size
 
-    # -- PyMySQL calls these ----------------------------------------------------------------------------------------
+    # -- PyMySQL calls these -----------------------------------------------------------------------
 
     def readable(self) -> bool:
         return True
@@ -192,11 +240,20 @@ class TimedSocket(io.RawIOBase):
 
 
 class Session:
-    """A login; `number` is the server's number of it, and `socket.timeouts` says whether the last statement's time ran out."""
+    """A login; `number` is the server's number of it, and `socket.timeouts` says whether the last
+    statement's time ran out."""
 
-    def __init__(self, sock: socket.socket, *, user: str, password: str, db: str | None = None, many: bool = False) -> None:
-        """`many`: several statements may be sent together. Raises PyMySQL's `OperationalError` for a refused login, and
-        `SessionLost` if the server dies meanwhile."""
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        user: str,
+        password: str,
+        db: str | None = None,
+        many: bool = False,
+    ) -> None:
+        """`many`: several statements may be sent together. Raises PyMySQL's `OperationalError` for
+        a refused login, and `SessionLost` if the server dies meanwhile."""
         self.socket = TimedSocket(sock)
         self._connection = Connection(
             user=user,
@@ -221,7 +278,8 @@ class Session:
         self.number: int = self._connection.thread_id()
 
     def query(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
-        """Return all rows of the last of the host's own statements. Raises PyMySQL's errors, and `SessionLost`."""
+        """Return all rows of the last of the host's own statements. Raises PyMySQL's errors, and
+        `SessionLost`."""
         with self._loss(), self._connection.cursor() as cursor:
             self.socket.start(seconds)
             cursor.execute(statement)
@@ -231,7 +289,8 @@ class Session:
             return tuple(rows)
 
     def execute(self, statement: str, seconds: float, engine: MariadbEngine) -> Answer:
-        """Execute one statement of an agent or a gold. Raises `SessionLost`, and `SandboxDied` if it does not stop."""
+        """Execute one statement of an agent or a gold. Raises `SessionLost`, and `SandboxDied` if
+        it does not stop."""
 
         def kill(call: int) -> float:
             if call > len(_KILLS):
@@ -256,29 +315,39 @@ class Session:
                             pass
                         unread = cursor.nextset()
                     if cut:
-                        self._connection.ping(reconnect=False)  # an error that came late belongs to this statement
+                        self._connection.ping(
+                            reconnect=False
+                        )  # an error that came late belongs to this statement
                 except err.MySQLError as error:
                     if _code(error) != _INTERRUPTED or not cut:
                         raise
         except err.MySQLError as error:
             message = str(error.args[1]) if len(error.args) > 1 else str(error)
-            if "/#sql-temptable" in message:  # "Index is corrupted" is what MariaDB makes of a full file
+            if (
+                "/#sql-temptable" in message
+            ):  # "Index is corrupted" is what MariaDB makes of a full file
                 message = f"a temporary table outgrew the disk ({message})"
             return Answer(error=message, timed_out=self.socket.timeouts > 0)
         finally:
-            if self._connection._result is not None:  # else PyMySQL reads on when an unread result is garbage-collected
+            if (
+                self._connection._result is not None
+            ):  # else PyMySQL reads on when an unread result is garbage-collected
                 self._connection._result.unbuffered_active = False
         if description is None:
             return Answer(affected=max(affected, 0), timed_out=self.socket.timeouts > 0)
-        return Answer(Table(tuple(column[0] for column in description), rows, cut), timed_out=self.socket.timeouts > 0)
+        return Answer(
+            Table(tuple(column[0] for column in description), rows, cut),
+            timed_out=self.socket.timeouts > 0,
+        )
 
     def close(self) -> None:
-        """Close the socket at once; the server rolls back, unlocks and drops temporary tables when it notices."""
+        """Close the socket at once; the server rolls back, unlocks and drops temporary tables when
+        it notices."""
         self.socket.close()
 
     def _rows(self, cursor: Any, most: int, room: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
-        """Return the rows within the caps, and whether there are more. A row's size is that of its text, so that the cut does
-        not depend on how the stream was packed."""
+        """Return the rows within the caps, and whether there are more. A row's size is that of its
+        text, so that the cut does not depend on how the stream was packed."""
         rows: list[tuple[Any, ...]] = []
         enough = 2 * room + _BUFFER
         while some := cursor.fetchmany(_FETCHED):
@@ -294,7 +363,8 @@ class Session:
 
     @contextmanager
     def _loss(self) -> Iterator[None]:
-        """Raise `SessionLost` for PyMySQL's errors that say that the session has ended, or cannot be read any more."""
+        """Raise `SessionLost` for PyMySQL's errors that say that the session has ended, or cannot
+        be read any more."""
         try:
             yield
         except (err.InterfaceError, *_UNREAD) as error:
@@ -309,17 +379,22 @@ def _code(error: Any) -> int:
     return error.args[0] if error.args and isinstance(error.args[0], int) else 0
 
 
-# -- preparation --------------------------------------------------------------------------------------------------------
+# -- preparation -----------------------------------------------------------------------------------
 
 
 def missing() -> str | None:
     """Return why no MariaDB can start on this machine; None if one can."""
-    absent = [program for program in ("mariadbd", "mariadb-install-db") if shutil.which(program, path=_PATH) is None]
+    absent = [
+        program
+        for program in ("mariadbd", "mariadb-install-db")
+        if shutil.which(program, path=_PATH) is None
+    ]
     return f"{absent[0]} is not installed; run: apt-get install mariadb-server" if absent else None
 
 
 def prepare(databases: Databases) -> Template:
-    """Return a template with these databases loaded (`mysql` or `portable`). Raises `DataError` if one does not load."""
+    """Return a template with these databases loaded (`mysql` or `portable`). Raises `DataError` if
+    one does not load."""
     if why := missing():
         raise SandboxUnavailable(why)
     below = template.base(None)
@@ -331,9 +406,11 @@ def prepare(databases: Databases) -> Template:
 
 
 def _launch(sandbox: LocalSandbox, options: str) -> None:
-    # A file that reaches its limit is an error of the statement, which the signal would turn into the death of the server.
+    # A file that reaches its limit is an error of the statement, which the signal would turn into
+    # the death of the server.
     command = (
-        f"trap '' XFSZ; exec >{LOGS}/output 2>&1; mariadbd --no-defaults {' '.join(options.split())} & echo $! >{LOGS}/pid"
+        f"trap '' XFSZ; exec >{LOGS}/output 2>&1; mariadbd --no-defaults"
+        f" {' '.join(options.split())} & echo $! >{LOGS}/pid"
     )
     sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
@@ -348,7 +425,9 @@ def _first_session(sandbox: LocalSandbox) -> Session:
             waited = time.monotonic() - began
             if waited > _PATIENCE or (waited > _EARLY and not _alive(sandbox)):
                 output = sandbox.read(f"{LOGS}/output").decode(errors="replace")
-                raise SandboxDied(f"mariadbd does not start; its log ends:\n{output[-2000:]}") from None
+                raise SandboxDied(
+                    f"mariadbd does not start; its log ends:\n{output[-2000:]}"
+                ) from None
             time.sleep(_POLL)
 
 
@@ -358,7 +437,9 @@ def _alive(sandbox: LocalSandbox) -> bool:
 
 def _build(below: Template, databases: Databases, made: Path) -> None:
     made.chmod(0o755)
-    with usual_provider().sandbox(below, limits=_BUILD, session="stateless", export=made) as sandbox:
+    with usual_provider().sandbox(
+        below, limits=_BUILD, session="stateless", export=made
+    ) as sandbox:
         result = sandbox.exec("", argv=["bash", "-c", _INSTALL], cwd="/")
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
@@ -367,30 +448,42 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
             with closing(_first_session(sandbox)) as session:
                 for name in databases.names:
                     load(session, databases, name)
-                session.query("CREATE USER gold@localhost; GRANT SELECT, SHOW VIEW ON *.* TO gold@localhost")
+                session.query(
+                    "CREATE USER gold@localhost; GRANT SELECT, SHOW VIEW ON *.* TO gold@localhost"
+                )
                 session.query("SET GLOBAL innodb_fast_shutdown = 0; SHUTDOWN")
         except SessionLost as error:
             with suppress(OSError, SessionLost):
                 Session(sandbox.connect(SOCKET), user="root", password="").close()
-                raise DataError(f"{error}; the server does not take it: make it several statements") from None
-            raise SandboxDied(f"mariadbd died while databases were being loaded ({error}); start again") from None
+                raise DataError(
+                    f"{error}; the server does not take it: make it several statements"
+                ) from None
+            raise SandboxDied(
+                f"mariadbd died while databases were being loaded ({error}); start again"
+            ) from None
         until = time.monotonic() + 120
         while _alive(sandbox):
             if time.monotonic() > until:
                 raise SandboxUnavailable("mariadbd does not shut down")
             time.sleep(0.02)
-        if _FAREWELL not in sandbox.read(f"{LOGS}/output"):  # the server was killed: its last second of loading is lost
+        if _FAREWELL not in sandbox.read(
+            f"{LOGS}/output"
+        ):  # the server was killed: its last second of loading is lost
             raise SandboxDied("mariadbd was killed while databases were being loaded; start again")
         sandbox.exec("", argv=["bash", "-c", f"rm -f {SOCKET} {LOGS}/* /tmp/*"], cwd="/")
         sandbox.export(made)
 
 
 def load(session: Session, databases: Databases, name: str) -> None:
-    """Run the statements that make a database. Raises `DataError` with the statement that fails, and `SessionLost` with the
-    statement that ended the session."""
+    """Run the statements that make a database. Raises `DataError` with the statement that fails,
+    and `SessionLost` with the statement that ended the session."""
     quoted, lines = quote_name(name, "mysql"), databases.scripts[name]
     if databases.kind == "portable":
-        lines = (f"CREATE DATABASE {quoted}", f"USE {quoted}", *(line for text in lines for line in split_statements(text)))
+        lines = (
+            f"CREATE DATABASE {quoted}",
+            f"USE {quoted}",
+            *(line for text in lines for line in split_statements(text)),
+        )
     session.query("SET foreign_key_checks = 0, unique_checks = 0")
     loaded = 0
     for statement in lines:
@@ -398,20 +491,28 @@ def load(session: Session, databases: Databases, name: str) -> None:
         try:
             session.query(statement, seconds=_AT_LEAST + loaded / _SLOWEST)
         except err.MySQLError as error:
-            raise DataError(f"database {name}: {error.args[-1]}; in the statement {statement[:200]!r}") from error
+            raise DataError(
+                f"database {name}: {error.args[-1]}; in the statement {statement[:200]!r}"
+            ) from error
         except SessionLost as error:
-            raise SessionLost(f"database {name}: {error}; in the statement {statement[:200]!r}") from None
-    # Statistics gathered while loading differ from later ones, and query plans with them: without ANALYZE a rebuilt database
-    # would give tied rows in another order than a fresh one.
+            raise SessionLost(
+                f"database {name}: {error}; in the statement {statement[:200]!r}"
+            ) from None
+    # Statistics gathered while loading differ from later ones, and query plans with them: without
+    # ANALYZE a rebuilt database would give tied rows in another order than a fresh one.
     if tables := session.query(f"SHOW FULL TABLES FROM {quoted} WHERE table_type = 'BASE TABLE'"):
-        session.query("ANALYZE TABLE " + ", ".join(f"{quoted}.{quote_name(table, 'mysql')}" for table, _ in tables))
+        session.query(
+            "ANALYZE TABLE "
+            + ", ".join(f"{quoted}.{quote_name(table, 'mysql')}" for table, _ in tables)
+        )
 
 
-# -- the engine ---------------------------------------------------------------------------------------------------------
+# -- the engine ------------------------------------------------------------------------------------
 
 
 class MariadbEngine(Engine):
-    """Run one MariaDB server; see `Engine`. `_admin` is the host's own session; the password is drawn anew at each start."""
+    """Run one MariaDB server; see `Engine`. `_admin` is the host's own session; the password is
+    drawn anew at each start."""
 
     dialect, _log = "mysql", f"{LOGS}/output"
     _session: Session | None = None
@@ -433,7 +534,9 @@ class MariadbEngine(Engine):
             user = self._user(self._db)
             try:
                 self._session = self._login(user, db=self._db)
-            except err.OperationalError:  # the agent dropped the database; with another password the second login fails, too
+            except (
+                err.OperationalError
+            ):  # the agent dropped the database; with another password the second login fails, too
                 self._session = self._login(user)
             return Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
 
@@ -445,7 +548,9 @@ class MariadbEngine(Engine):
         with self._server_errors("during a gold"):
             changed = self._count() != self._count_at_open
             if db == self._db and changed:
-                raise UsageError(f"{db} was changed in this episode; run golds before the agent acts")
+                raise UsageError(
+                    f"{db} was changed in this episode; run golds before the agent acts"
+                )
             if db in self._written:
                 self._rebuild(db)
                 self._count_at_open = () if changed else self._count()
@@ -460,16 +565,24 @@ class MariadbEngine(Engine):
             return answer
 
     def schema(self, db: str) -> str:
-        names = [quote_name(str(name), "mysql") for name, _ in self.table(db, "SHOW FULL TABLES").rows]
+        names = [
+            quote_name(str(name), "mysql") for name, _ in self.table(db, "SHOW FULL TABLES").rows
+        ]
         texts = [self.table(db, f"SHOW CREATE TABLE {name}").rows[0][1] for name in names]
         return "".join(f"{text};\n\n" for text in texts).strip()
 
     def facts(self) -> dict[str, Any]:
         with self._server_errors("while its settings were read"):
-            values = self._admin.query("SELECT " + ", ".join("@@global." + name for name in _SETTINGS))[0]
-        return {"engine": "mariadb", "max_rows": self.max_rows, **dict(zip(_SETTINGS, values, strict=True))}
+            values = self._admin.query(
+                "SELECT " + ", ".join("@@global." + name for name in _SETTINGS)
+            )[0]
+        return {
+            "engine": "mariadb",
+            "max_rows": self.max_rows,
+            **dict(zip(_SETTINGS, values, strict=True)),
+        }
 
-    # -- an episode's beginning and end -----------------------------------------------------------------------------
+    # -- an episode's beginning and end ------------------------------------------------------------
 
     def _begin(self, db: str) -> None:
         with self._server_errors("between two episodes"):
@@ -490,7 +603,9 @@ class MariadbEngine(Engine):
         self._written.add(db)
         self._accounts.discard(db)
         if self._admin.query("XA RECOVER") or self._disk_used() > self._disk_at_start + _ROOM:
-            raise SessionLost("the server has grown, or holds a prepared transaction, which outlives its session")
+            raise SessionLost(
+                "the server has grown, or holds a prepared transaction, which outlives its session"
+            )
         return None
 
     def _rebuild(self, db: str) -> bool:
@@ -498,13 +613,17 @@ class MariadbEngine(Engine):
         if db not in self._written:
             return False
         with closing(self._login("root", many=True)) as session:
-            session.query(f"SET sql_log_bin = 0, lock_wait_timeout = 2; DROP DATABASE IF EXISTS {quote_name(db, 'mysql')}")
+            session.query(
+                "SET sql_log_bin = 0, lock_wait_timeout = 2; DROP DATABASE IF EXISTS"
+                f" {quote_name(db, 'mysql')}"
+            )
             load(session, self._content, db)
         self._written.discard(db)
         return True
 
     def _settled_count(self) -> tuple[Any, ...]:
-        """Return the counters after the server has ended the last session, with its locks and its transaction."""
+        """Return the counters after the server has ended the last session, with its locks and its
+        transaction."""
         for _ in range(_LOOKS):
             sessions = self._admin.query("SHOW PROCESSLIST", seconds=10)
             agents = [number for number, user, *_ in sessions if str(user).startswith("agent_")]
@@ -518,28 +637,31 @@ class MariadbEngine(Engine):
         return f"agent_{self.databases.index(db)}"
 
     def _account(self, db: str) -> bool:
-        """Make the agent's account anew if an episode may have changed it; tell whether that was so."""
+        """Make the agent's account anew if an episode may have changed it; tell whether that was
+        so."""
         if db in self._accounts:
             return False
         pattern, user = db.replace("_", "\\_").replace("%", "\\%"), self._user(db)
         self._admin.query(
-            f"SET sql_log_bin = 0; CREATE OR REPLACE USER {user}@localhost IDENTIFIED BY '{self._password}'; "
-            f"GRANT ALL ON {quote_name(pattern, 'mysql')}.* TO {user}@localhost; SET sql_log_bin = 1"
+            f"SET sql_log_bin = 0; CREATE OR REPLACE USER {user}@localhost IDENTIFIED BY"
+            f" '{self._password}'; GRANT ALL ON {quote_name(pattern, 'mysql')}.* TO"
+            f" {user}@localhost; SET sql_log_bin = 1"
         )
         self._accounts.add(db)
         return True
 
-    # -- faults -----------------------------------------------------------------------------------------------------
+    # -- faults ------------------------------------------------------------------------------------
 
     @contextmanager
     def _server_errors(self, when: str) -> Iterator[None]:
-        """Raise `SandboxDied` if the server dies inside the block or refuses the admin; a lost session alone is no death."""
+        """Raise `SandboxDied` if the server dies inside the block or refuses the admin; a lost
+        session alone is no death."""
         try:
             yield
         except (SessionLost, SandboxDied, err.MySQLError) as error:
             raise self._death(f"the database server died {when} ({error})") from None
 
-    # -- the server -------------------------------------------------------------------------------------------------
+    # -- the server --------------------------------------------------------------------------------
 
     def _new_sandbox(self) -> LocalSandbox:
         return usual_provider().sandbox(self._prepared, limits=LIMITS, session="stateless")
@@ -552,9 +674,14 @@ class MariadbEngine(Engine):
         with self._server_errors("at its start"):
             _launch(self._sandbox, _OPTIONS + _BINLOG)
             with closing(_first_session(self._sandbox)) as first:
-                first.query(f"SET sql_log_bin = 0; SET PASSWORD FOR gold@{secret}; SET PASSWORD FOR root@{secret}")
+                first.query(
+                    f"SET sql_log_bin = 0; SET PASSWORD FOR gold@{secret}; SET PASSWORD FOR"
+                    f" root@{secret}"
+                )
             self._admin = self._login("root", many=True)
-            self._admin.query(f"SET tmp_memory_table_size = {MIB}")  # reading the server's counters then makes no files
+            self._admin.query(
+                f"SET tmp_memory_table_size = {MIB}"
+            )  # reading the server's counters then makes no files
             self._disk_at_start = self._disk_used()
             self._count_at_open = self._count()
 
@@ -563,7 +690,8 @@ class MariadbEngine(Engine):
         self._admin.close()
 
     def _login(self, user: str, *, db: str | None = None, many: bool = False) -> Session:
-        """Log in. Raises `SessionLost` if no server listens, and PyMySQL's errors if the login is refused."""
+        """Log in. Raises `SessionLost` if no server listens, and PyMySQL's errors if the login is
+        refused."""
         try:
             sock = self._sandbox.connect(SOCKET)
         except OSError as error:
@@ -576,17 +704,21 @@ class MariadbEngine(Engine):
             self._session = None
 
     def _count(self) -> tuple[Any, ...]:
-        """Return the server's counters. If they are equal at two times, nothing was written between these."""
+        """Return the server's counters. If they are equal at two times, nothing was written between
+        these."""
         return self._admin.query(_COUNT, seconds=10)[0]
 
     def kill(self, what: str, number: int) -> None:
-        """Stop a session, or its statement: `what` is `CONNECTION` or `QUERY`, `number` the session's."""
+        """Stop a session, or its statement: `what` is `CONNECTION` or `QUERY`, `number` the
+        session's."""
         with suppress(err.MySQLError):  # it has ended meanwhile
             self._admin.query(f"KILL {what} {number}", seconds=_KILL)
 
     def _disk_used(self) -> int:
         """Return the bytes used on the sandbox's disk."""
-        result = self._sandbox.exec("", argv=["df", "--output=used", "-B1", "/"], cwd="/", timeout=60)
+        result = self._sandbox.exec(
+            "", argv=["df", "--output=used", "-B1", "/"], cwd="/", timeout=60
+        )
         if result.exit_code != 0:
             raise SandboxError(f"df failed beside the server: {result.output[-1000:].strip()}")
         return int(result.output.split()[-1])

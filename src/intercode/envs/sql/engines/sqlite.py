@@ -1,9 +1,10 @@
-"""The SQLite engine: a small server inside the sandbox (`sqlite_guest.py`) that holds the databases as files.
+"""The SQLite engine: a small server inside the sandbox (`sqlite_guest.py`) that holds the databases
+as files.
 
     host ── LocalSandbox.connect ──► /srv/sqlite/socket ──► sqlite_guest ──► original/ (a cached layer), episode/ (tmpfs)
 
-The host never opens a database file. If SQLite does not stop a statement (one endless function call), the server is replaced,
-and the new one goes on with the same file.
+The host never opens a database file. If SQLite does not stop a statement (one endless function
+call), the server is replaced, and the new one goes on with the same file.
 """
 
 from __future__ import annotations
@@ -56,9 +57,12 @@ for script in sorted(folder.glob("*.sql")):
 
 
 def prepare(databases: Databases) -> Template:
-    """Return the template with these databases (`portable` or `sqlite`). Raises `DataError` for a script that fails."""
+    """Return the template with these databases (`portable` or `sqlite`). Raises `DataError` for a
+    script that fails."""
     below = template.base(None)
-    key = hashlib.sha256("\0".join((_LAYOUT, below.digest, databases.digest)).encode()).hexdigest()[:32]
+    key = hashlib.sha256("\0".join((_LAYOUT, below.digest, databases.digest)).encode()).hexdigest()[
+        :32
+    ]
     return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
 
 
@@ -75,17 +79,24 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
         return
     made.chmod(0o755)
     limits = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
-    with usual_provider().sandbox(below, limits=limits, session="stateless", export=made) as sandbox:
+    with usual_provider().sandbox(
+        below, limits=limits, session="stateless", export=made
+    ) as sandbox:
         for name, texts in databases.scripts.items():
-            sandbox.write(f"{_FOLDER}/original/{name}.sql", "".join(texts).encode("utf-8", "surrogateescape"))
+            sandbox.write(
+                f"{_FOLDER}/original/{name}.sql", "".join(texts).encode("utf-8", "surrogateescape")
+            )
         python, _ = guest_python()
         result = sandbox.exec("", argv=[python, "-c", _FILL, f"{_FOLDER}/original"], cwd="/")
         output = result.output.strip()[-1000:]
         if result.exit_code == 1:
-            raise DataError(f"{output}; SQL that only MySQL or MariaDB reads needs --engine mariadb")
+            raise DataError(
+                f"{output}; SQL that only MySQL or MariaDB reads needs --engine mariadb"
+            )
         if result.exit_code != 0:
             raise SandboxDied(
-                f"SQLite died while databases were being loaded (status {result.exit_code}: {output}); start again"
+                f"SQLite died while databases were being loaded (status {result.exit_code}:"
+                f" {output}); start again"
             )
         sandbox.export(made)
 
@@ -117,7 +128,8 @@ class SqliteEngine(Engine):
         return answer
 
     def _execute(self, request: dict[str, Any], seconds: float) -> Answer:
-        """Return the answer to a statement; `lost` if the statement is in a function that SQLite does not stop."""
+        """Return the answer to a statement; `lost` if the statement is in a function that SQLite
+        does not stop."""
         server = self._connect()
         try:
             return read_answer(exchange(server, {**request, "seconds": seconds}, seconds + _GRACE))
@@ -127,13 +139,20 @@ class SqliteEngine(Engine):
             raise self._failure(request["op"], error) from None
 
     def schema(self, db: str) -> str:
-        creates = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        creates = (
+            "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%'"
+            " ESCAPE '\\'"
+        )
         return ";\n\n".join(str(text) for (text,) in self.table(db, creates).rows) + ";"
 
     def facts(self) -> dict[str, Any]:
-        return {"engine": "sqlite", "version": self._request({"op": "facts"})["version"], "max_rows": self.max_rows}
+        return {
+            "engine": "sqlite",
+            "version": self._request({"op": "facts"})["version"],
+            "max_rows": self.max_rows,
+        }
 
-    # -- inside -----------------------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _new_sandbox(self) -> LocalSandbox:
         """Return a sandbox with room for a copy of the largest database, and for as much again."""
@@ -145,7 +164,9 @@ class SqliteEngine(Engine):
     def _begin(self, db: str) -> None:
         reply = self._request({"op": "open", "db": db})
         if "unreadable" in reply:
-            raise DataError(f"the database {db} cannot be read: {reply['unreadable']}; is its file whole?")
+            raise DataError(
+                f"the database {db} cannot be read: {reply['unreadable']}; is its file whole?"
+            )
         self._db = db
 
     def _start(self) -> None:
@@ -153,22 +174,38 @@ class SqliteEngine(Engine):
         self._connect()
 
     def _launch(self, first: str = "true") -> None:
-        """Start a server in the background, after the command `first`; `_connect` waits for the server."""
+        """Start a server in the background, after the command `first`; `_connect` waits for the
+        server."""
         self._sandbox.write(f"{_FOLDER}/server.py", Path(sqlite_guest.__file__).read_bytes())
         python, _ = guest_python()
-        words = [python, "-I", "-S", f"{_FOLDER}/server.py", _FOLDER, _SOCKET, str(self.max_rows), str(self.max_bytes)]
-        command = f"{first}; rm -f {_SOCKET}; exec >{_LOG} 2>&1; {' '.join(words)} & echo $! >{_FOLDER}/pid"
+        words = [
+            python,
+            "-I",
+            "-S",
+            f"{_FOLDER}/server.py",
+            _FOLDER,
+            _SOCKET,
+            str(self.max_rows),
+            str(self.max_bytes),
+        ]
+        command = (
+            f"{first}; rm -f {_SOCKET}; exec >{_LOG} 2>&1; {' '.join(words)} & echo $!"
+            f" >{_FOLDER}/pid"
+        )
         self._sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
     def _connect(self) -> socket.socket:
-        """Return the connection to the server; a new server goes on with the database as the last server left it."""
+        """Return the connection to the server; a new server goes on with the database as the last
+        server left it."""
         until = time.monotonic() + _PATIENCE
         while self._connection is None:
             try:
                 self._connection = self._sandbox.connect(_SOCKET)
             except OSError:
                 if time.monotonic() > until:
-                    raise SandboxDied(f"the SQLite server does not start; its log ends: {self._log_end()}") from None
+                    raise SandboxDied(
+                        f"the SQLite server does not start; its log ends: {self._log_end()}"
+                    ) from None
                 time.sleep(_POLL)
                 continue
             if self._db is not None:
@@ -181,26 +218,35 @@ class SqliteEngine(Engine):
             self._connection = None
 
     def _request(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the reply to a request that executes no statement. A server that does not reply in time counts as dead."""
+        """Return the reply to a request that executes no statement. A server that does not reply in
+        time counts as dead."""
         try:
             return exchange(self._connect(), request, _PATIENCE)
         except (OSError, ValueError, EOFError) as error:
             raise self._failure(request["op"], error) from None
 
     def _failure(self, when: str, error: Exception) -> SandboxError:
-        """Return the error for a dead server, or for an unreadable reply: the host may be at fault there, so no agent pays."""
+        """Return the error for a dead server, or for an unreadable reply: the host may be at fault
+        there, so no agent pays."""
         if isinstance(error, ValueError):
             self._broken = True
-            return SandboxError(f"the SQLite server's answer to {when} cannot be read ({error}); please report the statement")
-        how = "it does not answer" if isinstance(error, TimeoutError) else str(error) or "its end of the line closed"
+            return SandboxError(
+                f"the SQLite server's answer to {when} cannot be read ({error}); please report the"
+                " statement"
+            )
+        how = (
+            "it does not answer"
+            if isinstance(error, TimeoutError)
+            else str(error) or "its end of the line closed"
+        )
         return self._death(f"the SQLite server died during {when} ({how})")
 
 
 def exchange(connection: socket.socket, request: dict[str, Any], wait: float) -> dict[str, Any]:
     """Send a request and return the reply, within `wait` seconds.
 
-    Raises `TimeoutError` for silence, `EOFError` and `OSError` where the other end is gone, and `ValueError` for bytes that are
-    no reply: a server that the agent took over may send anything.
+    Raises `TimeoutError` for silence, `EOFError` and `OSError` where the other end is gone, and
+    `ValueError` for bytes that are no reply: a server that the agent took over may send anything.
     """
     limit, data = Limit(wait), bytearray()
     connection.settimeout(wait)
@@ -220,7 +266,10 @@ def exchange(connection: socket.socket, request: dict[str, Any], wait: float) ->
         if len(data) > _LARGEST_ANSWER:
             raise ValueError("an answer that is too large")
     try:
-        reply = json.loads(data, object_hook=lambda found: bytes.fromhex(found["b"]) if found.keys() == {"b"} else found)
+        reply = json.loads(
+            data,
+            object_hook=lambda found: bytes.fromhex(found["b"]) if found.keys() == {"b"} else found,
+        )
     except (TypeError, RecursionError) as error:
         raise ValueError(repr(error)) from None
     if not isinstance(reply, dict):
@@ -229,10 +278,16 @@ def exchange(connection: socket.socket, request: dict[str, Any], wait: float) ->
 
 
 def read_answer(reply: dict[str, Any]) -> Answer:
-    """Return the answer in a statement's reply. Raises `ValueError` if the reply has another form."""
+    """Return the answer in a statement's reply. Raises `ValueError` if the reply has another
+    form."""
     match reply:
-        case {"columns": [*columns], "rows": [*rows], "cut": bool(cut)} if all(isinstance(name, str) for name in columns):
-            if all(type(row) is list and len(row) == len(columns) for row in rows) and {*map(type, chain(*rows))} <= _VALUES:
+        case {"columns": [*columns], "rows": [*rows], "cut": bool(cut)} if all(
+            isinstance(name, str) for name in columns
+        ):
+            if (
+                all(type(row) is list and len(row) == len(columns) for row in rows)
+                and {*map(type, chain(*rows))} <= _VALUES
+            ):
                 return Answer(Table(tuple(columns), tuple(map(tuple, rows)), cut))
         case {"error": str(error), "late": bool(late)}:
             return Answer(error=error, timed_out=late)

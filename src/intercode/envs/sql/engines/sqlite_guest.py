@@ -1,4 +1,5 @@
-"""The SQLite server inside the sandbox: one process, one client, one statement at a time. Standard library only.
+"""The SQLite server inside the sandbox: one process, one client, one statement at a time. Standard
+library only.
 
     FOLDER/original/NAME.sqlite   read-only, for the grader
     FOLDER/episode/NAME.sqlite    the agent's copy, on tmpfs
@@ -8,10 +9,11 @@ Request and reply are a line of JSON each:
     {"op": "run" | "gold", "statement", "seconds", …}  ──►  {"columns", "rows", "cut"}, {"affected"} or {"error", "late"}
     {"op": "open" | "resume" | "facts", …}  ──►  the result of the method of that name
 
-Bytes are {"b": hex}; text that is not UTF-8 travels as surrogates. A copy counts as written when the change counter in its
-header has moved, and is made anew at the next `open`.
+Bytes are {"b": hex}; text that is not UTF-8 travels as surrogates. A copy counts as written when
+the change counter in its header has moved, and is made anew at the next `open`.
 
-The authorizer denies the agent other files, extensions, and all pragmas but those that read or that end with the session.
+The authorizer denies the agent other files, extensions, and all pragmas but those that read or that
+end with the session.
 """
 
 from __future__ import annotations
@@ -33,13 +35,24 @@ collation_list function_list pragma_list compile_options encoding user_version a
 page_count page_size schema_version integrity_check quick_check
 """
 READING = frozenset(_READING_PRAGMAS.split())
-SETTING = frozenset(("foreign_keys", "recursive_triggers", "case_sensitive_like", "reverse_unordered_selects"))
+SETTING = frozenset(
+    ("foreign_keys", "recursive_triggers", "case_sensitive_like", "reverse_unordered_selects")
+)
 """Pragmas that the agent may also set; they end with the session."""
 _OF_TABLES = ("table_", "index_", "foreign_key_", "integrity_", "quick_")
 """Pragmas that read with an argument, a table's name; an argument of any other pragma sets it."""
-_PRAGMAS = ("synchronous=OFF", "temp_store=MEMORY", "trusted_schema=OFF", "cell_size_check=ON", "locking_mode=EXCLUSIVE")
-"""The lock stays, since nobody else reads the file and locking takes longer than most statements."""
-_FORBIDDEN_FUNCTIONS = frozenset(("load_extension", "fts3_tokenizer", "writefile", "readfile", "edit"))
+_PRAGMAS = (
+    "synchronous=OFF",
+    "temp_store=MEMORY",
+    "trusted_schema=OFF",
+    "cell_size_check=ON",
+    "locking_mode=EXCLUSIVE",
+)
+"""The lock stays, since nobody else reads the file and locking takes longer than most
+statements."""
+_FORBIDDEN_FUNCTIONS = frozenset(
+    ("load_extension", "fts3_tokenizer", "writefile", "readfile", "edit")
+)
 _ATTACH, _DETACH, _PRAGMA, _FUNCTION = 24, 25, 19, 31
 _WATCHED = frozenset((_ATTACH, _DETACH, _PRAGMA, _FUNCTION))
 _STEPS = 2000
@@ -50,12 +63,14 @@ _BATCH = 16
 """Rows fetched at once: few, since each row may have as many bytes as SQLite lets into a value."""
 _LIMIT_LENGTH, _LONGEST = 0, 64 << 20
 _MEMORY = 768 << 20
-"""Bytes of this process: below the sandbox's own limit, so that a greedy statement gets an error."""
+"""Bytes of this process: below the sandbox's own limit, so that a greedy statement gets an
+error."""
 _json = json.JSONEncoder(separators=(",", ":"), default=lambda value: {"b": value.hex()}).encode
 
 
 class Server:
-    """Answer requests: each is a method and its arguments. `rows` and `size` (bytes) are the caps of an answer."""
+    """Answer requests: each is a method and its arguments. `rows` and `size` (bytes) are the caps
+    of an answer."""
 
     def __init__(self, folder: str, rows: int, size: int) -> None:
         self._folder, self._max_rows, self._max_bytes = folder, rows, size
@@ -72,7 +87,8 @@ class Server:
         return reply if isinstance(reply, str) else _json(reply)
 
     def open(self, db: str) -> dict[str, Any]:
-        """Start a session on the original content. The last session's copy stays if it is of `db` and was not written."""
+        """Start a session on the original content. The last session's copy stays if it is of `db`
+        and was not written."""
         if self._agent is not None:
             self._agent.close()
             self._agent = None
@@ -105,7 +121,9 @@ class Server:
 
     def gold(self, db: str, statement: str, seconds: float) -> str:
         try:
-            connection = self._connect(f"file:{urllib.parse.quote(self._original(db))}?mode=ro&immutable=1")
+            connection = self._connect(
+                f"file:{urllib.parse.quote(self._original(db))}?mode=ro&immutable=1"
+            )
         except sqlite3.DatabaseError as error:
             return _json({"error": f"the database {db} cannot be read: {error}", "late": False})
         try:
@@ -127,7 +145,8 @@ class Server:
         self._agent = self._connect(self._copy(db))
 
     def _counter(self, path: str) -> int:
-        """Return the file's change counter, which rises with each transaction that writes; -1 if the file has no header yet."""
+        """Return the file's change counter, which rises with each transaction that writes; -1 if
+        the file has no header yet."""
         with open(path, "rb") as file:
             header = file.read(28)
         return int.from_bytes(header[24:28], "big") if len(header) == 28 else -1
@@ -183,7 +202,9 @@ class Server:
         return found, False
 
 
-def _authorize(action: int, first: str | None, second: str | None, db: str | None, trigger: str | None) -> int:
+def _authorize(
+    action: int, first: str | None, second: str | None, db: str | None, trigger: str | None
+) -> int:
     if action not in _WATCHED:
         return sqlite3.SQLITE_OK
     if action == _PRAGMA:

@@ -1,21 +1,26 @@
-"""Variant data: the same schema with other rows, on which a query that was right by accident gives itself away.
+"""Variant data: the same schema with other rows, on which a query that was right by accident gives
+itself away.
 
-After test-suite accuracy (Zhong, Yu and Klein, EMNLP 2020), which plays a query on several generated databases.
+After test-suite accuracy (Zhong, Yu and Klein, EMNLP 2020), which plays a query on several
+generated databases.
 
     Engine ──► relations and rows, read as the grader ──► TablePerturber ──► CREATE, INSERT, views ──► Databases
 
     old rows ── some that nothing refers to go ──► values change (columns.py), foreign keys move to other parents, unevenly
        └─ doubles (only new keys), near variants (one value changed), far variants (many) ──► added, some without children
-                             then, by column: labels exchanged, new least and greatest, literals' edges met, some NULLs
+                             then, by column: labels exchanged, new least and greatest, literals'
+                             edges met, some NULLs
 
-What stays true: primary and unique keys, foreign keys (relations.py), trees, columns that decide each other, and every value
-that a literal names, in a named row, which keeps its keys. A named label that was one row's alone, and a least or greatest
-value that was, stay so. What differs: the rows that meet a condition, ties, counts, sums, order, rows without a partner.
+What stays true: primary and unique keys, foreign keys (relations.py), trees, columns that decide
+each other, and every value that a literal names, in a named row, which keeps its keys. A named
+label that was one row's alone, and a least or greatest value that was, stay so. What differs: the
+rows that meet a condition, ties, counts, sums, order, rows without a partner.
 
-Everything is read through `run_gold`, so an agent's changes do not count. Of a table with more than 20,000 rows only so many
-are read, and those that hold a literal. Left out: triggers, stored routines and events, virtual tables of SQLite, rules
-between tables or rows other than keys (a total that equals the sum of its parts), and what golds say beyond their literals.
-An empty table stays empty; a key whose type is full (127 in a TINYINT) gets no new rows.
+Everything is read through `run_gold`, so an agent's changes do not count. Of a table with more than
+20,000 rows only so many are read, and those that hold a literal. Left out: triggers, stored
+routines and events, virtual tables of SQLite, rules between tables or rows other than keys (a total
+that equals the sum of its parts), and what golds say beyond their literals. An empty table stays
+empty; a key whose type is full (127 in a TINYINT) gets no new rows.
 """
 
 from __future__ import annotations
@@ -34,9 +39,11 @@ from intercode.envs.sql.variants.columns import Column, Literal
 from intercode.envs.sql.variants.relations import Reference, Relation, Row, Value, pick
 from intercode.sandbox import cache
 
-# Shares, found by trying: with them the data tell most wrong queries apart, and leave few golds without rows.
+# Shares, found by trying: with them the data tell most wrong queries apart, and leave few golds
+# without rows.
 _CHANGED, _CHANGED_NAMED, _CHANGED_FAR = 0.35, 0.5, 0.5
-"""Of the non-key values in an old row, a named row (except the values that are named), a far variant."""
+"""Of the non-key values in an old row, a named row (except the values that are named), a far
+variant."""
 _MOVED, _MOVED_NEAR, _MOVED_FAR = 0.5, 0.3, 0.5
 """Of the foreign keys in an old row, a near and a far variant."""
 _SKEW, _TO_DOUBLE = 3, 0.3
@@ -51,15 +58,26 @@ _TRIES = 8
 
 
 def variant_databases(
-    engine: Engine, content: Databases, literals: Mapping[str, Collection[Literal]], *, seed: int = 0
+    engine: Engine,
+    content: Databases,
+    literals: Mapping[str, Collection[Literal]],
+    *,
+    seed: int = 0,
 ) -> Databases:
-    """Return variant data of `content`, which the engine holds; made once, then taken from the cache.
+    """Return variant data of `content`, which the engine holds; made once, then taken from the
+    cache.
 
     The cache's key covers the content, the literals, the seed, and the code that makes the data.
     """
     named = sorted((name, sorted(map(repr, words))) for name, words in literals.items())
-    code = [Path(str(file)).read_text("utf-8") for file in (text.__file__, columns.__file__, relations.__file__, __file__)]
-    key = json.dumps([engine.dialect, engine.facts().get("version"), content.digest, named, seed, code], default=str)
+    code = [
+        Path(str(file)).read_text("utf-8")
+        for file in (text.__file__, columns.__file__, relations.__file__, __file__)
+    ]
+    key = json.dumps(
+        [engine.dialect, engine.facts().get("version"), content.digest, named, seed, code],
+        default=str,
+    )
 
     def build(folder: Path) -> None:
         made = variant_contents(engine, literals, seed=seed)
@@ -69,11 +87,14 @@ def variant_databases(
     return _databases(engine, json.loads((folder / "variant.json").read_text("ascii")))
 
 
-def variant_contents(engine: Engine, literals: Mapping[str, Collection[Literal]], *, seed: int = 0) -> Databases:
-    """Make variant data for every database of the engine, to be loaded by an engine of the same kind.
+def variant_contents(
+    engine: Engine, literals: Mapping[str, Collection[Literal]], *, seed: int = 0
+) -> Databases:
+    """Make variant data for every database of the engine, to be loaded by an engine of the same
+    kind.
 
-    `literals`: by database, the values that golds name; they stay where they are. Raises `DataError` for a table that cannot
-    be read.
+    `literals`: by database, the values that golds name; they stay where they are. Raises
+    `DataError` for a table that cannot be read.
     """
     scripts, end = {}, ";\n" if engine.dialect == "sqlite" else ""
     for db in engine.databases:
@@ -90,20 +111,26 @@ def _databases(engine: Engine, scripts: Mapping[str, Sequence[str]]) -> Database
     return Databases.of_scripts(kind, scripts)
 
 
-def perturb_tables(tables: Sequence[Relation], literals: Collection[Literal], seed: str) -> dict[str, list[Row]]:
-    """Return other rows for each table: a pure function, so the same arguments give the same rows."""
+def perturb_tables(
+    tables: Sequence[Relation], literals: Collection[Literal], seed: str
+) -> dict[str, list[Row]]:
+    """Return other rows for each table: a pure function, so the same arguments give the same
+    rows."""
     tables = relations.with_implied(tables)
     referenced = relations.referenced_keys(tables)
     found: dict[str, TablePerturber] = {}
     for relation in relations.parents_first(tables):
-        table = TablePerturber(relation, literals, referenced[relation.name], found, Random(f"{seed}\0{relation.name}"))
+        table = TablePerturber(
+            relation, literals, referenced[relation.name], found, Random(f"{seed}\0{relation.name}")
+        )
         table.fill()
         found[relation.name] = table
     return {relation.name: found[relation.name].rows for relation in tables}
 
 
 class TablePerturber:
-    """Make new `rows` for one table, after its `parents`. `referenced`: the values of its keys that other rows hold."""
+    """Make new `rows` for one table, after its `parents`. `referenced`: the values of its keys that
+    other rows hold."""
 
     def __init__(
         self,
@@ -119,7 +146,12 @@ class TablePerturber:
         self._keys = {index for key in relation.unique for index in key}
         self._foreign = {index for reference in relation.references for index in reference.columns}
         self._bundles = relations.bundles(relation, self._keys)
-        bound = self._keys | self._foreign | relation.fixed | {index for bundle in self._bundles for index in bundle}
+        bound = (
+            self._keys
+            | self._foreign
+            | relation.fixed
+            | {index for bundle in self._bundles for index in bundle}
+        )
         self._loose = [index for index in range(len(relation.columns)) if index not in bound]
         self._used_keys = [{_folded(row, key) for row in relation.rows} for key in relation.unique]
         self._movable = [each for each in relation.references if self._may_move(each)]
@@ -127,14 +159,18 @@ class TablePerturber:
         self._depths = {reference: relations.depths(relation, reference) for reference in own}
         self._doubles: dict[Row, Row] = {}
         self._pools: dict[Reference, tuple[list[Row], dict[Row, Row]]] = {}
-        self._favourites = [rng.choice(column.distinct) if column.distinct else None for column in self.columns]
+        self._favourites = [
+            rng.choice(column.distinct) if column.distinct else None for column in self.columns
+        ]
         self.rows: list[Row] = []
         self.added: list[Row] = []
 
     def fill(self) -> None:
         old, rng = self.relation.rows, self._rng
         named = self._named_rows()
-        removable = [number for number in range(len(old)) if number not in named] if len(old) > 4 else []
+        removable = (
+            [number for number in range(len(old)) if number not in named] if len(old) > 4 else []
+        )
         removed = {number for number in removable if self._is_removed(old[number])}
         kept = [row for number, row in enumerate(old) if number not in removed]
         favoured = [old[number] for number in named] or kept
@@ -143,7 +179,9 @@ class TablePerturber:
                 self.rows.append(self._change_named(row))
             elif number not in removed:
                 new = self._move(row, _MOVED)
-                self.rows.append(self._empty(self._alter(new if self._take_keys(new, row) else row, _CHANGED)))
+                self.rows.append(
+                    self._empty(self._alter(new if self._take_keys(new, row) else row, _CHANGED))
+                )
         wanted = min(max(len(old) if len(old) <= 200 else len(old) // 3, _LEAST_ADDED), _MOST_ADDED)
         for _ in range(wanted if kept else 0):
             self._add(rng.choice(favoured if rng.random() < 0.5 else kept))
@@ -155,7 +193,7 @@ class TablePerturber:
         rng.shuffle(rows)
         self.rows = [tuple(row) for row in rows]
 
-    # -- whole columns ----------------------------------------------------------------------------------------------
+    # -- whole columns -----------------------------------------------------------------------------
 
     def _exchange_labels(self, rows: list[list[Value]], index: int) -> None:
         """Give texts that are each one row's alone to other rows; each stays one row's alone."""
@@ -167,7 +205,8 @@ class TablePerturber:
             row[index] = value
 
     def _replace_extremes(self, rows: list[list[Value]], index: int) -> None:
-        """Change the least and the greatest value, and the rows that have them. One row's alone stays one row's alone."""
+        """Change the least and the greatest value, and the rows that have them. One row's alone
+        stays one row's alone."""
         column, rng = self.columns[index], self._rng
         for extreme in column.extremes():
             holders = [row for row in rows if row[index] == extreme]
@@ -192,15 +231,23 @@ class TablePerturber:
 
     def _unnamed(self, rows: list[list[Value]], index: int) -> list[list[Value]]:
         """Return the rows whose value is neither NULL nor named."""
-        return [row for row in rows if row[index] is not None and row[index] not in self.columns[index].named]
+        return [
+            row
+            for row in rows
+            if row[index] is not None and row[index] not in self.columns[index].named
+        ]
 
-    # -- rows -------------------------------------------------------------------------------------------------------
+    # -- rows --------------------------------------------------------------------------------------
 
     def _named_rows(self) -> dict[int, None]:
-        """Return, for each value that a literal names, one row; rows with many such values go first."""
+        """Return, for each value that a literal names, one row; rows with many such values go
+        first."""
         rows, wanted = self.relation.rows, [{*column.named} for column in self.columns]
         indexes = [index for index, named in enumerate(wanted) if named]
-        ranked = sorted((-sum(row[index] in wanted[index] for index in indexes), number) for number, row in enumerate(rows))
+        ranked = sorted(
+            (-sum(row[index] in wanted[index] for index in indexes), number)
+            for number, row in enumerate(rows)
+        )
         found: dict[int, None] = {}
         for _, number in ranked:
             fresh = [index for index in indexes if rows[number][index] in wanted[index]]
@@ -211,22 +258,34 @@ class TablePerturber:
         return found
 
     def _is_removed(self, row: Row) -> bool:
-        """Choose a row to remove, by chance: none that another row refers to, or that alone holds a literal."""
+        """Choose a row to remove, by chance: none that another row refers to, or that alone holds a
+        literal."""
         if self._rng.random() >= _REMOVED:
             return False
-        needed = any(column.is_named_once(value) for column, value in zip(self.columns, row, strict=True))
-        return not needed and not any(pick(row, targets) in values for targets, values in self._referenced.items())
+        needed = any(
+            column.is_named_once(value) for column, value in zip(self.columns, row, strict=True)
+        )
+        return not needed and not any(
+            pick(row, targets) in values for targets, values in self._referenced.items()
+        )
 
     def _change_named(self, row: Row) -> Row:
         """Change a named row: named values and keys stay, the rest seldom changes."""
         new = self._alter(row, _CHANGED_NAMED)
         named = [value in column.named for value, column in zip(row, self.columns, strict=True)]
-        if any(named[index] and new[index] != row[index] for bundle in self._bundles for index in bundle):
+        if any(
+            named[index] and new[index] != row[index]
+            for bundle in self._bundles
+            for index in bundle
+        ):
             return row
-        return tuple(old if stays else value for old, value, stays in zip(row, new, named, strict=True))
+        return tuple(
+            old if stays else value for old, value, stays in zip(row, new, named, strict=True)
+        )
 
     def _add(self, model: Row) -> None:
-        """Add a double, which has only new keys, a near variant with one new value more, or a far variant with many."""
+        """Add a double, which has only new keys, a near variant with one new value more, or a far
+        variant with many."""
         way = self._rng.choices(("double", "near", "far"), _WAYS)[0]
         for _ in range(_TRIES):
             share = {"double": 0.0, "near": _MOVED_NEAR, "far": _MOVED_FAR}[way]
@@ -238,7 +297,11 @@ class TablePerturber:
                     new = self._empty(self._alter(new, _CHANGED_FAR, added=True))
                 elif self._loose:
                     index = self._rng.choice(self._loose)
-                    new = (*new[:index], self.columns[index].other(self._rng, new[index]), *new[index + 1 :])
+                    new = (
+                        *new[:index],
+                        self.columns[index].other(self._rng, new[index]),
+                        *new[index + 1 :],
+                    )
                 relabelled = list(new)  # a named label that was one row's alone stays that row's
                 for index in self._loose:
                     column = self.columns[index]
@@ -248,18 +311,21 @@ class TablePerturber:
                 return
 
     def _take_keys(self, row: Row, old: Row = ()) -> bool:
-        """Take the row's keys if they are free, or as they were in the old row; tell whether they are."""
+        """Take the row's keys if they are free, or as they were in the old row; tell whether they
+        are."""
         keys = [_folded(row, key) for key in self.relation.unique]
         olds = [_folded(old, key) if old else None for key in self.relation.unique]
         free = all(
-            new == was or None in new or new not in used for new, was, used in zip(keys, olds, self._used_keys, strict=True)
+            new == was or None in new or new not in used
+            for new, was, used in zip(keys, olds, self._used_keys, strict=True)
         )
         for key, used in zip(keys if free else (), self._used_keys, strict=False):
             used.add(key)
         return free
 
     def _with_new_keys(self, row: Row) -> Row | None:
-        """Give a key of one column a value that was never there; try a key of several in another combination."""
+        """Give a key of one column a value that was never there; try a key of several in another
+        combination."""
         new = list(row)
         for key in self.relation.unique:
             free = [index for index in key if index not in self._foreign | self.relation.fixed]
@@ -273,18 +339,27 @@ class TablePerturber:
                 new[index] = self.columns[index].other(self._rng, new[index])
         return tuple(new)
 
-    # -- values -----------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------
 
     def _alter(self, row: Row, share: float, *, added: bool = False) -> Row:
-        """Change a share of the non-key values; dependent columns change together, to another row's values."""
+        """Change a share of the non-key values; dependent columns change together, to another row's
+        values."""
         new, rng = list(row), self._rng
         for index in self._loose:
             column = self.columns[index]
-            if (added or not column.is_named_once(row[index])) and rng.random() < (share / 3 if column.labels else share):
-                favourite = self._favourites[index] if not column.scale and not column.labels and rng.random() < 0.4 else None
+            if (added or not column.is_named_once(row[index])) and rng.random() < (
+                share / 3 if column.labels else share
+            ):
+                favourite = (
+                    self._favourites[index]
+                    if not column.scale and not column.labels and rng.random() < 0.4
+                    else None
+                )
                 new[index] = column.other(rng, row[index]) if favourite is None else favourite
         for bundle in self._bundles:
-            if rng.random() < share and (added or not any(self.columns[index].is_named_once(row[index]) for index in bundle)):
+            if rng.random() < share and (
+                added or not any(self.columns[index].is_named_once(row[index]) for index in bundle)
+            ):
                 other = rng.choice(self.relation.rows)
                 for index in bundle:
                     new[index] = other[index]
@@ -296,19 +371,27 @@ class TablePerturber:
         for index in self._loose:
             column = self.columns[index]
             share = _NULLS if column.missing else 0.0 if column.labels else _FIRST_NULLS
-            if share and self.relation.nullable[index] and not column.is_named_once(row[index]) and self._rng.random() < share:
+            if (
+                share
+                and self.relation.nullable[index]
+                and not column.is_named_once(row[index])
+                and self._rng.random() < share
+            ):
                 new[index] = None
         return tuple(new)
 
     def _move(self, row: Row, share: float, within: Collection[int] = ()) -> Row:
-        """Move a share of the foreign keys to other parents, of which the first in a shuffled list are chosen more often."""
+        """Move a share of the foreign keys to other parents, of which the first in a shuffled list
+        are chosen more often."""
         new = list(row)
         for reference in self._movable:
             if within and not set(reference.columns) & set(within):
                 continue
             (pool, doubles), old = self._pool(reference), pick(row, reference.columns)
             if pool and None not in old and self._rng.random() < share:
-                if reference in self._depths:  # a tree stays one if new parents are nearer to the root
+                if (
+                    reference in self._depths
+                ):  # a tree stays one if new parents are nearer to the root
                     depth = self._depths[reference]
                     own = depth.get(pick(row, reference.targets), 0)
                     pool = [key for key in pool if depth.get(key, own) < own]
@@ -322,22 +405,29 @@ class TablePerturber:
         return tuple(new)
 
     def _may_move(self, reference: Reference) -> bool:
-        """Tell whether a reference alone leads to its table, and shares no column with others, nor depends on any."""
+        """Tell whether a reference alone leads to its table, and shares no column with others, nor
+        depends on any."""
         others = [each for each in self.relation.references if each is not reference]
         bound = [*(each.columns for each in others), *self._bundles, self.relation.fixed]
         alone = reference.table not in {each.table for each in others}
         return alone and not any(set(reference.columns) & set(each) for each in bound)
 
     def _pool(self, reference: Reference) -> tuple[list[Row], dict[Row, Row]]:
-        """Return the parents' keys, shuffled once, and the keys of doubles by that of the parent."""
+        """Return the parents' keys, shuffled once, and the keys of doubles by that of the
+        parent."""
         if reference not in self._pools:
             parent, targets = self._parents.get(reference.table), reference.targets
             if parent is None:  # the table itself, or one in a circle: the keys that it held before
                 keys, doubles = {pick(row, reference.columns) for row in self.relation.rows}, {}
             else:
                 keys = {pick(row, targets) for row in parent.rows}
-                keys -= {pick(row, targets) for row in parent.added[::3]}  # some of the new rows stay without children
-                doubles = {pick(row, targets): pick(double, targets) for row, double in parent._doubles.items()}
+                keys -= {
+                    pick(row, targets) for row in parent.added[::3]
+                }  # some of the new rows stay without children
+                doubles = {
+                    pick(row, targets): pick(double, targets)
+                    for row, double in parent._doubles.items()
+                }
             pool = sorted((key for key in keys if None not in key), key=repr)
             self._rng.shuffle(pool)
             self._pools[reference] = pool, doubles
@@ -346,8 +436,13 @@ class TablePerturber:
 
 def _folded(row: Row, indexes: Sequence[int]) -> Row:
     """Return a key as it is compared where neither case nor accents count."""
-    found = [value.casefold().rstrip() if isinstance(value, str) else value for value in pick(row, indexes)]
+    found = [
+        value.casefold().rstrip() if isinstance(value, str) else value
+        for value in pick(row, indexes)
+    ]
     for place, value in enumerate(found):
         if isinstance(value, str) and not value.isascii():
-            found[place] = "".join(letter for letter in normalize("NFKD", value) if not combining(letter))
+            found[place] = "".join(
+                letter for letter in normalize("NFKD", value) if not combining(letter)
+            )
     return tuple(found)

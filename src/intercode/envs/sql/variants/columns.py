@@ -2,9 +2,10 @@
 
     '2019-03-31' ──► 43188 ──► a few steps on, or to a literal's boundary ──► '2019-04-02'
 
-Numbers, days and times, also those written as text, lie on a scale of whole steps (`Scale`), on which a value can be moved.
-Values on no scale, and those of a column with few distinct ones, only change among the values that the column has. No text is
-invented except keys, which follow the pattern of an old key. Left out: days in other formats than ISO's, and times of day.
+Numbers, days and times, also those written as text, lie on a scale of whole steps (`Scale`), on
+which a value can be moved. Values on no scale, and those of a column with few distinct ones, only
+change among the values that the column has. No text is invented except keys, which follow the
+pattern of an old key. Left out: days in other formats than ISO's, and times of day.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _SEARCHED = 5000
 
 @dataclass(frozen=True)
 class Scale:
-    """Values as whole numbers: `step` returns None for a value that is not on the scale, `value` goes back."""
+    """Values as whole numbers: `step` returns None for a value that is not on the scale, `value`
+    goes back."""
 
     step: Callable[[object], int | None]
     value: Callable[[int], object]
@@ -46,7 +48,8 @@ class Scale:
 
 
 def plain(value: object) -> object:
-    """Return a value as it is compared with a literal: texts without case, numbers as floats, days as ISO text."""
+    """Return a value as it is compared with a literal: texts without case, numbers as floats, days
+    as ISO text."""
     found = _natural(value.strip().casefold() if isinstance(value, str) else value)
     if isinstance(found, int | float | Decimal):
         return float(found)
@@ -54,9 +57,9 @@ def plain(value: object) -> object:
 
 
 class Column:
-    """The values of a column. `named`: those that a literal names in whole or in part; `few`: as in an enumeration (a flag, a
-    code, a rating); `labels`: texts, each of one row; `edges`: the steps of literals within the range, at which `<` and `<=`
-    differ."""
+    """The values of a column. `named`: those that a literal names in whole or in part; `few`: as in
+    an enumeration (a flag, a code, a rating); `labels`: texts, each of one row; `edges`: the steps
+    of literals within the range, at which `<` and `<=` differ."""
 
     def __init__(self, values: Sequence[object], literals: Collection[Literal]) -> None:
         present = [value for value in values if value is not None]
@@ -66,18 +69,28 @@ class Column:
         words = {plain(literal) for literal in literals}
         parts = [part for part in words if isinstance(part, str) and len(part) > 1]
         self.named = {value for value in self.distinct if plain(value) in words}
-        texts = [value for value in self.distinct if isinstance(value, str) and value not in self.named][:_SEARCHED]
+        texts = [
+            value for value in self.distinct if isinstance(value, str) and value not in self.named
+        ][:_SEARCHED]
         self.named |= {text for text in texts if any(part in text.casefold() for part in parts)}
-        self.few = len(self.counts) <= 2 < len(present) or len(self.counts) <= min(_FEW, len(present) / 4)
+        self.few = len(self.counts) <= 2 < len(present) or len(self.counts) <= min(
+            _FEW, len(present) / 4
+        )
         self.scale = scale = None if self.few else _scale(self.distinct)
-        self.labels = len(self.distinct) == len(present) and bool(present) and all(isinstance(one, str) for one in present)
+        self.labels = (
+            len(self.distinct) == len(present)
+            and bool(present)
+            and all(isinstance(one, str) for one in present)
+        )
         self._taken = set(self.distinct)
         self._present, self._sorted_named = present, sorted(self.named, key=repr)
         self._unnamed = [value for value in self.distinct if value not in self.named]
         steps = {scale.step(value) for value in self.distinct} if scale else set()
         self._steps = sorted(step for step in steps if step is not None)
         edges = {scale.step(literal) for literal in literals} if scale and self._steps else set()
-        self.edges = sorted(step for step in edges if step is not None and self._steps[0] <= step <= self._steps[-1])
+        self.edges = sorted(
+            step for step in edges if step is not None and self._steps[0] <= step <= self._steps[-1]
+        )
         whole = [one for one in self.distinct if isinstance(one, int)]
         self._whole = 0 < len(whole) == len(self.distinct)
         self._beyond = itertools.count(max(self._steps[-1:] or whole, default=0) + 1)
@@ -93,7 +106,9 @@ class Column:
         if self.scale and step is not None and chance < 0.65:
             span = self._steps[-1] - self._steps[0]
             size = rng.randint(1, max(span // 8, 1)) if rng.random() < 0.6 else self.scale.unit
-            return self.value_at(step + (size if step - size < self._steps[0] or rng.random() < 0.5 else -size))
+            return self.value_at(
+                step + (size if step - size < self._steps[0] or rng.random() < 0.5 else -size)
+            )
         if self.labels and self._unnamed:
             return rng.choice(self._unnamed)
         if self._sorted_named and chance > 0.85:
@@ -105,7 +120,8 @@ class Column:
         return value in self.named and self.counts[value] == 1
 
     def extremes(self) -> list[object]:
-        """Return the least and the greatest value of a column on a scale; none if there are few values."""
+        """Return the least and the greatest value of a column on a scale; none if there are few
+        values."""
         if self.scale is None or len(self._steps) < 4 or self._steps[-1] - self._steps[0] < 4:
             return []
         ends = {self._steps[0], self._steps[-1]}
@@ -121,7 +137,9 @@ class Column:
         """Return a value that takes the place of the least or the greatest."""
         low, high = self._steps[0], self._steps[-1]
         step = rng.randint(1, max((high - low) // 16, 1))
-        return self.value_at(low + step if self.scale and self.scale.step(old) == low else high - step)
+        return self.value_at(
+            low + step if self.scale and self.scale.step(old) == low else high - step
+        )
 
     def unused(self, rng: Random) -> object | None:
         """Return a new key in the pattern of the old keys; None if none was found."""
@@ -132,7 +150,11 @@ class Column:
             if self.scale is None or self.scale.step(old) is None:
                 new = _respell(rng, old)
             else:
-                step = next(self._beyond) if number > _TRIES // 2 else rng.randint(self._steps[0], self._steps[-1])
+                step = (
+                    next(self._beyond)
+                    if number > _TRIES // 2
+                    else rng.randint(self._steps[0], self._steps[-1])
+                )
                 try:
                     new = self.scale.value(step)
                 except (OverflowError, ValueError):  # beyond the last day
@@ -150,7 +172,9 @@ class Column:
 def _respell(rng: Random, old: object) -> object | None:
     """Change one or two letters or digits of a text, each to another of its kind."""
     letters = list(old) if isinstance(old, str) else []
-    changeable = [number for number, letter in enumerate(letters) if letter.isascii() and letter.isalnum()]
+    changeable = [
+        number for number, letter in enumerate(letters) if letter.isascii() and letter.isalnum()
+    ]
     if not changeable:
         return None
     for number in rng.sample(changeable, min(len(changeable), rng.choice((1, 2)))):
@@ -159,7 +183,7 @@ def _respell(rng: Random, old: object) -> object | None:
     return "".join(letters)
 
 
-# -- scales -------------------------------------------------------------------------------------------------------------
+# -- scales ----------------------------------------------------------------------------------------
 
 
 def _natural(value: object) -> object:
@@ -177,8 +201,10 @@ def _natural(value: object) -> object:
 
 
 def _scale(values: Sequence[object]) -> Scale | None:
-    """Return a scale if nine in ten values are numbers, days or times. New values are texts if most of the old ones are."""
-    natural, texts = [_natural(value) for value in values], [value for value in values if isinstance(value, str)]
+    """Return a scale if nine in ten values are numbers, days or times. New values are texts if most
+    of the old ones are."""
+    natural = [_natural(value) for value in values]
+    texts = [value for value in values if isinstance(value, str)]
     as_text = 2 * len(texts) > len(values)
 
     def mostly(*kinds: type) -> bool:
@@ -205,7 +231,9 @@ def _scale(values: Sequence[object]) -> Scale | None:
         found = _natural(value)
         if not isinstance(found, int | float | Decimal) or not abs(float(found)) < 1e15:
             return None
-        factor = kind is int and isinstance(found, float)  # the literal 100.0 in a percentage is no value of whole numbers
+        factor = kind is int and isinstance(
+            found, float
+        )  # the literal 100.0 in a percentage is no value of whole numbers
         return None if factor else round(Decimal(found).scaleb(digits))
 
     return Scale(step, lambda step: write(kind(Decimal(step).scaleb(-digits))), 10**digits)
@@ -220,4 +248,8 @@ def _second(value: object) -> int | None:
     found = _natural(value)
     if isinstance(found, datetime.date) and not isinstance(found, datetime.datetime):
         found = datetime.datetime.combine(found, datetime.time())
-    return (found - _EPOCH) // datetime.timedelta(seconds=1) if isinstance(found, datetime.datetime) else None
+    return (
+        (found - _EPOCH) // datetime.timedelta(seconds=1)
+        if isinstance(found, datetime.datetime)
+        else None
+    )

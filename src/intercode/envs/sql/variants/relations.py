@@ -1,4 +1,5 @@
-"""A database as relations: read from an engine, written again with other rows, and the dependencies between its columns.
+"""A database as relations: read from an engine, written again with other rows, and the dependencies
+between its columns.
 
     MariaDB   information_schema, SHOW CREATE TABLE        SQLite   PRAGMA table_xinfo, sqlite_master
                                 └────────► Relation ──────────┘ ────► statements that make the database
@@ -7,9 +8,10 @@
     values of a column that are all keys of another table ─┴─► parents first, trees and their depths
     values of a column that decide the values of another ────► bundles of columns, which only change together
 
-Nothing is translated: the statements are for an engine of the same kind, and keep its checks, defaults, keys and views.
-Generated columns are not read, so that the server fills them again. Dependencies are read off the rows, and rather too many
-are found than too few: a false one costs some power to tell queries apart, a missed one makes data that mean nothing.
+Nothing is translated: the statements are for an engine of the same kind, and keep its checks,
+defaults, keys and views. Generated columns are not read, so that the server fills them again.
+Dependencies are read off the rows, and rather too many are found than too few: a false one costs
+some power to tell queries apart, a missed one makes data that mean nothing.
 """
 
 from __future__ import annotations
@@ -41,29 +43,51 @@ _CHANCE = 1e-3
 """Columns whose agreement is less probable than this by accident depend on each other."""
 _CHECKS = re.compile(r"\bCHECK\s*\(.*", re.I | re.DOTALL)
 _DEFINER = re.compile(r"\sDEFINER=\S+@\S+", re.I)
-_SQLITE_TABLE = "t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+_SQLITE_TABLE = (
+    "t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+)
 _QUERIES = {
     "mysql": (
-        "SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns "
-        "WHERE table_schema = DATABASE() AND is_generated = 'NEVER' ORDER BY table_name, ordinal_position",
-        "SELECT table_name, index_name, column_name FROM information_schema.statistics "
-        "WHERE table_schema = DATABASE() AND non_unique = 0 ORDER BY table_name, index_name, seq_in_index",
-        "SELECT table_name, constraint_name, referenced_table_name, column_name, referenced_column_name "
-        "FROM information_schema.key_column_usage WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE() "
-        "ORDER BY table_name, constraint_name, ordinal_position",
+        (
+            "SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns"
+            " WHERE table_schema = DATABASE() AND is_generated = 'NEVER' ORDER BY table_name,"
+            " ordinal_position"
+        ),
+        (
+            "SELECT table_name, index_name, column_name FROM information_schema.statistics WHERE"
+            " table_schema = DATABASE() AND non_unique = 0 ORDER BY table_name, index_name,"
+            " seq_in_index"
+        ),
+        (
+            "SELECT table_name, constraint_name, referenced_table_name, column_name,"
+            " referenced_column_name FROM information_schema.key_column_usage WHERE table_schema ="
+            " DATABASE() AND referenced_table_schema = DATABASE() ORDER BY table_name,"
+            " constraint_name, ordinal_position"
+        ),
     ),
     "sqlite": (
-        'SELECT t.name, c.name, NOT c."notnull" AND NOT c.pk FROM pragma_table_list t, pragma_table_xinfo(t.name) c '
-        f"WHERE {_SQLITE_TABLE} AND NOT c.hidden ORDER BY t.name, c.cid",
-        "SELECT t.name, '', c.name, c.pk AS place FROM pragma_table_list t, pragma_table_xinfo(t.name) c "
-        f"WHERE {_SQLITE_TABLE} AND c.pk UNION ALL SELECT t.name, i.name, c.name, c.seqno FROM pragma_table_list t, "
-        f'pragma_index_list(t.name) i, pragma_index_info(i.name) c WHERE {_SQLITE_TABLE} AND i."unique" ORDER BY 1, 2, 4',
-        'SELECT t.name, f.id, f."table", f."from", '
-        'COALESCE(f."to", (SELECT p.name FROM pragma_table_xinfo(f."table") p WHERE p.pk = f.seq + 1)) '
-        f"FROM pragma_table_list t, pragma_foreign_key_list(t.name) f WHERE {_SQLITE_TABLE} ORDER BY t.name, f.id, f.seq",
+        (
+            'SELECT t.name, c.name, NOT c."notnull" AND NOT c.pk FROM pragma_table_list t,'
+            f" pragma_table_xinfo(t.name) c WHERE {_SQLITE_TABLE} AND NOT c.hidden ORDER BY t.name,"
+            " c.cid"
+        ),
+        (
+            "SELECT t.name, '', c.name, c.pk AS place FROM pragma_table_list t,"
+            " pragma_table_xinfo(t.name) c "
+            f"WHERE {_SQLITE_TABLE} AND c.pk UNION ALL SELECT t.name, i.name, c.name, c.seqno FROM"
+            " pragma_table_list t, "
+            f"pragma_index_list(t.name) i, pragma_index_info(i.name) c WHERE {_SQLITE_TABLE} AND"
+            ' i."unique" ORDER BY 1, 2, 4'
+        ),
+        (
+            'SELECT t.name, f.id, f."table", f."from", COALESCE(f."to", (SELECT p.name FROM'
+            ' pragma_table_xinfo(f."table") p WHERE p.pk = f.seq + 1)) FROM pragma_table_list t,'
+            f" pragma_foreign_key_list(t.name) f WHERE {_SQLITE_TABLE} ORDER BY t.name, f.id, f.seq"
+        ),
     ),
 }
-"""By dialect, three statements: the columns that hold values, whether each takes NULL; unique keys; foreign keys."""
+"""By dialect, three statements: the columns that hold values, whether each takes NULL; unique keys;
+foreign keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +101,8 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table. `unique`: its keys, by index. `fixed`: columns whose values stay with their row, since a CHECK names them."""
+    """A table. `unique`: its keys, by index. `fixed`: columns whose values stay with their row,
+    since a CHECK names them."""
 
     name: str
     columns: tuple[str, ...]
@@ -96,11 +121,14 @@ def transpose(relation: Relation) -> list[tuple[Value, ...]]:
     return list(zip(*relation.rows, strict=True)) or [()] * len(relation.columns)
 
 
-# -- reading ------------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
-def read_schema(engine: Engine, db: str, literals: Collection[Literal]) -> tuple[list[Relation], list[str], list[str]]:
-    """Return tables with keys and rows, and the statements before the rows, which make tables, and after them.
+def read_schema(
+    engine: Engine, db: str, literals: Collection[Literal]
+) -> tuple[list[Relation], list[str], list[str]]:
+    """Return tables with keys and rows, and the statements before the rows, which make tables, and
+    after them.
 
     Of a large table only a part is read. Raises `DataError` for a table that cannot be read.
     """
@@ -109,9 +137,14 @@ def read_schema(engine: Engine, db: str, literals: Collection[Literal]) -> tuple
         return engine.table(db, statement, seconds=_SECONDS).rows
 
     columns, keys, foreign = (_grouped(query(statement)) for statement in _QUERIES[engine.dialect])
-    creates, before, after = (_sqlite_statements if engine.dialect == "sqlite" else _mysql_statements)(query, db)
+    creates, before, after = (
+        _sqlite_statements if engine.dialect == "sqlite" else _mysql_statements
+    )(query, db)
     names = {table.lower(): table for table in creates}
-    places = {key: {str(name).lower(): place for place, (name, _) in enumerate(columns[names[key]])} for key in names}
+    places = {
+        key: {str(name).lower(): place for place, (name, _) in enumerate(columns[names[key]])}
+        for key in names
+    }
 
     def indexes(table: object, wanted: Iterable[object]) -> tuple[int, ...]:
         """Return the columns' indexes; none if a name is no column that is read."""
@@ -120,12 +153,18 @@ def read_schema(engine: Engine, db: str, literals: Collection[Literal]) -> tuple
 
     relations = []
     for table, create in creates.items():
-        checks = _CHECKS.search(create)  # the words in them, and after them: columns are among these
+        checks = _CHECKS.search(
+            create
+        )  # the words in them, and after them: columns are among these
         words = set(re.findall(r"[^\W\d]\w*", checks[0].lower())) if checks else set()
-        unique = (indexes(table, [row[0] for row in rows]) for rows in _grouped(keys[table]).values())
+        unique = (
+            indexes(table, [row[0] for row in rows]) for rows in _grouped(keys[table]).values()
+        )
         references = []
         for rows in _grouped(foreign[table]).values():
-            parent, children, targets = rows[0][0], indexes(table, [row[1] for row in rows]), [row[2] for row in rows]
+            parent = rows[0][0]
+            children = indexes(table, [row[1] for row in rows])
+            targets = [row[2] for row in rows]
             if children and (found := indexes(parent, targets)):
                 references.append(Reference(children, names[str(parent).lower()], found))
         relations.append(
@@ -135,21 +174,31 @@ def read_schema(engine: Engine, db: str, literals: Collection[Literal]) -> tuple
                 tuple(bool(nullable) for _, nullable in columns[table]),
                 tuple(dict.fromkeys(key for key in unique if key)),
                 tuple(references),
-                tuple(_rows(engine, db, table, [str(name) for name, _ in columns[table]], literals)),
+                tuple(
+                    _rows(engine, db, table, [str(name) for name, _ in columns[table]], literals)
+                ),
                 frozenset(place for name, place in places[table.lower()].items() if name in words),
             )
         )
     return relations, before, after
 
 
-def _rows(engine: Engine, db: str, table: str, columns: Sequence[str], literals: Collection[Literal]) -> Sequence[Row]:
+def _rows(
+    engine: Engine, db: str, table: str, columns: Sequence[str], literals: Collection[Literal]
+) -> Sequence[Row]:
     """Return all rows; of a large table the first rows, and those that hold a literal."""
     if not columns:
         return ()
     names = [quote_name(name, engine.dialect) for name in columns]
     select = f"SELECT {', '.join(names)} FROM {quote_name(table, engine.dialect)}"
     first = engine.table(db, f"{select} LIMIT {_MOST + 1}", seconds=_SECONDS)
-    wanted = ", ".join(sorted(write_value(value, engine.dialect) for value in literals if isinstance(plain(value), str)))
+    wanted = ", ".join(
+        sorted(
+            write_value(value, engine.dialect)
+            for value in literals
+            if isinstance(plain(value), str)
+        )
+    )
     if not wanted or (len(first.rows) <= _MOST and not first.cut):
         return first.rows[:_MOST]
     where = " OR ".join(f"{name} IN ({wanted})" for name in names)
@@ -157,15 +206,23 @@ def _rows(engine: Engine, db: str, table: str, columns: Sequence[str], literals:
     return list(dict.fromkeys([*first.rows[:_MOST], *named.rows]))
 
 
-def _mysql_statements(query: Callable[[str], tuple[Row, ...]], db: str) -> tuple[dict[str, str], list[str], list[str]]:
+def _mysql_statements(
+    query: Callable[[str], tuple[Row, ...]], db: str
+) -> tuple[dict[str, str], list[str], list[str]]:
     """Return CREATE TABLE by table, the statements before the rows, and those after them."""
     listed = [(str(name), kind) for name, kind in query("SHOW FULL TABLES")]
-    creates = {name: str(query(f"SHOW CREATE TABLE {quote_name(name, 'mysql')}")[0][1]) for name, _ in listed}
+    creates = {
+        name: str(query(f"SHOW CREATE TABLE {quote_name(name, 'mysql')}")[0][1])
+        for name, _ in listed
+    }
     tables = {name: creates[name] for name, kind in listed if kind == "BASE TABLE"}
     views = {name: _DEFINER.sub("", creates[name]) for name, kind in listed if kind == "VIEW"}
     charset, collation = query("SELECT @@character_set_database, @@collation_database")[0]
     before = [
-        f"CREATE DATABASE {quote_name(db, 'mysql')} DEFAULT CHARACTER SET {charset} COLLATE {collation}",
+        (
+            f"CREATE DATABASE {quote_name(db, 'mysql')} DEFAULT CHARACTER SET {charset} COLLATE"
+            f" {collation}"
+        ),
         f"USE {quote_name(db, 'mysql')}",
         "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
         "SET foreign_key_checks = 0",
@@ -173,16 +230,28 @@ def _mysql_statements(query: Callable[[str], tuple[Row, ...]], db: str) -> tuple
     ]
     after: list[str] = []
     while views:  # each view after the views that it names
-        ready = [name for name in views if not any(other in views[name] for other in views if other != name)] or [*views]
+        ready = [
+            name
+            for name in views
+            if not any(other in views[name] for other in views if other != name)
+        ] or [*views]
         after += [views.pop(name) for name in ready]
     return tables, before, after
 
 
-def _sqlite_statements(query: Callable[[str], tuple[Row, ...]], db: str) -> tuple[dict[str, str], list[str], list[str]]:
+def _sqlite_statements(
+    query: Callable[[str], tuple[Row, ...]], db: str
+) -> tuple[dict[str, str], list[str], list[str]]:
     master = "sqlite_master m JOIN pragma_table_list t ON t.name = m.name"
-    found = query(f"SELECT m.name, m.sql FROM {master} WHERE m.type = 'table' AND {_SQLITE_TABLE} ORDER BY m.rowid")
+    found = query(
+        f"SELECT m.name, m.sql FROM {master} WHERE m.type = 'table' AND {_SQLITE_TABLE} ORDER BY"
+        " m.rowid"
+    )
     tables = {str(name): str(create) for name, create in found}
-    after = query("SELECT sql FROM sqlite_master WHERE sql <> '' AND type IN ('index', 'view') ORDER BY type, rowid")
+    after = query(
+        "SELECT sql FROM sqlite_master WHERE sql <> '' AND type IN ('index', 'view') ORDER BY type,"
+        " rowid"
+    )
     return tables, [*tables.values()], [str(create) for (create,) in after]
 
 
@@ -194,26 +263,34 @@ def _grouped(rows: Iterable[Row]) -> dict[object, list[Row]]:
     return found
 
 
-# -- writing ------------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 
 
-def write_rows(dialect: str, relations: Sequence[Relation], rows: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+def write_rows(
+    dialect: str, relations: Sequence[Relation], rows: Mapping[str, Sequence[Row]]
+) -> Iterator[str]:
     """Yield INSERT statements; rows whose new key a collation takes for an old one are ignored."""
     verb = "INSERT OR IGNORE" if dialect == "sqlite" else "INSERT IGNORE"
     for relation in relations:
         columns = ", ".join(quote_name(name, dialect) for name in relation.columns)
         for begin in range(0, len(rows[relation.name]), _BATCH):
-            values = ([write_value(value, dialect) for value in row] for row in rows[relation.name][begin : begin + _BATCH])
+            values = (
+                [write_value(value, dialect) for value in row]
+                for row in rows[relation.name][begin : begin + _BATCH]
+            )
             lines = (f"({', '.join(row)})" for row in values)
-            yield f"{verb} INTO {quote_name(relation.name, dialect)} ({columns}) VALUES\n" + ",\n".join(lines)
+            yield (
+                f"{verb} INTO {quote_name(relation.name, dialect)} ({columns}) VALUES\n"
+                + ",\n".join(lines)
+            )
 
 
-# -- references ---------------------------------------------------------------------------------------------------------
+# -- references ------------------------------------------------------------------------------------
 
 
 def with_implied(relations: Sequence[Relation]) -> list[Relation]:
-    """Return the relations with the references that nobody declared: all values of a column are in a key of another table,
-    and that is no accident, since they are texts or the names agree."""
+    """Return the relations with the references that nobody declared: all values of a column are in
+    a key of another table, and that is no accident, since they are texts or the names agree."""
     single = [
         (relation, key[0], {str(row[key[0]]).casefold() for row in relation.rows})
         for relation in relations
@@ -229,7 +306,11 @@ def with_implied(relations: Sequence[Relation]) -> list[Relation]:
             present = {value for value in values if value is not None}
             texts = {str(value).casefold() for value in present}
             for parent, target, keys in single if index not in taken and len(present) > 1 else ():
-                if parent is not relation and texts <= keys and _may_refer(relation.columns[index], present, parent, target):
+                if (
+                    parent is not relation
+                    and texts <= keys
+                    and _may_refer(relation.columns[index], present, parent, target)
+                ):
                     references.append(Reference((index,), parent.name, (target,)))
                     break
         found.append(replace(relation, references=tuple(references)))
@@ -240,25 +321,40 @@ def _may_refer(name: str, values: set[Value], parent: Relation, target: int) -> 
     kinds = {type(value) for value in values} | {type(row[target]) for row in parent.rows}
     if kinds == {str} and not all(str(value).isdigit() for value in values):
         return True
-    name, other, table = (text.casefold().replace("_", "") for text in (name, parent.columns[target], parent.name))
-    return name == other or name.removesuffix("id") in (table, table.removesuffix("s")) or (other != "id" and other in name)
+    name, other, table = (
+        text.casefold().replace("_", "") for text in (name, parent.columns[target], parent.name)
+    )
+    return (
+        name == other
+        or name.removesuffix("id") in (table, table.removesuffix("s"))
+        or (other != "id" and other in name)
+    )
 
 
 def referenced_keys(relations: Sequence[Relation]) -> dict[str, dict[tuple[int, ...], set[Row]]]:
     """Return, by table, the key values that other rows hold."""
-    found: dict[str, dict[tuple[int, ...], set[Row]]] = {relation.name: defaultdict(set) for relation in relations}
+    found: dict[str, dict[tuple[int, ...], set[Row]]] = {
+        relation.name: defaultdict(set) for relation in relations
+    }
     for relation in relations:
         for reference in relation.references:
             if reference.table in found:
-                found[reference.table][reference.targets] |= {pick(row, reference.columns) for row in relation.rows}
+                found[reference.table][reference.targets] |= {
+                    pick(row, reference.columns) for row in relation.rows
+                }
     return found
 
 
 def parents_first(relations: Sequence[Relation]) -> list[Relation]:
     """Return each relation after those that it refers to, except in circles."""
     by_name = {relation.name: relation for relation in relations}
-    parents = {name: {one.table for one in relation.references} - {name} for name, relation in by_name.items()}
-    return [by_name[name] for name in dict.fromkeys([*_sorted(parents), *by_name]) if name in by_name]
+    parents = {
+        name: {one.table for one in relation.references} - {name}
+        for name, relation in by_name.items()
+    }
+    return [
+        by_name[name] for name in dict.fromkeys([*_sorted(parents), *by_name]) if name in by_name
+    ]
 
 
 def depths(relation: Relation, reference: Reference) -> dict[Row, int]:
@@ -271,7 +367,8 @@ def depths(relation: Relation, reference: Reference) -> dict[Row, int]:
 
 
 def _sorted(graph: Mapping[Node, Iterable[Node]]) -> Iterator[Node]:
-    """Yield each node after the nodes that it leads to; nodes that lead to a circle are left out."""
+    """Yield each node after the nodes that it leads to; nodes that lead to a circle are left
+    out."""
     left = TopologicalSorter(graph)
     with contextlib.suppress(CycleError):  # other nodes are sorted all the same
         left.prepare()
@@ -280,13 +377,16 @@ def _sorted(graph: Mapping[Node, Iterable[Node]]) -> Iterator[Node]:
         left.done(*ready)
 
 
-# -- columns ------------------------------------------------------------------------------------------------------------
+# -- columns ---------------------------------------------------------------------------------------
 
 
 def bundles(relation: Relation, keys: set[int]) -> list[tuple[int, ...]]:
-    """Return columns of which one decides the other, in more rows than accident explains: they only change together."""
+    """Return columns of which one decides the other, in more rows than accident explains: they only
+    change together."""
     rows = relation.rows[:_SAMPLE]
-    indexes = [index for index in range(len(relation.columns)) if index not in keys | relation.fixed]
+    indexes = [
+        index for index in range(len(relation.columns)) if index not in keys | relation.fixed
+    ]
     group = {index: {index} for index in indexes}
     for one, other in permutations(indexes, 2):
         if group[one] is not group[other] and _decides(rows, one, other):
@@ -307,5 +407,8 @@ def _decides(rows: Sequence[Row], one: int, other: int) -> bool:
         repeats += 1
     if len(set(values.values())) < 3:
         return False
-    agree = sum(count * count for count in Counter(row[other] for row in rows).values()) / len(rows) ** 2
+    agree = (
+        sum(count * count for count in Counter(row[other] for row in rows).values())
+        / len(rows) ** 2
+    )
     return bool(agree ** (repeats - len(values)) < _CHANCE)
