@@ -1,16 +1,19 @@
-"""PythonEnv: actions are Python in an interpreter that lives as long as its episode; the answer is a function.
+"""PythonEnv: actions are Python in an interpreter that lives as long as its episode; the answer is
+a function.
 
     step         ──► one action, compiled as a module; if its last statement is an expression, the observation has its value
     submit NAME  ──► the tests, each in a copy of the interpreter; the comparisons run elsewhere (`grading.py`)
 
-`submit` alone submits the function that has the gold's name, or else the function or class that was defined last; if the task
-asks for a program that reads and prints, the text of the last action. If NAME is not defined, is no name (`submit f()`), or
-cannot be called as the tests call it, the submission costs a turn, is not scored, and the agent reads why.
+`submit` alone submits the function that has the gold's name, or else the function or class that was
+defined last; if the task asks for a program that reads and prints, the text of the last action. If
+NAME is not defined, is no name (`submit f()`), or cannot be called as the tests call it, the
+submission costs a turn, is not scored, and the agent reads why.
 
     reward exact    1 if all tests pass, hidden tests included, else 0
     reward paper    the share of public tests that end as they end for the gold: passed or failed
 
-A score's `parts` have the shares of public and of hidden tests that passed, and each test by its number, from 1.
+A score's `parts` have the shares of public and of hidden tests that passed, and each test by its
+number, from 1.
 """
 
 from __future__ import annotations
@@ -38,13 +41,19 @@ from intercode.types import ExecResult, Score, Task, TaskIssue
 Reward = Literal["exact", "paper"] | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]
 SECONDS = 10.0
-_FUNCTION = (re.compile(r"^def (\w+)\(", re.MULTILINE), re.compile(r"^def (\w+)\s*\(", re.MULTILINE))
-"""InterCode v1 did not see a function with a blank before its parenthesis if there was another function."""
+_FUNCTION = (
+    re.compile(r"^def (\w+)\(", re.MULTILINE),
+    re.compile(r"^def (\w+)\s*\(", re.MULTILINE),
+)
+"""InterCode v1 did not see a function with a blank before its parenthesis if there was another
+function."""
 
 
 class PythonEnv(InterCodeEnv):
-    """`seconds` is each test's time limit; `tell` is what the agent reads about a wrong submission: nothing, the number of the
-    first public test that failed, or that test itself. Other arguments are those of `InterCodeEnv`."""
+    """`seconds` is each test's time limit; `tell` is what the agent reads about a wrong submission:
+    nothing, the number of the first public test that failed, or that test itself. Other arguments
+    are those of `InterCodeEnv`.
+    """
 
     language = "python"
     live_forks = False
@@ -70,8 +79,12 @@ class PythonEnv(InterCodeEnv):
         require_reward(reward, ("exact", "paper"), "results, task")
         if tell not in ("nothing", "number", "case"):
             raise UsageError(f"tell {tell!r}: it is 'nothing', 'number' or 'case'")
-        self.reward, self._tell, self._gold_cache = reward, tell, golds or GoldCache[Sequence[Result]]()
-        self._sessions = PythonSessions(spec, seconds=seconds, patience=None if reward == "paper" else PATIENCE)
+        self.reward = reward
+        self._tell = tell
+        self._gold_cache = golds or GoldCache[Sequence[Result]]()
+        self._sessions = PythonSessions(
+            spec, seconds=seconds, patience=None if reward == "paper" else PATIENCE
+        )
         self._suites: dict[str, Suite] = {}
         self._results: Sequence[Result] = ()
         self._last_action, self._scored = "", False
@@ -109,15 +122,30 @@ class PythonEnv(InterCodeEnv):
         """
         reward, tell = reward or ("paper" if protocol == "paper" else "exact"), tell or "number"
         records = preprocess or cls.preprocess
-        found = open_data(data, env="python", limit=limit, preprocess=records, gold_fields=gold_fields)
+        found = open_data(
+            data, env="python", limit=limit, preprocess=records, gold_fields=gold_fields
+        )
         tasks = tuple(map(_with_submission, found.tasks))
-        world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": False, "sandbox": sandbox}
+        world = {
+            "image": image,
+            "tree": tree,
+            "setup": setup,
+            "limits": limits,
+            "paper": False,
+            "sandbox": sandbox,
+        }
         first, _ = prepare_workspaces(found, "persistent", **world)  # type: ignore[arg-type]
         spec = PythonSpec(first.provider, first.template, "persistent", limits)
         if image is not None:
             spec.require_python()
         golds = GoldCache[Sequence[Result]]()
-        how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
+        how = {
+            "protocol": protocol,
+            "max_turns": max_turns,
+            "view": view,
+            "keep_going": keep_going,
+            "submits": submits,
+        }
         asked = {"reward": reward, "golds": golds, "tell": tell, "seconds": seconds}
         facts = {"data": found.name, "data_digest": found.digest, "reward": reward_name(reward)}
         return EnvFactory(
@@ -126,7 +154,7 @@ class PythonEnv(InterCodeEnv):
             lambda: {**facts, "test_seconds": seconds, "tell": tell, **spec.facts()},
         )
 
-    # -- the episode --------------------------------------------------------------------------------------------------
+    # -- the episode -------------------------------------------------------------------------------
 
     def start_episode(self, task: Task) -> None:
         self._suite(task)
@@ -156,35 +184,52 @@ class PythonEnv(InterCodeEnv):
             faults = (f"gold fails: {result.output.strip().rpartition(chr(10))[2][:200]}",)
         elif failed:
             (number, first), more = failed[0], f" and {len(failed) - 1} more" if failed[1:] else ""
-            faults = (f"gold fails test {number}{more}: {first.test.description[:100]}: {first.why[:200]}",)
+            faults = (
+                (
+                    f"gold fails test {number}{more}: {first.test.description[:100]}:"
+                    f" {first.why[:200]}"
+                ),
+            )
         summary = "\n".join(f"{each.test.description}: {each.why or 'passed'}" for each in results)
         return GoldRun(_passed(results), summary, faults)
 
-    # -- submissions --------------------------------------------------------------------------------------------------
+    # -- submissions -------------------------------------------------------------------------------
 
     def reject_submission(self, word: str) -> str | None:
         suite = self._suite(self.task)
         if not word:
             return None
         if not word.isidentifier():
-            return f"A submission is a name alone, as in `submit {suite.gold_name or 'main'}`; {word!r} is none."
+            return (
+                f"A submission is a name alone, as in `submit {suite.gold_name or 'main'}`;"
+                f" {word!r} is none."
+            )
         found = self._sessions.describe(word, suite.method)
         if found is None:
             return f"The interpreter did not answer whether there is a function or class {word}."
         if not found.callable:
-            listed = f"there are {', '.join(found.names[:20])}" if found.names else "nothing is defined yet"
+            listed = (
+                f"there are {', '.join(found.names[:20])}"
+                if found.names
+                else "nothing is defined yet"
+            )
             return f"There is no function or class {word}; {listed}."
         if suite.program or found.arity is None or suite.arity is None:
             return None
         (least, most), (fewest, largest) = found.arity, suite.arity
         if (most != -1 and most < fewest) or (largest != -1 and least > largest):
-            return f"{word} takes {_count(least, most)}; it will be called with {_count(fewest, largest)}."
+            return (
+                f"{word} takes {_count(least, most)}; it will be called with"
+                f" {_count(fewest, largest)}."
+            )
         return None
 
     def score(self) -> Score:
         suite, self._results = self._suite(self.task), ()
         asserts_only = all(test.kind == "assert" for test in suite.tests)
-        if self.protocol == "paper" and self.reward == "paper" and asserts_only:  # InterCode v1 had no other tests
+        if (
+            self.protocol == "paper" and self.reward == "paper" and asserts_only
+        ):  # InterCode v1 had no other tests
             return self._score_as_v1(suite)
         name, text = self._submitted_answer(suite)
         if name is None and text is None:
@@ -202,10 +247,12 @@ class PythonEnv(InterCodeEnv):
         return score_exact(_passed(public), unseen)
 
     def _score_as_v1(self, suite: Suite) -> Score:
-        """Score the first function of the turn's action under the name of the gold's first function.
+        """Score the first function of the turn's action under the name of the gold's first
+        function.
 
-        InterCode v1 cleared its namespace before it executed the gold there, and the gold stayed for the next turn. So from the
-        second scoring on, an action that fails leaves the gold in place and earns 1. The agent's own session stays as it is.
+        InterCode v1 cleared its namespace before it executed the gold there, and the gold stayed
+        for the next turn. So from the second scoring on, an action that fails leaves the gold in
+        place and earns 1. The agent's own session stays as it is.
         """
         submitted, wanted = _first_function(self._last_action), _first_function(self.task.gold)
         if not submitted or not wanted:
@@ -229,23 +276,37 @@ class PythonEnv(InterCodeEnv):
         return (found and found.last) or None, None
 
     def is_final(self, score: Score) -> bool:
-        """Return whether hidden tests were executed: the agent's code may have noted their arguments."""
+        """Return whether hidden tests were executed: the agent's code may have noted their
+        arguments."""
         return any(result.test.hidden for result in self._results)
 
     def feedback(self, score: Score) -> str:
         public = [result for result in self._results if not result.test.hidden]
         failed = next((number for number, each in enumerate(public) if not each.passed), None)
         if self._tell == "nothing" or failed is None:
-            return "Wrong." if self._tell == "nothing" or self._results else "Wrong: nothing was defined."
+            return (
+                "Wrong."
+                if self._tell == "nothing" or self._results
+                else "Wrong: nothing was defined."
+            )
         if self._tell == "number":
             return f"Wrong: test {failed + 1} of {len(public)} failed."
-        return f"Wrong: this failed: {public[failed].test.description}\n{public[failed].why}".rstrip()
+        return (
+            f"Wrong: this failed: {public[failed].test.description}\n{public[failed].why}".rstrip()
+        )
 
     def outcomes(self) -> dict[str, Any]:
-        """Return how the executed tests ended, failed tests first, 30 at most. No agent may read it: it has hidden tests."""
-        golds = self._gold_results(self._suite(self.task)) if self.reward == "paper" and self._results else ()
+        """Return how the executed tests ended, failed tests first, 30 at most. No agent may read
+        it: it has hidden tests."""
+        golds = (
+            self._gold_results(self._suite(self.task))
+            if self.reward == "paper" and self._results
+            else ()
+        )
         of_gold = {each.test: each.why or "passed" for each in golds}
-        same = all(each.passed == (of_gold.get(each.test, "passed") == "passed") for each in self._results)
+        same = all(
+            each.passed == (of_gold.get(each.test, "passed") == "passed") for each in self._results
+        )
         rows = [
             {
                 "test": shorten_text(each.test.description)[:300],
@@ -260,7 +321,9 @@ class PythonEnv(InterCodeEnv):
 
     def _gold_results(self, suite: Suite) -> Sequence[Result]:
         public = _part(suite, hidden=False)
-        return self._gold_cache.get((self.task.id, "public"), lambda: self._sessions.run_gold(public, self.task.gold)[1])
+        return self._gold_cache.get(
+            (self.task.id, "public"), lambda: self._sessions.run_gold(public, self.task.gold)[1]
+        )
 
     def _suite(self, task: Task) -> Suite:
         if task.id not in self._suites:
@@ -276,19 +339,30 @@ def score_exact(public: Sequence[bool], hidden: Sequence[bool]) -> Score:
 
 
 def score_paper(agent: Sequence[bool], gold: Sequence[bool]) -> Score:
-    """Return the share of public tests that ended as they end for the gold, as InterCode v1 did (Yang et al. 2023)."""
+    """Return the share of public tests that ended as they end for the gold, as InterCode v1 did
+    (Yang et al. 2023)."""
     same = [own == golds for own, golds in zip(agent, gold, strict=True)]
     reward = sum(same) / len(same) if same else 0.0
     return Score(reward, reward == 1, _parts(agent, ()))
 
 
 def _parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, float]:
-    shares = {name: sum(each) / len(each) for name, each in (("public", public), ("hidden", hidden)) if each}
-    return {**shares, **{f"test {number}": float(each) for number, each in enumerate([*public, *hidden], start=1)}}
+    shares = {
+        name: sum(each) / len(each)
+        for name, each in (("public", public), ("hidden", hidden))
+        if each
+    }
+    return {
+        **shares,
+        **{
+            f"test {number}": float(each) for number, each in enumerate([*public, *hidden], start=1)
+        },
+    }
 
 
 def _with_submission(task: Task) -> Task:
-    """Return a task with the word that submits its gold. If its tests cannot be read, playing the task raises the error."""
+    """Return a task with the word that submits its gold. If its tests cannot be read, playing the
+    task raises the error."""
     try:
         suite = read_suite(task)
     except DataError:
@@ -309,5 +383,7 @@ def _passed(results: Sequence[Result]) -> list[bool]:
 
 
 def _count(least: int, most: int) -> str:
-    words = f"{least} or more" if most == -1 else str(least) if least == most else f"{least} to {most}"
+    words = (
+        f"{least} or more" if most == -1 else str(least) if least == most else f"{least} to {most}"
+    )
     return f"{words} argument{'' if words == '1' else 's'}"

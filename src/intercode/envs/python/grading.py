@@ -1,14 +1,16 @@
-"""Grade an answer: what a test calls runs in a copy of the agent's interpreter, what it compares runs in another sandbox.
+"""Grade an answer: what a test calls runs in a copy of the agent's interpreter, what it compares
+runs in another sandbox.
 
     agent's sandbox                 host                        grader's sandbox (in the same container)
     interpreter ─ fork ─ branch ◄── arguments ── Grader ◄── arguments ── branch ─ fork ─ interpreter
                               └──── plain result ──►  ──── plain result ──►  │  holds the test and the expected values
                                                      ◄── passed, or reason ──┘
 
-The host carries calls and results in pieces, without opening them; what it reads itself is small. Each test has a new copy of
-both interpreters and its own time limit; the processes that it started are killed after it. A verdict counts only if it comes
-from the grader's branch and carries the host's nonce. Scripts and programs are compared here, by what they printed. If the
-agent's process ends, whoever ended it, its test has failed.
+The host carries calls and results in pieces, without opening them; what it reads itself is small.
+Each test has a new copy of both interpreters and its own time limit; the processes that it started
+are killed after it. A verdict counts only if it comes from the grader's branch and carries the
+host's nonce. Scripts and programs are compared here, by what they printed. If the agent's process
+ends, whoever ended it, its test has failed.
 """
 
 from __future__ import annotations
@@ -28,14 +30,16 @@ from intercode.sandbox.guest import wire_values
 from intercode.sandbox.guest.limit import Limit
 
 PATIENCE = 3
-"""Tests of an answer that may run out of time: an answer that never ends must not cost its worker the time of all tests."""
+"""Tests of an answer that may run out of time: an answer that never ends must not cost its worker
+the time of all tests."""
 _MOST_READ = 1 << 16
 """Bytes of the largest message that the host itself reads: a verdict, a status, what is defined."""
 _SPARE_OUTPUT = 1 << 20
 """A program may print this much more than what is expected, in blanks."""
 _LATE = "ran out of time"
 _NOT_DUMPABLE = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
-"""PR_SET_DUMPABLE: no process in the grader's sandbox may read or write its interpreters' memory. An image may lack ctypes."""
+"""PR_SET_DUMPABLE: no process in the grader's sandbox may read or write its interpreters' memory.
+An image may lack ctypes."""
 
 
 class _TestFailed(Exception):
@@ -43,7 +47,8 @@ class _TestFailed(Exception):
 
 
 class _GraderEnded(Exception):
-    """The grader's process ended. `called`: it had called the answer, which may have caused that."""
+    """The grader's process ended. `called`: it had called the answer, which may have caused
+    that."""
 
     def __init__(self, called: bool = False) -> None:
         self.called = called
@@ -60,10 +65,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What the agent's interpreter reports of itself: help for the agent, and never a part of the score.
+    """What the agent's interpreter reports of itself: help for the agent, and never a part of the
+    score.
 
-    `names` are its functions and classes in order, `last` is the one that was defined last. `callable` and `arity` (the least
-    and the greatest number of positional arguments, −1: any) describe the name in question.
+    `names` are its functions and classes in order, `last` is the one that was defined last.
+    `callable` and `arity` (the least and the greatest number of positional arguments, −1: any)
+    describe the name in question.
     """
 
     names: tuple[str, ...] = ()
@@ -75,40 +82,54 @@ class Definitions:
 class Grader:
     """Grade answers in `sandbox`, which belongs to the grader alone.
 
-    `seconds` is each test's time limit. When `patience` tests of an answer have run out of time, the tests after them fail
-    without execution; None executes all.
+    `seconds` is each test's time limit. When `patience` tests of an answer have run out of time,
+    the tests after them fail without execution; None executes all.
     """
 
-    def __init__(self, sandbox: GuestSandbox, *, seconds: float = 10.0, patience: int | None = None) -> None:
+    def __init__(
+        self, sandbox: GuestSandbox, *, seconds: float = 10.0, patience: int | None = None
+    ) -> None:
         self.sandbox, self._seconds, self._patience = sandbox, seconds, patience
         sandbox.exec(_NOT_DUMPABLE)
 
     def describe(self, agent: GuestSandbox, name: str = "", method: str = "") -> Definitions | None:
-        """Return what the agent defined; None if its interpreter does not answer, for example because it cannot fork."""
+        """Return what the agent defined; None if its interpreter does not answer, for example
+        because it cannot fork."""
         reply = None
         for _ in range(2):  # a branch may have ended with its interpreter, which is then a new one
             with suppress(_TestFailed):
                 with suppress(TimeoutError):
-                    reply = self._ask_agent(agent, {"role": "about", "name": name, "method": method})
+                    reply = self._ask_agent(
+                        agent, {"role": "about", "name": name, "method": method}
+                    )
                 break
         agent.end_branch()
         if not reply:
             return None
         names, arity = reply.get("defined"), reply.get("takes")  # the agent may send anything
         listed = tuple(map(str, names)) if isinstance(names, list) else ()
-        is_pair = isinstance(arity, list) and len(arity) == 2 and all(type(each) is int for each in arity)
+        is_pair = (
+            isinstance(arity, list) and len(arity) == 2 and all(type(each) is int for each in arity)
+        )
         pair = (arity[0], arity[1]) if is_pair and isinstance(arity, list) else None
-        return Definitions(listed, str(reply.get("last") or ""), reply.get("callable") is True, pair)
+        return Definitions(
+            listed, str(reply.get("last") or ""), reply.get("callable") is True, pair
+        )
 
-    def grade(self, agent: GuestSandbox, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
-        """Execute the suite's tests in order, with the agent's `name` in place of the suite's; `text` may be a program."""
+    def grade(
+        self, agent: GuestSandbox, suite: Suite, *, name: str | None, text: str | None = None
+    ) -> list[Result]:
+        """Execute the suite's tests in order, with the agent's `name` in place of the suite's;
+        `text` may be a program."""
         try:
             return list(self._results(agent, suite, name, text))
         finally:
             agent.end_branch()
             self.sandbox.end_branch()
 
-    def _results(self, agent: GuestSandbox, suite: Suite, name: str | None, text: str | None) -> Iterator[Result]:
+    def _results(
+        self, agent: GuestSandbox, suite: Suite, name: str | None, text: str | None
+    ) -> Iterator[Result]:
         late = 0
         bind = {suite.name: name} if name and suite.name else {}
         for test in suite.tests:
@@ -117,7 +138,9 @@ class Grader:
                 continue
             try:
                 if test.kind == "assert":
-                    result = self._assert(agent, suite, test, {"role": "agent", "bind": bind, "method": suite.method})
+                    result = self._assert(
+                        agent, suite, test, {"role": "agent", "bind": bind, "method": suite.method}
+                    )
                 else:
                     request = {"role": test.kind, "bind": bind, "name": name, "stdin": test.stdin}
                     request["text"] = test.text if test.kind == "script" else text
@@ -130,7 +153,8 @@ class Grader:
             yield result
 
     def _ask_agent(self, agent: GuestSandbox, request: dict[str, Any]) -> dict[str, Any]:
-        """Send a request to a new branch of the agent's interpreter; return the reply, empty if it has no known form.
+        """Send a request to a new branch of the agent's interpreter; return the reply, empty if it
+        has no known form.
 
         Raises `_TestFailed`, and `TimeoutError` after the test's time limit.
         """
@@ -138,7 +162,8 @@ class Grader:
             return _exchange(line, wire_values.pack(request), Limit(self._seconds))
 
     def _run_text(self, agent: GuestSandbox, test: Test, request: dict[str, Any]) -> Result:
-        """Run a script or a program in a new branch of the agent's interpreter. Raises as `_ask_agent`."""
+        """Run a script or a program in a new branch of the agent's interpreter. Raises as
+        `_ask_agent`."""
         most = 4 * len(test.expected) + _SPARE_OUTPUT
         try:
             body = wire_values.pack({**request, "most": most + 1})
@@ -154,18 +179,28 @@ class Grader:
         if status != 0:
             return Result(test, False, f"ended with status {status!r:.50}")
         if len(printed) > most:
-            return Result(test, False, f"printed more than {most} bytes, far more than what is expected")
+            return Result(
+                test, False, f"printed more than {most} bytes, far more than what is expected"
+            )
         text = printed.decode("utf-8", "replace")
         passed = same_text(text, test.expected)
         return Result(test, passed, "" if passed else f"printed {text[:300]!r}")
 
-    def _assert(self, agent: GuestSandbox, suite: Suite, test: Test, request: dict[str, Any]) -> Result:
-        """Execute an assert in a new process of the grader's. Raises `_TestFailed`, `TimeoutError`, and `DataError` if the test
-        ends its own process twice before it calls the answer: no answer can cause that. Whoever ended the grader's process, no
-        answer and no test is blamed while an empty test ends it too."""
+    def _assert(
+        self, agent: GuestSandbox, suite: Suite, test: Test, request: dict[str, Any]
+    ) -> Result:
+        """Execute an assert in a new process of the grader's. Raises `_TestFailed`, `TimeoutError`,
+        and `DataError` if the test ends its own process twice before it calls the answer: no answer
+        can cause that. Whoever ended the grader's process, no answer and no test is blamed while an
+        empty test ends it too."""
         texts = [*suite.setup, test.text]
         for _ in range(2):
-            order = {"role": "grader", "names": suite.names, "texts": texts, "nonce": secrets.token_hex(16)}
+            order = {
+                "role": "grader",
+                "names": suite.names,
+                "texts": texts,
+                "nonce": secrets.token_hex(16),
+            }
             with agent.branch() as agent_line, self.sandbox.branch() as grader_line:
                 limit = Limit(self._seconds)
                 with _agent_at_fault():
@@ -177,7 +212,9 @@ class Grader:
             self._require_grader()
             if called:
                 raise _TestFailed("the answer could not be taken in")
-        raise DataError(f"the test {test.text!r:.60} ends its own process before it calls the answer")
+        raise DataError(
+            f"the test {test.text!r:.60} ends its own process before it calls the answer"
+        )
 
     def _require_grader(self) -> None:
         """Raise `SandboxDied` if the grader cannot execute an empty test."""
@@ -185,7 +222,10 @@ class Grader:
         with self.sandbox.branch() as line, suppress(OSError, EOFError, wire_values.NotPlain):
             limit = Limit(self._seconds)
             wire_values.send(line, order, limit)
-            if wire_values.parse(wire_values.receive_raw(line, limit, _MOST_READ)).get("passed") is True:
+            if (
+                wire_values.parse(wire_values.receive_raw(line, limit, _MOST_READ)).get("passed")
+                is True
+            ):
                 return
         raise SandboxDied("the grader cannot execute an empty test")
 
@@ -199,7 +239,8 @@ def _exchange(line: socket.socket, request: bytes, limit: Limit) -> dict[str, An
 
 @contextmanager
 def _agent_at_fault() -> Iterator[None]:
-    """Raise `_TestFailed` if the agent's process has ended, or its message is no plain data. `TimeoutError` stays as it is."""
+    """Raise `_TestFailed` if the agent's process has ended, or its message is no plain data.
+    `TimeoutError` stays as it is."""
     try:
         yield
     except TimeoutError:
@@ -210,8 +251,11 @@ def _agent_at_fault() -> Iterator[None]:
         raise _TestFailed(str(error)) from None
 
 
-def _relay_calls(test: Test, grader: socket.socket, agent: socket.socket, order: dict[str, Any], limit: Limit) -> Result:
-    """Carry the test's calls to the agent, and the answers back, until the grader's process gives its verdict.
+def _relay_calls(
+    test: Test, grader: socket.socket, agent: socket.socket, order: dict[str, Any], limit: Limit
+) -> Result:
+    """Carry the test's calls to the agent, and the answers back, until the grader's process gives
+    its verdict.
 
     Raises `_TestFailed`, `_GraderEnded` and `TimeoutError`.
     """
@@ -228,12 +272,16 @@ def _relay_calls(test: Test, grader: socket.socket, agent: socket.socket, order:
         if waiting and _first_ready(grader, agent, limit) is agent:
             with _agent_at_fault():
                 for piece in wire_values.receive_pieces(agent, limit):
-                    with suppress(OSError):  # if the grader's process has ended, the next message from it tells
+                    with suppress(
+                        OSError
+                    ):  # if the grader's process has ended, the next message from it tells
                         wire_values.send_piece(grader, piece, limit)
             waiting = False
             continue
         try:
-            message: dict[str, Any] = wire_values.parse(wire_values.receive_raw(grader, limit, _MOST_READ))
+            message: dict[str, Any] = wire_values.parse(
+                wire_values.receive_raw(grader, limit, _MOST_READ)
+            )
             if "ask" not in message or waiting:
                 passed = message.get("nonce") == order["nonce"] and message.get("passed") is True
                 return Result(test, passed, message.get("why", ""))
@@ -248,7 +296,8 @@ def _relay_calls(test: Test, grader: socket.socket, agent: socket.socket, order:
 
 
 def _first_ready(grader: socket.socket, agent: socket.socket, limit: Limit) -> socket.socket:
-    """Return the socket that can be read first: a test may give up its call and end. Raises `TimeoutError`."""
+    """Return the socket that can be read first: a test may give up its call and end. Raises
+    `TimeoutError`."""
     poll = select.poll()
     poll.register(grader, select.POLLIN)
     poll.register(agent, select.POLLIN)
@@ -263,14 +312,18 @@ def _cannot_execute(test: Test, error: Exception) -> DataError:
 
 
 def same_text(printed: str, expected: str) -> bool:
-    """Return whether two texts are equal line by line, but for blanks at the ends of lines and empty lines around the text.
+    """Return whether two texts are equal line by line, but for blanks at the ends of lines and
+    empty lines around the text.
 
-    APPS accepts more: empty lines anywhere, blanks before a line, lines and words in any order, numbers that are nearly equal.
+    APPS accepts more: empty lines anywhere, blanks before a line, lines and words in any order,
+    numbers that are nearly equal.
     """
     own, others = _without_empty_ends(printed), _without_empty_ends(expected)
     if own.count("\n") != others.count("\n"):  # an agent may print a million lines
         return False
-    return [line.rstrip() for line in own.split("\n")] == [line.rstrip() for line in others.split("\n")]
+    return [line.rstrip() for line in own.split("\n")] == [
+        line.rstrip() for line in others.split("\n")
+    ]
 
 
 def _without_empty_ends(text: str) -> str:

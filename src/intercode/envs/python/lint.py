@@ -1,7 +1,8 @@
-"""Lint rules for Python tasks: tests that a wrong answer passes or reaches, means that the query asks for, chance, errors.
+"""Lint rules for Python tasks: tests that a wrong answer passes or reaches, means that the query
+asks for, chance, errors.
 
-The rules about constants and arguments read asserts such as `assert f(1, 2) == 3`, a call with literal arguments and a literal;
-they skip a task with other asserts.
+The rules about constants and arguments read asserts such as `assert f(1, 2) == 3`, a call with
+literal arguments and a literal; they skip a task with other asserts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ import warnings
 from collections.abc import Iterator
 
 from intercode.envs.lint import Cue, unheeded
-from intercode.envs.python.suite import SYNTAX_ERRORS, find_empty_tests, parse, read_suite, syntax_message
+from intercode.envs.python.suite import (
+    SYNTAX_ERRORS,
+    find_empty_tests,
+    parse,
+    read_suite,
+    syntax_message,
+)
 from intercode.errors import DataError
 from intercode.plugins import safe_repr
 from intercode.types import Task, TaskIssue
@@ -25,7 +32,8 @@ _CUES = (
     Cue(r"\bitertools\b", r"itertools", "no itertools"),
 )
 _CHANCE = re.compile(
-    r"\b((?:random|secrets)\.(?!seed|Random\()\w+|from (?:random|secrets) import .*|os\.(?:urandom|getpid)|uuid\.uuid[14]"
+    r"\b((?:random|secrets)\.(?!seed|Random\()\w+|from (?:random|secrets) import"
+    r" .*|os\.(?:urandom|getpid)|uuid\.uuid[14]"
     r"|time\.(?:time|time_ns|ctime|localtime|gmtime|monotonic|perf_counter)\(|(?:datetime|date)\.(?:now|today|utcnow)\()"
 )
 
@@ -44,14 +52,25 @@ def lint(task: Task) -> Iterator[TaskIssue]:
     else:
         for number in find_empty_tests(suite):
             text = suite.tests[number - 1].description[:100]
-            yield TaskIssue(f"test {number} uses nothing of the answer, so any passes it: {text}", "empty_test")
-        if scripts := [number for number, test in enumerate(suite.tests, 1) if test.kind == "script"]:
+            yield TaskIssue(
+                f"test {number} uses nothing of the answer, so any passes it: {text}", "empty_test"
+            )
+        if scripts := [
+            number for number, test in enumerate(suite.tests, 1) if test.kind == "script"
+        ]:
             why = "the answer may print what is expected, and end the process"
-            yield TaskIssue(f"test {scripts[0]} is a script, which runs in the answer's process: {why}", "unsafe_test")
+            yield TaskIssue(
+                f"test {scripts[0]} is a script, which runs in the answer's process: {why}",
+                "unsafe_test",
+            )
     yield from unheeded(_CUES, task.query, task.gold)
     if (chance := _CHANCE.search(task.gold)) and "seed(" not in task.gold:
-        yield TaskIssue(f"the answer depends on the moment or on chance ({chance[1].rstrip('(')})", "unstable")
-    lists = [texts for field in ("tests", "hidden") if isinstance(texts := task.extra.get(field), list)]
+        yield TaskIssue(
+            f"the answer depends on the moment or on chance ({chance[1].rstrip('(')})", "unstable"
+        )
+    lists = [
+        texts for field in ("tests", "hidden") if isinstance(texts := task.extra.get(field), list)
+    ]
     tests = [test for texts in lists for test in texts if isinstance(test, str)]
     if len({"".join(test.split()) for test in tests}) < len(tests):
         yield TaskIssue("a test comes twice", "weak_tests")
@@ -60,10 +79,14 @@ def lint(task: Task) -> Iterator[TaskIssue]:
         return
     expected = cases[0][1]
     if all(case[1] == expected for case in cases):
-        yield TaskIssue(f"all tests expect {safe_repr(expected):.60}, so a constant passes", "weak_tests")
+        yield TaskIssue(
+            f"all tests expect {safe_repr(expected):.60}, so a constant passes", "weak_tests"
+        )
     for position in range(min(len(arguments) for arguments, _ in cases)):
         if all(arguments[position] == value for arguments, value in cases):
-            yield TaskIssue(f"returning argument {position + 1} as it is passes all tests", "weak_tests")
+            yield TaskIssue(
+                f"returning argument {position + 1} as it is passes all tests", "weak_tests"
+            )
 
 
 def _case(test: str) -> Case | None:
@@ -76,11 +99,17 @@ def _case(test: str) -> Case | None:
         return None
     call: ast.expr = statement.test
     expected: ast.expr = ast.Constant(True)
-    if isinstance(call, ast.Compare) and len(call.ops) == 1 and isinstance(call.ops[0], ast.Eq | ast.Is):
+    if (
+        isinstance(call, ast.Compare)
+        and len(call.ops) == 1
+        and isinstance(call.ops[0], ast.Eq | ast.Is)
+    ):
         expected, call = call.comparators[0], call.left
     if not isinstance(call, ast.Call) or call.keywords or not isinstance(call.func, ast.Name):
         return None
     try:
-        return tuple(ast.literal_eval(argument) for argument in call.args), ast.literal_eval(expected)
+        return tuple(ast.literal_eval(argument) for argument in call.args), ast.literal_eval(
+            expected
+        )
     except (ValueError, TypeError):  # no literal, or an impossible one: a list as a key
         return None

@@ -12,8 +12,8 @@
     MBPP    text (or prompt), code, test_list, test_setup_code       → query, gold, tests
     APPS    question, solutions, input_output, starter_code          → query, gold, input_output
 
-`solutions` and `input_output` may be JSON texts, as APPS has them. The first solution is the gold, after the imports that APPS
-puts before every solution. Other fields stay.
+`solutions` and `input_output` may be JSON texts, as APPS has them. The first solution is the gold,
+after the imports that APPS puts before every solution. Other fields stay.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def _agrees(got, expected):
         got = [list(row) for row in got]
     return got == expected or (isinstance(expected, list) and len(expected) == 1 and got == expected[0])
 """
-"""APPS compares tuples as lists, and accepts the value inside an expected list of one. Its JSON may hold Infinity."""
+"""APPS compares tuples as lists, and accepts the value inside an expected list of one. Its JSON may
+hold Infinity."""
 _APPS_IMPORTS = """import sys, time, itertools, collections, math, fractions, random, heapq
 from itertools import accumulate, product, permutations, combinations
 from collections import Counter, OrderedDict, deque, defaultdict, ChainMap
@@ -63,7 +64,8 @@ _parsing = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A test. `text` is an assert or a script, empty for a program; `expected` is what a script or a program must print."""
+    """A test. `text` is an assert or a script, empty for a program; `expected` is what a script or
+    a program must print."""
 
     kind: Kind
     hidden: bool
@@ -74,16 +76,21 @@ class Test:
     @property
     def description(self) -> str:
         """The test in the form in which an agent may read it."""
-        return self.text.strip() if self.kind != "program" else f"input {self.stdin!r}, output {self.expected!r}"
+        return (
+            self.text.strip()
+            if self.kind != "program"
+            else f"input {self.stdin!r}, output {self.expected!r}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
     """The tests of a task.
 
-    `name` is the function or class that the tests call, `names` are all names that the agent must define, `setup` is code that
-    precedes each assert. `arity` is the least and the greatest number of positional arguments of the gold's function (−1: any
-    number). A submitted class is called through its method `method`. `gold_name` is the name that a gold submits.
+    `name` is the function or class that the tests call, `names` are all names that the agent must
+    define, `setup` is code that precedes each assert. `arity` is the least and the greatest number
+    of positional arguments of the gold's function (−1: any number). A submitted class is called
+    through its method `method`. `gold_name` is the name that a gold submits.
     """
 
     name: str
@@ -101,10 +108,12 @@ class Suite:
 
 
 def parse(text: str) -> ast.Module:
-    """Return the syntax tree of a text with any line ends. Raises one of `SYNTAX_ERRORS` if it is no Python.
+    """Return the syntax tree of a text with any line ends. Raises one of `SYNTAX_ERRORS` if it is
+    no Python.
 
-    One thread at a time: before CPython 3.11.5 all threads share one count of depth, and two parses at once may end in
-    `SystemError: AST constructor recursion depth mismatch` (python/cpython#106905).
+    One thread at a time: before CPython 3.11.5 all threads share one count of depth, and two parses
+    at once may end in `SystemError: AST constructor recursion depth mismatch`
+    (python/cpython#106905).
     """
     with _parsing:
         return ast.parse(text.replace("\r\n", "\n"))
@@ -115,11 +124,12 @@ def syntax_message(error: Exception) -> str:
     return str(error) or "nested too deep"
 
 
-# -- records --------------------------------------------------------------------------------------------------------------
+# -- records ---------------------------------------------------------------------------------------
 
 
 def convert_record(record: Record) -> Record:
-    """Convert a record of MBPP or APPS; for `preprocess`. Return a record that has `query` and `gold` as it is.
+    """Convert a record of MBPP or APPS; for `preprocess`. Return a record that has `query` and
+    `gold` as it is.
 
     Raises `DataError` if `solutions` is neither a list of texts nor its JSON.
     """
@@ -132,29 +142,39 @@ def convert_record(record: Record) -> Record:
                 found[ours] = found.pop(theirs)
         return found
     question, starter = str(found.pop("question")), str(found.get("starter_code") or "")
-    found["query"] = f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
+    found["query"] = (
+        f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
+    )
     solutions = found.pop("solutions", None)
     try:
-        solutions = json.loads(solutions) if isinstance(solutions, str) and solutions.strip() else solutions
+        solutions = (
+            json.loads(solutions) if isinstance(solutions, str) and solutions.strip() else solutions
+        )
         if solutions:
             future = "from __future__" in solutions[0]  # such an import must be the first
             found["gold"] = solutions[0] if future else f"{_APPS_IMPORTS}\n{solutions[0]}"
     except (ValueError, LookupError, TypeError) as error:
-        raise DataError(f"the field `solutions` is {solutions!r:.60}; a list of texts, or its JSON, is expected") from error
+        raise DataError(
+            f"the field `solutions` is {solutions!r:.60}; a list of texts, or its JSON, is expected"
+        ) from error
     if "id" not in found and found.get("problem_id") is not None:
         found["id"] = str(found["problem_id"])
     return found
 
 
-# -- tests ----------------------------------------------------------------------------------------------------------------
+# -- tests -----------------------------------------------------------------------------------------
 
 
 def read_suite(task: Task) -> Suite:
-    """Return the tests of a task. Raises `DataError` if it has none, or if they are no Python or have an unknown form."""
+    """Return the tests of a task. Raises `DataError` if it has none, or if they are no Python or
+    have an unknown form."""
     try:
         return _read_suite(task)
     except (TypeError, AttributeError, ValueError, LookupError, RecursionError) as error:
-        raise DataError(f"task {task.id}: its tests are in no form that is known ({type(error).__name__}: {error})") from error
+        raise DataError(
+            f"task {task.id}: its tests are in no form that is known ({type(error).__name__}:"
+            f" {error})"
+        ) from error
 
 
 def _read_suite(task: Task) -> Suite:
@@ -163,18 +183,28 @@ def _read_suite(task: Task) -> Suite:
         raise DataError(f"task {task.id} has no tests; give it `tests`, `cases` or `script`")
     gold = _parse_or_empty(task.gold)
     setup = _text_field(task.extra, "test_setup_code", task)
-    defined = [node for node in gold.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    defined = [
+        node
+        for node in gold.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
     by_name = {node.name: node for node in defined}
     functions = [node.name for node in defined if not isinstance(node, ast.ClassDef)]
-    imports = [ast.unparse(node) for node in gold.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    imports = [
+        ast.unparse(node) for node in gold.body if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
     asserts = [test.text for test in tests if test.kind == "assert"]
     method = _method(task)
     name = _text_field(task.extra, "name", task) or method or _called_function(functions, asserts)
-    before = tuple(text for text in (_APPS_EQUAL if method else "", "\n".join(imports), setup) if text.strip())
+    before = tuple(
+        text for text in (_APPS_EQUAL if method else "", "\n".join(imports), setup) if text.strip()
+    )
     try:
         used, bound = _names(parse("\n".join([*before, *asserts])))
     except SYNTAX_ERRORS as error:
-        raise DataError(f"task {task.id}: its tests are no Python ({syntax_message(error)})") from error
+        raise DataError(
+            f"task {task.id}: its tests are no Python ({syntax_message(error)})"
+        ) from error
     needed = {name, *used - bound - _BUILTINS} - {""}
     gold_name = SOLUTION if method and SOLUTION in by_name and name not in by_name else name
     arity = None
@@ -187,13 +217,20 @@ def _read_suite(task: Task) -> Suite:
 def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:
     for hidden, prefix in ((False, ""), (True, "hidden_")):
         texts = record.get("hidden" if hidden else "tests") or []
-        if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
-            raise DataError(f"task {task.id}: its tests are {texts!r:.60}; a list of asserts as texts is expected")
+        if not isinstance(texts, list) or not all(
+            isinstance(text, str) and text.strip() for text in texts
+        ):
+            raise DataError(
+                f"task {task.id}: its tests are {texts!r:.60}; a list of asserts as texts is"
+                " expected"
+            )
         yield from (Test("assert", hidden, text) for text in texts)
         cases = record.get(f"{prefix}cases") or ({} if hidden else record.get("input_output")) or {}
         yield from _cases(cases, hidden, task)
         if script := _text_field(record, f"{prefix}script", task):
-            yield Test("script", hidden, script, expected=_text_field(record, f"{prefix}expected", task))
+            yield Test(
+                "script", hidden, script, expected=_text_field(record, f"{prefix}expected", task)
+            )
 
 
 def _text_field(record: Mapping[str, Any], field: str, task: Task) -> str:
@@ -201,7 +238,8 @@ def _text_field(record: Mapping[str, Any], field: str, task: Task) -> str:
     value = record.get(field)
     if value is not None and not isinstance(value, str):
         raise DataError(
-            f"task {task.id}: its tests are in no form that is known: `{field}` is {value!r:.60}; a text is expected"
+            f"task {task.id}: its tests are in no form that is known: `{field}` is {value!r:.60}; a"
+            " text is expected"
         )
     return value or ""
 
@@ -214,13 +252,17 @@ def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:
                 raise TypeError(f"`{field}` is {value!r:.60}; a list is expected")
         pairs = list(zip(found.get("inputs", []), found.get("outputs", []), strict=True))
     except (ValueError, AttributeError, TypeError) as error:
-        raise DataError(f"task {task.id}: its cases are not pairs of inputs and outputs ({error})") from error
+        raise DataError(
+            f"task {task.id}: its cases are not pairs of inputs and outputs ({error})"
+        ) from error
     for given, expected in pairs:
         if name := found.get("fn_name"):
             arguments = given if isinstance(given, list) else [given]
             yield Test("assert", hidden, f"assert _agrees({name}(*{arguments!r}), {expected!r})")
         else:
-            yield Test("program", hidden, stdin=_joined_lines(given), expected=_joined_lines(expected))
+            yield Test(
+                "program", hidden, stdin=_joined_lines(given), expected=_joined_lines(expected)
+            )
 
 
 def _joined_lines(value: Any) -> str:
@@ -229,7 +271,8 @@ def _joined_lines(value: Any) -> str:
 
 
 def _method(task: Task) -> str:
-    """Return the function, or the method of `Solution`, that the cases call; empty if they call none."""
+    """Return the function, or the method of `Solution`, that the cases call; empty if they call
+    none."""
     for field in ("cases", "input_output", "hidden_cases"):
         found = task.extra.get(field)
         found = _load_json(found) if isinstance(found, str) and found.strip() else found
@@ -247,16 +290,22 @@ def _parse_or_empty(text: str) -> ast.Module:
 
 
 def _called_function(functions: list[str], asserts: list[str]) -> str:
-    """Return the gold's function that the tests call, the outermost of several; or else the gold's last function."""
+    """Return the gold's function that the tests call, the outermost of several; or else the gold's
+    last function."""
     for text in asserts:
         for node in ast.walk(_parse_or_empty(text)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in functions
+            ):
                 return node.func.id
     return functions[-1] if functions else ""
 
 
 def find_empty_tests(suite: Suite) -> Iterator[int]:
-    """Return the numbers, from 1, of tests that use no name of the answer, so that any answer passes them."""
+    """Return the numbers, from 1, of tests that use no name of the answer, so that any answer
+    passes them."""
     for number, test in enumerate(suite.tests, start=1):
         used, bound = _names(_parse_or_empty("\n".join([*suite.setup, test.text])))
         if test.kind != "program" and not used - bound - (_BUILTINS - {suite.name}):
@@ -274,6 +323,8 @@ def _names(tree: ast.AST) -> tuple[set[str], set[str]]:
             bound.add((node.asname or node.name).partition(".")[0])
         elif isinstance(node, ast.arg):
             bound.add(node.arg)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef) or (isinstance(node, ast.ExceptHandler) and node.name):
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef) or (
+            isinstance(node, ast.ExceptHandler) and node.name
+        ):
             bound.add(str(node.name))
     return used, bound

@@ -1,4 +1,5 @@
-"""The sandboxes of a Python environment: interpreters for the agent, for the grader and for golds, in one container.
+"""The sandboxes of a Python environment: interpreters for the agent, for the grader and for golds,
+in one container.
 
 PythonSessions ── agent    the episode's own interpreter, reset for each episode
                ├─ grader   executes tests; never a line of the agent's code
@@ -26,25 +27,33 @@ class PythonSpec(WorkspaceSpec):
 
     def make(self) -> GuestSandbox:
         made = self.provider.sandbox(
-            self.template, session="persistent", limits=self.limits, environment=self.environment, program="python"
+            self.template,
+            session="persistent",
+            limits=self.limits,
+            environment=self.environment,
+            program="python",
         )
         if isinstance(made, GuestSandbox):
             return made
         made.close()
         name = type(self.provider).__name__
-        raise UsageError(f"{name} has no Python sessions, whose copies run tests; use --sandbox local or docker")
+        raise UsageError(
+            f"{name} has no Python sessions, whose copies run tests; use --sandbox local or docker"
+        )
 
     def require_python(self) -> None:
         """Raise `UsageError` if the image has no Python that works."""
         with self.make() as sandbox:
             if (output := sandbox.exec("1 + 1").output.strip()) != "2":
                 raise UsageError(
-                    f"the image has no Python that can be used ({output[-300:]}); build one with the package python3"
+                    f"the image has no Python that can be used ({output[-300:]}); build one with"
+                    " the package python3"
                 )
 
 
 class PythonSessions:
-    """`seconds` is each test's time limit; for `patience` see `Grader`. Grader and gold sandbox are made when first needed."""
+    """`seconds` is each test's time limit; for `patience` see `Grader`. Grader and gold sandbox are
+    made when first needed."""
 
     _agent: GuestSandbox
     _gold_sandbox: GuestSandbox | None
@@ -59,7 +68,8 @@ class PythonSessions:
         self._agent, self._grader, self._gold_sandbox, self._clean = agent, None, None, True
 
     def start_episode(self) -> None:
-        """Give the agent a new interpreter. If its sandbox has died, all three sandboxes are replaced."""
+        """Give the agent a new interpreter. If its sandbox has died, all three sandboxes are
+        replaced."""
         if self._clean:
             return
         try:
@@ -75,17 +85,21 @@ class PythonSessions:
         return self._agent.exec(action)
 
     def describe(self, name: str, method: str = "") -> Definitions | None:
-        """Return what the agent defined, and what `name` is; None if its interpreter does not answer."""
+        """Return what the agent defined, and what `name` is; None if its interpreter does not
+        answer."""
         self._clean = False
         return self._open_grader().describe(self._agent, name, method)
 
-    def run_graded(self, suite: Suite, *, name: str | None, text: str | None = None) -> list[Result]:
+    def run_graded(
+        self, suite: Suite, *, name: str | None, text: str | None = None
+    ) -> list[Result]:
         """Execute the tests on the agent's function `name`, or on `text` as a program."""
         self._clean = False
         return self._grade(self._agent, suite, name, text) if suite.tests else []
 
     def run_gold(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
-        """Return a gold's output in a new interpreter, and the results of its tests. A program is executed by its tests only.
+        """Return a gold's output in a new interpreter, and the results of its tests. A program is
+        executed by its tests only.
 
         Raises `DataError` if the gold ends its interpreter or its sandbox.
         """
@@ -95,12 +109,15 @@ class PythonSessions:
             result = ExecResult("", 0) if suite.program else sandbox.exec(gold)
             if result.session_lost:
                 raise DataError(f"the gold {gold[:200]!r} ends its interpreter")
-            return result, self._grade(sandbox, suite, suite.gold_name, gold if suite.program else None)
+            return result, self._grade(
+                sandbox, suite, suite.gold_name, gold if suite.program else None
+            )
 
         return blame_gold(execute, gold)
 
     def run_as_v1(self, suite: Suite, action: str, name: str, gold: str | None) -> list[Result]:
-        """Return the results of InterCode v1: of the action alone, run after the gold if the last scoring left it there."""
+        """Return the results of InterCode v1: of the action alone, run after the gold if the last
+        scoring left it there."""
         sandbox = self._new_gold_sandbox()
         for text in (gold, action):
             if text is not None:
@@ -115,13 +132,20 @@ class PythonSessions:
 
     def close(self) -> None:
         """Close all sandboxes."""
-        for sandbox in (self._agent, self._gold_sandbox, self._grader.sandbox if self._grader else None):
+        for sandbox in (
+            self._agent,
+            self._gold_sandbox,
+            self._grader.sandbox if self._grader else None,
+        ):
             if sandbox is not None:
                 sandbox.close()
         self._gold_sandbox = self._grader = None
 
-    def _grade(self, sandbox: GuestSandbox, suite: Suite, name: str | None, text: str | None = None) -> list[Result]:
-        """Grade in the grader's sandbox. If either sandbox dies, the grader may be out of step, and a new one grades next."""
+    def _grade(
+        self, sandbox: GuestSandbox, suite: Suite, name: str | None, text: str | None = None
+    ) -> list[Result]:
+        """Grade in the grader's sandbox. If either sandbox dies, the grader may be out of step, and
+        a new one grades next."""
         grader = self._open_grader()
         try:
             return grader.grade(sandbox, suite, name=name, text=text)
@@ -132,7 +156,9 @@ class PythonSessions:
 
     def _open_grader(self) -> Grader:
         if self._grader is None:
-            self._grader = Grader(self._open_sibling(), seconds=self._seconds, patience=self._patience)
+            self._grader = Grader(
+                self._open_sibling(), seconds=self._seconds, patience=self._patience
+            )
         return self._grader
 
     def _new_gold_sandbox(self) -> GuestSandbox:
