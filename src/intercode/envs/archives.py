@@ -1,12 +1,14 @@
-"""Digest the content of archives and compressed files, so that equal contents have equal digests however they are packed.
+"""Digest the content of archives and compressed files, so that equal contents have equal digests
+however they are packed.
 
     a.tar.gz ──► gzip ──► tar ──► ./b/c (content), b/d -> c      formats, names, contents, where links lead
     a.gz     ──► gzip ──► content
 
-The digest ignores the level of compression, the order of members, and the entry of a folder that has members; a hard link
-counts as its target. Owners, modes and times of all members have a digest each. Not read: formats that Python does not read
-(cpio, 7z), encrypted archives, the owners in a zip, and archives of more than `ROOM` bytes. This file is also a program that
-`digests_of` runs with limits of memory and processor time, because the bytes come from the agent:
+The digest ignores the level of compression, the order of members, and the entry of a folder that
+has members; a hard link counts as its target. Owners, modes and times of all members have a digest
+each. Not read: formats that Python does not read (cpio, 7z), encrypted archives, the owners in a
+zip, and archives of more than `ROOM` bytes. This file is also a program that `digests_of` runs with
+limits of memory and processor time, because the bytes come from the agent:
 
     length, bytes, length, bytes, ... ──► a line each: the digests of content, owners, modes, times, or nothing
 """
@@ -56,12 +58,15 @@ class _Unread(Exception):
 
 
 def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
-    """Return for each file the hex digests of its content, owners, modes and times; () if it is no archive, or none that can be
-    read within the limits.
+    """Return for each file the hex digests of its content, owners, modes and times; () if it is no
+    archive, or none that can be read within the limits.
 
     Raises `SandboxError` if the reading process fails.
     """
-    from intercode.errors import SandboxError, room_left  # not at the top: this file is also a program of its own
+    from intercode.errors import (
+        SandboxError,
+        room_left,
+    )  # not at the top: this file is also a program of its own
 
     command = [sys.executable, "-I", "-S", __file__]
     with room_left(), Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/") as reader:
@@ -78,12 +83,15 @@ def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
             found.append(tuple(line.decode().split()))
         complaint = reader.communicate()[1].decode(errors="replace")
     if reader.returncode > 0 or reader.returncode == -signal.SIGKILL:
-        raise SandboxError(f"archives cannot be read (status {reader.returncode}): {complaint[-500:]}")
+        raise SandboxError(
+            f"archives cannot be read (status {reader.returncode}): {complaint[-500:]}"
+        )
     return found
 
 
 def _digests(data: bytes) -> list[str]:
-    """Return the hex digests of the content, owners, modes and times; [] if the data are no archive that can be read."""
+    """Return the hex digests of the content, owners, modes and times; [] if the data are no archive
+    that can be read."""
     try:
         formats, found = _unpacked(data)
         contents = formats, sorted(each[:3] for each in found)
@@ -141,10 +149,15 @@ def _of_tar(data: bytes) -> Iterator[_Member]:
 
 
 def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
-    """Return each name's kind and content after unpacking the members in order; a hard link takes the content of its target."""
+    """Return each name's kind and content after unpacking the members in order; a hard link takes
+    the content of its target."""
     found: dict[str, tuple[str, bytes]] = {}
     for member in archive:
-        entry_now = found.get(posixpath.normpath(member.linkname), ("", b"")) if member.islnk() else ("", b"")
+        entry_now = (
+            found.get(posixpath.normpath(member.linkname), ("", b""))
+            if member.islnk()
+            else ("", b"")
+        )
         if member.isfile():
             file = archive.extractfile(member)
             assert file is not None
@@ -160,9 +173,22 @@ def _of_zip(data: bytes) -> Iterator[_Member]:
         _require_room(member.file_size for member in members.values())
         folders = {posixpath.dirname(name) for name in members}
         for name, member in members.items():
-            kind = "link" if member.external_attr >> 28 == 0o12 else "dir" if member.is_dir() else "file"
+            kind = (
+                "link"
+                if member.external_attr >> 28 == 0o12
+                else "dir"
+                if member.is_dir()
+                else "file"
+            )
             if not (kind == "dir" and name in folders):
-                yield name, kind, _digest(archive.read(member)), "", member.external_attr >> 16, member.date_time
+                yield (
+                    name,
+                    kind,
+                    _digest(archive.read(member)),
+                    "",
+                    member.external_attr >> 16,
+                    member.date_time,
+                )
 
 
 def _require_room(sizes: Iterator[int]) -> None:

@@ -17,12 +17,14 @@ Key = tuple[str, ...]
 
 
 def split_golds(task: Task) -> list[Task]:
-    """Return one task for each gold, with that gold as `gold`: a reward reads the text of the gold that it compares with."""
+    """Return one task for each gold, with that gold as `gold`: a reward reads the text of the gold
+    that it compares with."""
     return [replace(task, gold=gold) for gold in task.golds]
 
 
 class GoldCache(Generic[Result]):
-    """Results by key. The first thread that asks for a key executes, and other threads wait for the result."""
+    """Results by key. The first thread that asks for a key executes, and other threads wait for the
+    result."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,6 +1,8 @@
-"""Rewards by name, or functions of the caller's: checked when the environment is made, named in the run, called with care.
+"""Rewards by name, or functions of the caller's: checked when the environment is made, named in the
+run, called with care.
 
-An environment class has a registry `rewards` of names; `--reward` takes one of these names, or `module:function`.
+An environment class has a registry `rewards` of names; `--reward` takes one of these names, or
+`module:function`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from intercode.types import Score, is_number
 
 @dataclass(frozen=True, slots=True)
 class NamedReward:
-    """The function that `name`, module:function or path.py:function, names. A run is resumed under this name."""
+    """The function that `name`, module:function or path.py:function, names. A run is resumed under
+    this name."""
 
     name: str
     function: Callable[..., object]
@@ -35,20 +38,29 @@ def load_reward(name: str) -> NamedReward:
 
 
 def require_reward(reward: object, names: Collection[str], arguments: str) -> None:
-    """Raise `UsageError` unless `reward` is one of the names, or a function to be called with `arguments`."""
+    """Raise `UsageError` unless `reward` is one of the names, or a function to be called with
+    `arguments`."""
     if not callable(reward) and reward not in names:
-        raise UsageError(f"reward {reward!r}: it is {', '.join(map(repr, names))}, or a function of ({arguments})")
+        raise UsageError(
+            f"reward {reward!r}: it is {', '.join(map(repr, names))}, or a function of"
+            f" ({arguments})"
+        )
 
 
 def reward_name(reward: object) -> str:
     """Return the name that stands for the reward in a run."""
     if isinstance(reward, str):
         return reward
-    return reward.name if isinstance(reward, NamedReward) else getattr(reward, "__qualname__", type(reward).__qualname__)
+    return (
+        reward.name
+        if isinstance(reward, NamedReward)
+        else getattr(reward, "__qualname__", type(reward).__qualname__)
+    )
 
 
 def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
-    """Return the score that a function of the caller's gives; `arguments` end with the task. Of numbers only 1 is success.
+    """Return the score that a function of the caller's gives; `arguments` end with the task. Of
+    numbers only 1 is success.
 
     Raises `UsageError` if the function returns no score, or raises anything but an error of ours.
     """
@@ -59,12 +71,19 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
             return Score(float(score), score == 1)
         valid = (
             isinstance(score, Score)
-            and (is_number(score.reward) and 0 <= score.reward <= 1 and isinstance(score.success, bool))
+            and (
+                is_number(score.reward)
+                and 0 <= score.reward <= 1
+                and isinstance(score.success, bool)
+            )
             and isinstance(score.parts, Mapping)
             and all(isinstance(name, str) and is_number(part) for name, part in score.parts.items())
         )
         if not isinstance(score, Score) or not valid:
-            raise UsageError(f"{who} returned {score!r:.200}; it returns a Score with a reward from 0 to 1, or such a number")
+            raise UsageError(
+                f"{who} returned {score!r:.200}; it returns a Score with a reward from 0 to 1, or"
+                " such a number"
+            )
         return score
     except IntercodeError:
         raise
@@ -73,7 +92,8 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
 
 
 def best_score(scores: Iterable[Score]) -> Score:
-    """Return the first success, or else the highest score. After a success no further score is computed."""
+    """Return the first success, or else the highest score. After a success no further score is
+    computed."""
     found: list[Score] = []
     for score in scores:
         found.append(score)
@@ -88,7 +108,8 @@ def rank(score: Score) -> tuple[bool, float, bool]:
 
 
 def mostly_in(gold: Iterable[Hashable], agent: Iterable[Hashable]) -> bool:
-    """Return whether more than half of the gold's values, counted with repeats, are among the agent's.
+    """Return whether more than half of the gold's values, counted with repeats, are among the
+    agent's.
 
     A wrong answer with most of the gold's values is ambiguous: a judge may read it.
     """

@@ -1,9 +1,11 @@
-"""Where episodes start: templates from a data set and the command line's options, and sandboxes on them.
+"""Where episodes start: templates from a data set and the command line's options, and sandboxes on
+them.
 
 DataSet + options ──► WorkspaceSpec (template, session, limits) ──► Workspace (one sandbox: start_episode, execute, outcome)
                           └─ for_task(task) ──► the spec with the image and the setup script that the task's record names
 
-A stateless session and the container of the paper's reward are InterCode v1's: `paper/session.py`, imported when asked for.
+A stateless session and the container of the paper's reward are InterCode v1's: `paper/session.py`,
+imported when asked for.
 """
 
 from __future__ import annotations
@@ -47,12 +49,16 @@ _ANSWERING = {
     "test", "[", "[[", "((", "!", "expr", "let",
 }  # fmt: skip
 _NOT_CODE = re.compile(
-    r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?<![^\s;&|()])#[^\n]*|\$\(\(?|[<>]\(|\d*&?[<>]+&?[ \t]*[^\s;&|()]*""", re.DOTALL
+    r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?<![^\s;&|()])#[^\n]*|\$\(\(?|[<>]\(|\d*&?[<>]+&?[ \t]*[^\s;&|()]*""",
+    re.DOTALL,
 )
 """Quoted texts, comments, redirections and the begin of a substitution."""
-_COMMAND = re.compile(r"(?:^|&&|[;\n|&({])[\s({]*?(?:\w+=\S*\s+)*(?:[^\s;|&]*/)?(!(?=\s)|\[\[?(?=\s)|\(\(|[\w.+-]+)")
+_COMMAND = re.compile(
+    r"(?:^|&&|[;\n|&({])[\s({]*?(?:\w+=\S*\s+)*(?:[^\s;|&]*/)?(!(?=\s)|\[\[?(?=\s)|\(\(|[\w.+-]+)"
+)
 _COMPLAINT = re.compile(
-    r"\S*bash: line \d+: |Try '|([^\s:]+): (?=.*(operand|No such|[Cc]annot|[Ii]nvalid|unrecognized|denied|\bnot\b|[Ff]ailed"
+    r"\S*bash: line \d+: |Try '|([^\s:]+): (?=.*(operand|No"
+    r" such|[Cc]annot|[Ii]nvalid|unrecognized|denied|\bnot\b|[Ff]ailed"
     r"|omitting|[Ee]rror|exists|Is a|[Uu]sage))"
 )
 
@@ -61,8 +67,9 @@ _COMPLAINT = re.compile(
 class WorkspaceSpec:
     """A starting point that many sandboxes share.
 
-    `start` is Bash that begins each episode (for services: no process outlives the building of an image). `probe` is Bash that
-    runs after the episode and prints what else the reward should see. `build` makes the template with another image.
+    `start` is Bash that begins each episode (for services: no process outlives the building of an
+    image). `probe` is Bash that runs after the episode and prints what else the reward should see.
+    `build` makes the template with another image.
     """
 
     provider: Provider[Any]
@@ -73,20 +80,30 @@ class WorkspaceSpec:
     start: str | None = None
     probe: str | None = None
     build: Callable[[str], Start] | None = None
-    _task_specs: dict[tuple[str | None, str | None], WorkspaceSpec] = field(default_factory=dict, compare=False, repr=False)
+    _task_specs: dict[tuple[str | None, str | None], WorkspaceSpec] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def make(self) -> Sandbox:
-        how = {"session": self.session, "limits": self.limits, "environment": self.environment, "program": "bash"}
+        how = {
+            "session": self.session,
+            "limits": self.limits,
+            "environment": self.environment,
+            "program": "bash",
+        }
         return call_plugin(self.provider.sandbox, Sandbox, self.template, **how)  # type: ignore[type-abstract]
 
     def for_task(self, task: Task) -> WorkspaceSpec:
-        """Return this spec, or for a record with an `image` or a `setup` the spec with these, built at the first call."""
+        """Return this spec, or for a record with an `image` or a `setup` the spec with these, built
+        at the first call."""
         key = task.extra.get("image"), task.extra.get("setup")
         if key == (None, None):
             return self
         with _template_lock:
             if key not in self._task_specs:
-                self._task_specs[key] = replace(self, template=self._build_template(task.id, *key), _task_specs={})
+                self._task_specs[key] = replace(
+                    self, template=self._build_template(task.id, *key), _task_specs={}
+                )
             return self._task_specs[key]
 
     def _build_template(self, task: str, image: str | None, setup: str | None) -> Start:
@@ -96,17 +113,31 @@ class WorkspaceSpec:
                 template = self.build(image)
             except UsageError as error:
                 raise DataError(f"task {task}: field 'image': {error}") from error
-        return self.provider.add_script(template, setup, name=f"of task {task} (field 'setup')") if setup else template
+        return (
+            self.provider.add_script(template, setup, name=f"of task {task} (field 'setup')")
+            if setup
+            else template
+        )
 
     def images(self, tasks: Iterable[Task]) -> dict[str, dict[str, str]]:
-        """Return as the fact `images` the digest of each image that a record names; no fact if no record names any."""
-        first = {str(task.extra["image"]): task for task in reversed(list(tasks)) if task.extra.get("image")}
-        digests = {image: self._build_template(task.id, image, None).digest for image, task in sorted(first.items())}
+        """Return as the fact `images` the digest of each image that a record names; no fact if no
+        record names any."""
+        first = {
+            str(task.extra["image"]): task
+            for task in reversed(list(tasks))
+            if task.extra.get("image")
+        }
+        digests = {
+            image: self._build_template(task.id, image, None).digest
+            for image, task in sorted(first.items())
+        }
         return {"images": digests} if digests else {}
 
     def facts(self) -> dict[str, Any]:
         """Return what decides results: the template's content and the programs in it."""
-        scripts = {name: text for name, text in (("start", self.start), ("probe", self.probe)) if text}
+        scripts = {
+            name: text for name, text in (("start", self.start), ("probe", self.probe)) if text
+        }
         with self.make() as sandbox:
             return {
                 "template": getattr(self.template, "content", "") or self.template.digest,
@@ -130,7 +161,8 @@ def prepare_workspaces(
     start: str | None = None,
     probe: str | None = None,
 ) -> tuple[WorkspaceSpec, WorkspaceSpec | None]:
-    """Return the spec, and a spec with variant data if the data set has them. The caller's own tree or setup wins.
+    """Return the spec, and a spec with variant data if the data set has them. The caller's own tree
+    or setup wins.
 
     `paper` asks for InterCode v1's container in the first spec.
     """
@@ -151,19 +183,31 @@ def prepare_workspaces(
     spec = make_spec(own_tree or data.tree, own_setup or (None if tree else data.setup))
     if paper:
         spec = resolve_name(_PAPER_CONTAINER)(spec, data.name)
-    variant = None if data.second_tree is None or tree is not None else make_spec(data.second_tree, data.second_setup)
+    variant = (
+        None
+        if data.second_tree is None or tree is not None
+        else make_spec(data.second_tree, data.second_setup)
+    )
     return spec, variant
 
 
-def split_refused(tasks: Sequence[Task], provider: Provider[Any]) -> tuple[list[Task], list[tuple[Task, TaskIssue]]]:
-    """Return the tasks whose golds can run in the provider's sandboxes; and the others, with the reasons."""
-    reasons = {task.id: next(filter(None, map(provider.refuses, task.golds)), None) for task in tasks}
+def split_refused(
+    tasks: Sequence[Task], provider: Provider[Any]
+) -> tuple[list[Task], list[tuple[Task, TaskIssue]]]:
+    """Return the tasks whose golds can run in the provider's sandboxes; and the others, with the
+    reasons."""
+    reasons = {
+        task.id: next(filter(None, map(provider.refuses, task.golds)), None) for task in tasks
+    }
     kept = [task for task in tasks if not reasons[task.id]]
-    return kept, [(task, TaskIssue(why, "needs_files")) for task in tasks if (why := reasons[task.id])]
+    return kept, [
+        (task, TaskIssue(why, "needs_files")) for task in tasks if (why := reasons[task.id])
+    ]
 
 
 def _find_image(file: Path | None, image: str) -> str:
-    """Return an image that a record names: a path from the task file's folder if the path exists, else the name itself.
+    """Return an image that a record names: a path from the task file's folder if the path exists,
+    else the name itself.
 
     Raises `UsageError` for a path that leads out of that folder: records may be a stranger's.
     """
@@ -172,15 +216,21 @@ def _find_image(file: Path | None, image: str) -> str:
     try:
         inside, exists = path.resolve().is_relative_to(folder.resolve()), path.exists()
     except (OSError, RuntimeError) as error:  # too long, or links in a circle
-        raise UsageError(f"{image!r:.100} can be neither an image nor a path next to the task file ({error!s:.100})") from error
+        raise UsageError(
+            f"{image!r:.100} can be neither an image nor a path next to the task file"
+            f" ({error!s:.100})"
+        ) from error
     if not inside:
-        raise UsageError(f"{image!r} leads out of the task file's folder; name an image, or put it there")
+        raise UsageError(
+            f"{image!r} leads out of the task file's folder; name an image, or put it there"
+        )
     return str(path) if exists else image
 
 
 @dataclass(frozen=True, slots=True)
 class GoldOutcome:
-    """The outcome of a gold, and the contents of small text files that the gold added or changed, by path."""
+    """The outcome of a gold, and the contents of small text files that the gold added or changed,
+    by path."""
 
     outcome: Outcome
     texts: Mapping[str, str]
@@ -230,13 +280,16 @@ class Workspace:
             self.execute(action)
 
     def outcome(self, gold: str | None = None) -> Outcome:
-        """Return the answer (what the last action printed), all changes, and the probe's output, and whether the action failed.
+        """Return the answer (what the last action printed), all changes, and the probe's output,
+        and whether the action failed.
 
-        `gold` is what was executed, if that was a gold. Raises `DataError` if the probe fails after a gold: a broken probe
-        would print the same after anything.
+        `gold` is what was executed, if that was a gold. Raises `DataError` if the probe fails after
+        a gold: a broken probe would print the same after anything.
         """
         changes = call_plugin(self.sandbox.diff, dict)
-        archives = [path for path, change in changes.items() if change.digest and NAMED.search(path)][:_ARCHIVES]
+        archives = [
+            path for path, change in changes.items() if change.digest and NAMED.search(path)
+        ][:_ARCHIVES]
         contents = digests_of(map(self._read_archive, archives)) if archives else []
         for path, digests in zip(archives, contents, strict=True):
             if digests:
@@ -247,17 +300,28 @@ class Workspace:
             probe = self._run_script(self.spec.probe)
             if gold is not None and probe.exit_code != 0:
                 raise _script_error("after the gold, the probe", probe)
-            probe_output = probe.output if probe.exit_code == 0 else f"{probe.output}[status {probe.exit_code}]"
-        return Outcome(self.last.output, changes, self.last.overflow, probe_output, bool(self.last.exit_code))
+            probe_output = (
+                probe.output
+                if probe.exit_code == 0
+                else f"{probe.output}[status {probe.exit_code}]"
+            )
+        return Outcome(
+            self.last.output, changes, self.last.overflow, probe_output, bool(self.last.exit_code)
+        )
 
     def only_fails(self, gold: str, outcome: Outcome) -> bool:
-        """Return whether the gold ended in failure, changed nothing, and printed nothing but error messages.
+        """Return whether the gold ended in failure, changed nothing, and printed nothing but error
+        messages.
 
-        `outcome` is the gold's, which was the last action. The gold is executed again, without its error messages, if it
-        printed something. `2>&1` in a gold makes the message its answer.
+        `outcome` is the gold's, which was the last action. The gold is executed again, without its
+        error messages, if it printed something. `2>&1` in a gold makes the message its answer.
         """
         last = self.last
-        if outcome.changes or outcome.probe or not ends_in_failure(last.exit_code, gold, last.output):
+        if (
+            outcome.changes
+            or outcome.probe
+            or not ends_in_failure(last.exit_code, gold, last.output)
+        ):
             return False
         if not last.output.strip():
             return True
@@ -267,13 +331,19 @@ class Workspace:
         return not self.sandbox.exec("", argv=silent, cwd="/").output.strip()
 
     def gold_outcome(self, gold: str) -> GoldOutcome:
-        """Return the outcome after a gold was executed, with the texts of the first files that the gold added or changed."""
+        """Return the outcome after a gold was executed, with the texts of the first files that the
+        gold added or changed."""
         outcome = self.outcome(gold)
-        files = [path for path, change in outcome.changes.items() if change.type == "file" and change.kind != "removed"]
+        files = [
+            path
+            for path, change in outcome.changes.items()
+            if change.type == "file" and change.kind != "removed"
+        ]
         return GoldOutcome(outcome, self.read_texts(files))
 
     def read_texts(self, paths: Sequence[str]) -> dict[str, str]:
-        """Return the content of the first 20 paths, less those that are no UTF-8 text of at most 4 KiB or are not there."""
+        """Return the content of the first 20 paths, less those that are no UTF-8 text of at most 4
+        KiB or are not there."""
         texts = dict[str, str]()
         for path in paths[:_TEXTS]:
             with suppress(OSError, UnicodeDecodeError):
@@ -297,7 +367,8 @@ class Workspace:
         self.sandbox, self.spec, self._clean = sandbox, spec, True
 
     def fork(self, *, live: bool) -> Self:
-        """Return a second workspace of the same spec: a live copy of the sandbox, or a new sandbox."""
+        """Return a second workspace of the same spec: a live copy of the sandbox, or a new
+        sandbox."""
         other = copy.copy(self)
         other.sandbox = self.sandbox.fork() if live else self.spec.make()
         other._clean = not live
@@ -310,7 +381,8 @@ def _script_error(script: str, done: ExecResult) -> DataError:
 
 
 def execute_gold(workspace: Workspace, gold: str) -> GoldOutcome:
-    """Return the outcome of a gold on the untouched tree. Raises `DataError` if the gold ends its sandbox."""
+    """Return the outcome of a gold on the untouched tree. Raises `DataError` if the gold ends its
+    sandbox."""
 
     def execute() -> GoldOutcome:
         workspace.replay([gold])
@@ -323,16 +395,19 @@ def missing_paths(workspace: Workspace, paths: Sequence[str]) -> list[str]:
     """Return those of `paths` below an existing folder of `/` with which no path begins now."""
     if not paths:
         return []
-    found = workspace.sandbox.exec("", argv=["bash", "-c", _ABSENT, "bash", *sorted(set(paths))], cwd="/")
+    found = workspace.sandbox.exec(
+        "", argv=["bash", "-c", _ABSENT, "bash", *sorted(set(paths))], cwd="/"
+    )
     return found.output.splitlines()
 
 
 def ends_in_failure(status: int | None, gold: str, output: str) -> bool:
     """Return whether the gold failed.
 
-    Status 1 is an answer of a last command such as `grep` or `diff`, unless the last line is a complaint of that command or
-    of Bash. Any other status but 0 is a failure. The gold is not parsed: of `[ -f x ] && cat x` only `cat` is read, and status
-    1 of an earlier command (by `&&`, `set -e` or `pipefail`) is taken for the status of the last command.
+    Status 1 is an answer of a last command such as `grep` or `diff`, unless the last line is a
+    complaint of that command or of Bash. Any other status but 0 is a failure. The gold is not
+    parsed: of `[ -f x ] && cat x` only `cat` is read, and status 1 of an earlier command (by `&&`,
+    `set -e` or `pipefail`) is taken for the status of the last command.
     """
     if status != 1:
         return bool(status)

@@ -1,12 +1,14 @@
-"""Find by rule what capture-the-flag tasks need besides a sandbox: rules over query, files and gold.
+"""Find by rule what capture-the-flag tasks need besides a sandbox: rules over query, files and
+gold.
 
     network    the query has a URL, or a host with a port; the field `setup` downloads
     file       the query names a file, a program or an image, and the task has no assets. A query that holds its own data
                (a number, an encoded word) needs none
     gold       the flag has another form than the other flags, or lost a backslash to JSON
 
-Assets of the task ID are a folder `ID/`, or a tar `ID.tar` if modes, times or a repository matter. They are packed as one tar,
-which is the same on every checkout: of a folder's modes only the executable bits are kept, and no times.
+Assets of the task ID are a folder `ID/`, or a tar `ID.tar` if modes, times or a repository matter.
+They are packed as one tar, which is the same on every checkout: of a folder's modes only the
+executable bits are kept, and no times.
 """
 
 from __future__ import annotations
@@ -27,18 +29,24 @@ from intercode.errors import DataError, UsageError
 from intercode.types import Task, TaskIssue
 
 FORMS = ("flag", "script")
-"""Values of the field `gold_is`: the gold is the flag itself (the default), or a Bash script whose last line is the flag."""
+"""Values of the field `gold_is`: the gold is the flag itself (the default), or a Bash script whose
+last line is the flag."""
 _SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
 _TIME = 1_700_000_000
 _ADDRESS = re.compile(
-    r"\b(?:https?|ftp)://\S+|\bgit@\S+|\bnc\s+[\w-]+(?:\.[\w-]+)+|\b[a-z][\w-]*(?:\.[\w-]+){2,}(?: | at port )\d{2,5}\b"
+    r"\b(?:https?|ftp)://\S+|\bgit@\S+|\bnc\s+[\w-]+(?:\.[\w-]+)+|\b[a-z][\w-]*(?:\.[\w-]+){2,}(?:"
+    r" | at port )\d{2,5}\b"
 )
 _FILE_NAME = re.compile(r"(?<![\w.-])[\w-]+\.(?:[A-Za-z]\w{0,3})\b(?!\.\w)|\b\w+\(0?x?\w*\)")
 """A file's name, or a call of a function that the query does not define."""
 _FILE_NOUN = re.compile(
-    r"\b(?:files?|image|archive|script|program|source|dump|vault|captures?|report|page|disk|certificate)\b", re.I
+    r"\b(?:files?|image|archive|script|program|source|dump|vault|captures?|report|page|disk|certificate)\b",
+    re.I,
 )
-_DATA = re.compile(r"\b0x[0-9a-fA-F]+\b|\bnumber \d+\b|\b\w{3,}\{[^{}]+\}|\b(?=\w*\d)(?=\w*[A-Z])(?=\w*[a-z])[\w+/]{12,}\b")
+_DATA = re.compile(
+    r"\b0x[0-9a-fA-F]+\b|\bnumber"
+    r" \d+\b|\b\w{3,}\{[^{}]+\}|\b(?=\w*\d)(?=\w*[A-Z])(?=\w*[a-z])[\w+/]{12,}\b"
+)
 _FLAG = re.compile(r"(\w+)\{.*\}", re.DOTALL)
 _GOLD = re.compile(r'"gold"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _ESCAPED_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
@@ -47,7 +55,8 @@ _PLAIN_SLASH = re.compile(r'[^\\"]/')
 
 @dataclass(frozen=True)
 class Challenge:
-    """The assets of one task, and the reasons, if any, why it cannot be played or scored: network, file, gold."""
+    """The assets of one task, and the reasons, if any, why it cannot be played or scored: network,
+    file, gold."""
 
     assets: Path | None
     network: str | None = None
@@ -56,22 +65,33 @@ class Challenge:
 
     @property
     def issues(self) -> tuple[TaskIssue, ...]:
-        reasons = ((self.network, "needs_network"), (self.file, "needs_files"), (self.gold, "odd_flag"))
+        reasons = (
+            (self.network, "needs_network"),
+            (self.file, "needs_files"),
+            (self.gold, "odd_flag"),
+        )
         return tuple(TaskIssue(why, kind) for why, kind in reasons if why)
 
     @property
     def facts(self) -> dict[str, bool]:
-        return {"needs_network": bool(self.network), "has_assets": bool(self.assets), "broken_gold": bool(self.gold)}
+        return {
+            "needs_network": bool(self.network),
+            "has_assets": bool(self.assets),
+            "broken_gold": bool(self.gold),
+        }
 
     @cached_property
     def packed(self) -> bytes | None:
-        """The assets as one tar; None if there are none. Raises `UsageError` if they cannot be read."""
+        """The assets as one tar; None if there are none. Raises `UsageError` if they cannot be
+        read."""
         if self.assets is None:
             return None
         try:
             return _pack(self.assets) if self.assets.is_dir() else self.assets.read_bytes()
         except OSError as error:
-            raise UsageError(f"{error.filename or self.assets}: cannot be read ({error.strerror})") from error
+            raise UsageError(
+                f"{error.filename or self.assets}: cannot be read ({error.strerror})"
+            ) from error
 
     @cached_property
     def files(self) -> Mapping[str, bytes]:
@@ -81,13 +101,17 @@ class Challenge:
         try:
             with tarfile.open(fileobj=io.BytesIO(self.packed)) as tar:
                 regular = [entry for entry in tar if entry.isreg()]
-                return {entry.name: file.read() for entry in regular if (file := tar.extractfile(entry))}
+                return {
+                    entry.name: file.read() for entry in regular if (file := tar.extractfile(entry))
+                }
         except (tarfile.TarError, EOFError, OSError) as error:
             raise DataError(f"{self.assets}: cannot be unpacked ({error}); is it a tar?") from error
 
     def file_with(self, flag: str) -> str | None:
         """Return the name of the first file that holds the flag as plain text."""
-        return next((name for name, content in self.files.items() if flag.encode() in content), None)
+        return next(
+            (name for name, content in self.files.items() if flag.encode() in content), None
+        )
 
     @property
     def digest(self) -> str:
@@ -95,15 +119,22 @@ class Challenge:
 
 
 def survey(
-    tasks: Sequence[Task], assets: Path | None, source: Path | None = None, *, furnished: bool = False
+    tasks: Sequence[Task],
+    assets: Path | None,
+    source: Path | None = None,
+    *,
+    furnished: bool = False,
 ) -> dict[str, Challenge]:
     """Return the challenge of each task, by the task's id.
 
-    `source` is the tasks' file, whose JSON text shows escapes that its values have lost. `furnished`: a tree or an image has
-    files that tasks share. Raises `UsageError` if there is no folder `assets`, `DataError` if `gold_is` has an unknown value.
+    `source` is the tasks' file, whose JSON text shows escapes that its values have lost.
+    `furnished`: a tree or an image has files that tasks share. Raises `UsageError` if there is no
+    folder `assets`, `DataError` if `gold_is` has an unknown value.
     """
     if assets is not None and not assets.is_dir():
-        raise UsageError(f"{assets}: no such folder; --assets names one with a folder or a tar for each task")
+        raise UsageError(
+            f"{assets}: no such folder; --assets names one with a folder or a tar for each task"
+        )
     is_json = source is not None and source.suffix.lower() in (".json", ".jsonl")
     odd = _odd_golds(tasks, source.read_text("utf-8-sig") if source and is_json else "")
     challenges = {}
@@ -115,10 +146,14 @@ def survey(
 
 
 def gold_is(task: Task) -> str:
-    """Return the form of a task's gold, one of `FORMS`. Raises `DataError` for another value of the field."""
+    """Return the form of a task's gold, one of `FORMS`. Raises `DataError` for another value of the
+    field."""
     form = task.extra.get("gold_is", FORMS[0])
     if form not in FORMS:
-        raise DataError(f"task {task.id}: field 'gold_is' is {form!r}; it is one of {', '.join(FORMS)}, or left out")
+        raise DataError(
+            f"task {task.id}: field 'gold_is' is {form!r}; it is one of {', '.join(FORMS)}, or"
+            " left out"
+        )
     return str(form)
 
 
@@ -152,17 +187,26 @@ def needs_file(task: Task) -> str | None:
 def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
     """Return why a flag looks wrong, by the task's id. Golds that are scripts are not examined."""
     flags = {task.id: task.gold for task in tasks if gold_is(task) == "flag"}
-    forms = {name: found[1] if (found := _FLAG.fullmatch(flag)) else "" for name, flag in flags.items()}
+    forms = {
+        name: found[1] if (found := _FLAG.fullmatch(flag)) else "" for name, flag in flags.items()
+    }
     usual, count = Counter(forms.values()).most_common(1)[0] if forms else ("", 0)
     odd = {}
     if usual and 2 * count > len(forms):
         odd = {
-            name: f"the gold {flags[name]} is not of the others' form {usual}{{…}}" for name in forms if forms[name] != usual
+            name: f"the gold {flags[name]} is not of the others' form {usual}{{…}}"
+            for name in forms
+            if forms[name] != usual
         }
     # If the file has both `\/` and a plain `/`, the backslash was meant, and JSON dropped it.
     golds = {raw for raw in _GOLD.findall(text) if _ESCAPED_SLASH.search(raw)}
-    lost = {json.loads(f'"{raw}"') for raw in golds} if golds and _PLAIN_SLASH.search(text) else set()
-    eaten = r"was written with \/, which JSON reads as / alone: a backslash is lost; write \\/ to keep it"
+    lost = (
+        {json.loads(f'"{raw}"') for raw in golds} if golds and _PLAIN_SLASH.search(text) else set()
+    )
+    eaten = (
+        r"was written with \/, which JSON reads as / alone: a backslash is lost; write \\/ to"
+        r" keep it"
+    )
     return odd | {name: f"the gold {flag} {eaten}" for name, flag in flags.items() if flag in lost}
 
 

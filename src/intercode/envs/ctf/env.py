@@ -4,9 +4,10 @@
     step  ──► Bash, or `submit FLAG`: the right flag ends the episode; the agent reads that a flag is wrong, and has `submits`
               submissions
 
-A gold is the flag itself, or, if the task says `gold_is: script`, a Bash script whose last line is the flag. The script runs
-in a sandbox like the agent's, once for all environments and before the agent's first action. So the sandbox holds the flag only
-if the task's files do. Tasks that cannot be played as they are (`challenges.py`) are left out, unless `everything` is set.
+A gold is the flag itself, or, if the task says `gold_is: script`, a Bash script whose last line is
+the flag. The script runs in a sandbox like the agent's, once for all environments and before the
+agent's first action. So the sandbox holds the flag only if the task's files do. Tasks that cannot
+be played as they are (`challenges.py`) are left out, unless `everything` is set.
 
 Under the paper's protocol `submit FLAG` is an action among others, and may be repeated.
 
@@ -43,7 +44,8 @@ _UNPACK = f"tar -C {FOLDER} --no-same-owner -xpf {_ARCHIVE}; status=$?; rm {_ARC
 
 
 class CtfEnv(InterCodeEnv):
-    """`challenges` has each task's assets by its id; environments may share `golds`. For other arguments see `InterCodeEnv`."""
+    """`challenges` has each task's assets by its id; environments may share `golds`. For other
+    arguments see `InterCodeEnv`."""
 
     language = "ctf"
     submission = WORD
@@ -60,7 +62,9 @@ class CtfEnv(InterCodeEnv):
     ) -> None:
         super().__init__(tasks, **how)
         require_reward(reward, ("exact", "paper"), "submitted, flag, task")
-        self.reward, self._challenges, self._gold_cache = reward, challenges, golds or GoldCache[str]()
+        self.reward = reward
+        self._challenges = challenges
+        self._gold_cache = golds or GoldCache[str]()
         self._workspace, self._flags = Workspace(spec), list[tuple[Task, str]]()
         self._last_score = Score(0.0, False)
 
@@ -68,7 +72,9 @@ class CtfEnv(InterCodeEnv):
     def lint_files(
         cls, data: DataSet, *, assets: str | None = None, furnished: bool = False
     ) -> Mapping[str, Sequence[TaskIssue]]:
-        found = survey(data.tasks, Path(assets) if assets else data.assets, data.file, furnished=furnished)
+        found = survey(
+            data.tasks, Path(assets) if assets else data.assets, data.file, furnished=furnished
+        )
         return {id: challenge.issues for id, challenge in found.items()}
 
     @classmethod
@@ -94,9 +100,11 @@ class CtfEnv(InterCodeEnv):
         preprocess: Preprocess | None = None,
         gold_fields: Sequence[str] | None = None,
     ) -> EnvFactory:
-        """Load data once. `assets` has a folder or a tar for each task; `everything` keeps tasks that cannot be played.
+        """Load data once. `assets` has a folder or a tar for each task; `everything` keeps tasks
+        that cannot be played.
 
-        Tasks get the fields `needs_network`, `has_assets` and `broken_gold`; the factory's facts list why tasks are left out.
+        Tasks get the fields `needs_network`, `has_assets` and `broken_gold`; the factory's facts
+        list why tasks are left out.
         """
         paper = protocol == "paper"
         session = session or ("stateless" if paper else "persistent")
@@ -104,24 +112,45 @@ class CtfEnv(InterCodeEnv):
         records = preprocess or cls.preprocess
         found = open_data(data, env="ctf", limit=limit, preprocess=records, gold_fields=gold_fields)
         furnished = tree is not None or found.tree is not None or image is not None
-        challenges = survey(found.tasks, Path(assets) if assets else found.assets, found.file, furnished=furnished)
+        challenges = survey(
+            found.tasks, Path(assets) if assets else found.assets, found.file, furnished=furnished
+        )
         tasks, left_out = _playable(found.tasks, challenges, everything)
         first_system = reward == "paper" and session == "stateless"
-        world = {"image": image, "tree": tree, "setup": setup, "limits": limits, "paper": first_system, "sandbox": sandbox}
+        world = {
+            "image": image,
+            "tree": tree,
+            "setup": setup,
+            "limits": limits,
+            "paper": first_system,
+            "sandbox": sandbox,
+        }
         spec, _ = prepare_workspaces(found, session, **world)  # type: ignore[arg-type]
-        _, refused = split_refused([task for task in tasks if gold_is(task) == "script"], spec.provider)
+        _, refused = split_refused(
+            [task for task in tasks if gold_is(task) == "script"], spec.provider
+        )
         left_out += refused
         tasks = [task for task in tasks if task not in [each for each, _ in refused]]
-        with_folder = spec.provider.add_script(spec.template, f"mkdir -p {FOLDER}", name="the folder for assets")
+        with_folder = spec.provider.add_script(
+            spec.template, f"mkdir -p {FOLDER}", name="the folder for assets"
+        )
         spec = replace(spec, template=with_folder)
-        how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going, "submits": submits}
+        how = {
+            "protocol": protocol,
+            "max_turns": max_turns,
+            "view": view,
+            "keep_going": keep_going,
+            "submits": submits,
+        }
         golds = GoldCache[str]()
         digests = "\n".join(f"{task.id} {challenges[task.id].digest}" for task in tasks)
         facts = {
             "data": found.name,
             "data_digest": found.digest,
             "assets_digest": hashlib.sha256(digests.encode()).hexdigest(),
-            "left_out": {task.id: "; ".join(challenges[task.id].issues) or str(why) for task, why in left_out},
+            "left_out": {
+                task.id: "; ".join(challenges[task.id].issues) or str(why) for task, why in left_out
+            },
             "reward": reward_name(reward),
         }
         return EnvFactory(
@@ -142,7 +171,8 @@ class CtfEnv(InterCodeEnv):
         return GoldRun(flag, flag, tuple(issues))
 
     def start_episode(self, task: Task) -> None:
-        """Find the flag of each gold, then give the agent a new sandbox. An alternative script that finds none is skipped."""
+        """Find the flag of each gold, then give the agent a new sandbox. An alternative script that
+        finds none is skipped."""
         first, *others = split_golds(task)
         self._flags = [(first, self._flag(first))]
         for other in others:
@@ -151,19 +181,25 @@ class CtfEnv(InterCodeEnv):
         self._start_in_assets(task)
 
     def execute(self, action: str) -> ExecResult:
-        """Execute an action. Under the paper's protocol this may be a submission, which is an action like others."""
+        """Execute an action. Under the paper's protocol this may be a submission, which is an
+        action like others."""
         self._word = submitted_word(self.submission, action)
         if is_submission(action, self.submission):
             score = self.score()
-            return ExecResult("" if score.success else self.feedback(score), None, cwd=self._workspace.last.cwd)
+            return ExecResult(
+                "" if score.success else self.feedback(score), None, cwd=self._workspace.last.cwd
+            )
         return self._workspace.execute(action)
 
     def score(self) -> Score:
-        """Score the submitted word against each gold's flag; under the paper's reward, against the first flag only."""
+        """Score the submitted word against each gold's flag; under the paper's reward, against the
+        first flag only."""
         if self.reward == "paper":
             self._last_score = flag_paper(self._word, self._flags[0][1])
         elif callable(self.reward):
-            self._last_score = best_score(call_reward(self.reward, self._word, flag, task) for task, flag in self._flags)
+            self._last_score = best_score(
+                call_reward(self.reward, self._word, flag, task) for task, flag in self._flags
+            )
         else:
             self._last_score = best_score(flag_exact(self._word, flag) for _, flag in self._flags)
         return self._last_score
@@ -192,13 +228,20 @@ class CtfEnv(InterCodeEnv):
         workspace.sandbox.write(_ARCHIVE, challenge.packed, mode=0o600)
         done = workspace.sandbox.exec("", argv=["sh", "-c", _UNPACK], cwd="/", timeout=60)
         if done.exit_code != 0:
-            raise DataError(f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: {last_line(done.output)}")
+            raise DataError(
+                f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox:"
+                f" {last_line(done.output)}"
+            )
 
     def _flag(self, task: Task) -> str:
-        return self._gold_cache.get((task.id, task.gold, self._workspace.spec.template.digest), lambda: self._find_flag(task))
+        return self._gold_cache.get(
+            (task.id, task.gold, self._workspace.spec.template.digest),
+            lambda: self._find_flag(task),
+        )
 
     def _find_flag(self, task: Task) -> str:
-        """Return the gold's flag; execute a gold that is a script. Raises `DataError` if it fails or prints nothing."""
+        """Return the gold's flag; execute a gold that is a script. Raises `DataError` if it fails
+        or prints nothing."""
         if gold_is(task) == "flag":
             return task.gold
 
@@ -210,7 +253,10 @@ class CtfEnv(InterCodeEnv):
         last = last_line(result.output)
         if result.exit_code != 0 or not last:
             how = "runs out of time" if result.timed_out else f"ends with status {result.exit_code}"
-            raise DataError(f"task {task.id}: the gold's script {how} and prints {last or 'nothing'!r}, where a flag should be")
+            raise DataError(
+                f"task {task.id}: the gold's script {how} and prints {last or 'nothing'!r}, where a"
+                " flag should be"
+            )
         return last
 
 
@@ -240,7 +286,9 @@ def _playable(
     tasks: Sequence[Task], challenges: Mapping[str, Challenge], everything: bool
 ) -> tuple[list[Task], list[tuple[Task, TaskIssue]]]:
     """Return the tasks to play, with their new fields; and each reason why a task is left out."""
-    left_out = [(task, issue) for task in tasks if not everything for issue in challenges[task.id].issues]
+    left_out = [
+        (task, issue) for task in tasks if not everything for issue in challenges[task.id].issues
+    ]
     kept = [
         replace(task, extra={**task.extra, "gold_is": gold_is(task), **challenges[task.id].facts})
         for task in tasks
@@ -249,6 +297,7 @@ def _playable(
     if not kept:
         first, why = left_out[0][0].id, left_out[0][1]
         raise UsageError(
-            f"no task can be played (task {first} {why}); give their files with --assets, or add --keep-unplayable"
+            f"no task can be played (task {first} {why}); give their files with --assets, or add"
+            " --keep-unplayable"
         )
     return kept, left_out
