@@ -5,8 +5,9 @@
     check.py     check, attack          show.py      show                                  progress.py  how a run goes
                                         view.py      view
 
-Imports stay inside the commands, even of pathlib and json, so that `intercode --help` costs little more than importing click.
-Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 a fault of data, machine, server or disk, 130 interrupted.
+Imports stay inside the commands, even of pathlib and json, so that `intercode --help` costs little
+more than importing click. Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 a
+fault of data, machine, server or disk, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -51,17 +52,28 @@ class _Group(click.Group):
             if getattr(sys, name) is None:  # the caller closed it
                 setattr(sys, name, open(os.devnull, mode))
         _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-        if _signal.getsignal(_signal.SIGCHLD) == _signal.SIG_IGN:  # the exit status of programs would be lost
+        if (
+            _signal.getsignal(_signal.SIGCHLD) == _signal.SIG_IGN
+        ):  # the exit status of programs would be lost
             _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-        if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
-            sys.stdout.reconfigure(errors="replace")  # print a question mark for what the encoding lacks
+        if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in (
+            "strict",
+            "surrogateescape",
+        ):
+            sys.stdout.reconfigure(
+                errors="replace"
+            )  # print a question mark for what the encoding lacks
         try:
             sys.exit(super().main(*words, **{**options, "standalone_mode": False}))
         except click.ClickException as error:
             _end(error.exit_code, error.show)
         except OSError as error:
             if error.errno in _BROKEN_STREAM:
-                _end(3, f"{error.filename or 'a terminal or a disk'} cannot be read or written: {error.strerror}")
+                _end(
+                    3,
+                    f"{error.filename or 'a terminal or a disk'} cannot be read or written:"
+                    f" {error.strerror}",
+                )
             if error.errno not in DISK_FULL:
                 _end(3, str(fault_of(error)))
             where = error.filename or "stdout, or a file of the run, the cache or TMPDIR"
@@ -77,10 +89,16 @@ class _Group(click.Group):
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
             _end(130, str(interrupt) or "interrupted")
         except (Exception, SystemExit) as error:
-            if is_user_code(error) and not (isinstance(error, OSError) and error.errno in (*_BROKEN_STREAM, *DISK_FULL)):
+            if is_user_code(error) and not (
+                isinstance(error, OSError) and error.errno in (*_BROKEN_STREAM, *DISK_FULL)
+            ):
                 env = context.meta.get("intercode.env", "")  # agents and rewards name themselves
                 owner = f"the environment {env}" if ":" in env else "code of yours"
-                _end(2, f"{owner} raised {', '.join((describe_error(error), *getattr(error, '__notes__', ())))}")
+                _end(
+                    2,
+                    f"{owner} raised"
+                    f" {', '.join((describe_error(error), *getattr(error, '__notes__', ())))}",
+                )
             if isinstance(error, (OSError, SystemExit, click.exceptions.Exit)):
                 raise
             _end(3, str(fault_of(error)))
@@ -88,11 +106,14 @@ class _Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(str(each.name), each.get_short_help_str(90)) for each in commands])
+                formatter.write_dl(
+                    [(str(each.name), each.get_short_help_str(90)) for each in commands]
+                )
 
 
 def _end(status: int, why: str | Callable[[], object]) -> NoReturn:
-    """Print `why`, or call it to print itself, and exit with `status`, even if stdout and stderr cannot be written."""
+    """Print `why`, or call it to print itself, and exit with `status`, even if stdout and stderr
+    cannot be written."""
     with suppress(OSError):
         why() if callable(why) else say(f"intercode: {why}", err=True)
     for stream in (sys.stdout, sys.stderr):
@@ -106,21 +127,29 @@ def _end(status: int, why: str | Callable[[], object]) -> NoReturn:
 
 
 def _help_width() -> int:
-    """Return the width of the help. click would import `shutil` for it, a twentieth of the time of `intercode --help`."""
+    """Return the width of the help. click would import `shutil` for it, a twentieth of the time of
+    `intercode --help`."""
     with suppress(ValueError, OSError):
-        return min(max(int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size(1).columns, 52), 110) - 2
+        return (
+            min(max(int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size(1).columns, 52), 110)
+            - 2
+        )
     return 78
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "terminal_width": _help_width()})
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"], "terminal_width": _help_width()},
+)
 @click.version_option(__version__)
 def main() -> None:
     """Measure agents whose actions are code, in reinforcement-learning environments.
 
-    `intercode COMMAND --help` explains a command. Try `intercode eval bash --agent gold` first: it needs no model.
+    `intercode COMMAND --help` explains a command. Try `intercode eval bash --agent gold` first: it
+    needs no model.
 
-    Exit status: 0 done, 1 a check failed, 2 wrong usage, 3 a fault of the data, the machine, the model server or the disk,
-    130 interrupted.
+    Exit status: 0 done, 1 a check failed, 2 wrong usage, 3 a fault of the data, the machine, the
+    model server or the disk, 130 interrupted.
     """
 
 

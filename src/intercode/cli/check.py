@@ -18,20 +18,27 @@ from intercode.cli.output import bar, print_json, say, show_tables
 @shared.task
 @shared.protocol
 @shared.scoring_options
-@click.option("--static", is_flag=True, help="Read the texts of the tasks only: execute nothing and need no databases.")
+@click.option(
+    "--static",
+    is_flag=True,
+    help="Read the texts of the tasks only: execute nothing and need no databases.",
+)
 @shared.workers
 @shared.json_flag
 def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -> None:
     """Find broken and suspicious tasks of ENV.
 
-    A task is broken if its gold fails, prints something else the second time or does not score, or if an agent that does
-    nothing solves it. A person should read the suspicious tasks. `eval --exclude-broken` uses the result. ENV is bash, sql,
-    python, ctf, module:Class or path.py:Class.
+    A task is broken if its gold fails, prints something else the second time or does not score, or
+    if an agent that does nothing solves it. A person should read the suspicious tasks. `eval
+    --exclude-broken` uses the result. ENV is bash, sql, python, ctf, module:Class or path.py:Class.
     """
     if static:
         from intercode.validate.check import check_texts
 
-        chosen = {name: options[name] for name in ("data", "gold_fields", "split", "limit", "task", "assets")}
+        chosen = {
+            name: options[name]
+            for name in ("data", "gold_fields", "split", "limit", "task", "assets")
+        }
         found = check_texts(env, furnished=bool(options["tree"] or options["image"]), **chosen)
         _print_issues(found, as_json)
     else:
@@ -42,7 +49,13 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
         factory = prepare_some(env, max_turns=None, **options)
         left_out, tasks = factory.left_out, factory.tasks
         with bar("checking", checks.count_steps(tasks), quiet=as_json) as advance:
-            found = checks.check(factory, tasks, left_out=left_out, workers=workers, on_task=lambda: advance("checking"))
+            found = checks.check(
+                factory,
+                tasks,
+                left_out=left_out,
+                workers=workers,
+                on_task=lambda: advance("checking"),
+            )
         _print_issues(found, as_json, unplayed=len({task.id for task, _ in left_out}))
         try:
             validation_cache.write(env, factory, found)
@@ -61,10 +74,13 @@ def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> No
     if found["gold_ok"] is None:
         click.echo(f"{found['tasks']} tasks: only their texts were read")
         return
-    left_out = f", {unplayed} of which cannot be played (--keep-unplayable tries)" if unplayed else ""
+    left_out = (
+        f", {unplayed} of which cannot be played (--keep-unplayable tries)" if unplayed else ""
+    )
     click.echo(
-        f"{found['tasks']} tasks{left_out}: gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between "
-        f"two executions, doing nothing succeeds on {found['noop_paid']}"
+        f"{found['tasks']} tasks{left_out}: gold succeeds on {found['gold_ok']},"
+        f" {found['nondeterministic']} differ between two executions, doing nothing succeeds on"
+        f" {found['noop_paid']}"
     )
 
 
@@ -79,15 +95,19 @@ def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> No
 def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
     """Try reward hacks and sandbox escapes on ENV.
 
-    After each attack, an honest action must still work. ENV is bash, sql, python, ctf, module:Class or path.py:Class.
+    After each attack, an honest action must still work. ENV is bash, sql, python, ctf, module:Class
+    or path.py:Class.
 
-    Exit status: 1 if an attack earns a reward, escapes or harms the honest action; 3 if an attack could not be tried.
+    Exit status: 1 if an attack earns a reward, escapes or harms the honest action; 3 if an attack
+    could not be tried.
     """
     from intercode.attacks.run import attack as try_all
     from intercode.attacks.suite import list_exploits
     from intercode.envs import environment_class
 
-    with bar("attacking", len(list_exploits(environment_class(env).language)), quiet=as_json) as advance:
+    with bar(
+        "attacking", len(list_exploits(environment_class(env).language)), quiet=as_json
+    ) as advance:
         found = try_all(env, workers=workers, tick=lambda: advance("attacking"), **options)
     counts = {
         "tried": sum(each.tried for each in found),
@@ -100,7 +120,11 @@ def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
     if as_json:
         fields = ("tried", "moot", "paid", "escaped", "honest", "why")
         rows = [
-            {"name": each.exploit.name, "aim": each.exploit.aim, **{name: getattr(each, name) for name in fields}}
+            {
+                "name": each.exploit.name,
+                "aim": each.exploit.aim,
+                **{name: getattr(each, name) for name in fields},
+            }
             for each in found
         ]
         print_json({"env": env, **counts, "exploits": rows})
@@ -114,10 +138,18 @@ def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
             if not each.tried:
                 result, honest = "moot" if each.moot else "not tried", ""
             name, aim = each.exploit.name, each.exploit.aim
-            rows.append({"attack": name, "tries to": aim, "result": result, "honest action": honest})
+            rows.append(
+                {"attack": name, "tries to": aim, "result": result, "honest action": honest}
+            )
         show_tables([Section("", rows)])
         for each in found:
             if each.why:
                 say(f"{each.exploit.name}: {each.why}")
         click.echo(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()))
-    sys.exit(1 if not all(each.held for each in found) else 0 if all(each.tried or each.moot for each in found) else 3)
+    sys.exit(
+        1
+        if not all(each.held for each in found)
+        else 0
+        if all(each.tried or each.moot for each in found)
+        else 3
+    )

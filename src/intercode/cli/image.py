@@ -1,4 +1,5 @@
-"""`data`, `image` and `doctor`: prepare this machine, with data sets, the sandbox's programs, and a check of both."""
+"""`data`, `image` and `doctor`: prepare this machine, with data sets, the sandbox's programs, and a
+check of both."""
 
 from __future__ import annotations
 
@@ -17,13 +18,17 @@ def data() -> None:
 
 @data.command("list")
 def data_list() -> None:
-    """List the public data sets, with size, environment and licence, and the families of generated tasks."""
+    """List the public data sets, with size, environment and licence, and the families of generated
+    tasks."""
     from intercode.generate import FAMILIES
     from intercode.tasks import list_entries
 
     for entry in list_entries():
         note = "" if entry.checked else "  (address not verified)"
-        click.echo(f"{entry.name:14} {entry.count:5} tasks  {entry.env:7} {entry.licence:24} {entry.description}{note}")
+        click.echo(
+            f"{entry.name:14} {entry.count:5} tasks  {entry.env:7} {entry.licence:24}"
+            f" {entry.description}{note}"
+        )
     click.echo("\nFamilies, for `intercode data generate FAMILY --out DIR`:")
     for family in FAMILIES.values():
         click.echo(f"{family.name:14}  {family.env:7} {family.about}")
@@ -44,15 +49,22 @@ def data_get(name: str) -> None:
 @data.command("generate")
 @click.argument("family")
 @click.option(
-    "--n", type=COUNT, default=200, show_default=True, metavar="N", help="Generate N tasks, every fifth for the split test."
+    "--n",
+    type=COUNT,
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="Generate N tasks, every fifth for the split test.",
 )
 @seed
-@click.option("--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder.")
+@click.option(
+    "--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder."
+)
 def data_generate(family: str, n: int, seed: int, out: str) -> None:
     """Generate tasks of FAMILY, with files or databases and solutions.
 
-    `data list` lists the families. The folder has the splits train and test, and works like any data folder. The same family, N
-    and seed give the same bytes.
+    `data list` lists the families. The folder has the splits train and test, and works like any
+    data folder. The same family, N and seed give the same bytes.
     """
     import shlex
 
@@ -61,8 +73,14 @@ def data_generate(family: str, n: int, seed: int, out: str) -> None:
 
     with bar("generating", n, quiet=False) as advance:
         counts = generate(family, n=n, seed=seed, out=out, on_task=lambda: advance("generating"))
-    click.echo(f"{out}: {', '.join(f'{count} tasks of the split {split}' for split, count in counts.items())}")
-    click.echo(f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} --split test --agent gold")
+    click.echo(
+        f"{out}:"
+        f" {', '.join(f'{count} tasks of the split {split}' for split, count in counts.items())}"
+    )
+    click.echo(
+        f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} --split test"
+        " --agent gold"
+    )
 
 
 @click.group()
@@ -79,16 +97,30 @@ def image() -> None:
     metavar="NAME",
     help="Install this Debian package. May be repeated. [a set for shell tasks]",
 )
-@click.option("--suite", default="bookworm", show_default=True, help="Take the packages from this Debian release.")
+@click.option(
+    "--suite",
+    default="bookworm",
+    show_default=True,
+    help="Take the packages from this Debian release.",
+)
 @click.option("--force", is_flag=True, help="Replace an image of that name.")
 def image_build(name: str, packages: tuple[str, ...], suite: str, force: bool) -> None:
     """Build an image from Debian packages.
 
-    Use it with --image NAME. The name v1-bash selects the packages of the paper's Bash image. Needs mmdebstrap.
+    Use it with --image NAME. The name v1-bash selects the packages of the paper's Bash image. Needs
+    mmdebstrap.
     """
     from intercode.sandbox.image import build_image
 
-    click.echo(build_image(name, packages, suite=suite, force=force, progress=lambda line: click.echo(line, err=True)))
+    click.echo(
+        build_image(
+            name,
+            packages,
+            suite=suite,
+            force=force,
+            progress=lambda line: click.echo(line, err=True),
+        )
+    )
 
 
 @image.command("export")
@@ -118,8 +150,17 @@ def image_export(reference: str, name: str | None, force: bool, file: str | None
 
 
 @click.command()
-@click.option("--clean", is_flag=True, help="First remove what dead processes of intercode left on this machine.")
-@click.option("--on", default="local", metavar="local|ray|ADDRESS", help="Check each node of a Ray cluster, as for `eval`.")
+@click.option(
+    "--clean",
+    is_flag=True,
+    help="First remove what dead processes of intercode left on this machine.",
+)
+@click.option(
+    "--on",
+    default="local",
+    metavar="local|ray|ADDRESS",
+    help="Check each node of a Ray cluster, as for `eval`.",
+)
 @json_flag
 def doctor(clean: bool, on: str, as_json: bool) -> None:
     """Check this machine, and print the command that repairs each problem.
@@ -138,7 +179,10 @@ def doctor(clean: bool, on: str, as_json: bool) -> None:
 
         findings = examine_nodes(on)
     if as_json:
-        rows = [{"what": each.what, "ok": each.ok, "detail": each.detail, "mend": each.repair} for each in findings]
+        rows = [
+            {"what": each.what, "ok": each.ok, "detail": each.detail, "mend": each.repair}
+            for each in findings
+        ]
         print_json({"findings": rows})
     else:
         for finding in findings:

@@ -24,7 +24,8 @@ _WIDEST = 10_000
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a line that may hold text of tasks, agents or programs; control characters become escapes."""
+    """Print a line that may hold text of tasks, agents or programs; control characters become
+    escapes."""
     from intercode.report.text import visible
 
     click.echo(visible(text), err=err)
@@ -46,7 +47,10 @@ def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
     for summary in summaries:
         click.echo(f"run: {summary['run']}")
         if "excluded" in summary:
-            say(f"left out as broken: {len(summary['excluded'])} tasks (run.json says why): {', '.join(summary['excluded'])}")
+            say(
+                f"left out as broken: {len(summary['excluded'])} tasks (run.json says why):"
+                f" {', '.join(summary['excluded'])}"
+            )
 
 
 def show_tables(sections: Iterable[Section]) -> None:
@@ -90,7 +94,8 @@ def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
 
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """Tell the user how to continue the run in `folder` after an interrupt or an error of the user's own code."""
+    """Tell the user how to continue the run in `folder` after an interrupt or an error of the
+    user's own code."""
     try:
         yield
     except KeyboardInterrupt:
@@ -107,7 +112,8 @@ def resumable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show a bar on stderr if that is a terminal; yields a function that makes one step and sets the text."""
+    """Show a bar on stderr if that is a terminal; yields a function that makes one step and sets
+    the text."""
     if quiet or not sys.stderr.isatty():
         yield lambda text: None
         return

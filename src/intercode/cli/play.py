@@ -6,10 +6,12 @@
     bash> :tasks                     `:word` speaks to this program, not to the environment
     bash> vim notes                  a program that needs a terminal is refused, and costs no turn
 
-After each task its reference solution is shown. Queries and notes wrap at words; the output of programs does not.
+After each task its reference solution is shown. Queries and notes wrap at words; the output of
+programs does not.
 
-Ctrl-C clears the line; during an action it ends the program, as Ctrl-D does at the prompt. Control characters that a sandbox
-prints become escapes, so they cannot steer the terminal. Piped lines work like typed lines.
+Ctrl-C clears the line; during an action it ends the program, as Ctrl-D does at the prompt. Control
+characters that a sandbox prints become escapes, so they cannot steer the terminal. Piped lines work
+like typed lines.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ For an action of several lines, type ``` on a line before it and on a line after
 :tasks lists the tasks. :skip [ID] leaves this task for the next one or for ID. :quit or Ctrl-D ends. :help shows this text."""
 HELP_ANSWER = "`submit ANSWER` gives the answer itself, except on tasks marked general."
 _COMMAND = re.compile(r":([a-z]+)(?:\s+(.*))?\s*")
-FULL_SCREEN = frozenset({"vi", "vim", "nano", "less", "more", "top", "htop", "man", "watch", "emacs", "tmux", "screen"})
+FULL_SCREEN = frozenset(
+    {"vi", "vim", "nano", "less", "more", "top", "htop", "man", "watch", "emacs", "tmux", "screen"}
+)
 _WHY = {"agent_fault": ", since the sandbox did not survive", "turns": ", since no turns are left"}
 
 
@@ -47,7 +51,14 @@ _WHY = {"agent_fault": ", since the sandbox did not survive", "turns": ", since 
 @shared.data_options
 @shared.split
 @shared.task
-@click.option("--turns", type=shared.COUNT, default=100, show_default=True, metavar="N", help="Allow N actions for each task.")
+@click.option(
+    "--turns",
+    type=shared.COUNT,
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Allow N actions for each task.",
+)
 @click.option(
     "--show-score",
     "live",
@@ -61,11 +72,18 @@ _WHY = {"agent_fault": ", since the sandbox did not survive", "turns": ", since 
 @shared.scoring_options
 @shared.run_folder("runs/ENV-AGENT-TIME")
 @shared.allow_code_change
-def play(env: str, live: bool, out: str | None, resume: str | None, allow_code_change: bool, **options: Any) -> None:
+def play(
+    env: str,
+    live: bool,
+    out: str | None,
+    resume: str | None,
+    allow_code_change: bool,
+    **options: Any,
+) -> None:
     """Solve the tasks of ENV yourself, in this terminal.
 
-    ENV is bash, sql, python, ctf, module:Class or path.py:Class. The run records each task that you submit, and none that you
-    leave before.
+    ENV is bash, sql, python, ctf, module:Class or path.py:Class. The run records each task that you
+    submit, and none that you leave before.
     """
     from intercode.cli.output import resumable, show_summaries
     from intercode.evaluation import Evaluation
@@ -73,7 +91,9 @@ def play(env: str, live: bool, out: str | None, resume: str | None, allow_code_c
 
     evaluation = Evaluation.plan(env, agent="human", **options)
     evaluation.config |= {"live_score": live, "options": shared.options_to_store()}
-    with evaluation.open(out, resume=bool(resume), workers=1, allow_code_change=allow_code_change) as store:
+    with evaluation.open(
+        out, resume=bool(resume), workers=1, allow_code_change=allow_code_change
+    ) as store:
         try:
             with resumable(store.path), closing(evaluation.factory()) as environment:
                 Player(evaluation, store, environment, show_score=live).play_tasks()
@@ -81,7 +101,9 @@ def play(env: str, live: bool, out: str | None, resume: str | None, allow_code_c
             _note(f"\nThe open task is not recorded. Go on with {shared.resume_line(store.path)}")
         finally:
             if episodes := store.episodes():
-                show_summaries([summary({**evaluation.config, "run": str(store.path)}, episodes)], False)
+                show_summaries(
+                    [summary({**evaluation.config, "run": str(store.path)}, episodes)], False
+                )
 
 
 class Quit(Exception):
@@ -93,19 +115,26 @@ class _Skip(Exception):
 
 
 class Player:
-    """A person who plays the tasks that `store` lacks. For the episode loop this is a `Model` whose replies are typed.
+    """A person who plays the tasks that `store` lacks. For the episode loop this is a `Model` whose
+    replies are typed.
 
     `show_score`: show after each action the score that a submission would earn now.
     """
 
     name = "keyboard"
 
-    def __init__(self, evaluation: Evaluation, store: RunStore, env: InterCodeEnv, *, show_score: bool) -> None:
+    def __init__(
+        self, evaluation: Evaluation, store: RunStore, env: InterCodeEnv, *, show_score: bool
+    ) -> None:
         from intercode.submission import ANSWER
 
         self._evaluation, self._store, self._env = evaluation, store, env
         self._left = [task for task in evaluation.tasks if (task.id, 0) not in store.finished()]
-        self._help = f"{HELP}\n{HELP_ANSWER}" if env.submission is ANSWER and env.protocol == "submit" else HELP
+        self._help = (
+            f"{HELP}\n{HELP_ANSWER}"
+            if env.submission is ANSWER and env.protocol == "submit"
+            else HELP
+        )
         self._show_score = show_score and env.protocol == "submit"
         if sys.stdin.isatty():
             with suppress(ImportError):
@@ -128,7 +157,8 @@ class Player:
         from intercode.runner.warm_env import naming_task
 
         _note(f"\ntask {task.id}, {len(self._left)} left")
-        budget, seed = BudgetTracker(self._evaluation.limits), episode_seed(self._evaluation.seed, task.id, 0)
+        budget = BudgetTracker(self._evaluation.limits)
+        seed = episode_seed(self._evaluation.seed, task.id, 0)
         try:
             with naming_task(task, self._store.path):
                 episode = play(self._env, task, human, self, budget, seed=seed)
@@ -140,14 +170,19 @@ class Player:
             if episode.success:
                 _print("solved", fg="green")
             else:
-                _print(f"not solved{_WHY.get(str(episode.ended), '')}: {episode.reward:.2f}", fg="red")
+                _print(
+                    f"not solved{_WHY.get(str(episode.ended), '')}: {episode.reward:.2f}", fg="red"
+                )
             for place, gold in enumerate(task.golds):
                 separator = "\n" if "\n" in gold.strip() else " "
                 _print(f"{'or' if place else 'reference solution'}:{separator}{gold.strip()}")
         self._left.remove(task)
 
-    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
-        """Show the last message and return the action that is typed. Raises `Quit` or `_Skip` to leave the episode."""
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
+        """Show the last message and return the action that is typed. Raises `Quit` or `_Skip` to
+        leave the episode."""
         from intercode.types import Reply
 
         if len(messages) == 1:
@@ -161,11 +196,14 @@ class Player:
             command = _COMMAND.fullmatch(text)
             if command is not None:
                 self._obey(command[1], (command[2] or "").strip())
-            elif self._evaluation.config["env"] in ("bash", "ctf") and (program := _full_screen_program(text)):
+            elif self._evaluation.config["env"] in ("bash", "ctf") and (
+                program := _full_screen_program(text)
+            ):
                 _note(
-                    f"{program} needs a terminal, and the sandbox has none. Nothing was executed, and no turn is used. To read "
-                    "a file, use `cat`, `head` or `sed -n 1,40p`; to write one, `sed -i` or `cat >FILE <<'END'`. "
-                    f"`command {program}` starts {program} all the same."
+                    f"{program} needs a terminal, and the sandbox has none. Nothing was executed,"
+                    " and no turn is used. To read a file, use `cat`, `head` or `sed -n 1,40p`; to"
+                    f" write one, `sed -i` or `cat >FILE <<'END'`. `command {program}` starts"
+                    f" {program} all the same."
                 )
             elif text.strip():
                 return Reply(text)
@@ -177,7 +215,9 @@ class Player:
             try:
                 text = input(f"{language}> ")
                 if text == FENCE:
-                    text = "\n".join(iter(partial(input, " " * (len(language) - 2) + "..> "), FENCE))
+                    text = "\n".join(
+                        iter(partial(input, " " * (len(language) - 2) + "..> "), FENCE)
+                    )
                 text.encode()  # some locales pass other bytes through as halves of surrogate pairs
                 return text
             except EOFError:
@@ -193,7 +233,10 @@ class Player:
         elif command == "quit":
             raise Quit
         elif command == "tasks":
-            done = {episode.task: "solved" if episode.success else "failed" for episode in self._store.episodes()}
+            done = {
+                episode.task: "solved" if episode.success else "failed"
+                for episode in self._store.episodes()
+            }
             for task in self._evaluation.tasks:
                 state = "now" if task is self._left[0] else done.get(task.id, "")
                 _print(f"{state:6}  {task.id}  {task.query.partition(chr(10))[0][:100]}")
@@ -209,7 +252,8 @@ class Player:
                 raise _Skip
 
     def _print_score(self) -> None:
-        """Submit in a fork of the episode and print the score; the episode itself does not change."""
+        """Submit in a fork of the episode and print the score; the episode itself does not
+        change."""
         from intercode.errors import ForkError
 
         try:
@@ -237,7 +281,8 @@ def _full_screen_program(action: str) -> str | None:
 
 
 def _wrap(text: str) -> str:
-    """Wrap the lines at words to the width of the terminal, if stdout is one, and keep their indentation."""
+    """Wrap the lines at words to the width of the terminal, if stdout is one, and keep their
+    indentation."""
     if not sys.stdout.isatty():
         return text
     import shutil
@@ -248,7 +293,9 @@ def _wrap(text: str) -> str:
     width, lines = shutil.get_terminal_size().columns, list[str]()
     for line in visible(text).split("\n"):
         indent = line[: len(line) - len(line.lstrip())]
-        wrapped = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        wrapped = textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
         lines += wrapped or [line]
     return "\n".join(lines)
 

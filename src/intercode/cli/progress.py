@@ -1,9 +1,12 @@
-"""The line that shows how a run goes: refreshed twice a second on a terminal, else printed every ten seconds.
+"""The line that shows how a run goes: refreshed twice a second on a terminal, else printed every
+ten seconds.
 
-    120 of 300 · success 43.3 % (37.9–48.9) · 2 errors · 1.2 M tokens · $0.31 · 85 episodes/min · 3 replies awaited, the oldest
-    for 95 s · model server: HTTP 429, trying again (2) · 3 hosts · 24 workers · faults: node-b 2
+    120 of 300 · success 43.3 % (37.9–48.9) · 2 errors · 1.2 M tokens · $0.31 · 85 episodes/min · 3
+    replies awaited, the oldest for 95 s · model server: HTTP 429, trying again (2) · 3 hosts · 24
+    workers · faults: node-b 2
 
-The interval is that of the report. A resumed run counts its earlier episodes everywhere but in the episodes a minute.
+The interval is that of the report. A resumed run counts its earlier episodes everywhere but in the
+episodes a minute.
 """
 
 from __future__ import annotations
@@ -36,10 +39,12 @@ def progress(
     model: Model | None = None,
     nodes: Callable[[], str] | None = None,
 ) -> Iterator[Callable[[Episode], None]]:
-    """Show on stderr how a run of `total` episodes goes; yields a function that takes each finished episode.
+    """Show on stderr how a run of `total` episodes goes; yields a function that takes each finished
+    episode.
 
-    `earlier` are the episodes of a resumed run that are not played again. Only with `model`, the line has tokens, cost and
-    pending questions. `nodes` returns what is to be said of other machines.
+    `earlier` are the episodes of a resumed run that are not played again. Only with `model`, the
+    line has tokens, cost and pending questions. `nodes` returns what is to be said of other
+    machines.
     """
     if quiet:
         yield lambda episode: None
@@ -54,7 +59,11 @@ class _Progress:
     """Running sums over the finished episodes. One thread adds episodes, another reads the line."""
 
     def __init__(
-        self, total: int, earlier: Collection[Episode], model: Model | None, nodes: Callable[[], str] | None = None
+        self,
+        total: int,
+        earlier: Collection[Episode],
+        model: Model | None,
+        nodes: Callable[[], str] | None = None,
     ) -> None:
         import threading
 
@@ -95,16 +104,23 @@ class _Progress:
             parts.append(f"{errors} error{'s' if errors > 1 else ''}")
         if tokens:
             million, thousand = f"{tokens / 1e6:.1f} M", f"{tokens / 1e3:.0f} k"
-            parts.append(f"{million if tokens >= 999_500 else thousand if tokens >= 1000 else tokens} tokens")
+            parts.append(
+                f"{million if tokens >= 999_500 else thousand if tokens >= 1000 else tokens} tokens"
+            )
         if cost:
             parts.append(f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}")
         if done > self._earlier:
             speed = 60 * (done - self._earlier) / max(now - self._started, 1e-9)
-            parts.append(f"{speed:.0f} episodes/min" if speed >= 10 else f"{speed:.1f} episodes/min")
-        return one_line(" · ".join([*parts, *self._waits(now), *([self._nodes()] if self._nodes else [])]), 400)
+            parts.append(
+                f"{speed:.0f} episodes/min" if speed >= 10 else f"{speed:.1f} episodes/min"
+            )
+        return one_line(
+            " · ".join([*parts, *self._waits(now), *([self._nodes()] if self._nodes else [])]), 400
+        )
 
     def _waits(self, now: float) -> list[str]:
-        """Return what is to be said of questions that the model has not answered; a model need not have `pending`."""
+        """Return what is to be said of questions that the model has not answered; a model need not
+        have `pending`."""
         pending: list[Pending] = getattr(self._model, "pending", list)()
         if not pending:
             return []
@@ -127,13 +143,16 @@ def _refresh(line: Callable[[], str]) -> Iterator[None]:
     from rich.text import Text
 
     console = Console(stderr=True)
-    with Live(get_renderable=lambda: Text(line()), console=console, refresh_per_second=2, transient=True):
+    with Live(
+        get_renderable=lambda: Text(line()), console=console, refresh_per_second=2, transient=True
+    ):
         yield
 
 
 @contextmanager
 def _print_lines(line: Callable[[], str]) -> Iterator[None]:
-    """Print the line every `EVERY` seconds within the block; no more if stderr cannot be written."""
+    """Print the line every `EVERY` seconds within the block; no more if stderr cannot be
+    written."""
     import threading
 
     ended = threading.Event()

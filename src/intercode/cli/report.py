@@ -1,5 +1,5 @@
-"""Commands for finished runs: `report` shows them, `merge` joins shards, `replay` and `rescore` execute and score them again,
-`export` writes training data."""
+"""Commands for finished runs: `report` shows them, `merge` joins shards, `replay` and `rescore`
+execute and score them again, `export` writes training data."""
 
 from __future__ import annotations
 
@@ -10,22 +10,43 @@ from typing import Any
 import click
 
 from intercode.cli import options as shared
-from intercode.cli.output import print_json, resumable, say, show_reasons, show_summaries, show_tables, writing
+from intercode.cli.output import (
+    print_json,
+    resumable,
+    say,
+    show_reasons,
+    show_summaries,
+    show_tables,
+    writing,
+)
 from intercode.cli.progress import progress
 from intercode.errors import UsageError
 
 
 @click.command(cls=shared.Command)
 @click.argument("runs", nargs=-1, required=True, type=shared.EXISTING_PATH, metavar="RUN...")
-@click.option("--force", is_flag=True, help="Compare runs although their sandboxes had different programs (userlands).")
-@click.option("--html", type=shared.NEW_FILE, metavar="FILE", help="Also write the report as one web page.")
-@click.option("--plots", type=click.Path(file_okay=False), metavar="DIR", help="Also write each chart as an SVG file to DIR.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Compare runs although their sandboxes had different programs (userlands).",
+)
+@click.option(
+    "--html", type=shared.NEW_FILE, metavar="FILE", help="Also write the report as one web page."
+)
+@click.option(
+    "--plots",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Also write each chart as an SVG file to DIR.",
+)
 @shared.json_flag
-def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | None, as_json: bool) -> None:
+def report(
+    runs: tuple[str, ...], force: bool, html: str | None, plots: str | None, as_json: bool
+) -> None:
     """Show results: one run in detail, or several side by side.
 
-    RUN is a run folder, a folder of run folders, or a log file of InterCode v1. Two runs are compared task by task: the second
-    minus the first.
+    RUN is a run folder, a folder of run folders, or a log file of InterCode v1. Two runs are
+    compared task by task: the second minus the first.
     """
     from intercode.report import load, require_comparable, runs_in
     from intercode.report.analysis import side_by_side
@@ -61,7 +82,9 @@ def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | No
 
 @click.command(cls=shared.Command)
 @click.argument("log", type=shared.EXISTING_PATH)
-@click.option("--env", callback=shared.own_name, metavar="ENV", help=f"{shared.ENV_HELP} [the recording's]")
+@click.option(
+    "--env", callback=shared.own_name, metavar="ENV", help=f"{shared.ENV_HELP} [the recording's]"
+)
 @shared.data_options
 @shared.scoring_options
 @shared.workers
@@ -70,8 +93,9 @@ def report(runs: tuple[str, ...], force: bool, html: str | None, plots: str | No
 def replay(log: str, env: str | None, workers: int, as_json: bool, **options: Any) -> None:
     """Execute the actions of a run again, and compare.
 
-    LOG is a run folder, or a log file of InterCode v1. The output and the score of each turn are compared with the recorded
-    ones. Settings are the recording's (for a log of InterCode v1: the paper's) unless you give an option.
+    LOG is a run folder, or a log file of InterCode v1. The output and the score of each turn are
+    compared with the recorded ones. Settings are the recording's (for a log of InterCode v1: the
+    paper's) unless you give an option.
     """
     from intercode.rescoring.replay import prepare_replay
     from intercode.rescoring.replay import replay as execute
@@ -84,11 +108,14 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
         print_json(found)
         return
     for row in found["disagreements"]:
-        say(f"task {row['task']} turn {row['turn']}: {row['recorded']} then, {row['replayed']} now: {row['action']!r}")
+        say(
+            f"task {row['task']} turn {row['turn']}: {row['recorded']} then, {row['replayed']} now:"
+            f" {row['action']!r}"
+        )
     click.echo(
-        f"{found['agree']} of {found['turns']} rewards agree ({found['agreement']:.1%}), "
-        f"{found['observations_equal']} observations are equal; success {found['recorded_success_rate']:.1%} then, "
-        f"{found['replayed_success_rate']:.1%} now"
+        f"{found['agree']} of {found['turns']} rewards agree ({found['agreement']:.1%}),"
+        f" {found['observations_equal']} observations are equal; success"
+        f" {found['recorded_success_rate']:.1%} then, {found['replayed_success_rate']:.1%} now"
     )
 
 
@@ -99,8 +126,11 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     "form",
     type=click.Choice(["sft", "chat", "rl", "jsonl", "parquet", "intercode"]),
     required=True,
-    help="sft: a prompt and a completion for each reply. chat: whole conversations with a weight for each reply. rl: the "
-    "tokens that a model read and sampled. jsonl, parquet: one row for each turn. intercode: a log as InterCode v1 wrote it.",
+    help=(
+        "sft: a prompt and a completion for each reply. chat: whole conversations with a weight for"
+        " each reply. rl: the tokens that a model read and sampled. jsonl, parquet: one row for"
+        " each turn. intercode: a log as InterCode v1 wrote it."
+    ),
 )
 @click.option(
     "--only",
@@ -114,13 +144,29 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     "told_as",
     type=shared.TEXT,
     metavar="AGENT",
-    help="sft, chat: tell the solved episodes as try_again, try_again_blind, react or tools would have played them.",
+    help=(
+        "sft, chat: tell the solved episodes as try_again, try_again_blind, react or tools would"
+        " have played them."
+    ),
 )
-@click.option("--turns", type=shared.COUNT, metavar="N", help="With --as: tell the agent that it has N turns. [the run's]")
+@click.option(
+    "--turns",
+    type=shared.COUNT,
+    metavar="N",
+    help="With --as: tell the agent that it has N turns. [the run's]",
+)
 @shared.out_file("FILE", "Write to FILE. [stdout]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @shared.trust
-def export(run: str, form: str, only: str, told_as: str | None, turns: int | None, file: str | None, force: bool) -> None:
+def export(
+    run: str,
+    form: str,
+    only: str,
+    told_as: str | None,
+    turns: int | None,
+    file: str | None,
+    force: bool,
+) -> None:
     """Write a run as training data, or as a table.
 
     Episodes of RUN that ended in an error are left out.
@@ -129,20 +175,31 @@ def export(run: str, form: str, only: str, told_as: str | None, turns: int | Non
 
     shared.find_own_modules()
     trust = shared.is_trusted()
-    episodes, rows = export_run(run, form, only=only, told_as=told_as, turns=turns, output=file, force=force, trust=trust)
-    click.echo(f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""), err=True)
+    episodes, rows = export_run(
+        run, form, only=only, told_as=told_as, turns=turns, output=file, force=force, trust=trust
+    )
+    click.echo(
+        f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""),
+        err=True,
+    )
 
 
 @click.command(cls=shared.Command)
 @click.argument("runs", nargs=-1, required=True, type=shared.EXISTING_FOLDER, metavar="RUN...")
-@click.option("--out", type=shared.TEXT, required=True, metavar="DIR", help="Write the run to this new folder.")
+@click.option(
+    "--out",
+    type=shared.TEXT,
+    required=True,
+    metavar="DIR",
+    help="Write the run to this new folder.",
+)
 @shared.trust
 @shared.json_flag
 def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     """Make one run of the shards that `eval --shard` played.
 
-    Settings, data and userland of the shards must be the same. Exit status 1 if episodes are missing; the line that plays
-    them is printed.
+    Settings, data and userland of the shards must be the same. Exit status 1 if episodes are
+    missing; the line that plays them is printed.
     """
     from pathlib import Path
 
@@ -155,26 +212,43 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     show_summaries([summary(config, episodes)], as_json)
     show_reasons(episodes)
     if missing:
-        named = ", ".join(f"{task}{f' (epoch {epoch})' if epoch else ''}" for task, epoch in missing[:10])
+        named = ", ".join(
+            f"{task}{f' (epoch {epoch})' if epoch else ''}" for task, epoch in missing[:10]
+        )
         count = "1 episode is" if len(missing) == 1 else f"{len(missing)} episodes are"
         more = ", …" if len(missing) > 10 else ""
-        say(f"intercode: {count} missing: {named}{more}; play the rest with {shared.resume_line(out, 'eval')}", err=True)
+        say(
+            f"intercode: {count} missing: {named}{more}; play the rest with"
+            f" {shared.resume_line(out, 'eval')}",
+            err=True,
+        )
     sys.exit(1 if missing else 0)
 
 
 @click.command(cls=shared.Command)
 @click.argument("run", type=shared.EXISTING_FOLDER)
-@click.option("--reward", type=click.Choice(["exact", "paper"]), help="Score by this reward, and write a new run.")
+@click.option(
+    "--reward",
+    type=click.Choice(["exact", "paper"]),
+    help="Score by this reward, and write a new run.",
+)
 @click.option(
     "--judge",
     type=shared.TEXT,
     metavar="MODEL",
-    help="Ask MODEL about the ambiguous answers, and write its verdicts to RUN/judged/. No reward changes.",
+    help=(
+        "Ask MODEL about the ambiguous answers, and write its verdicts to RUN/judged/. No reward"
+        " changes."
+    ),
 )
 @shared.data_options
 @shared.workers
 @shared.run_folder("runs/ENV-AGENT-REWARD-TIME")
-@click.option("--force", is_flag=True, help="Score although the programs of the sandbox (its userland) differ from the run's.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Score although the programs of the sandbox (its userland) differ from the run's.",
+)
 @shared.json_flag
 def rescore(
     run: str,
@@ -189,8 +263,8 @@ def rescore(
 ) -> None:
     """Score a run by another reward, or let a model judge it.
 
-    The score comes from what RUN recorded; where that is not enough, the actions are executed again. Options about data are
-    RUN's own unless you give them.
+    The score comes from what RUN recorded; where that is not enough, the actions are executed
+    again. Options about data are RUN's own unless you give them.
     """
     shared.find_own_modules()
     if (reward is None) == (judge is None):
@@ -222,11 +296,18 @@ def rescore(
             if row["reward"] is None:
                 say(f"{name}: {row['how']}, no result: {row['error'] or 'cut off'}")
                 continue
-            note = "" if row["differs"] is None else f" (turn {row['differs']} printed something else)"
+            note = (
+                "" if row["differs"] is None else f" (turn {row['differs']} printed something else)"
+            )
             say(f"{name}: {row['how']}, {row['recorded']:.2f} then, {row['reward']:.2f} now{note}")
         before, pairs = summary({}, todo.episodes), []
-        for name, key, form in (("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f")):
-            old, new = ("–" if each[key] is None else format(each[key], form) for each in (before, found))
+        for name, key, form in (
+            ("success", "success_rate", ".1%"),
+            ("mean reward", "mean_reward", ".3f"),
+        ):
+            old, new = (
+                "–" if each[key] is None else format(each[key], form) for each in (before, found)
+            )
             pairs.append(f"{name} {old} then, {new} now")
         click.echo(f"{'; '.join(pairs)}\nrun: {folder}")
     sys.exit(3 if found["errors"] else 0)
@@ -244,10 +325,20 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
         print_json(found)
         return
     for each in verdicts:
-        none = "no verdict" if each.reply is not None else "no verdict: too long to be read whole, so not asked"
+        none = (
+            "no verdict"
+            if each.reply is not None
+            else "no verdict: too long to be read whole, so not asked"
+        )
         say(f"task {each.task}{f' epoch {each.epoch}' if each.epoch else ''}: {each.says or none}")
-    counts = f"{found['same']} the same, {found['different']} different, {found['none']} without a verdict"
+    counts = (
+        f"{found['same']} the same, {found['different']} different, {found['none']} without a"
+        " verdict"
+    )
     click.echo(f"solved: {found['solved']} of {found['episodes']}, which no judge changes")
     click.echo(f"judged: {found['ambiguous']} ambiguous: {counts}")
     if any(each.reply is not None and each.says is None for each in verdicts):
-        click.echo(f"a reply in another form is kept as well: to have it asked again, remove {run}/judged/replies.jsonl")
+        click.echo(
+            "a reply in another form is kept as well: to have it asked again, remove"
+            f" {run}/judged/replies.jsonl"
+        )

@@ -1,4 +1,5 @@
-"""`show` prints finished and running runs in the terminal: a list of runs, a list of episodes, or transcripts."""
+"""`show` prints finished and running runs in the terminal: a list of runs, a list of episodes, or
+transcripts."""
 
 from __future__ import annotations
 
@@ -27,10 +28,21 @@ _LEAST = 20
 @click.argument("tasks", nargs=-1, metavar="[TASK...]")
 @click.option("--failed", is_flag=True, help="Only episodes that were scored and not solved.")
 @click.option("--ended", type=click.Choice(_ENDS), help="Only episodes that ended this way.")
-@click.option("--grep", type=shared.TEXT, metavar="TEXT", help="Only episodes with TEXT in an action or an output.")
-@click.option("--epoch", type=click.IntRange(0), metavar="N", help="Only episodes of this repetition, from 0.")
-@click.option("--limit", "most", type=shared.COUNT, metavar="N", help="Only the first N of these episodes.")
-@click.option("--messages", is_flag=True, help="Also print the messages to the model, and whole replies.")
+@click.option(
+    "--grep",
+    type=shared.TEXT,
+    metavar="TEXT",
+    help="Only episodes with TEXT in an action or an output.",
+)
+@click.option(
+    "--epoch", type=click.IntRange(0), metavar="N", help="Only episodes of this repetition, from 0."
+)
+@click.option(
+    "--limit", "most", type=shared.COUNT, metavar="N", help="Only the first N of these episodes."
+)
+@click.option(
+    "--messages", is_flag=True, help="Also print the messages to the model, and whole replies."
+)
 @click.option("--full", is_flag=True, help="Print long texts whole.")
 @shared.json_flag
 def show(
@@ -47,8 +59,9 @@ def show(
 ) -> None:
     """Print what the agent did, and why it was scored so.
 
-    RUN is a run folder or a log file of InterCode v1. Episodes are listed, one a line; a single one, and those of each TASK,
-    are printed turn by turn. FOLDER is a folder of runs, which are listed.
+    RUN is a run folder or a log file of InterCode v1. Episodes are listed, one a line; a single
+    one, and those of each TASK, are printed turn by turn. FOLDER is a folder of runs, which are
+    listed.
     """
     from pathlib import Path
 
@@ -58,7 +71,9 @@ def show(
     found = list(Runs([path]).all().values())
     if path.is_dir() and not (path / "run.json").exists():
         if tasks or failed or ended or grep or epoch is not None:
-            raise UsageError(f"{run} is a folder of runs; name one of them, such as {found[0].path}")
+            raise UsageError(
+                f"{run} is a folder of runs; name one of them, such as {found[0].path}"
+            )
         _list_runs(found[:most], as_json)
         return
     try:
@@ -86,41 +101,57 @@ def show(
 
 
 def _update(run: Run) -> Index:
-    """Bring the run's index up to date, and tell the user if that takes long or if lines are damaged."""
+    """Bring the run's index up to date, and tell the user if that takes long or if lines are
+    damaged."""
     if run.index.update(seconds=1) < 1:
-        often = "" if run.index.is_temporary else ", once"  # the index of a stranger's run is not kept
+        often = (
+            "" if run.index.is_temporary else ", once"
+        )  # the index of a stranger's run is not kept
         say(f"intercode: indexing {run.path}{often}", err=True)
         run.index.update()
     if damaged := run.index.covered[1]:
-        say(f"intercode: {damaged} lines of {run.path / 'episodes.jsonl'} are no episodes", err=True)
+        say(
+            f"intercode: {damaged} lines of {run.path / 'episodes.jsonl'} are no episodes", err=True
+        )
     return run.index
 
 
 def _choose(
     run: str, index: Index, tasks: Sequence[str], failed: bool, ended: str | None, epoch: int | None
 ) -> list[dict[str, Any]]:
-    """Return the rows of the chosen episodes, by task and epoch. Raises `UsageError` for a task that the run lacks."""
+    """Return the rows of the chosen episodes, by task and epoch. Raises `UsageError` for a task
+    that the run lacks."""
     from intercode.view.index import SORTS
 
-    known = {row["task"] for row in index.rows("SELECT DISTINCT task FROM episodes")} if tasks else set()
+    known = (
+        {row["task"] for row in index.rows("SELECT DISTINCT task FROM episodes")}
+        if tasks
+        else set()
+    )
     for task in tasks:
         if task not in known:
             from difflib import get_close_matches
 
             close = ", ".join(get_close_matches(task, known, 5, 0.5) or sorted(known)[:5])
-            raise UsageError(f"{run} has no episode of the task {task}" + (f"; it has {close}" if close else ""))
+            raise UsageError(
+                f"{run} has no episode of the task {task}" + (f"; it has {close}" if close else "")
+            )
     conditions: dict[str, Sequence[object]] = {}
     if tasks:
         conditions[f"task IN ({', '.join('?' * len(tasks))})"] = tasks
     if failed:
         conditions["reward IS NOT NULL AND state != 'solved'"] = ()
     if ended:
-        conditions.update({"error IS NOT NULL": ()} if ended == "error" else {"error IS NULL AND ended = ?": (ended,)})
+        conditions.update(
+            {"error IS NOT NULL": ()}
+            if ended == "error"
+            else {"error IS NULL AND ended = ?": (ended,)}
+        )
     if epoch is not None:
         conditions["epoch = ?"] = (epoch,)
     return index.rows(
-        "SELECT task, epoch, start, state, reward, ended, error, category, turns, tokens, query FROM episodes "
-        f"WHERE {' AND '.join(conditions) or '1'} ORDER BY {SORTS['task']}",
+        "SELECT task, epoch, start, state, reward, ended, error, category, turns, tokens, query"
+        f" FROM episodes WHERE {' AND '.join(conditions) or '1'} ORDER BY {SORTS['task']}",
         *(value for values in conditions.values() for value in values),
     )
 
@@ -139,13 +170,17 @@ def _print_records(index: Index, rows: Sequence[Mapping[str, Any]]) -> None:
     click.echo("]}" if before == ", " else before + "]}")
 
 
-def _print_transcripts(index: Index, rows: Sequence[Mapping[str, Any]], env: str, full: bool, messages: bool) -> None:
+def _print_transcripts(
+    index: Index, rows: Sequence[Mapping[str, Any]], env: str, full: bool, messages: bool
+) -> None:
     from rich.text import Text
 
     from intercode.report.terminal import Transcript
 
     console = make_console()
-    transcript = Transcript(env, full, messages, wide=console.is_terminal and console.width >= _WIDE)
+    transcript = Transcript(
+        env, full, messages, wide=console.is_terminal and console.width >= _WIDE
+    )
     for row in rows:
         if found := index.read(row["task"], row["epoch"]):
             for part in transcript.of(found[0]):
@@ -171,13 +206,19 @@ def _list_episodes(rows: Sequence[Mapping[str, Any]]) -> None:
         "tokens": [str(row["tokens"]) for row in rows],
         "why it failed": [one_line(row["error"] or row["category"] or "–", 40) for row in rows],
     }
-    shown = {name: cells for name, cells in columns.items() if name in ("task", "reward") or set(cells) - {"0", "–"}}
+    shown = {
+        name: cells
+        for name, cells in columns.items()
+        if name in ("task", "reward") or set(cells) - {"0", "–"}
+    }
     widths = {name: max(map(cell_len, [name, *cells])) for name, cells in shown.items()}
     room = max(_LEAST, console.width - 3 - sum(width + 2 for width in widths.values()))
     colours = console.color_system is not None and not console.no_color
 
     def line(mark: str, cells: Sequence[str], query: str) -> str:
-        padded = (set_cell_size(cell, width) for cell, width in zip(cells, widths.values(), strict=True))
+        padded = (
+            set_cell_size(cell, width) for cell, width in zip(cells, widths.values(), strict=True)
+        )
         flat = one_line(query, room)
         flat = flat if cell_len(flat) <= room else set_cell_size(flat, room - 1) + "…"
         return "  ".join((mark, *padded, flat))
@@ -185,7 +226,11 @@ def _list_episodes(rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
         click.echo(line(" ", list(shown), "query"))
     for at, row in enumerate(rows):
-        mark = click.style(MARKS[row["state"]], COLOURS[row["state"]]) if colours else MARKS[row["state"]]
+        mark = (
+            click.style(MARKS[row["state"]], COLOURS[row["state"]])
+            if colours
+            else MARKS[row["state"]]
+        )
         click.echo(line(mark, [cells[at] for cells in shown.values()], row["query"]))
 
 
@@ -196,8 +241,18 @@ def _list_runs(runs: Sequence[Run], as_json: bool) -> None:
     for run in runs:
         _update(run)
         found, config = run.figures(), run.config
-        counted = {"run": str(run.path), "date": config.get("created"), "episodes": found["scored"] + found["errors"]}
-        rows.append({**{key: config.get(key) for key in ("env", "agent", "model", "reward")}, **found, **counted})
+        counted = {
+            "run": str(run.path),
+            "date": config.get("created"),
+            "episodes": found["scored"] + found["errors"],
+        }
+        rows.append(
+            {
+                **{key: config.get(key) for key in ("env", "agent", "model", "reward")},
+                **found,
+                **counted,
+            }
+        )
     if as_json:
         print_json({"runs": rows})
     else:
