@@ -7,9 +7,18 @@
                          └─► page   (one HTML page)
     an episode ──► transcript (steps, verdict) ──► terminal (texts for `show`) · markup (HTML for the page and `view`)
 
-turns.py defines what counts as a turn, an error, a repetition; text.py makes text of episodes harmless to show.
+turns.py defines what counts as a turn, an error, a repetition; text.py makes text of episodes
+harmless to show.
 """
 
-from intercode.report.summary import interval, load, reasons, require_comparable, runs_in, summary, wilson
+from intercode.report.summary import (
+    interval,
+    load,
+    reasons,
+    require_comparable,
+    runs_in,
+    summary,
+    wilson,
+)
 
 __all__ = ["interval", "load", "reasons", "require_comparable", "runs_in", "summary", "wilson"]

@@ -1,6 +1,8 @@
-"""Look at runs closely: turn by turn, errors and recovery, causes of failure; and two runs compared on the same tasks.
+"""Look at runs closely: turn by turn, errors and recovery, causes of failure; and two runs compared
+on the same tasks.
 
-Each figure's rule is in docs/report.md. Only scored episodes count, except in what was spent. Two runs are compared so:
+Each figure's rule is in docs/report.md. Only scored episodes count, except in what was spent. Two
+runs are compared so:
 
     task   A        B        difference d
     t1     1 0 1    1 1 1    +1/3            mean share of successes over epochs, B minus A
@@ -8,8 +10,9 @@ Each figure's rule is in docs/report.md. Only scored episodes count, except in w
     …
     difference = mean d       interval: d with two tasks of +½ … −½ added       p: signs of d flipped in all ways
 
-Tasks are independent, so epochs of a task are averaged first. With one epoch p is McNemar's exact test, and the interval is
-Agresti's and Min's. Tasks of two runs are the same if their ids are, and one query contains the other.
+Tasks are independent, so epochs of a task are averaged first. With one epoch p is McNemar's exact
+test, and the interval is Agresti's and Min's. Tasks of two runs are the same if their ids are, and
+one query contains the other.
 """
 
 from __future__ import annotations
@@ -42,22 +45,25 @@ from intercode.types import Episode, Turn
 EXAMPLES = 3
 """Examples of each cause of failure, of different tasks."""
 FINEST = 420
-"""Differences are counted in shares of a task no smaller than 1/FINEST; only uneven epochs reach it."""
+"""Differences are counted in shares of a task no smaller than 1/FINEST; only uneven epochs reach
+it."""
 
 Run = tuple[Mapping[str, Any], Sequence[Episode]]
 
 
 def side_by_side(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the whole report: `runs`, each a summary with its `analysis`, and for two runs their `comparison`."""
+    """Return the whole report: `runs`, each a summary with its `analysis`, and for two runs their
+    `comparison`."""
     found = [{**summary(*run), "analysis": analysis(*run)} for run in runs]
     return {"runs": found, **({"comparison": compare(*runs)} if len(runs) == 2 else {})}
 
 
-# -- one run ------------------------------------------------------------------------------------------------------------
+# -- one run ---------------------------------------------------------------------------------------
 
 
 def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, Any]:
-    """Return what `report --json` adds to the summary. Shares are in [0, 1], and None of nothing."""
+    """Return what `report --json` adds to the summary. Shares are in [0, 1], and None of
+    nothing."""
     scored = [episode for episode in episodes if episode.reward is not None]
     env = str(config.get("env"))
     return {
@@ -77,8 +83,10 @@ def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str
 
 
 def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
-    """Return for each turn the episodes that had it, the share of all solved so far, and the share of its code that failed."""
-    solved, played = [solving_turn(episode) for episode in scored], [counted_turns(episode) for episode in scored]
+    """Return for each turn the episodes that had it, the share of all solved so far, and the share
+    of its code that failed."""
+    solved = [solving_turn(episode) for episode in scored]
+    played = [counted_turns(episode) for episode in scored]
     rows = []
     for at in range(1, max(map(len, played), default=0) + 1):
         now = [turns[at - 1] for turns in played if len(turns) >= at]
@@ -94,7 +102,8 @@ def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
 
 
 def actions(scored: Sequence[Episode], env: str) -> dict[str, Any]:
-    """Return how many turns ask for code, and shares of them: errors, without code, out of time, repeated, of each kind."""
+    """Return how many turns ask for code, and shares of them: errors, without code, out of time,
+    repeated, of each kind."""
     turns = [turn for episode in scored for turn in code_turns(episode)]
     kinds = [action_kind(turn.action, env) for turn in turns if turn.action is not None]
     return {
@@ -103,28 +112,41 @@ def actions(scored: Sequence[Episode], env: str) -> dict[str, Any]:
         "errors": mean([is_error(turn) for turn in turns]),
         "no_code": mean([turn.action is None for turn in turns]),
         "timed_out": mean([turn.timed_out for turn in turns]),
-        "repeated": mean([again for episode in scored for again in find_repeats(code_turns(episode))]),
+        "repeated": mean(
+            [again for episode in scored for again in find_repeats(code_turns(episode))]
+        ),
         **{name: mean([each == name for each in kinds]) for name in KINDS if name in kinds},
     }
 
 
 def recovery(scored: Sequence[Episode]) -> dict[str, Any]:
-    """Return the share of turns right after an error that are fine, and the success of episodes with and without errors."""
+    """Return the share of turns right after an error that are fine, and the success of episodes
+    with and without errors."""
     met = [any(map(is_error, code_turns(episode))) for episode in scored]
     pairs = [pair for episode in scored for pair in pairwise(code_turns(episode))]
     return {
         "episodes_with_error": sum(met),
-        "solved_with_error": mean([episode.success for episode, error in zip(scored, met, strict=True) if error]),
-        "solved_without_error": mean([episode.success for episode, error in zip(scored, met, strict=True) if not error]),
-        "next_turn_fine": mean([not is_error(after) for before, after in pairs if is_error(before)]),
+        "solved_with_error": mean(
+            [episode.success for episode, error in zip(scored, met, strict=True) if error]
+        ),
+        "solved_without_error": mean(
+            [episode.success for episode, error in zip(scored, met, strict=True) if not error]
+        ),
+        "next_turn_fine": mean(
+            [not is_error(after) for before, after in pairs if is_error(before)]
+        ),
     }
 
 
 def limits(scored: Sequence[Episode]) -> dict[str, dict[str, int]]:
-    """Return for each limit that was hit, by name, how many turns hit it, and how many episodes they belong to."""
+    """Return for each limit that was hit, by name, how many turns hit it, and how many episodes
+    they belong to."""
     hits = [[name for turn in episode.turns for name in limits_hit(turn)] for episode in scored]
     return {
-        name: {"turns": sum(each.count(name) for each in hits), "episodes": sum(name in each for each in hits)}
+        name: {
+            "turns": sum(each.count(name) for each in hits),
+            "episodes": sum(name in each for each in hits),
+        }
         for name in sorted(set().union(*hits))
     }
 
@@ -138,18 +160,23 @@ def per_solved(episodes: Sequence[Episode]) -> dict[str, float | None]:
         "seconds": lambda turn: turn.seconds,
     }
     turns = [turn for episode in episodes for turn in episode.turns]
-    return {name: sum(map(amount, turns)) / solved if solved else None for name, amount in spent.items()}
+    return {
+        name: sum(map(amount, turns)) / solved if solved else None for name, amount in spent.items()
+    }
 
 
 def judged(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[str, Any]]:
-    """Return each judge's verdicts on the answers that `exact` refused as ambiguous; no other figure counts them.
+    """Return each judge's verdicts on the answers that `exact` refused as ambiguous; no other
+    figure counts them.
 
-    `asked` counts the answers that the judge was asked about (newer ones may lack a verdict); `agrees` is the share of its
-    verdicts that agree with `exact`.
+    `asked` counts the answers that the judge was asked about (newer ones may lack a verdict);
+    `agrees` is the share of its verdicts that agree with `exact`.
     """
     ambiguous, rows = {(episode.task, episode.epoch) for episode in scored if episode.ambiguous}, []
     for judge in dict.fromkeys(verdict.judge for verdict in config["verdicts"]):
-        asked = [each for each in config["verdicts"] if each.judge == judge and each.reply is not None]
+        asked = [
+            each for each in config["verdicts"] if each.judge == judge and each.reply is not None
+        ]
         verdicts = [each.says for each in asked if (each.task, each.epoch) in ambiguous]
         counts = Counter(says or "none" for says in verdicts)
         rows.append(
@@ -164,12 +191,13 @@ def judged(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[st
     return rows
 
 
-# -- why episodes failed: the first category that holds, so that the counts add up ----------------------------------------
+# -- why episodes failed: the first category that holds, so that the counts add up -----------------
 
 
 @dataclass(frozen=True)
 class Case:
-    """A failed episode: its `executed` turns, the last outputs of solved epochs of its task, the turns that it was allowed."""
+    """A failed episode: its `executed` turns, the last outputs of solved epochs of its task, the
+    turns that it was allowed."""
 
     episode: Episode
     executed: Sequence[Turn]
@@ -193,7 +221,10 @@ def _was_closer(case: Case) -> bool:
 
 
 CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
-    "broke its sandbox": ("the sandbox died of an action, twice", lambda case: case.episode.ended == "agent_fault"),
+    "broke its sandbox": (
+        "the sandbox died of an action, twice",
+        lambda case: case.episode.ended == "agent_fault",
+    ),
     "never ran": ("no code was executed", lambda case: not case.executed),
     "out of time": (
         "half of the actions or more reached the time limit",
@@ -209,7 +240,10 @@ CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
         lambda case: any(turn.observation in case.answers for turn in case.executed),
     ),
     "was closer before": ("the last score is below the best one", _was_closer),
-    "wrong answer": ("submitted, and wrong", lambda case: any(map(is_submission, counted_turns(case.episode)[-1:]))),
+    "wrong answer": (
+        "submitted, and wrong",
+        lambda case: any(map(is_submission, counted_turns(case.episode)[-1:])),
+    ),
     "out of turns": (
         "all turns were used up, without a right answer",
         lambda case: case.turns is not None and len(counted_turns(case.episode)) >= case.turns,
@@ -219,10 +253,14 @@ CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
 """Categories by name: the rule in words, and as a test."""
 
 
-def find_categories(config: Mapping[str, Any], episodes: Iterable[Episode]) -> dict[str, list[Case]]:
+def find_categories(
+    config: Mapping[str, Any], episodes: Iterable[Episode]
+) -> dict[str, list[Case]]:
     """Return the failed episodes of each category, by task and epoch."""
     scored = [episode for episode in episodes if episode.reward is not None]
-    answers: dict[str, set[str]] = {}  # by task: what the last action of each solved episode printed
+    answers: dict[
+        str, set[str]
+    ] = {}  # by task: what the last action of each solved episode printed
     for episode in scored:
         last = code_turns(episode)[-1:]
         if episode.success and last and last[0].observation.strip():
@@ -236,7 +274,8 @@ def find_categories(config: Mapping[str, Any], episodes: Iterable[Episode]) -> d
 
 
 def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[str, Any]]:
-    """Return the categories that occur, in order: name, rule, episodes, share of the failed episodes, and examples."""
+    """Return the categories that occur, in order: name, rule, episodes, share of the failed
+    episodes, and examples."""
     found = find_categories(config, scored)
     failed, rows = sum(map(len, found.values())), []
     for name, cases in found.items():
@@ -245,7 +284,13 @@ def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[
             examples = [_example(first[task]) for task in sorted(first, key=task_order)[:EXAMPLES]]
             share = len(cases) / failed
             rows.append(
-                {"name": name, "rule": CATEGORIES[name][0], "episodes": len(cases), "share": share, "examples": examples}
+                {
+                    "name": name,
+                    "rule": CATEGORIES[name][0],
+                    "episodes": len(cases),
+                    "share": share,
+                    "examples": examples,
+                }
             )
     return rows
 
@@ -265,7 +310,7 @@ def _example(case: Case) -> dict[str, Any]:
     }
 
 
-# -- two runs -----------------------------------------------------------------------------------------------------------
+# -- two runs --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -301,16 +346,21 @@ def compare(a: Run, b: Run) -> dict[str, Any] | None:
     return {
         "a": a[0].get("run"),
         "b": b[0].get("run"),
-        "unpaired": len(first) + len(second) - 2 * len(pairs),  # tasks without a scored episode in the other
+        "unpaired": (
+            len(first) + len(second) - 2 * len(pairs)
+        ),  # tasks without a scored episode in the other
         **paired(pairs),
-        "by_hardness": {level: paired([p for p in pairs if levels.get(p.task) == level]) for level in found},
+        "by_hardness": {
+            level: paired([p for p in pairs if levels.get(p.task) == level]) for level in found
+        },
         "gained": [pair.row() for pair in pairs if pair.difference > 0],
         "lost": [pair.row() for pair in pairs if pair.difference < 0],
     }
 
 
 def paired(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return both rates, the difference (second minus first) with its 95 % interval, and the p-value of no difference."""
+    """Return both rates, the difference (second minus first) with its 95 % interval, and the
+    p-value of no difference."""
     count, differences = len(pairs), [pair.difference for pair in pairs]
     return {
         "tasks": count,
@@ -323,10 +373,11 @@ def paired(pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def interval_of_difference(differences: Sequence[Fraction]) -> tuple[float, float]:
-    """Return Wald's interval of the mean with half a task added to each count of the two-by-two table: +1, −1, and two zeros.
+    """Return Wald's interval of the mean with half a task added to each count of the two-by-two
+    table: +1, −1, and two zeros.
 
-    Agresti and Min 2005, "Simple improved confidence intervals for comparing matched proportions". With epochs the same
-    amounts are added to the shares.
+    Agresti and Min 2005, "Simple improved confidence intervals for comparing matched proportions".
+    With epochs the same amounts are added to the shares.
     """
     count = len(differences) + 2
     middle = float(sum(differences)) / count
@@ -336,9 +387,11 @@ def interval_of_difference(differences: Sequence[Fraction]) -> tuple[float, floa
 
 
 def sign_flip_test(differences: Sequence[Fraction]) -> float:
-    """Return the two-sided p: the chance of a sum as far from 0 if coins chose the sign of each difference (Fisher 1935, §21).
+    """Return the two-sided p: the chance of a sum as far from 0 if coins chose the sign of each
+    difference (Fisher 1935, §21).
 
-    Exact, except that shares finer than 1/FINEST are rounded. If all differences are −1, 0 or 1 it is McNemar's exact test.
+    Exact, except that shares finer than 1/FINEST are rounded. If all differences are −1, 0 or 1 it
+    is McNemar's exact test.
     """
     grain = min(FINEST, lcm(*(d.denominator for d in differences)))
     steps = [round(d * grain) for d in differences if d]
@@ -357,4 +410,7 @@ def _shares(episodes: Sequence[Episode]) -> dict[str, tuple[str, Fraction]]:
     for episode in episodes:
         if episode.reward is not None:
             by_task.setdefault(episode.task, []).append(episode)
-    return {task: (own[0].query, Fraction(sum(e.success for e in own), len(own))) for task, own in by_task.items()}
+    return {
+        task: (own[0].query, Fraction(sum(e.success for e in own), len(own)))
+        for task, own in by_task.items()
+    }

@@ -1,4 +1,5 @@
-"""The charts of a report, as SVG: for the page, which has their style, and as files that stand alone on white.
+"""The charts of a report, as SVG: for the page, which has their style, and as files that stand
+alone on white.
 
 lines:  one polyline for each run over 0 to 100 %
 bars:   one row for each label, with one bar for each run
@@ -34,8 +35,11 @@ Series = Mapping[str, Sequence[tuple[str, float]]]
 
 
 def _colours(colours: Sequence[str], grid: str) -> str:
-    """Return the style of the runs and of the grid. Variables would be shorter, but rsvg-convert knows none."""
-    return f"svg line{{stroke:{grid}}}" + "".join(f".s{number}{{color:{colour}}}" for number, colour in enumerate(colours))
+    """Return the style of the runs and of the grid. Variables would be shorter, but rsvg-convert
+    knows none."""
+    return f"svg line{{stroke:{grid}}}" + "".join(
+        f".s{number}{{color:{colour}}}" for number, colour in enumerate(colours)
+    )
 
 
 STYLE = _STYLE + _colours(COLOURS, "#d8dce2")
@@ -45,7 +49,8 @@ PAGE_STYLE = f"{STYLE}\n@media (prefers-color-scheme: dark) {{{_colours(_ON_DARK
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart as numbers: `series` has the points of each run, (label, percentage); `spans` the interval of each run's point.
+    """A chart as numbers: `series` has the points of each run, (label, percentage); `spans` the
+    interval of each run's point.
 
     Labels of lines and points are numbers; those of lines are in order.
     """
@@ -64,7 +69,10 @@ def charts(whole: Found) -> list[Chart]:
 
     def series(points: Callable[[Found], Iterable[tuple[object, float | None]]]) -> Series:
         shares = {run: points(found) for run, found in runs.items()}
-        return {run: [(str(label), 100 * share) for label, share in each if share is not None] for run, each in shares.items()}
+        return {
+            run: [(str(label), 100 * share) for label, share in each if share is not None]
+            for run, each in shares.items()
+        }
 
     priced = all(run["cost"] for run in runs.values())
     unit, spent = ("$", "cost") if priced else ("tokens", "tokens")
@@ -74,15 +82,40 @@ def charts(whole: Found) -> list[Chart]:
         if run[spent] and run["success_rate"] is not None
     }
     spans = {name: (100 * runs[name]["ci95"][0], 100 * runs[name]["ci95"][1]) for name in expense}
-    solved = series(lambda run: [(row["turn"], row["solved"]) for row in run["analysis"]["by_turn"]])
-    errors = series(lambda run: [(row["turn"], row["errors"]) for row in run["analysis"]["by_turn"]])
-    chances = series(lambda run: [(k, part["rate"]) for k, part in run.get("pass_at_k", {}).items()])
-    levels = series(lambda run: [(level, part["success_rate"]) for level, part in run.get("by_hardness", {}).items()])
-    failures = series(lambda run: [(row["name"], row["share"]) for row in run["analysis"]["failures"]])
+    solved = series(
+        lambda run: [(row["turn"], row["solved"]) for row in run["analysis"]["by_turn"]]
+    )
+    errors = series(
+        lambda run: [(row["turn"], row["errors"]) for row in run["analysis"]["by_turn"]]
+    )
+    chances = series(
+        lambda run: [(k, part["rate"]) for k, part in run.get("pass_at_k", {}).items()]
+    )
+    levels = series(
+        lambda run: [
+            (level, part["success_rate"]) for level, part in run.get("by_hardness", {}).items()
+        ]
+    )
+    failures = series(
+        lambda run: [(row["name"], row["share"]) for row in run["analysis"]["failures"]]
+    )
     drawn = [
         Chart("success-by-turn", "Success by turn: solved so far, % of episodes", "turn", solved),
-        Chart(f"success-by-{spent}", f"Success and {spent}: % of episodes", f"{unit} per episode", expense, "points", spans),
-        Chart("gains", "Second run against the first, % of tasks", "", _gains(whole.get("comparison")), "bars"),
+        Chart(
+            f"success-by-{spent}",
+            f"Success and {spent}: % of episodes",
+            f"{unit} per episode",
+            expense,
+            "points",
+            spans,
+        ),
+        Chart(
+            "gains",
+            "Second run against the first, % of tasks",
+            "",
+            _gains(whole.get("comparison")),
+            "bars",
+        ),
         Chart("errors-by-turn", "Errors by turn: code that failed, % of turns", "turn", errors),
         Chart("pass-at-k", "Solved by one of k attempts, % of tasks", "k", chances),
         Chart("hardness", "Success by hardness, % of episodes", "", levels, "bars"),
@@ -96,18 +129,24 @@ def _gains(found: Found | None) -> Series:
         return {}
     gained, lost = len(found["gained"]), len(found["lost"])
     counts = {"gained": gained, "lost": lost, "no change": found["tasks"] - gained - lost}
-    return {"tasks": [(f"{name} ({count})", 100 * count / found["tasks"]) for name, count in counts.items()]}
+    return {
+        "tasks": [
+            (f"{name} ({count})", 100 * count / found["tasks"]) for name, count in counts.items()
+        ]
+    }
 
 
 def draw(whole: Found, folder: str | Path) -> None:
-    """Write each chart of `side_by_side`'s report to FOLDER/NAME.svg, and make the folder. Raises `OSError`."""
+    """Write each chart of `side_by_side`'s report to FOLDER/NAME.svg, and make the folder. Raises
+    `OSError`."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     for chart in charts(whole):
         write_whole(Path(folder, f"{chart.name}.svg"), svg(chart, alone=True))
 
 
 def svg(chart: Chart, *, alone: bool = False) -> str:
-    """Return the chart as an SVG document: its title, the name of each run if there are several, and the marks.
+    """Return the chart as an SVG document: its title, the name of each run if there are several,
+    and the marks.
 
     `alone`: with its own style, on white.
     """
@@ -123,10 +162,14 @@ def svg(chart: Chart, *, alone: bool = False) -> str:
         y = ROW * (number + 2) - top
         head += f'<rect x="8" y="{y - 9}" width="10" height="10" class="{_class(number)}"/>'
         head += f'<text x="24" y="{y}">{markup.text(one_line(run, 60))}</text>'
-    style = f'<style>{STYLE}</style><path d="M0 {-top}h{WIDTH}v{height + top}H0z" style="fill:#fff;stroke:none"/>'
+    style = (
+        f'<style>{STYLE}</style><path d="M0 {-top}h{WIDTH}v{height + top}H0z"'
+        ' style="fill:#fff;stroke:none"/>'
+    )
     return (
-        f'<svg viewBox="0 {-top} {WIDTH} {height + top}" role="img" aria-label="{markup.text(chart.title)}" '
-        f'xmlns="http://www.w3.org/2000/svg">{style if alone else ""}{head}{"".join(marks)}</svg>'
+        f'<svg viewBox="0 {-top} {WIDTH} {height + top}" role="img"'
+        f' aria-label="{markup.text(chart.title)}"'
+        f' xmlns="http://www.w3.org/2000/svg">{style if alone else ""}{head}{"".join(marks)}</svg>'
     )
 
 
@@ -141,7 +184,10 @@ def _y(percent: float) -> float:
 def _grid(labels: Iterable[tuple[float, str]], axis: str) -> Iterator[str]:
     """Yield the lines from 0 to 100 %, and the labels of the axis at their places."""
     for percent in (0, 25, 50, 75, 100):
-        yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{_y(percent):.1f}" y2="{_y(percent):.1f}"/>'
+        yield (
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{_y(percent):.1f}"'
+            f' y2="{_y(percent):.1f}"/>'
+        )
         yield f'<text x="{LEFT - 6}" y="{_y(percent) + 4:.1f}" class="end">{percent}</text>'
     for x, label in labels:
         yield f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 15}" class="middle">{label}</text>'
@@ -155,12 +201,17 @@ def _lines(chart: Chart) -> Iterator[str]:
     def x(label: int) -> float:
         return LEFT + 8 + (WIDTH - LEFT - RIGHT - 16) * (label - first) / max(1, last - first)
 
-    yield from _grid([(x(label), str(label)) for label in labels[:: -(-len(labels) // 12)]], chart.axis)
+    yield from _grid(
+        [(x(label), str(label)) for label in labels[:: -(-len(labels) // 12)]], chart.axis
+    )
     for number, points in enumerate(chart.series.values()):
         places = " ".join(f"{x(int(at)):.1f},{_y(value):.1f}" for at, value in points)
         yield f'<polyline class="{_class(number)}" points="{places}"/>'
         for at, value in points if len(points) == 1 else ():
-            yield f'<circle cx="{x(int(at)):.1f}" cy="{_y(value):.1f}" r="3" class="{_class(number)}"/>'
+            yield (
+                f'<circle cx="{x(int(at)):.1f}" cy="{_y(value):.1f}" r="3"'
+                f' class="{_class(number)}"/>'
+            )
 
 
 def _points(chart: Chart) -> Iterator[str]:
@@ -170,7 +221,10 @@ def _points(chart: Chart) -> Iterator[str]:
         return LEFT + (WIDTH - LEFT - RIGHT) * amount / most * 0.95
 
     ticks = (0, most / 2, most)
-    yield from _grid([(x(amount), f"{amount:,.0f}" if most > 1000 else f"{amount:.2g}") for amount in ticks], chart.axis)
+    yield from _grid(
+        [(x(amount), f"{amount:,.0f}" if most > 1000 else f"{amount:.2g}") for amount in ticks],
+        chart.axis,
+    )
     for number, (run, points) in enumerate(chart.series.items()):
         low, high = chart.spans[run]
         for at, value in points:
@@ -187,12 +241,15 @@ def _bars(chart: Chart) -> tuple[int, list[str]]:
     row, marks = BAR * len(runs) + GAP, []
     for at, label in enumerate(labels):
         middle = at * row + BAR * len(runs) / 2 + 4
-        marks.append(f'<text x="{NAMES - 8}" y="{middle:.1f}" class="end">{markup.text(label)}</text>')
+        marks.append(
+            f'<text x="{NAMES - 8}" y="{middle:.1f}" class="end">{markup.text(label)}</text>'
+        )
         for number, points in enumerate(runs):
             if label in points:
                 y, length = at * row + number * BAR, (WIDTH - NAMES - FIGURES) * points[label] / 100
                 marks.append(
-                    f'<rect x="{NAMES}" y="{y}" width="{length:.1f}" height="{BAR - 2}" class="{_class(number)}"/>'
-                    f'<text x="{NAMES + length + 5:.1f}" y="{y + BAR - 4}">{points[label]:.1f}</text>'
+                    f'<rect x="{NAMES}" y="{y}" width="{length:.1f}" height="{BAR - 2}"'
+                    f' class="{_class(number)}"/><text x="{NAMES + length + 5:.1f}"'
+                    f' y="{y + BAR - 4}">{points[label]:.1f}</text>'
                 )
     return len(labels) * row, marks

@@ -1,8 +1,9 @@
-"""HTML of an episode: its turns and its verdict, for the page of `report --html` and for `intercode view`.
+"""HTML of an episode: its turns and its verdict, for the page of `report --html` and for `intercode
+view`.
 
-Episodes hold whatever agents and programs printed. Every text passes `text` or `code`, which escape HTML and make control
-characters and bidirectional marks visible; long texts are cut, with a link to the whole if there is one. transcript.css has the
-styles.
+Episodes hold whatever agents and programs printed. Every text passes `text` or `code`, which escape
+HTML and make control characters and bidirectional marks visible; long texts are cut, with a link to
+the whole if there is one. transcript.css has the styles.
 """
 
 from __future__ import annotations
@@ -13,7 +14,18 @@ from html import escape
 from typing import Any
 
 from intercode.report.text import visible
-from intercode.report.transcript import MARKS, Block, Diff, Grid, Line, Sides, State, Step, Verdict, content_of
+from intercode.report.transcript import (
+    MARKS,
+    Block,
+    Diff,
+    Grid,
+    Line,
+    Sides,
+    State,
+    Step,
+    Verdict,
+    content_of,
+)
 from intercode.types import Message
 
 LONGEST = 2_000
@@ -32,7 +44,8 @@ def text(value: object) -> str:
 
 
 def code(source: str, env: str) -> str:
-    """Return code as HTML, with a class for each kind of token if the language of `env` is known."""
+    """Return code as HTML, with a class for each kind of token if the language of `env` is
+    known."""
     from pygments import highlight  # imports much
 
     lexer, formatter = _highlighter(env)
@@ -50,55 +63,78 @@ def _highlighter(env: str) -> tuple[Any, Any]:
 
 def mark(state: State) -> str:
     """Return the sign of a result, with its name for readers of the screen."""
-    return f'<span class="mark {state}" role="img" aria-label="{state}" title="{state}">{MARKS[state]}</span>'
+    return (
+        f'<span class="mark {state}" role="img" aria-label="{state}"'
+        f' title="{state}">{MARKS[state]}</span>'
+    )
 
 
 def bounded(value: str, show: Callable[[str], str] = text, whole: str | None = None) -> str:
-    """Return `value` by `show`; of a long one the beginning and the end, and a link to the whole if `whole` is its address."""
+    """Return `value` by `show`; of a long one the beginning and the end, and a link to the whole if
+    `whole` is its address."""
     if len(value) <= LONGEST:
         return show(value)
     head, tail = value[: LONGEST * 3 // 4], value[-LONGEST // 4 :]
     link = f' · <a href="{escape(whole)}">whole text</a>' if whole else ""
-    gap = f'<span class="gap">… {len(value) - len(head) - len(tail):,} characters left out{link} …</span>'
+    gap = (
+        f'<span class="gap">… {len(value) - len(head) - len(tail):,} characters left out{link}'
+        " …</span>"
+    )
     return f"{show(head)}\n{gap}\n{text(tail)}"
 
 
 def turn(step: Step, env: str, whole: Whole = lambda number, part: "", anchor: str = "t") -> str:
-    """Return a turn: facts, new messages folded, thought, action, output. Its id is `anchor` and its number."""
+    """Return a turn: facts, new messages folded, thought, action, output. Its id is `anchor` and
+    its number."""
     now, number = step.turn, step.number
 
     def pre(kind: str, label: str, value: str, show: Callable[[str], str] = text) -> str:
-        return f'<pre class="{kind}" aria-label="{label}">{bounded(value, show, whole(number, kind))}</pre>'
+        return (
+            f'<pre class="{kind}"'
+            f' aria-label="{label}">{bounded(value, show, whole(number, kind))}</pre>'
+        )
 
     facts = "".join(f'<span class="fact">{text(fact)}</span>' for fact in step.facts)
-    parts = [f'<header><a class="number" href="#{anchor}{number}">turn {number}</a> {facts}</header>']
+    parts = [
+        f'<header><a class="number" href="#{anchor}{number}">turn {number}</a> {facts}</header>'
+    ]
     if step.messages:
         parts.append(_messages(step.messages))
     if now.thought:
-        parts.append(f'<p class="thought">{bounded(now.thought, text, whole(number, "thought"))}</p>')
+        parts.append(
+            f'<p class="thought">{bounded(now.thought, text, whole(number, "thought"))}</p>'
+        )
     if now.action is not None:
         parts.append(pre("action", "action", now.action, lambda source: code(source, env)))
     shown = {(now.thought or "").strip(), (now.action or "").strip()}
     if now.reply is not None and now.action is None and now.reply.strip() not in shown:
         parts.append(pre("reply", "reply without an action", now.reply))
     elif now.reply is not None and now.reply.strip() not in shown:
-        parts.append(f"<details><summary>whole reply</summary>{pre('reply', 'reply', now.reply)}</details>")
+        parts.append(
+            f"<details><summary>whole reply</summary>{pre('reply', 'reply', now.reply)}</details>"
+        )
     for call in now.calls or ():
         arguments = bounded(call.arguments)
-        parts.append(f"<details><summary>call of {text(call.name)}</summary><pre>{arguments}</pre></details>")
+        parts.append(
+            f"<details><summary>call of {text(call.name)}</summary><pre>{arguments}</pre></details>"
+        )
     if now.observation:
         parts.append(pre("observation", "output", now.observation))
     elif now.action is not None and step.kind != "submission":
         parts.append('<p class="quiet">(no output)</p>')
     return (
-        f'<article class="turn {step.kind}" id="{anchor}{number}" tabindex="-1" aria-label="turn {number}">'
+        f'<article class="turn {step.kind}" id="{anchor}{number}" tabindex="-1" aria-label="turn'
+        f' {number}">'
         f"{''.join(parts)}</article>"
     )
 
 
 def _messages(messages: Sequence[Message]) -> str:
     title = f"{len(messages)} new message{'s' if len(messages) > 1 else ''} to the model"
-    each = "".join(f"<h4>{text(message['role'])}</h4><pre>{bounded(content_of(message))}</pre>" for message in messages)
+    each = "".join(
+        f"<h4>{text(message['role'])}</h4><pre>{bounded(content_of(message))}</pre>"
+        for message in messages
+    )
     return f'<details class="messages"><summary>{title}</summary>{each}</details>'
 
 
@@ -107,8 +143,8 @@ def verdict(found: Verdict) -> str:
     notes = "".join(f"<p>{bounded(note)}</p>" for note in found.notes)
     blocks = "".join(map(_block, found.blocks))
     return (
-        f'<section class="verdict {found.state}" aria-label="verdict"><h2>{mark(found.state)} {text(found.headline)}</h2>'
-        f"{notes}{blocks}</section>"
+        f'<section class="verdict {found.state}" aria-label="verdict"><h2>{mark(found.state)}'
+        f" {text(found.headline)}</h2>{notes}{blocks}</section>"
     )
 
 
@@ -116,12 +152,25 @@ def _block(block: Block) -> str:
     match block:
         case Sides():
             both = {"gold": block.gold, "agent": block.agent}
-            sides = "".join(f"<div><h4>{name}</h4>{_lines(lines)}</div>" for name, lines in both.items() if lines is not None)
+            sides = "".join(
+                f"<div><h4>{name}</h4>{_lines(lines)}</div>"
+                for name, lines in both.items()
+                if lines is not None
+            )
             body = f'<div class="sides">{sides}</div>'
         case Grid():
-            head = "".join(f'<th scope="col">{text(name)}</th>' if name else "<td></td>" for name in block.columns)
-            rows = "".join(f"<tr>{''.join(f'<td>{bounded(cell)}</td>' for cell in row)}</tr>" for row in block.rows)
-            body = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+            head = "".join(
+                f'<th scope="col">{text(name)}</th>' if name else "<td></td>"
+                for name in block.columns
+            )
+            rows = "".join(
+                f"<tr>{''.join(f'<td>{bounded(cell)}</td>' for cell in row)}</tr>"
+                for row in block.rows
+            )
+            body = (
+                "<div"
+                f' class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+            )
         case Diff():
             body = f"<pre>{_diff(block.text)}</pre>"
     return f"<h3>{text(block.title)}</h3>{body}"
@@ -130,8 +179,15 @@ def _block(block: Block) -> str:
 def _lines(lines: Sequence[Line]) -> str:
     if not lines:
         return '<p class="quiet">(nothing)</p>'
-    shown = "\n".join(f"<mark>{text(line.text)}</mark>" if line.alone else text(line.text) for line in lines[:_LINES])
-    more = f'\n<span class="gap">… {len(lines) - _LINES:,} more lines</span>' if len(lines) > _LINES else ""
+    shown = "\n".join(
+        f"<mark>{text(line.text)}</mark>" if line.alone else text(line.text)
+        for line in lines[:_LINES]
+    )
+    more = (
+        f'\n<span class="gap">… {len(lines) - _LINES:,} more lines</span>'
+        if len(lines) > _LINES
+        else ""
+    )
     return f"<pre>{shown}{more}</pre>"
 
 
@@ -139,5 +195,6 @@ def _diff(value: str) -> str:
     kinds = {"+": "added", "-": "removed", "@": "place"}
     lines = value[: 10 * LONGEST].splitlines()
     return "\n".join(
-        f'<span class="{kinds[line[0]]}">{text(line)}</span>' if line[:1] in kinds else text(line) for line in lines
+        f'<span class="{kinds[line[0]]}">{text(line)}</span>' if line[:1] in kinds else text(line)
+        for line in lines
     )

@@ -1,8 +1,9 @@
 """Load runs, and summarize one in a few numbers, whose keys other programs rely on.
 
-The interval is Wilson's at 95 %. Epochs of one task depend on each other, so they tell less than as many different tasks:
-the number of episodes is divided by the design effect, the variance of the mean over tasks (clusters) divided by that of
-independent episodes. With one epoch this is plain Wilson. Episodes without a reward are not scored.
+The interval is Wilson's at 95 %. Epochs of one task depend on each other, so they tell less than as
+many different tasks: the number of episodes is divided by the design effect, the variance of the
+mean over tasks (clusters) divided by that of independent episodes. With one epoch this is plain
+Wilson. Episodes without a reward are not scored.
 """
 
 from __future__ import annotations
@@ -31,23 +32,33 @@ Summary = dict[str, Any]
 def runs_in(path: str | Path) -> list[Path]:
     """Return the run folders in `path`, or `path` itself if it is a run or holds none."""
     path = Path(path)
-    found = [] if (path / "run.json").exists() else sorted(file.parent for file in path.glob("*/run.json"))
+    found = (
+        []
+        if (path / "run.json").exists()
+        else sorted(file.parent for file in path.glob("*/run.json"))
+    )
     return found or [path]
 
 
 def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
-    """Return the settings and episodes of a run folder or of a log file of InterCode v1; a run's settings with `verdicts`.
+    """Return the settings and episodes of a run folder or of a log file of InterCode v1; a run's
+    settings with `verdicts`.
 
-    Raises what `read_run` and `load_recording` raise, and `StoreError` for settings that lack env or agent.
+    Raises what `read_run` and `load_recording` raise, and `StoreError` for settings that lack env
+    or agent.
     """
     path = Path(path)
     if not path.is_file():
         config, episodes = read_run(path)
         if lacking := [name for name in ("env", "agent") if not isinstance(config.get(name), str)]:
-            raise StoreError(f"{path / 'run.json'} is damaged: {', '.join(lacking)} must be there, as text")
+            raise StoreError(
+                f"{path / 'run.json'} is damaged: {', '.join(lacking)} must be there, as text"
+            )
         verdicts: Sequence[object] = ()
         if (path / "judged").exists():
-            from intercode.rescoring.judge import read_verdicts  # few runs are judged, and the judge imports much
+            from intercode.rescoring.judge import (
+                read_verdicts,
+            )  # few runs are judged, and the judge imports much
 
             verdicts = read_verdicts(path)
         return {**config, "verdicts": verdicts}, episodes
@@ -58,15 +69,20 @@ def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
 def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
     """Return the fixed keys of `eval --json` and `report --json`.
 
-    `episodes` counts scored episodes and errors; an unfinished run also has `planned`, which counts all. `seconds` is the
-    time in which actions were executed. Means are over scored episodes, and None if there are none.
+    `episodes` counts scored episodes and errors; an unfinished run also has `planned`, which counts
+    all. `seconds` is the time in which actions were executed. Means are over scored episodes, and
+    None if there are none.
     """
     scored = [episode for episode in episodes if episode.reward is not None]
     errors = sum(episode.error is not None for episode in episodes)
     used = [episode.usage for episode in episodes]
     planned = config.get("planned")
     unfinished = isinstance(planned, int) and planned > len(scored) + errors
-    robust = [bool(episode.parts["robust"]) for episode in scored if config.get("robust") and "robust" in episode.parts]
+    robust = [
+        bool(episode.parts["robust"])
+        for episode in scored
+        if config.get("robust") and "robust" in episode.parts
+    ]
     return {
         **{key: config.get(key) for key in ("run", "env", "agent", "model", "reward")},
         "episodes": len(scored) + errors,
@@ -80,29 +96,47 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
         "cost": round(sum(usage.cost for usage in used), 6),
         **({"planned": planned} if unfinished else {}),
         **({"pass_at_k": pass_at_k(scored)} if any(episode.epoch for episode in scored) else {}),
-        **({"by_hardness": levels} if (levels := groups(config.get("hardness") or {}, scored)) else {}),
+        **(
+            {"by_hardness": levels}
+            if (levels := groups(config.get("hardness") or {}, scored))
+            else {}
+        ),
         **({"excluded": list(config["excluded"])} if "excluded" in config else {}),
-        **({"robust_rate": mean(robust)} if robust else {}),  # of the episodes that also ran on variant data
+        **(
+            {"robust_rate": mean(robust)} if robust else {}
+        ),  # of the episodes that also ran on variant data
     }
 
 
 def groups(labels: Mapping[str, str], scored: Sequence[Episode]) -> dict[str, dict[str, Any]]:
-    """Return episodes, success rate and interval of each group of tasks that `labels` names; the easiest level first."""
-    found = sorted({labels[episode.task] for episode in scored if episode.task in labels}, key=hardness_order)
-    parts = {label: [episode for episode in scored if labels.get(episode.task) == label] for label in found}
+    """Return episodes, success rate and interval of each group of tasks that `labels` names; the
+    easiest level first."""
+    found = sorted(
+        {labels[episode.task] for episode in scored if episode.task in labels}, key=hardness_order
+    )
+    parts = {
+        label: [episode for episode in scored if labels.get(episode.task) == label]
+        for label in found
+    }
     return {
-        label: {"episodes": len(part), "success_rate": mean([episode.success for episode in part]), "ci95": interval(part)}
+        label: {
+            "episodes": len(part),
+            "success_rate": mean([episode.success for episode in part]),
+            "ci95": interval(part),
+        }
         for label, part in parts.items()
     }
 
 
 def hardness_order(level: str) -> tuple[int, str]:
-    """Return a key that sorts levels of hardness: known names from easy to hard, then others by name."""
+    """Return a key that sorts levels of hardness: known names from easy to hard, then others by
+    name."""
     return (LEVELS.index(level) if level in LEVELS else len(LEVELS), level)
 
 
 def reasons(episodes: Sequence[Episode], most: int = 5) -> list[str]:
-    """Return why episodes have no result: each error with its count, the `most` frequent ones first."""
+    """Return why episodes have no result: each error with its count, the `most` frequent ones
+    first."""
     counts = Counter(episode.error for episode in episodes if episode.error).most_common()
     listed = [f"{count} × {error}" for error, count in counts[:most]]
     return listed + ([f"and {len(counts) - most} more"] if len(counts) > most else [])
@@ -114,24 +148,35 @@ def interval(scored: Sequence[Episode]) -> tuple[float, float]:
 
 
 def interval_of_counts(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
-    """Return the 95 % interval of the success rate, from the episodes and the solved ones of each task.
+    """Return the 95 % interval of the success rate, from the episodes and the solved ones of each
+    task.
 
-    The variance is that of a ratio mean over k clusters: Σ(successes − rate · size)² · k/(k−1) / n² (Cochran, Sampling
-    Techniques).
+    The variance is that of a ratio mean over k clusters: Σ(successes − rate · size)² · k/(k−1) / n²
+    (Cochran, Sampling Techniques).
     """
     tasks, total = len(counts), sum(size for size, _ in counts)
     if not tasks:
         return 0.0, 1.0
     rate = sum(solved for _, solved in counts) / total
-    count = float(tasks)  # of independent episodes that tell as much: between the number of tasks and that of episodes
+    count = float(
+        tasks
+    )  # of independent episodes that tell as much: between the number of tasks and that of episodes
     if 1 < tasks < total:
-        variance = sum((solved - rate * size) ** 2 for size, solved in counts) * tasks / (tasks - 1) / total**2
-        count = total if variance == 0 < rate < 1 else min(total, _independent(rate, variance, tasks))
+        variance = (
+            sum((solved - rate * size) ** 2 for size, solved in counts)
+            * tasks
+            / (tasks - 1)
+            / total**2
+        )
+        count = (
+            total if variance == 0 < rate < 1 else min(total, _independent(rate, variance, tasks))
+        )
     return wilson(rate, count)
 
 
 def wilson(rate: float, count: float) -> tuple[float, float]:
-    """Return Wilson's score interval for a rate observed in `count` independent trials (Wilson 1927)."""
+    """Return Wilson's score interval for a rate observed in `count` independent trials (Wilson
+    1927)."""
     z2 = Z95 * Z95 / count
     middle = (rate + z2 / 2) / (1 + z2)
     half = Z95 / (1 + z2) * sqrt(rate * (1 - rate) / count + z2 / (4 * count))
@@ -140,37 +185,51 @@ def wilson(rate: float, count: float) -> tuple[float, float]:
 
 
 def pass_at_k(scored: Sequence[Episode]) -> dict[str, dict[str, Any]]:
-    """Return the chance that at least one of k episodes of a task succeeds, for each k up to the fewest episodes of a task.
+    """Return the chance that at least one of k episodes of a task succeeds, for each k up to the
+    fewest episodes of a task.
 
-    With c successes in n episodes of a task it is 1 − C(n−c, k) / C(n, k), unbiased (Chen et al. 2021, eq. 1), averaged over
-    tasks. The interval is Wilson's, for as many tasks as give this mean and variance.
+    With c successes in n episodes of a task it is 1 − C(n−c, k) / C(n, k), unbiased (Chen et al.
+    2021, eq. 1), averaged over tasks. The interval is Wilson's, for as many tasks as give this mean
+    and variance.
     """
     counts = [(len(done), sum(done)) for done in _by_task(scored)]
     found = {}
     for k in range(1, min((n for n, _ in counts), default=0) + 1):
         chances = [1 - comb(n - c, k) / comb(n, k) for n, c in counts]
         tasks, rate = len(chances), sum(chances) / len(chances)
-        variance = sum((chance - rate) ** 2 for chance in chances) / (tasks - 1) / tasks if tasks > 1 else 0.0
+        variance = (
+            sum((chance - rate) ** 2 for chance in chances) / (tasks - 1) / tasks
+            if tasks > 1
+            else 0.0
+        )
         found[str(k)] = {"rate": rate, "ci95": wilson(rate, _independent(rate, variance, tasks))}
     return found
 
 
 def _by_task(scored: Sequence[Episode]) -> list[list[bool]]:
     ordered = sorted(scored, key=lambda episode: episode.task)
-    return [[episode.success for episode in group] for _, group in groupby(ordered, lambda episode: episode.task)]
+    return [
+        [episode.success for episode in group]
+        for _, group in groupby(ordered, lambda episode: episode.task)
+    ]
 
 
 def _independent(rate: float, variance: float, tasks: int) -> float:
-    """Return how many independent trials give a rate this variance; at least the number of tasks."""
+    """Return how many independent trials give a rate this variance; at least the number of
+    tasks."""
     return max(tasks, rate * (1 - rate) / variance) if variance else tasks
 
 
 def require_comparable(configs: Sequence[Mapping[str, Any]], *, force: bool = False) -> None:
-    """Raise `UsageError` if the runs come from different userlands: the versions of the tools are part of the score."""
+    """Raise `UsageError` if the runs come from different userlands: the versions of the tools are
+    part of the score."""
     userlands = {str(config.get("userland")) for config in configs}
     if len(userlands) > 1 and not force:
         listed = "; ".join(f"{config.get('run')}: {config.get('userland')}" for config in configs)
-        raise UsageError(f"these runs were made on different userlands ({listed}); add --force to compare them anyway")
+        raise UsageError(
+            f"these runs were made on different userlands ({listed}); add --force to compare them"
+            " anyway"
+        )
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -1,7 +1,8 @@
-"""The tables of a report, as rows of text that terminal and page share, and a table for the terminal. Rates are in percent.
+"""The tables of a report, as rows of text that terminal and page share, and a table for the
+terminal. Rates are in percent.
 
-A row is a dict from column to text; all rows of a table have the same columns. Rows hold the texts of episodes as they are;
-the code that prints a row makes them harmless.
+A row is a dict from column to text; all rows of a table have the same columns. Rows hold the texts
+of episodes as they are; the code that prints a row makes them harmless.
 """
 
 from __future__ import annotations
@@ -24,15 +25,32 @@ Row = dict[str, str]
 Found = Mapping[str, Any]
 
 WORDS = frozenset(
-    {"run", "agent", "model", "env", "data set", "turns that ask for code", "category", "tasks like", "rule", "hardness"}
+    {
+        "run",
+        "agent",
+        "model",
+        "env",
+        "data set",
+        "turns that ask for code",
+        "category",
+        "tasks like",
+        "rule",
+        "hardness",
+    }
     | {"attack", "tries to", "result", "honest action"}
 )
 """Columns of words; the others hold numbers."""
 EACH_TURN = 50
-"""Turns up to this one have a row each in the table by turn; then come powers of two and the last turn."""
+"""Turns up to this one have a row each in the table by turn; then come powers of two and the last
+turn."""
 FLIPS = 10
 """Tasks that the terminal lists of those gained, and of those lost."""
-SHARES = {"errors": "errors %", "no_code": "no code in the reply %", "timed_out": "out of time %", "repeated": "repeated %"}
+SHARES = {
+    "errors": "errors %",
+    "no_code": "no code in the reply %",
+    "timed_out": "out of time %",
+    "repeated": "repeated %",
+}
 
 
 class Section(NamedTuple):
@@ -42,21 +60,31 @@ class Section(NamedTuple):
     rows: Sequence[Row] = ()
 
 
-# -- the sections of a report -------------------------------------------------------------------------------------------
+# -- the sections of a report ----------------------------------------------------------------------
 
 
 def overview(summaries: Sequence[Summary]) -> Iterator[Section]:
     """Yield what `eval` prints: success, pass@k with several epochs, and success by hardness."""
     yield Section("", overview_rows(summaries))
     if len(summaries) == 1 and (found := summaries[0].get("pass_at_k")):
-        some = [k for k in found if int(k) & (int(k) - 1) == 0 or int(k) == len(found)]  # powers of two, and the last
-        rows = [{"k": k, "pass@k": number(found[k]["rate"], 100), "95 %": span(found[k]["ci95"])} for k in some]
+        some = [
+            k for k in found if int(k) & (int(k) - 1) == 0 or int(k) == len(found)
+        ]  # powers of two, and the last
+        rows = [
+            {"k": k, "pass@k": number(found[k]["rate"], 100), "95 %": span(found[k]["ci95"])}
+            for k in some
+        ]
         yield Section("success % with k attempts", rows)
-    if levels := sorted({level for row in summaries for level in row.get("by_hardness", {})}, key=hardness_order):
+    if levels := sorted(
+        {level for row in summaries for level in row.get("by_hardness", {})}, key=hardness_order
+    ):
         rows = []
         for run, label in _best_first(summaries):
             parts = run.get("by_hardness", {})
-            rates = {level: f"{number(part['success_rate'], 100)} of {part['episodes']}" for level, part in parts.items()}
+            rates = {
+                level: f"{number(part['success_rate'], 100)} of {part['episodes']}"
+                for level, part in parts.items()
+            }
             rows.append({"run": label, **{level: rates.get(level, "–") for level in levels}})
         yield Section("success % by hardness", rows)
 
@@ -70,13 +98,20 @@ def details(found: Found) -> Iterator[Section]:
         if at <= EACH_TURN or at & (at - 1) == 0 or at == len(found["by_turn"])
     ]
     data_sets = [
-        {"data set": label, "episodes": str(part["episodes"]), "success %": number(part["success_rate"], 100)}
+        {
+            "data set": label,
+            "episodes": str(part["episodes"]),
+            "success %": number(part["success_rate"], 100),
+        }
         | {"95 %": span(part["ci95"])}
         for label, part in found["by_data"].items()
     ]
     failures = [
         {"category": row["name"], "episodes": str(row["episodes"]), "%": number(row["share"], 100)}
-        | {"tasks like": ", ".join(example["task"] for example in row["examples"]), "rule": row["rule"]}
+        | {
+            "tasks like": ", ".join(example["task"] for example in row["examples"]),
+            "rule": row["rule"],
+        }
         for row in found["failures"]
     ]
     if turns:
@@ -91,14 +126,17 @@ def details(found: Found) -> Iterator[Section]:
 
 
 def comparison(found: Found | None) -> Iterator[Section]:
-    """Yield the comparison of two runs: all tasks, by hardness, and the first tasks that one run solved more often."""
+    """Yield the comparison of two runs: all tasks, by hardness, and the first tasks that one run
+    solved more often."""
     yield from differences(found)
     if found is None:
         return
     for name in ("gained", "lost"):
         yield Section(f"{name} ({len(found[name])})")
         for flip in found[name][:FLIPS]:
-            shares = "" if {flip["a"], flip["b"]} == {0, 1} else f" ({flip['a']:.0%} → {flip['b']:.0%})"
+            shares = (
+                "" if {flip["a"], flip["b"]} == {0, 1} else f" ({flip['a']:.0%} → {flip['b']:.0%})"
+            )
             yield Section("  " + one_line(f"{flip['task']}{shares}: {flip['query']}", 77))
         if len(found[name]) > FLIPS:
             yield Section(f"  and {len(found[name]) - FLIPS} more: --json and --html list them all")
@@ -128,11 +166,12 @@ def differences(found: Found | None) -> Iterator[Section]:
         yield Section(f"{found['unpaired']} tasks are in one of the runs only, and are left out")
 
 
-# -- their rows and sentences -------------------------------------------------------------------------------------------
+# -- their rows and sentences ----------------------------------------------------------------------
 
 
 def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
-    """Return one row for each run, best success first, without columns that are empty in all rows."""
+    """Return one row for each run, best success first, without columns that are empty in all
+    rows."""
     rows = [
         {
             "run": label,
@@ -154,7 +193,10 @@ def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
         }
         for row, label in _best_first(summaries)
     ]
-    kept = {name for name in rows[0] if any(row[name] not in ("–", "0") for row in rows)} | {"run", "agent"}
+    kept = {name for name in rows[0] if any(row[name] not in ("–", "0") for row in rows)} | {
+        "run",
+        "agent",
+    }
     if len(rows) == 1:
         kept.remove("run")
     return [{name: text for name, text in row.items() if name in kept} for row in rows]
@@ -167,25 +209,40 @@ def episodes_of(row: Mapping[str, Any]) -> str:
 
 
 def labels(summaries: Sequence[Summary]) -> list[str]:
-    """Return a name for each run: the last part of its path, or a number and the path if these are not distinct."""
+    """Return a name for each run: the last part of its path, or a number and the path if these are
+    not distinct."""
     paths = [Path(str(row["run"])) for row in summaries]
     short = [path.stem if path.suffix == ".json" else path.name or str(path) for path in paths]
-    return short if len(set(short)) == len(short) else [f"{at}: {path}" for at, path in enumerate(paths, 1)]
+    return (
+        short
+        if len(set(short)) == len(short)
+        else [f"{at}: {path}" for at, path in enumerate(paths, 1)]
+    )
 
 
 def _best_first(summaries: Sequence[Summary]) -> list[tuple[Summary, str]]:
-    return sorted(zip(summaries, labels(summaries), strict=True), key=lambda each: -(each[0]["success_rate"] or 0))
+    return sorted(
+        zip(summaries, labels(summaries), strict=True),
+        key=lambda each: -(each[0]["success_rate"] or 0),
+    )
 
 
 def action_rows(found: Found) -> list[Row]:
-    """Return the turns that ask for code, and shares of them, in all, solved and failed episodes."""
+    """Return the turns that ask for code, and shares of them, in all, solved and failed
+    episodes."""
     groups = found["actions"]
-    each = {group: part["turns"] / part["episodes"] if part["episodes"] else None for group, part in groups.items()}
+    each = {
+        group: part["turns"] / part["episodes"] if part["episodes"] else None
+        for group, part in groups.items()
+    }
     shares = {**SHARES, **{kind: f"{kind} %" for kind in KINDS if kind in groups["all"]}}
     rows = {
         "number": {group: str(part["turns"]) for group, part in groups.items()},
         "per episode": {group: number(mean) for group, mean in each.items()},
-        **{shares[name]: {group: number(part.get(name), 100) for group, part in groups.items()} for name in shares},
+        **{
+            shares[name]: {group: number(part.get(name), 100) for group, part in groups.items()}
+            for name in shares
+        },
     }
     return [{"turns that ask for code": title, **row} for title, row in rows.items()]
 
@@ -194,24 +251,33 @@ def sentences(found: Found) -> list[str]:
     """Return sentences about recovery, limits, expense and the judges' verdicts."""
     after, spent, lines = found["recovery"], found["per_solved"], []
     if after["next_turn_fine"] is not None:
-        lines.append(f"After an error the next turn was fine in {number(after['next_turn_fine'], 100)} %.")
+        lines.append(
+            f"After an error the next turn was fine in {number(after['next_turn_fine'], 100)} %."
+        )
     if after["episodes_with_error"]:
         lines.append(
-            f"Of the {after['episodes_with_error']} episodes with an error {number(after['solved_with_error'], 100)} % "
-            f"were solved, of those without {number(after['solved_without_error'], 100)} %."
+            f"Of the {after['episodes_with_error']} episodes with an error"
+            f" {number(after['solved_with_error'], 100)} % were solved, of those without"
+            f" {number(after['solved_without_error'], 100)} %."
         )
     if found["limits"]:
-        hits = [f"{name} in {hit['turns']} turns of {hit['episodes']} episodes" for name, hit in found["limits"].items()]
+        hits = [
+            f"{name} in {hit['turns']} turns of {hit['episodes']} episodes"
+            for name, hit in found["limits"].items()
+        ]
         lines.append(f"Limits of the sandbox were hit: {'; '.join(hits)}.")
     if spent["tokens"]:
         price = f" and ${spent['cost']:.4f}" if spent["cost"] else ""
-        lines.append(f"All episodes together spent {spent['tokens']:.0f} tokens{price} for each solved one.")
+        lines.append(
+            f"All episodes together spent {spent['tokens']:.0f} tokens{price} for each solved one."
+        )
     for judged in found.get("judged", ()):
         unclear = f", {judged['none']} unclear" if judged["none"] else ""
         lines.append(
-            f"{judged['ambiguous']} refused answers are ambiguous. The judge {judged['judge']} read {judged['asked']} of them: "
-            f"{judged['same']} equal to the gold, {judged['different']} different{unclear} (it agrees with the reward in "
-            f"{number(judged['agrees'], 100)} %). No other figure counts these verdicts."
+            f"{judged['ambiguous']} refused answers are ambiguous. The judge {judged['judge']} read"
+            f" {judged['asked']} of them: {judged['same']} equal to the gold, {judged['different']}"
+            f" different{unclear} (it agrees with the reward in {number(judged['agrees'], 100)} %)."
+            " No other figure counts these verdicts."
         )
     return lines
 
@@ -232,7 +298,7 @@ def span(interval: Sequence[float]) -> str:
     return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}"
 
 
-# -- the terminal -------------------------------------------------------------------------------------------------------
+# -- the terminal ----------------------------------------------------------------------------------
 
 
 def render(sections: Iterable[Section]) -> Iterator[RenderableType]:
@@ -253,7 +319,11 @@ def table(rows: Sequence[Row]) -> Table:
             width = min(6, max(len(word) for text in texts for word in [*text.split(), ""]))
             made.add_column(Text(visible(name)), min_width=width, overflow="fold")
         else:
-            made.add_column(Text(visible(name)), justify="right", no_wrap=True, min_width=max(map(len, texts)))
+            made.add_column(
+                Text(visible(name)), justify="right", no_wrap=True, min_width=max(map(len, texts))
+            )
     for row in rows:
-        made.add_row(*(Text(visible(text)) for text in row.values()))  # no str: brackets in a name are no markup
+        made.add_row(
+            *(Text(visible(text)) for text in row.values())
+        )  # no str: brackets in a name are no markup
     return made

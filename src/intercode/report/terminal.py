@@ -7,7 +7,8 @@
     │ the output
       exit status 0 · 0.01 s
 
-Texts are printed without wrapping, so that a long action can be copied whole. Control characters are made visible everywhere.
+Texts are printed without wrapping, so that a long action can be copied whole. Control characters
+are made visible everywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +23,19 @@ from rich.table import Table
 from rich.text import Text
 
 from intercode.report.text import visible
-from intercode.report.transcript import MARKS, Block, Diff, Grid, Line, Sides, State, Step, content_of, steps, verdict
+from intercode.report.transcript import (
+    MARKS,
+    Block,
+    Diff,
+    Grid,
+    Line,
+    Sides,
+    State,
+    Step,
+    content_of,
+    steps,
+    verdict,
+)
 from intercode.types import Episode
 
 LONGEST = 2_000
@@ -38,7 +51,8 @@ _OF_DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
 @dataclass(frozen=True)
 class Transcript:
-    """How to print episodes of `env`: `full` texts, with the `messages` to the model, answers side by side if it is `wide`."""
+    """How to print episodes of `env`: `full` texts, with the `messages` to the model, answers side
+    by side if it is `wide`."""
 
     env: str
     full: bool = False
@@ -54,7 +68,13 @@ class Transcript:
         first = next((step for step in all_steps if step.messages), None)
         for step in all_steps:
             after = step.turn.after
-            origin = "" if after is None else f", continues turn {after + 1}" if after >= 0 else ", continues the beginning"
+            origin = (
+                ""
+                if after is None
+                else f", continues turn {after + 1}"
+                if after >= 0
+                else ", continues the beginning"
+            )
             yield Text(f"\nturn {step.number}{origin}", "bold")
             if step is first and not self.messages:
                 count = f"{len(step.messages)} message{'s' if len(step.messages) > 1 else ''}"
@@ -71,7 +91,10 @@ class Transcript:
         turn = step.turn
         if self.messages:
             replies = [] if turn.reply is None else [("reply", turn.reply)]
-            for role, content in [*((str(each["role"]), content_of(each)) for each in step.messages), *replies]:
+            for role, content in [
+                *((str(each["role"]), content_of(each)) for each in step.messages),
+                *replies,
+            ]:
                 yield Text(f"  {visible(role)}:", "dim bold")
                 yield self._text("    ", content)
         elif turn.thought:
@@ -83,7 +106,9 @@ class Transcript:
                 yield self._text("  ", f"call of {call.name}: {call.arguments}")
         if turn.action is not None:
             code = visible(self._cut(turn.action)).rstrip("\n")
-            shown = Syntax(code, _LANGUAGES.get(self.env, self.env), theme="ansi_dark").highlight(code)
+            shown = Syntax(code, _LANGUAGES.get(self.env, self.env), theme="ansi_dark").highlight(
+                code
+            )
             shown.rstrip()
             yield _behind("› ", "  ", shown, "bold")
         if turn.observation:
@@ -101,10 +126,15 @@ class Transcript:
                 table = Table(box=None, expand=True, padding=(0, 2, 0, 2), header_style="dim bold")
                 for name in ("gold", "agent"):
                     table.add_column(name, ratio=1, overflow="fold")
-                table.add_row(self._side(block.gold or (), "-", ""), self._side(block.agent, "+", ""))
+                table.add_row(
+                    self._side(block.gold or (), "-", ""), self._side(block.agent, "+", "")
+                )
                 yield table
             case Sides():
-                for name, lines, sign in (("gold", block.gold or (), "-"), ("agent", block.agent, "+")):
+                for name, lines, sign in (
+                    ("gold", block.gold or (), "-"),
+                    ("agent", block.agent, "+"),
+                ):
                     yield Text(f"  {name}", "dim bold")
                     yield self._side(lines, sign)
             case Grid():
@@ -116,13 +146,18 @@ class Transcript:
                 yield table
             case Diff():
                 rows = block.text.splitlines()
-                yield self._lines([Text(f"  {visible(row)}", _OF_DIFF.get(row[:1], "")) for row in rows])
+                yield self._lines(
+                    [Text(f"  {visible(row)}", _OF_DIFF.get(row[:1], "")) for row in rows]
+                )
 
     def _side(self, lines: Sequence[Line], sign: str, indent: str = "  ") -> Text:
         """Return an answer; `sign` stands before the lines that the other side lacks."""
         return self._lines(
             [
-                Text(f"{indent}{sign if line.alone else ' '} {visible(self._cut(line.text))}", _OF_DIFF[sign] * line.alone)
+                Text(
+                    f"{indent}{sign if line.alone else ' '} {visible(self._cut(line.text))}",
+                    _OF_DIFF[sign] * line.alone,
+                )
                 for line in lines
             ]
             or [Text(f"{indent}  (nothing)", "dim")]
@@ -130,7 +165,10 @@ class Transcript:
 
     def _lines(self, lines: Sequence[Text]) -> Text:
         if not self.full and len(lines) > _LINES:
-            lines = [*lines[:_LINES], Text(f"  … {len(lines) - _LINES:,} more lines; --full prints them", "dim")]
+            lines = [
+                *lines[:_LINES],
+                Text(f"  … {len(lines) - _LINES:,} more lines; --full prints them", "dim"),
+            ]
         return Text("\n").join(lines)
 
     def _text(self, gutter: str, value: str, style: str = "") -> Text:
@@ -141,13 +179,18 @@ class Transcript:
         if self.full or len(value) <= LONGEST:
             return value
         head, tail = value[: LONGEST * 3 // 4], value[-LONGEST // 4 :]
-        return f"{head}\n… {len(value) - len(head) - len(tail):,} characters left out; --full prints them …\n{tail}"
+        return (
+            f"{head}\n… {len(value) - len(head) - len(tail):,} characters left out; --full prints"
+            f" them …\n{tail}"
+        )
 
 
 def _behind(first: str, later: str, text: Text, style: str = "dim") -> Text:
     """Return the text with a gutter before each line."""
     lines = text.split("\n", allow_blank=True)
-    return Text("\n").join(Text.assemble((later if at else first, style), line) for at, line in enumerate(lines))
+    return Text("\n").join(
+        Text.assemble((later if at else first, style), line) for at, line in enumerate(lines)
+    )
 
 
 def _mark(state: State) -> tuple[str, str]:

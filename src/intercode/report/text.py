@@ -1,7 +1,8 @@
-"""Make the text of episodes harmless to show: the output of a program may steer a terminal or reverse a line.
+"""Make the text of episodes harmless to show: the output of a program may steer a terminal or
+reverse a line.
 
-Control characters, bidirectional and other invisible marks, and halves of surrogate pairs become Python escapes such as
-\\x1b and \\u202e; line ends and tabs stay.
+Control characters, bidirectional and other invisible marks, and halves of surrogate pairs become
+Python escapes such as \\x1b and \\u202e; line ends and tabs stay.
 """
 
 from __future__ import annotations
@@ -13,10 +14,15 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 def visible(text: str) -> str:
     """Return `text` with an escape for each character that a reader would not see."""
-    hidden = {letter for letter in set(text) - {"\n", "\t"} if unicodedata.category(letter) in _INVISIBLE}
+    hidden = {
+        letter for letter in set(text) - {"\n", "\t"} if unicodedata.category(letter) in _INVISIBLE
+    }
     if not hidden:
         return text
-    return "".join(letter.encode("unicode_escape", "surrogatepass").decode() if letter in hidden else letter for letter in text)
+    return "".join(
+        letter.encode("unicode_escape", "surrogatepass").decode() if letter in hidden else letter
+        for letter in text
+    )
 
 
 def one_line(text: str, most: int = 100) -> str:

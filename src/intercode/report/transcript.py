@@ -1,10 +1,11 @@
-"""An episode as a reader wants it: the turns one by one, then the verdict. Plain data, for the terminal and for web pages.
+"""An episode as a reader wants it: the turns one by one, then the verdict. Plain data, for the
+terminal and for web pages.
 
     steps(episode)      the turns, each with the messages that are new in its question, and its facts in words
     verdict(episode)    why the reward came about: the parts that failed, and what the gold and the agent did
 
-The outcomes of built-in environments (docs/run-folder.md) become answers side by side, tables and diffs; what an environment of
-the user's own puts there is shown as JSON.
+The outcomes of built-in environments (docs/run-folder.md) become answers side by side, tables and
+diffs; what an environment of the user's own puts there is shown as JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ ENDED = {
 """`Episode.ended` in words."""
 
 State = Literal["solved", "failed", "ambiguous", "fault", "unscored"]
-MARKS: dict[State, str] = {"solved": "✓", "failed": "✗", "ambiguous": "≈", "fault": "!", "unscored": "–"}
+MARKS: dict[State, str] = {
+    "solved": "✓",
+    "failed": "✗",
+    "ambiguous": "≈",
+    "fault": "!",
+    "unscored": "–",
+}
 _LISTED = 10
 """Rows that an SQL record lists as missing or extra at most."""
 _PARTS = 8
@@ -38,7 +45,8 @@ _PARTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A turn with its number, from 1. The last `kept` messages of the turn before come again in this turn's question."""
+    """A turn with its number, from 1. The last `kept` messages of the turn before come again in
+    this turn's question."""
 
     number: int
     turn: Turn
@@ -53,7 +61,9 @@ class Step:
     def kind(self) -> Literal["question", "submission", "error", "fine"]:
         if not self.turn.acted:
             return "question"
-        return "submission" if is_submission(self.turn) else "error" if is_error(self.turn) else "fine"
+        return (
+            "submission" if is_submission(self.turn) else "error" if is_error(self.turn) else "fine"
+        )
 
     @property
     def facts(self) -> list[str]:
@@ -95,16 +105,20 @@ def state_of(episode: Episode) -> State:
 
 
 def first_difference(one: Episode, other: Episode) -> int | None:
-    """Return the number of the first turn of `one` that acts or sees something else than `other` did; None if there is none."""
+    """Return the number of the first turn of `one` that acts or sees something else than `other`
+    did; None if there is none."""
     numbers = [number for number, turn in enumerate(one.turns, 1) if turn.acted]
-    ours, theirs = ([(turn.action, turn.observation) for turn in each.turns if turn.acted] for each in (one, other))
+    ours, theirs = (
+        [(turn.action, turn.observation) for turn in each.turns if turn.acted]
+        for each in (one, other)
+    )
     for number, (here, there) in zip(numbers, zip(ours, theirs, strict=False), strict=False):
         if here != there:
             return number
     return numbers[len(theirs)] if len(ours) > len(theirs) else None
 
 
-# -- the verdict --------------------------------------------------------------------------------------------------------
+# -- the verdict -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +175,26 @@ def verdict(episode: Episode) -> Verdict:
     ended = ENDED.get(str(episode.ended), "")
     notes = [] if episode.error is None else [f"Fault: {episode.error}"]
     if parts := [f"{name} {value:.3g}" for name, value in episode.parts.items()]:
-        notes.append(f"Parts of the reward: {' · '.join(parts[:_PARTS])}{' …' if len(parts) > _PARTS else ''}")
+        notes.append(
+            "Parts of the reward:"
+            f" {' · '.join(parts[:_PARTS])}{' …' if len(parts) > _PARTS else ''}"
+        )
     if state == "ambiguous":
         notes.append(
-            "Ambiguous: most of the gold's words or values are in the answer; `intercode rescore --judge` can ask a model."
+            "Ambiguous: most of the gold's words or values are in the answer; `intercode rescore"
+            " --judge` can ask a model."
         )
     if cut := _listed(found.pop("cut", ())):
         notes.append(f"Too large for the record: {', '.join(map(str, cut))}")
-    words = {"solved": "Solved", "fault": "Not scored, because of a fault", "unscored": "Not scored"}
-    facts = [*([] if episode.reward is None else [f"reward {episode.reward:.3g}"]), *filter(None, [ended])]
+    words = {
+        "solved": "Solved",
+        "fault": "Not scored, because of a fault",
+        "unscored": "Not scored",
+    }
+    facts = [
+        *([] if episode.reward is None else [f"reward {episode.reward:.3g}"]),
+        *filter(None, [ended]),
+    ]
     headline = words.get(state, "Not solved") + (f" ({', '.join(facts)})" if facts else "")
     if failed and state != "solved":
         headline += f". Failed: {', '.join(failed)}"
@@ -185,10 +210,16 @@ def _blocks(found: dict[str, Any]) -> Iterable[Block]:
         if gold is None:
             yield Sides("answer (the record leaves the gold's out)", None, list(map(Line, ours)))
         else:
-            order = ": the same lines in another order" if ours != theirs and Counter(ours) == Counter(theirs) else ""
+            order = (
+                ": the same lines in another order"
+                if ours != theirs and Counter(ours) == Counter(theirs)
+                else ""
+            )
             of_gold, of_agent = Counter(theirs) - Counter(ours), Counter(ours) - Counter(theirs)
             rows = [_rows(missing), _rows(extra)]
-            if missing is not None and max(map(len, rows)) < _LISTED:  # as the reward compares: 1 and 1.0 are one value
+            if (
+                missing is not None and max(map(len, rows)) < _LISTED
+            ):  # as the reward compares: 1 and 1.0 are one value
                 of_gold, of_agent = map(Counter, rows)
             yield Sides(f"answers{order}", _marked(theirs, of_gold), _marked(ours, of_agent))
     if paths := [row for row in _listed(found.pop("paths", ())) if isinstance(row, Mapping)]:
@@ -199,7 +230,10 @@ def _blocks(found: dict[str, Any]) -> Iterable[Block]:
                 yield Diff(f"{row.get('path')}, from the gold to the agent", str(row["diff"]))
     if tests := [row for row in _listed(found.pop("tests", ())) if isinstance(row, Mapping)]:
         rows = [
-            ["✓" if row.get("passed") else "✗", f"{row.get('test')}{' (hidden)' if row.get('hidden') else ''}"]
+            [
+                "✓" if row.get("passed") else "✗",
+                f"{row.get('test')}{' (hidden)' if row.get('hidden') else ''}",
+            ]
             + [str(row.get(side, "")) for side in ("gold", "agent")]
             for row in tests
         ]
@@ -227,7 +261,9 @@ def _lines(side: object) -> list[str]:
 
 
 def _rows(rows: object) -> list[str]:
-    return [" | ".join("NULL" if v is None else str(v) for v in _listed(row)) for row in _listed(rows)]
+    return [
+        " | ".join("NULL" if v is None else str(v) for v in _listed(row)) for row in _listed(rows)
+    ]
 
 
 def _listed(value: object) -> Sequence[Any]:

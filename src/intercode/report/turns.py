@@ -1,4 +1,5 @@
-"""Rules about a single turn: does it count, is it an error, a repetition, an exploration? docs/report.md has them in words.
+"""Rules about a single turn: does it count, is it an error, a repetition, an exploration?
+docs/report.md has them in words.
 
     turn ─┬─ no action, no observation         a question to the model without an action: not counted
           ├─ no action, an observation         a reply without code: an error
@@ -43,7 +44,15 @@ _SQL_LOOKS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _DEFINES = re.compile(r"^\s*(?:async\s+def|def|class)\b", re.MULTILINE)
-_CHANGES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete)
+_CHANGES = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.Delete,
+)
 
 
 def task_order(task: str) -> tuple[int, str]:
@@ -52,12 +61,14 @@ def task_order(task: str) -> tuple[int, str]:
 
 
 def counted_turns(episode: Episode) -> list[Turn]:
-    """Return the turns with an action, or with a reply that lacks code; questions without an action do not count."""
+    """Return the turns with an action, or with a reply that lacks code; questions without an action
+    do not count."""
     return [turn for turn in episode.turns if turn.acted]
 
 
 def is_submission(turn: Turn) -> bool:
-    """Return whether the action is `submit …` and the environment took it as a submission: an executed one has an exit code."""
+    """Return whether the action is `submit …` and the environment took it as a submission: an
+    executed one has an exit code."""
     return turn.action is not None and turn.action.split()[:1] == [SUBMIT] and not turn.exit_code
 
 
@@ -67,12 +78,14 @@ def code_turns(episode: Episode) -> list[Turn]:
 
 
 def is_error(turn: Turn) -> bool:
-    """Return whether the reply had no code, ran out of time, or ended with a status other than 0 (SQL, Python: an error)."""
+    """Return whether the reply had no code, ran out of time, or ended with a status other than 0
+    (SQL, Python: an error)."""
     return turn.action is None or turn.timed_out or turn.exit_code not in (None, 0)
 
 
 def limits_hit(turn: Turn) -> set[str]:
-    """Return the names of the limits that the action hit; of runs that did not record them, only time is known."""
+    """Return the names of the limits that the action hit; of runs that did not record them, only
+    time is known."""
     return {*turn.limits, *(["time"] if turn.timed_out else [])}
 
 
@@ -84,11 +97,14 @@ def find_repeats(turns: Sequence[Turn]) -> list[bool]:
 
 
 def solving_turn(episode: Episode) -> int | None:
-    """Return the number of the turn, from 1, that solved the episode: the first with the best score. None if unsolved."""
+    """Return the number of the turn, from 1, that solved the episode: the first with the best
+    score. None if unsolved."""
     if not episode.success:
         return None
     turns = counted_turns(episode)
-    return next((at for at, turn in enumerate(turns, 1) if turn.score == episode.reward), len(turns))
+    return next(
+        (at for at, turn in enumerate(turns, 1) if turn.score == episode.reward), len(turns)
+    )
 
 
 def action_kind(action: str, env: str) -> str | None:
