@@ -1,8 +1,10 @@
-"""The limits of a run and of each episode, and what the run has used. All workers of a run share one `BudgetTracker`.
+"""The limits of a run and of each episode, and what the run has used. All workers of a run share
+one `BudgetTracker`.
 
-The limits are checked between two requests, so that each worker stops within one turn; the cost of a call to the model is
-known only after the call. When a run reaches a limit, its unfinished episodes get no reward, and are played again when the
-run is resumed. When an episode reaches its own limit, it ends as if it were out of turns, and is scored.
+The limits are checked between two requests, so that each worker stops within one turn; the cost of
+a call to the model is known only after the call. When a run reaches a limit, its unfinished
+episodes get no reward, and are played again when the run is resumed. When an episode reaches its
+own limit, it ends as if it were out of turns, and is scored.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class Limits:
 class BudgetTracker:
     """Count what one run uses, and compare it with the limits. Thread-safe."""
 
-    def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.limits = limits or Limits()
         self.used = Usage()
         self._clock = clock
@@ -62,7 +66,8 @@ class BudgetTracker:
         self._stopped = self._stopped or why
 
     def start_episode(self, turns: Sequence[Turn]) -> Callable[[], bool]:
-        """Start the clock of an episode; return a function that says whether its `turns` have reached its limits."""
+        """Start the clock of an episode; return a function that says whether its `turns` have
+        reached its limits."""
         budget, began = self.limits.episode, self._clock()
 
         def spent() -> bool:

@@ -3,8 +3,9 @@
     root (0) ──fork──► 1 ──fork──► 3           the first submission closes all branches but its own
        └──────fork───► 2
 
-The root belongs to the caller and stays open; every copy is closed at the end. A fork is a live copy if the environment can
-make one, else a new environment that executes the episode's actions again; if both fail the strategy gets the `ForkError`.
+The root belongs to the caller and stays open; every copy is closed at the end. A fork is a live
+copy if the environment can make one, else a new environment that executes the episode's actions
+again; if both fail the strategy gets the `ForkError`.
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ from intercode.types import Turn
 
 
 class Playable(Protocol):
-    """The interface that the loop needs: `InterCodeEnv`, or a Gymnasium environment that behaves like it.
+    """The interface that the loop needs: `InterCodeEnv`, or a Gymnasium environment that behaves
+    like it.
 
-    Strategies with `Fork` need a method `fork(replay=True)` as well. The optional pattern `submission` matches the actions that
-    submit; without it, lines whose first word is `submit` do. The optional `outcomes()` describes a finished episode.
+    Strategies with `Fork` need a method `fork(replay=True)` as well. The optional pattern
+    `submission` matches the actions that submit; without it, lines whose first word is `submit` do.
+    The optional `outcomes()` describes a finished episode.
     """
 
     @property
     def protocol(self) -> str: ...
-    def reset(self, *, seed: int | None = ..., options: dict[str, Any] | None = ...) -> tuple[str, dict[str, Any]]: ...
+    def reset(
+        self, *, seed: int | None = ..., options: dict[str, Any] | None = ...
+    ) -> tuple[str, dict[str, Any]]: ...
     def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]: ...
     def close(self) -> None: ...
 
@@ -37,7 +42,8 @@ MOST_COPIES = 256
 
 
 class EnvForks:
-    """The open branches of an episode, each with the position in the episode of the last turn that acted on it.
+    """The open branches of an episode, each with the position in the episode of the last turn that
+    acted on it.
 
     `agent` is the strategy's name, for errors about a missing branch or too many copies."""
 
@@ -58,7 +64,8 @@ class EnvForks:
             return self._envs[branch]
         except (KeyError, TypeError):
             raise UsageError(
-                f"the agent {self._agent} named a branch {branch!r:.50} that is not open: closed, or never forked"
+                f"the agent {self._agent} named a branch {branch!r:.50} that is not open: closed,"
+                " or never forked"
             ) from None
 
     @property
@@ -67,15 +74,20 @@ class EnvForks:
         return max(self._envs, key=self._last_turns.__getitem__, default=None)
 
     def fork(self, branch: Branch) -> Branch | ForkError:
-        """Return a copy of a branch, or the error that explains why the environment cannot be copied."""
+        """Return a copy of a branch, or the error that explains why the environment cannot be
+        copied."""
         fork = getattr(self[branch], "fork", None)
         if fork is None:
             name = type(self[branch]).__name__
             raise UsageError(
-                f"the agent {self._agent} forks, but {name} has no method fork; unwrap it, or choose another agent"
+                f"the agent {self._agent} forks, but {name} has no method fork; unwrap it, or"
+                " choose another agent"
             )
         if len(self._envs) > MOST_COPIES:
-            raise UsageError(f"the agent {self._agent} has {MOST_COPIES} copies open and forks again; let it close some first")
+            raise UsageError(
+                f"the agent {self._agent} has {MOST_COPIES} copies open and forks again; let it"
+                " close some first"
+            )
         try:
             copy = fork(replay=True)
         except ForkError as error:
@@ -85,7 +97,8 @@ class EnvForks:
         return new
 
     def close(self, branch: Branch) -> None:
-        """Forget a branch, and close it unless it is the root, ignoring errors: a broken copy may fail to close."""
+        """Forget a branch, and close it unless it is the root, ignoring errors: a broken copy may
+        fail to close."""
         env = self[branch]
         del self._envs[branch]
         if branch != ROOT:
@@ -98,7 +111,8 @@ class EnvForks:
             self.close(other)
 
     def after(self, branch: Branch, log: Sequence[Turn]) -> int | None:
-        """Return `Turn.after` for a turn that has just acted on `branch` and will be appended to `log`."""
+        """Return `Turn.after` for a turn that has just acted on `branch` and will be appended to
+        `log`."""
         before, last = self._last_turns[branch], max(self._last_turns.values())
         self._last_turns[branch] = len(log)
         return None if before == last else before

@@ -5,8 +5,9 @@
     │             └────── Fork ──► copy of env ────┤
     └──────────────────────────────────────────────┘
 
-The episode ends when the environment ends it, when the turns or a budget are used up, or when the strategy returns.
-Faults of the model, the data or the machine pass through: `run.py` records them, and they never become a reward.
+The episode ends when the environment ends it, when the turns or a budget are used up, or when the
+strategy returns. Faults of the model, the data or the machine pass through: `run.py` records them,
+and they never become a reward.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from intercode.submission import LONGEST, TAKES_ANSWER, WORD, is_submission
 from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
 
 UNSCORED = Score(0.0, False)
-UNSENDABLE = "The code holds a NUL character or half of a surrogate pair, or is too long, so nothing was executed."
+UNSENDABLE = (
+    "The code holds a NUL character or half of a surrogate pair, or is too long, so nothing was"
+    " executed."
+)
 LONGEST_THOUGHT = 1 << 16
 """Characters of a thought in the record; the reply has the rest."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -37,7 +41,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass
 class _Result:
-    """The result of an episode so far: its best score, why it ended, and the outcomes of its last step."""
+    """The result of an episode so far: its best score, why it ended, and the outcomes of its last
+    step."""
 
     score: Score = UNSCORED
     ended: Ended | None = None
@@ -64,13 +69,15 @@ def play(
     seed: int = 0,
     turns: list[Turn] | None = None,
 ) -> Episode:
-    """Play `task` to its end and return the episode. The reward is the best of all scores (`submit`: the submission's).
+    """Play `task` to its end and return the episode. The reward is the best of all scores
+    (`submit`: the submission's).
 
-    `tracker.limits.turns` limits the actions on all branches, with or without code; a submission may follow the last one.
-    A limit of the run ends the episode without a reward: ``ended="limit"``. A limit of the episode ends it before its next
-    turn, with a reward, and so does a reply that is `final`: under `submit` the branch that acted last is submitted for it.
-    `turns` collects the turns as they happen, for a caller that needs them after a fault. Raises `DataError`, `SandboxError`
-    and `ModelError`, and `UsageError` for a strategy that fails.
+    `tracker.limits.turns` limits the actions on all branches, with or without code; a submission
+    may follow the last one. A limit of the run ends the episode without a reward:
+    ``ended="limit"``. A limit of the episode ends it before its next turn, with a reward, and so
+    does a reply that is `final`: under `submit` the branch that acted last is submitted for it.
+    `turns` collects the turns as they happen, for a caller that needs them after a fault. Raises
+    `DataError`, `SandboxError` and `ModelError`, and `UsageError` for a strategy that fails.
     """
     log = [] if turns is None else turns
     query, _ = _call_env(2, env.reset, seed=seed, options={"task": task.id})
@@ -82,7 +89,10 @@ def play(
     posed = replace(task, query=query, extra=extra)
     answer: Answer = None
     cut = False
-    with EnvForks(env, strategy_name(strategy)) as forks, drive(strategy, posed, env.protocol) as advance:
+    with (
+        EnvForks(env, strategy_name(strategy)) as forks,
+        drive(strategy, posed, env.protocol) as advance,
+    ):
         while result.ended is None:
             request = None if cut else advance(answer)
             submits = isinstance(request, Act) and is_submission(request.action, submission)
@@ -90,14 +100,25 @@ def play(
             may_come_last = submits_work and (submits or not isinstance(request, Ask | Act))
             if (cut or request is not None) and tracker.stop_reason():
                 result.ended, unfinished = "limit", True
-            elif not cut and (request is None or (most is not None and acted >= most and (acted > most or not may_come_last))):
+            elif not cut and (
+                request is None
+                or (most is not None and acted >= most and (acted > most or not may_come_last))
+            ):
                 result.ended = "turns"
-                outcomes = None if forks.latest is None else getattr(forks[forks.latest], "outcomes", None)
-                if result.score is not UNSCORED and callable(outcomes):  # the environment does not know that it is the end
+                outcomes = (
+                    None if forks.latest is None else getattr(forks[forks.latest], "outcomes", None)
+                )
+                if result.score is not UNSCORED and callable(
+                    outcomes
+                ):  # the environment does not know that it is the end
                     result.outcomes = bounded_outcomes(call_plugin(outcomes, dict))
             elif cut or (begins_turn and over_budget()):
                 latest = forks.latest if submits_work else None
-                result.add(Step("") if latest is None else _execute(forks, Act(SUBMIT, env=latest, own_turn=True), log, True))
+                result.add(
+                    Step("")
+                    if latest is None
+                    else _execute(forks, Act(SUBMIT, env=latest, own_turn=True), log, True)
+                )
                 result.ended = "agent_fault" if result.ended == "agent_fault" else "limit"
             elif isinstance(request, Ask):
                 answer = reply = _ask(model, request, tracker, log)
@@ -115,9 +136,20 @@ def play(
     reward = None if unfinished else score.reward
     success = reward is not None and score.success
     return Episode(
-        task.id, query, tuple(log), reward, success, result.ended, score.parts, epoch, seed,
-        ambiguous=score.ambiguous, outcomes=result.outcomes, split=task.split, takes_answer=takes_answer,
-    )  # fmt: skip
+        task.id,
+        query,
+        tuple(log),
+        reward,
+        success,
+        result.ended,
+        score.parts,
+        epoch,
+        seed,
+        ambiguous=score.ambiguous,
+        outcomes=result.outcomes,
+        split=task.split,
+        takes_answer=takes_answer,
+    )
 
 
 def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn]) -> Reply:
@@ -126,12 +158,22 @@ def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn])
     reply = model.complete(ask.messages, tools=ask.tools, draw=ask.draw)
     tracker.spend(Usage() if reply.counted else reply.usage)
     calls, left_out = reply.calls or None, reply.left_out or None
-    log.append(Turn(tuple(ask.messages), reply.text, usage=reply.usage, calls=calls, left_out=left_out, sample=reply.sample))
+    log.append(
+        Turn(
+            tuple(ask.messages),
+            reply.text,
+            usage=reply.usage,
+            calls=calls,
+            left_out=left_out,
+            sample=reply.sample,
+        )
+    )
     return reply
 
 
 def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
-    """Execute the action and complete the turn that its question opened, or append a turn of its own.
+    """Execute the action and complete the turn that its question opened, or append a turn of its
+    own.
 
     `last`: the action submits, so all other branches are closed.
     """
@@ -140,7 +182,9 @@ def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
         forks.choose(act.env)
     started = time.perf_counter()
     step = Step(act.note or "")
-    if act.action is not None and ("\0" in act.action or len(act.action) > LONGEST or _SURROGATE.search(act.action)):
+    if act.action is not None and (
+        "\0" in act.action or len(act.action) > LONGEST or _SURROGATE.search(act.action)
+    ):
         step = Step(UNSENDABLE)
     elif act.action is not None:
         observation, reward, terminated, truncated, info = _call_env(5, env.step, act.action)
@@ -165,8 +209,11 @@ def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
     return step
 
 
-def _call_env(count: int, method: Callable[..., object], *arguments: Any, **options: Any) -> tuple[Any, ...]:
-    """Call a method of Gymnasium's interface. Raises `UsageError` if the caller's class does not return `count` values."""
+def _call_env(
+    count: int, method: Callable[..., object], *arguments: Any, **options: Any
+) -> tuple[Any, ...]:
+    """Call a method of Gymnasium's interface. Raises `UsageError` if the caller's class does not
+    return `count` values."""
     values = call_plugin(method, tuple, *arguments, **options)
     if len(values) == count:
         return values

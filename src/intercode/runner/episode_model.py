@@ -1,4 +1,5 @@
-"""The model as one episode asks it: it leaves out what does not fit into the context, and asks nothing that is in the cache.
+"""The model as one episode asks it: it leaves out what does not fit into the context, and asks
+nothing that is in the cache.
 
     strategy ── messages ──► ReplyCache ── none ──► model ── ContextOverflow ──► leave out more, ask again
                                  └── Reply ◄── add ───┴── Reply
@@ -6,9 +7,10 @@
     system, task │ reply, observation, reply, observation, … │ reply, observation
     kept         │ left out: observations first, then replies │ the reply may be left out, the last observation never
 
-A marker replaces each message that is left out, so that roles still alternate. Later questions of the conversation leave the
-same messages out at once, without being refused anew. There is no counting of tokens beforehand, which differs from model to
-model, and no summary, which would cost a call and could be wrong.
+A marker replaces each message that is left out, so that roles still alternate. Later questions of
+the conversation leave the same messages out at once, without being refused anew. There is no
+counting of tokens beforehand, which differs from model to model, and no summary, which would cost a
+call and could be wrong.
 """
 
 from __future__ import annotations
@@ -26,11 +28,13 @@ from intercode.types import Message, Reply, Sample, Tool, ToolCall, Usage, is_nu
 MARKER = "[left out: the conversation had become too long]"
 
 EPOCH = 1000
-"""The distance between the draws of two epochs, so that a model with a seed answers differently in each epoch."""
+"""The distance between the draws of two epochs, so that a model with a seed answers differently in
+each epoch."""
 
 
 class EpisodeModel:
-    """A `Model` for one episode and one thread. `cache`, if any, has earlier replies and keeps new ones."""
+    """A `Model` for one episode and one thread. `cache`, if any, has earlier replies and keeps new
+    ones."""
 
     def __init__(self, model: Model, epoch: int = 0, cache: ReplyCache | None = None) -> None:
         self.name = model.name
@@ -38,8 +42,11 @@ class EpisodeModel:
         self._opening: Sequence[Message] = ()
         self._longest = self._left_out = 0
 
-    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
-        """Return the model's reply. Raises `ContextOverflow` if even the task and the last observation are too long."""
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
+        """Return the model's reply. Raises `ContextOverflow` if even the task and the last
+        observation are too long."""
         self._opening = self._opening or tuple(messages)
         options: dict[str, Any] = {"tools": tools} if tools else {}
         options |= {"draw": self._first_draw + draw} if self._first_draw + draw else {}
@@ -63,38 +70,59 @@ class EpisodeModel:
                 if left_out == len(places):
                     though = f"although {left_out} messages were left out, " if left_out else ""
                     advice = "choose a model or a server with a longer context"
-                    raise ContextOverflow(f"{though}the conversation does not fit ({error}); {advice}") from error
+                    raise ContextOverflow(
+                        f"{though}the conversation does not fit ({error}); {advice}"
+                    ) from error
                 left_out = min(2 * left_out or 1, len(places))
 
 
 def require_reply(reply: object, name: str) -> Reply:
-    """Return the reply of the model `name`, which may be the caller's. Raises `UsageError` if it is no valid `Reply`."""
+    """Return the reply of the model `name`, which may be the caller's. Raises `UsageError` if it is
+    no valid `Reply`."""
     if isinstance(reply, Reply) and isinstance(reply.text, str) and isinstance(reply.usage, Usage):
         calls: object = reply.calls
         tokens = (reply.usage.prompt_tokens, reply.usage.completion_tokens)
-        counted = all(isinstance(count, int) for count in tokens) and all(map(is_number, (*tokens, reply.usage.cost)))
-        called = isinstance(calls, list | tuple) and all(isinstance(call, ToolCall) for call in calls)
+        counted = all(isinstance(count, int) for count in tokens) and all(
+            map(is_number, (*tokens, reply.usage.cost))
+        )
+        called = isinstance(calls, list | tuple) and all(
+            isinstance(call, ToolCall) for call in calls
+        )
         if counted and called and isinstance(reply.sample, Sample | None):
             return reply
-    raise UsageError(f"the model {name} answered {safe_repr(reply):.200}; it answers a Reply with a text and its Usage")
+    raise UsageError(
+        f"the model {name} answered {safe_repr(reply):.200}; it answers a Reply with a text and its"
+        " Usage"
+    )
 
 
 def omittable(messages: Sequence[Message], opening: Sequence[Message]) -> list[int]:
     """Return the positions of messages that may be left out, the first to go first.
 
-    Messages shared with `opening`, the episode's first question, stay, and so does the first message of the user.
+    Messages shared with `opening`, the episode's first question, stay, and so does the first
+    message of the user.
     """
     shared = 0
     while shared < min(len(messages), len(opening)) and messages[shared] == opening[shared]:
         shared += 1
-    first = next((place for place, message in enumerate(messages) if message["role"] == "user"), len(messages))
+    first = next(
+        (place for place, message in enumerate(messages) if message["role"] == "user"),
+        len(messages),
+    )
     kept = max(shared, first + 1)
-    replies = [place for place in range(kept, len(messages)) if messages[place]["role"] == "assistant"]
+    replies = [
+        place for place in range(kept, len(messages)) if messages[place]["role"] == "assistant"
+    ]
     last = replies[-1] if replies else kept
     seen = [place for place in range(kept, last) if messages[place]["role"] != "assistant"]
-    return [place for place in seen + replies if len(messages[place].get("content") or "") > len(MARKER)]
+    return [
+        place for place in seen + replies if len(messages[place].get("content") or "") > len(MARKER)
+    ]
 
 
 def omit(messages: Sequence[Message], places: Sequence[int]) -> list[Message]:
     """Return the conversation with `MARKER` as the content of the messages at `places`."""
-    return [{**message, "content": MARKER} if n in places else message for n, message in enumerate(messages)]
+    return [
+        {**message, "content": MARKER} if n in places else message
+        for n, message in enumerate(messages)
+    ]

@@ -2,8 +2,9 @@
 
     RUN/underway/TASK-EPOCH.turns      first line: the episode without turns; then {"at": position, "turn": …} for each change
 
-A turn changes once: when its question is answered, and again when its action was executed. Its question is not written here.
-No result depends on these files: they are not forced to disk, and an error to write them is ignored.
+A turn changes once: when its question is answered, and again when its action was executed. Its
+question is not written here. No result depends on these files: they are not forced to disk, and an
+error to write them is ignored.
 """
 
 from __future__ import annotations
@@ -21,19 +22,28 @@ from intercode.types import Episode, Task, Turn
 
 
 class LiveTurns(list[Turn]):
-    """The turns of one episode; each that is appended is also written to the file. `close` removes the file."""
+    """The turns of one episode; each that is appended is also written to the file. `close` removes
+    the file."""
 
     def __init__(self, run: Path, task: Task, epoch: int, seed: int) -> None:
         super().__init__()
         self._path = (
-            run / "underway" / f"{hashlib.sha256(task.id.encode(errors='surrogatepass')).hexdigest()[:24]}-{epoch}.turns"
+            run
+            / "underway"
+            / f"{hashlib.sha256(task.id.encode(errors='surrogatepass')).hexdigest()[:24]}-{epoch}.turns"
         )
-        self._episode = Episode(task.id, task.query, (), None, False, None, epoch=epoch, seed=seed, split=task.split)
+        self._episode = Episode(
+            task.id, task.query, (), None, False, None, epoch=epoch, seed=seed, split=task.split
+        )
         self._file: int | None = None
         with suppress(OSError):
             self._path.parent.mkdir(exist_ok=True)
-            self._path.unlink(missing_ok=True)  # of a killed run, or a link in a folder from elsewhere
-            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            self._path.unlink(
+                missing_ok=True
+            )  # of a killed run, or a link in a folder from elsewhere
+            self._file = os.open(
+                self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644
+            )
         self._write(to_json(self._episode))
 
     def append(self, turn: Turn) -> None:
@@ -55,15 +65,21 @@ class LiveTurns(list[Turn]):
 
 
 def read_live(run: Path) -> Iterator[tuple[Episode, float]]:
-    """Yield the unfinished episodes of a run that is being played, each with the time of its last change (seconds, Unix).
+    """Yield the unfinished episodes of a run that is being played, each with the time of its last
+    change (seconds, Unix).
 
     Files that a killed run left are among them, until the run is resumed.
     """
     for path in (run / "underway").glob("*.turns"):
-        with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # such as a file that has just been begun
+        with suppress(
+            OSError, ValueError, TypeError, LookupError, AttributeError
+        ):  # such as a file that has just been begun
             lines = read_inside(run, "underway", path.name).split(b"\n")[:-1]
             record, turns = json.loads(lines[0]), dict[int, object]()
             for line in lines[1:]:
                 change = json.loads(line)
                 turns[change["at"]] = change["turn"]
-            yield from_json({**record, "turns": [turns[at] for at in sorted(turns)]}), path.stat().st_mtime
+            yield (
+                from_json({**record, "turns": [turns[at] for at in sorted(turns)]}),
+                path.stat().st_mtime,
+            )

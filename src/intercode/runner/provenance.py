@@ -4,7 +4,8 @@
     static:FILE, scripted:FILE       the file
     replay:RUN                       the file, or the episodes in the folder
 
-A run records the digests and is not resumed with other code. Left out: modules that are imported later, or by `import_module`.
+A run records the digests and is not resumed with other code. Left out: modules that are imported
+later, or by `import_module`.
 """
 
 from __future__ import annotations
@@ -24,15 +25,22 @@ _NAMING = ("static", "scripted", "replay")
 
 
 def source_digests(**named: str | None) -> dict[str, str]:
-    """Return the digests of the names that stand for the caller's code or files, each under `PART_source`.
+    """Return the digests of the names that stand for the caller's code or files, each under
+    `PART_source`.
 
-    ``source_digests(agent="mine:agent", env="bash")`` has an `agent_source` alone. The named modules must be imported already.
+    ``source_digests(agent="mine:agent", env="bash")`` has an `agent_source` alone. The named
+    modules must be imported already.
     """
-    return {f"{part}_source": digest for part, name in named.items() if name and (digest := _digest(name))}
+    return {
+        f"{part}_source": digest
+        for part, name in named.items()
+        if name and (digest := _digest(name))
+    }
 
 
 def _digest(name: str) -> str | None:
-    """Return a digest; None for a name of intercode's own, or if a file is no regular file (a pipe can be read only once)."""
+    """Return a digest; None for a name of intercode's own, or if a file is no regular file (a pipe
+    can be read only once)."""
     kind, colon, rest = name.partition(":")
     files = caller_modules(kind) if colon and kind not in _NAMING else {}
     if kind in _NAMING:
@@ -46,7 +54,8 @@ def _digest(name: str) -> str | None:
 
 
 def caller_modules(first: str) -> dict[str, Path]:
-    """Return the caller's files among the module, its imports, their imports and so on, and the packages that contain them."""
+    """Return the caller's files among the module, its imports, their imports and so on, and the
+    packages that contain them."""
     found: dict[str, Path] = {}
     left, seen = [first], set[str]()
     while left:
@@ -64,15 +73,23 @@ def caller_modules(first: str) -> dict[str, Path]:
 
 
 def _imported(module: ModuleType, file: Path) -> Iterator[str]:
-    """Yield the names in import statements; for `from a import b` both `a` and `a.b`, which may be a module."""
+    """Yield the names in import statements; for `from a import b` both `a` and `a.b`, which may be
+    a module."""
     try:
         nodes = list(ast.walk(ast.parse(file.read_bytes())))
-    except (OSError, ValueError, SyntaxError, RecursionError):  # a compiled module, or a file that changed after its import
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        RecursionError,
+    ):  # a compiled module, or a file that changed after its import
         return
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            with suppress(ImportError):  # a statement that was not executed, or failed there as well
+            with suppress(
+                ImportError
+            ):  # a statement that was not executed, or failed there as well
                 place = resolve_name("." * node.level + (node.module or ""), module.__package__)
                 yield from (place, *(f"{place}.{alias.name}" for alias in node.names))

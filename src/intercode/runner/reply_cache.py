@@ -1,11 +1,13 @@
-"""A cache of the model's replies in unfinished episodes, so that a run that crashed does not pay twice.
+"""A cache of the model's replies in unfinished episodes, so that a run that crashed does not pay
+twice.
 
     RUN/underway/TASK-EPOCH.jsonl      one reply a line, with the digest of its question; forced to disk before it is used
 
-If an episode is played again and asks the same question again, it gets the cached reply, each reply once and in order: so two
-draws, and two epochs, never share a reply. `evaluate` removes the file once episodes.jsonl has the episode with its reward. The
-digest covers the model's name, the messages, tools and draw; `RunStore` checks that the other settings are the run's. The
-digest leaves out the server's address: a run may continue with a server that has moved.
+If an episode is played again and asks the same question again, it gets the cached reply, each reply
+once and in order: so two draws, and two epochs, never share a reply. `evaluate` removes the file
+once episodes.jsonl has the episode with its reward. The digest covers the model's name, the
+messages, tools and draw; `RunStore` checks that the other settings are the run's. The digest leaves
+out the server's address: a run may continue with a server that has moved.
 
 Only the process that locks the run folder writes here, and only one thread writes each file.
 """
@@ -36,11 +38,19 @@ from intercode.store import (
 )
 from intercode.types import Episode, Reply, Usage
 
-_REPLY = {"question": str, "text": str, "usage": dict, "calls": list, "left_out": int, "sample": (dict, type(None))}
+_REPLY = {
+    "question": str,
+    "text": str,
+    "usage": dict,
+    "calls": list,
+    "left_out": int,
+    "sample": (dict, type(None)),
+}
 
 
 class ReplyCache:
-    """The replies of one episode. Raises `StoreError` if the file at `path` cannot be used or holds anything else."""
+    """The replies of one episode. Raises `StoreError` if the file at `path` cannot be used or holds
+    anything else."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -54,10 +64,19 @@ class ReplyCache:
                 record = json.loads(line)
                 require(record, _REPLY)
                 digest, usage = record.pop("question"), read_usage(record.pop("usage"))
-                calls, sample = tuple(map(read_call, record.pop("calls"))), record.pop("sample", None)
-                reply = Reply(usage=usage, calls=calls, counted=True, sample=sample and read_sample(sample), **record)
+                calls = tuple(map(read_call, record.pop("calls")))
+                sample = record.pop("sample", None)
+                reply = Reply(
+                    usage=usage,
+                    calls=calls,
+                    counted=True,
+                    sample=sample and read_sample(sample),
+                    **record,
+                )
             except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-                raise StoreError(f"{path}, line {number} is not a reply: {error!r}; delete the file to ask again") from error
+                raise StoreError(
+                    f"{path}, line {number} is not a reply: {error!r}; delete the file to ask again"
+                ) from error
             self._known[digest].append(reply)
 
     @property
@@ -72,7 +91,9 @@ class ReplyCache:
 
     def add(self, question: Mapping[str, Any], reply: Reply) -> None:
         """Write a reply durably. Raises `StoreError` if the disk refuses it."""
-        record = {key: value for key, value in asdict(reply).items() if key not in ("counted", "final")}
+        record = {
+            key: value for key, value in asdict(reply).items() if key not in ("counted", "final")
+        }
         line = json.dumps({"question": _digest(question), **record}).encode() + b"\n"
         with storage_faults(self._path.parent.parent):
             self._path.parent.mkdir(exist_ok=True)
@@ -85,7 +106,8 @@ class ReplyCache:
 
 
 def open_cache(run: Path, task: str, epoch: int) -> ReplyCache:
-    """Return the cache of an episode in a run folder. A task's id may be any text, so its digest names the file."""
+    """Return the cache of an episode in a run folder. A task's id may be any text, so its digest
+    names the file."""
     return ReplyCache(_file(run, task, epoch))
 
 
@@ -100,7 +122,8 @@ def remove_cache(run: Path, episode: Episode) -> None:
 
 
 def remove_finished(run: Path, finished: Iterable[Episode]) -> None:
-    """Remove the caches of finished episodes, of which a kill may leave one, and the folder if it is empty then.
+    """Remove the caches of finished episodes, of which a kill may leave one, and the folder if it
+    is empty then.
 
     Turns that a killed process left there (`live.py`) are removed as well.
     """

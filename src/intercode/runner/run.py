@@ -4,8 +4,9 @@
       │         └── a fault becomes the episode's error; the worker builds a new environment
       └────► or a crew, such as the hosts of `cluster/driver.py`, in one thread ──► results
 
-Results do not depend on the number of workers: each episode's seed comes from the run's seed, the task and the epoch.
-The first Ctrl-C or SIGTERM ends the run without recording its unfinished episodes; a second one does not wait for the workers.
+Results do not depend on the number of workers: each episode's seed comes from the run's seed, the
+task and the epoch. The first Ctrl-C or SIGTERM ends the run without recording its unfinished
+episodes; a second one does not wait for the workers.
 """
 
 from __future__ import annotations
@@ -43,14 +44,16 @@ from intercode.types import Episode, Task, Turn, Usage
 
 FAULTS_IN_A_ROW = 3
 GRACE = 5.0
-"""Seconds that an interrupted run waits for its workers; a worker that is still busy then ends with the process."""
+"""Seconds that an interrupted run waits for its workers; a worker that is still busy then ends with
+the process."""
 
 
 class Crew(Protocol):
     """Play jobs elsewhere than in this process's threads."""
 
     def play(self, jobs: Sequence[tuple[Task, int]], tracker: BudgetTracker) -> Iterator[Episode]:
-        """Yield the episode of each job, a task and an epoch, once; fewer if the tracker says that the run must stop.
+        """Yield the episode of each job, a task and an epoch, once; fewer if the tracker says that
+        the run must stop.
 
         A fault is an episode with an `error`; an exception ends the run.
         """
@@ -59,7 +62,8 @@ class Crew(Protocol):
 
 @dataclass(slots=True)
 class _Run:
-    """The state that workers share. An exception among the results ended its worker; None means that a worker has finished."""
+    """The state that workers share. An exception among the results ended its worker; None means
+    that a worker has finished."""
 
     make_env: Callable[[], Playable]
     strategy: Strategy
@@ -68,20 +72,25 @@ class _Run:
     seed: int
     folder: Path | None = None
     jobs: queue.SimpleQueue[tuple[Task, int]] = field(default_factory=queue.SimpleQueue)
-    results: queue.SimpleQueue[Episode | BaseException | None] = field(default_factory=queue.SimpleQueue)
+    results: queue.SimpleQueue[Episode | BaseException | None] = field(
+        default_factory=queue.SimpleQueue
+    )
     lock: threading.Lock = field(default_factory=threading.Lock)
     faults: list[IntercodeError] = field(default_factory=list)
     fatal: IntercodeError | None = None
 
     def note(self, fault: IntercodeError | None) -> None:
-        """Count an episode's fault (None: no fault), and stop the run at the third of one kind in a row, over all workers.
+        """Count an episode's fault (None: no fault), and stop the run at the third of one kind in a
+        row, over all workers.
 
         Faults of the data concern one task and change nothing.
         """
         if isinstance(fault, DataError):
             return
         with self.lock:
-            self.faults = [*(f for f in self.faults if type(f) is type(fault)), fault] if fault else []
+            self.faults = (
+                [*(f for f in self.faults if type(f) is type(fault)), fault] if fault else []
+            )
             if len(self.faults) >= FAULTS_IN_A_ROW and self.fatal is None:
                 self.fatal = fault
                 self.tracker.stop(f"{FAULTS_IN_A_ROW} faults in a row")
@@ -103,24 +112,35 @@ def evaluate(
     shard: Shard | None = None,
     crew: Crew | None = None,
 ) -> list[Episode]:
-    """Play every task `epochs` times, except the episodes that `store` holds already, and return the whole run in task order.
+    """Play every task `epochs` times, except the episodes that `store` holds already, and return
+    the whole run in task order.
 
-    Episodes that failed by a fault are played again unless `retry_errors` is False. `shard` plays that part alone. A `crew`
-    plays in place of this process's workers.
+    Episodes that failed by a fault are played again unless `retry_errors` is False. `shard` plays
+    that part alone. A `crew` plays in place of this process's workers.
 
-    `make_env` is called in each worker's thread, and again after a fault; `on_episode` in the caller's thread, when the episode
-    is on disk. A fault becomes the episode's `error`; the third fault of one kind in a row is raised, since then a server or
-    the machine is down (faults of the data do not count: each concerns one task). Ctrl-C raises `KeyboardInterrupt`
-    after the folder is in order. A used-up budget ends the run early; `tracker.stop_reason()` says why. With a store, the
-    model is not asked again what it answered in unfinished episodes.
+    `make_env` is called in each worker's thread, and again after a fault; `on_episode` in the
+    caller's thread, when the episode is on disk. A fault becomes the episode's `error`; the third
+    fault of one kind in a row is raised, since then a server or the machine is down (faults of the
+    data do not count: each concerns one task). Ctrl-C raises `KeyboardInterrupt` after the folder
+    is in order. A used-up budget ends the run early; `tracker.stop_reason()` says why. With a
+    store, the model is not asked again what it answered in unfinished episodes.
     """
     tracker = tracker or BudgetTracker()
     run = _Run(make_env, strategy, model, tracker, seed, store.path if store else None)
-    done = {(episode.task, episode.epoch): episode for episode in (store.episodes() if store else ())}
-    order = [(task, epoch) for epoch in range(epochs) for task in tasks if shard is None or shard.has(task.id, epoch)]
+    done = {
+        (episode.task, episode.epoch): episode for episode in (store.episodes() if store else ())
+    }
+    order = [
+        (task, epoch)
+        for epoch in range(epochs)
+        for task in tasks
+        if shard is None or shard.has(task.id, epoch)
+    ]
     played = {key for key, episode in done.items() if is_played(episode, retry_errors=retry_errors)}
     todo = [(task, epoch) for task, epoch in order if (task.id, epoch) not in played]
-    tracker.spend(sum((episode.usage for episode in done.values() if _is_finished(episode)), Usage()))
+    tracker.spend(
+        sum((episode.usage for episode in done.values() if _is_finished(episode)), Usage())
+    )
     for task, epoch in todo:
         run.jobs.put((task, epoch))
         if store and not crew:  # for replies of an earlier, interrupted process
@@ -133,7 +153,11 @@ def evaluate(
             if _is_finished(episode):
                 remove_cache(store.path, episode)
 
-    works = [partial(_direct, run, crew, todo)] if crew else [partial(_work, run)] * min(workers, len(todo))
+    works = (
+        [partial(_direct, run, crew, todo)]
+        if crew
+        else [partial(_work, run)] * min(workers, len(todo))
+    )
     try:
         with _Interrupts(tracker) as interrupts, _working(run, works) as threads:
             for episode in _collect(run, len(threads), interrupts):
@@ -166,9 +190,15 @@ def episode_seed(seed: int, task: str, epoch: int) -> int:
 
 
 def prepare_some(
-    env: str, *, task: Sequence[str] = (), split: str | None = None, limit: int | None = None, **options: Any
+    env: str,
+    *,
+    task: Sequence[str] = (),
+    split: str | None = None,
+    limit: int | None = None,
+    **options: Any,
 ) -> EnvFactory:
-    """Return what `prepare` returns, with only the tasks that `select` chooses; `limit` counts the chosen tasks."""
+    """Return what `prepare` returns, with only the tasks that `select` chooses; `limit` counts the
+    chosen tasks."""
     choosing = bool(task or split)
     factory = prepare(env, limit=None if choosing else limit, **options)
     kept = select(factory.tasks, task, split=split, limit=limit)
@@ -187,10 +217,11 @@ def select(
     seed: int = 0,
     limit: int | None = None,
 ) -> Sequence[Task]:
-    """Return the tasks with the ids `named` (none: all), and with `failed_in` only those that this run played and never solved.
+    """Return the tasks with the ids `named` (none: all), and with `failed_in` only those that this
+    run played and never solved.
 
-    `split` keeps the tasks of that split. `shuffle` orders them by `seed`; `limit` keeps the first ones. Raises `UsageError` if
-    there is no such task.
+    `split` keeps the tasks of that split. `shuffle` orders them by `seed`; `limit` keeps the first
+    ones. Raises `UsageError` if there is no such task.
     """
     if unknown := sorted(set(named) - {task.id for task in tasks}):
         raise UsageError(f"no task has the id {unknown[0]!r}")
@@ -199,7 +230,9 @@ def select(
         kept = in_split(kept, split)
     if failed_in:
         episodes = read_run(failed_in)[1]
-        failed = {episode.task for episode in episodes} - {episode.task for episode in episodes if episode.success}
+        failed = {episode.task for episode in episodes} - {
+            episode.task for episode in episodes if episode.success
+        }
         kept = [task for task in kept if task.id in failed]
     if not kept:
         raise UsageError(f"none of these tasks was played in {failed_in} and not solved there")
@@ -220,7 +253,14 @@ def _work(run: _Run) -> None:
                 except queue.Empty:
                     break
                 episode, fault = play_job(
-                    env, task, run.strategy, run.model, run.tracker, epoch=epoch, run_seed=run.seed, folder=run.folder
+                    env,
+                    task,
+                    run.strategy,
+                    run.model,
+                    run.tracker,
+                    epoch=epoch,
+                    run_seed=run.seed,
+                    folder=run.folder,
                 )
                 run.note(fault)
                 run.results.put(episode)
@@ -252,7 +292,8 @@ def play_job(
     run_seed: int,
     folder: Path | None = None,
 ) -> tuple[Episode, IntercodeError | None]:
-    """Play a task and return what `WarmEnv.run` does: after a fault, the episode has its `error` and the turns until then.
+    """Play a task and return what `WarmEnv.run` does: after a fault, the episode has its `error`
+    and the turns until then.
 
     With the run's `folder`, replies and turns of the unfinished episode are kept there.
     """
@@ -274,8 +315,12 @@ def play_job(
 
 @contextmanager
 def _working(run: _Run, works: Sequence[Callable[[], None]]) -> Iterator[list[threading.Thread]]:
-    """Start a thread for each work, and wait. If the block fails they stop within a turn; the process can exit first."""
-    threads = [threading.Thread(target=work, name=f"worker-{i}", daemon=True) for i, work in enumerate(works)]
+    """Start a thread for each work, and wait. If the block fails they stop within a turn; the
+    process can exit first."""
+    threads = [
+        threading.Thread(target=work, name=f"worker-{i}", daemon=True)
+        for i, work in enumerate(works)
+    ]
     for thread in threads:
         thread.start()
     patience = GRACE
@@ -292,7 +337,8 @@ def _working(run: _Run, works: Sequence[Callable[[], None]]) -> Iterator[list[th
 
 
 def _collect(run: _Run, workers: int, interrupts: _Interrupts) -> Iterator[Episode]:
-    """Yield results as they come, until all workers have finished; then raise the error that ended the run, if any."""
+    """Yield results as they come, until all workers have finished; then raise the error that ended
+    the run, if any."""
     crash: BaseException | None = None
     while workers and (interrupts.at is None or time.monotonic() - interrupts.at <= GRACE):
         with suppress(queue.Empty):
@@ -309,16 +355,20 @@ def _collect(run: _Run, workers: int, interrupts: _Interrupts) -> Iterator[Episo
     if interrupts.at is not None:
         raise KeyboardInterrupt
     if run.fatal is not None:
-        raise type(run.fatal)(f"stopped after {FAULTS_IN_A_ROW} faults in a row: {run.fatal} ({KEPT})")
+        raise type(run.fatal)(
+            f"stopped after {FAULTS_IN_A_ROW} faults in a row: {run.fatal} ({KEPT})"
+        )
 
 
 class _Interrupts:
-    """Handle Ctrl-C and SIGTERM within the block: the first stops the budget, a second raises `KeyboardInterrupt`.
+    """Handle Ctrl-C and SIGTERM within the block: the first stops the budget, a second raises
+    `KeyboardInterrupt`.
 
         first signal ──► the budget is stopped ──► workers end within a turn ──► KeyboardInterrupt
         second signal, or GRACE seconds later ───────────────────────────────────────┘
 
-    Only Python's main thread may handle signals; in other threads, and for an ignored signal, nothing changes.
+    Only Python's main thread may handle signals; in other threads, and for an ignored signal,
+    nothing changes.
     """
 
     def __init__(self, tracker: BudgetTracker) -> None:

@@ -1,11 +1,12 @@
-"""Play parts of a run on several machines, without a connection between the machines, and merge the parts.
+"""Play parts of a run on several machines, without a connection between the machines, and merge the
+parts.
 
     eval … --shard 1/3 ──► RUN1 ─┐
     eval … --shard 2/3 ──► RUN2 ─┼─► merge ──► RUN, as one machine would have played it
     eval … --shard 3/3 ──► RUN3 ─┘
 
-A hash of task and epoch chooses the shard, so that a task's shard does not depend on the other tasks. Shards have about equally
-many episodes.
+A hash of task and epoch chooses the shard, so that a task's shard does not depend on the other
+tasks. Shards have about equally many episodes.
 """
 
 from __future__ import annotations
@@ -37,10 +38,15 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Return the shard that a text such as "2/7" names. Raises `UsageError` for anything else."""
+        """Return the shard that a text such as "2/7" names. Raises `UsageError` for anything
+        else."""
         number, slash, count = text.partition("/")
-        if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-            raise UsageError(f"{text!r} is no shard; write NUMBER/COUNT, such as 2/7 for the second of seven")
+        if not (
+            slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
+        ):
+            raise UsageError(
+                f"{text!r} is no shard; write NUMBER/COUNT, such as 2/7 for the second of seven"
+            )
         return cls(int(number), int(count))
 
     @property
@@ -56,11 +62,13 @@ class Shard:
 def merge_runs(
     folders: Sequence[str | Path], out: str | Path, *, trust: bool = False
 ) -> tuple[dict[str, Any], list[Episode], list[Key]]:
-    """Write the run of which `folders` are shards to the new folder `out`; return its settings, episodes, and what is missing.
+    """Write the run of which `folders` are shards to the new folder `out`; return its settings,
+    episodes, and what is missing.
 
-    Missing are the tasks and epochs without a reward; `intercode eval --resume` plays them. The run is written beside `out` and
-    renamed when it is whole. It is signed if all shards are, or with `trust`. Raises `UsageError` if settings,
-    data or userland differ, or if an episode was played twice, and as `read_run` and `RunStore.create` do.
+    Missing are the tasks and epochs without a reward; `intercode eval --resume` plays them. The run
+    is written beside `out` and renamed when it is whole. It is signed if all shards are, or with
+    `trust`. Raises `UsageError` if settings, data or userland differ, or if an episode was played
+    twice, and as `read_run` and `RunStore.create` do.
     """
     runs = [read_run(folder) for folder in folders]
     first = {key: value for key, value in runs[0][0].items() if key != "shard"}
@@ -69,12 +77,15 @@ def merge_runs(
     for config, episodes in runs:
         if differing := differing_settings(first, config, FREE | {"shard"}):
             settings = ", ".join(differing.values())
-            raise UsageError(f"{runs[0][0]['run']} and {config['run']} are no shards of one run ({settings})")
+            raise UsageError(
+                f"{runs[0][0]['run']} and {config['run']} are no shards of one run ({settings})"
+            )
         for episode in episodes:
             key = episode.task, episode.epoch
             if key in found and found[key].reward is not None and episode.reward is not None:
                 raise UsageError(
-                    f"task {key[0]}, epoch {key[1]} was played in {where[key]} and in {config['run']}; merge one of them"
+                    f"task {key[0]}, epoch {key[1]} was played in {where[key]} and in"
+                    f" {config['run']}; merge one of them"
                 )
             if key not in found or episode.reward is not None:
                 found[key], where[key] = episode, config["run"]
@@ -84,7 +95,12 @@ def merge_runs(
         raise UsageError(f"task {min(strange)[0]} is no task of the run {runs[0][0]['run']}")
     options = {key: value for key, value in first.get("options", {}).items() if key != "shard"}
     config = {key: value for key, value in first.items() if key not in OF_A_SHARD}
-    config |= {"options": options, "planned": len(order), "run": str(out), "created": min(each["created"] for each, _ in runs)}
+    config |= {
+        "options": options,
+        "planned": len(order),
+        "run": str(out),
+        "created": min(each["created"] for each, _ in runs),
+    }
     sign = trust or all(is_vouched(settings) for settings, _ in runs)
     out = Path(os.path.realpath(out))
     with storage_faults(out):

@@ -1,4 +1,5 @@
-"""The boundary to a strategy, which may be the caller's code: its mistakes become `UsageError`s with its name."""
+"""The boundary to a strategy, which may be the caller's code: its mistakes become `UsageError`s
+with its name."""
 
 from __future__ import annotations
 
@@ -21,7 +22,13 @@ IDLE = 1000
 
 _FIELDS: dict[type[Request], dict[str, Any]] = {
     Ask: {"messages": Sequence, "tools": Sequence, "draw": int},
-    Act: {"action": str | None, "thought": str | None, "note": str | None, "env": int, "own_turn": bool},
+    Act: {
+        "action": str | None,
+        "thought": str | None,
+        "note": str | None,
+        "env": int,
+        "own_turn": bool,
+    },
     Fork: {"env": int},
     Close: {"branch": int},
 }
@@ -29,17 +36,20 @@ _FIELDS: dict[type[Request], dict[str, Any]] = {
 
 @contextmanager
 def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
-    """Yield a function that sends an answer to the strategy and returns the next request, or None when the strategy returns.
+    """Yield a function that sends an answer to the strategy and returns the next request, or None
+    when the strategy returns.
 
-    The end of the block closes the generator. A failure after a finished episode is only a warning: the score is kept.
-    Errors of intercode's own classes, such as those of a recorded run, pass through.
+    The end of the block closes the generator. A failure after a finished episode is only a warning:
+    the score is kept. Errors of intercode's own classes, such as those of a recorded run, pass
+    through.
     """
     name = strategy_name(strategy)
     with _usage_errors(name):
         flow = strategy(task, protocol)
     if not isinstance(flow, Generator):
         raise UsageError(
-            f"the agent {name} returned {safe_repr(flow):.100}; it must be a generator function, which yields Ask or Act"
+            f"the agent {name} returned {safe_repr(flow):.100}; it must be a generator function,"
+            " which yields Ask or Act"
         )
     idle, finished = 0, False
 
@@ -47,15 +57,22 @@ def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
         nonlocal idle
         with _usage_errors(name):
             try:
-                request: object = flow.throw(answer) if isinstance(answer, ForkError) else flow.send(answer)
+                request: object = (
+                    flow.throw(answer) if isinstance(answer, ForkError) else flow.send(answer)
+                )
             except StopIteration:
                 return None
-        wrong: str | None = "it may yield Ask(messages), Act(text), Act(None), Fork() or Close(branch)"
+        wrong: str | None = (
+            "it may yield Ask(messages), Act(text), Act(None), Fork() or Close(branch)"
+        )
         if not isinstance(request, Ask | Act | Fork | Close) or (wrong := _mistake(request)):
             raise UsageError(f"the agent {name} yielded {safe_repr(request):.100}; {wrong}")
         idle = 0 if isinstance(request, Act) else idle + 1
         if idle > IDLE:
-            raise UsageError(f"the agent {name} made {IDLE} requests in a row without an action; let it act, or return")
+            raise UsageError(
+                f"the agent {name} made {IDLE} requests in a row without an action; let it act, or"
+                " return"
+            )
         return request
 
     try:
@@ -68,7 +85,9 @@ def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
         except UsageError as fault:
             if not finished:
                 raise
-            warnings.warn(f"{fault}; the episode was over, and is kept", RuntimeWarning, stacklevel=3)
+            warnings.warn(
+                f"{fault}; the episode was over, and is kept", RuntimeWarning, stacklevel=3
+            )
 
 
 def strategy_name(strategy: Strategy) -> str:
@@ -84,7 +103,10 @@ def _mistake(request: Request) -> str | None:
             return f"its {field} is of the wrong type"
     if not isinstance(request, Ask):
         return None
-    if not all(isinstance(message, dict) and isinstance(message.get("role"), str) for message in request.messages):
+    if not all(
+        isinstance(message, dict) and isinstance(message.get("role"), str)
+        for message in request.messages
+    ):
         return 'each of its messages is a dict such as {"role": "user", "content": text}'
     try:
         json.dumps([*request.messages, *request.tools])
@@ -95,7 +117,8 @@ def _mistake(request: Request) -> str | None:
 
 @contextmanager
 def _usage_errors(name: str) -> Iterator[None]:
-    """Raise `UsageError` for an exception of the strategy's, `SystemExit` and `GeneratorExit` included."""
+    """Raise `UsageError` for an exception of the strategy's, `SystemExit` and `GeneratorExit`
+    included."""
     try:
         yield
     except IntercodeError:

@@ -1,4 +1,5 @@
-"""An environment that a thread keeps from episode to episode, and faults that become an episode's error."""
+"""An environment that a thread keeps from episode to episode, and faults that become an episode's
+error."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ THEIRS = f"{KEPT} --allow-code-change"
 
 
 class WarmEnv:
-    """An environment that is made for the first episode, and again after a fault. One thread at a time may use it."""
+    """An environment that is made for the first episode, and again after a fault. One thread at a
+    time may use it."""
 
     def __init__(self, make_env: Callable[[], Playable], env: Playable | None = None) -> None:
         """`env` is an environment that is there already."""
@@ -33,10 +35,11 @@ class WarmEnv:
         seed: int = 0,
         folder: Path | None = None,
     ) -> tuple[Episode, IntercodeError | None]:
-        """Return the episode that `play` plays, and None; or after a fault an episode with its `error`, and the fault.
+        """Return the episode that `play` plays, and None; or after a fault an episode with its
+        `error`, and the fault.
 
-        The episode of a fault has the `turns` until then. `folder` is the run's, for advice. Raises `UsageError`, and any
-        exception of the caller's own code.
+        The episode of a fault has the `turns` until then. `folder` is the run's, for advice. Raises
+        `UsageError`, and any exception of the caller's own code.
         """
         try:
             with room_left():
@@ -49,7 +52,22 @@ class WarmEnv:
             fault = fault_of(error)
             text = f"{fault.fault}: {fault}"
             self.close()
-            return Episode(task.id, task.query, tuple(turns), None, False, None, {}, epoch, seed, text, split=task.split), fault
+            return (
+                Episode(
+                    task.id,
+                    task.query,
+                    tuple(turns),
+                    None,
+                    False,
+                    None,
+                    {},
+                    epoch,
+                    seed,
+                    text,
+                    split=task.split,
+                ),
+                fault,
+            )
 
     def close(self) -> None:
         """Close the environment, ignoring faults: a broken environment may fail to close."""
@@ -58,12 +76,15 @@ class WarmEnv:
             if env is not None:
                 env.close()
         except Exception as error:
-            fault_of(error)  # raises an exception of the caller's code; an episode has the error already
+            fault_of(
+                error
+            )  # raises an exception of the caller's code; an episode has the error already
 
 
 @contextmanager
 def naming_task(task: Task, folder: Path | None = None) -> Iterator[None]:
-    """Add the task to a `UsageError` raised in the block, and as a note to an exception of the caller's own code."""
+    """Add the task to a `UsageError` raised in the block, and as a note to an exception of the
+    caller's own code."""
     note = f"task {task.id}{f'; {THEIRS}' if folder else ''}"
     try:
         yield
