@@ -1,1 +1,2 @@
-"""`intercode view`: runs and episodes in the browser, while they are played or afterwards (extra `view`)."""
+"""`intercode view`: runs and episodes in the browser, while they are played or afterwards (extra
+`view`)."""

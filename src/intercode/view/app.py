@@ -5,10 +5,11 @@
     GET /TOKEN/run/NAME/text, …/record     a whole text, a record
     GET /TOKEN/events[?run=NAME]           one event after each change (server-sent events)
 
-Only programs that know the token, which is made anew at each start and part of the printed address, are answered; on a loopback
-address only requests for a loopback host, so that no other web site can ask through a browser. The server reads files of the
-runs that it was started with, by name, and nothing else. Episodes hold hostile text: pages escape it, and their policy forbids
-scripts, styles, images and requests from elsewhere.
+Only programs that know the token, which is made anew at each start and part of the printed address,
+are answered; on a loopback address only requests for a loopback host, so that no other web site can
+ask through a browser. The server reads files of the runs that it was started with, by name, and
+nothing else. Episodes hold hostile text: pages escape it, and their policy forbids scripts, styles,
+images and requests from elsewhere.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ from intercode.view.pages import Pages
 from intercode.view.runs import Run, Runs
 
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:;"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
     "Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
@@ -63,7 +64,8 @@ _ALIVE = 15.0
 
 
 def make_app(paths: Sequence[Path], token: str, hosts: Sequence[str]) -> Starlette:
-    """Return the viewer of the runs in `paths` as an ASGI application. Raises `UsageError` if there is none."""
+    """Return the viewer of the runs in `paths` as an ASGI application. Raises `UsageError` if there
+    is none."""
     viewer = _Viewer(Runs(paths), Pages(f"/{token}"))
     page = [
         Route("/", viewer.show_runs), Route("/compare", viewer.compare), Route("/events", viewer.events),
@@ -83,15 +85,25 @@ def make_app(paths: Sequence[Path], token: str, hosts: Sequence[str]) -> Starlet
 
 
 def serve(paths: Sequence[Path], host: str, port: int, ready: Callable[[str], object]) -> None:
-    """Serve the viewer until Ctrl-C; `ready` gets its address. Raises `UsageError` without a run, `OSError` for a used port."""
+    """Serve the viewer until Ctrl-C; `ready` gets its address. Raises `UsageError` without a run,
+    `OSError` for a used port."""
     token = secrets.token_urlsafe(16)
     local = host == "localhost" or ip_address(host).is_loopback
     app = make_app(paths, token, ["localhost", "127.0.0.1", "[::1]", host] if local else ["*"])
-    listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listening = socket.create_server(
+        (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+    )
     config = uvicorn.Config(
-        app, host, port, log_level="error", lifespan="off", timeout_graceful_shutdown=1, server_header=False,
-        http="h11", h11_max_incomplete_event_size=_LONGEST_ADDRESS,
-    )  # fmt: skip
+        app,
+        host,
+        port,
+        log_level="error",
+        lifespan="off",
+        timeout_graceful_shutdown=1,
+        server_header=False,
+        http="h11",
+        h11_max_incomplete_event_size=_LONGEST_ADDRESS,
+    )
     server = uvicorn.Server(config)
     app.state.ends = lambda: server.should_exit
     where = f"[{host}]" if ":" in host else host
@@ -106,7 +118,10 @@ class _Viewer:
         self._runs, self._pages = runs, pages
         self._css = "".join(
             files(package).joinpath(name).read_text("utf-8")
-            for package, name in (("intercode.report", "transcript.css"), ("intercode.view", "static/view.css"))
+            for package, name in (
+                ("intercode.report", "transcript.css"),
+                ("intercode.view", "static/view.css"),
+            )
         )
         self._js = files("intercode.view").joinpath("static/view.js").read_text("utf-8")
 
@@ -129,7 +144,9 @@ class _Viewer:
         if (named := params.get("beside", "").partition("~"))[1]:
             other = self._run(named[2])
             beside = other, self._episode(other, {"task": episode.task, "epoch": named[0]})[0]
-        return HTMLResponse(self._pages.episode(self._runs.all(), run, episode, start, params, beside))
+        return HTMLResponse(
+            self._pages.episode(self._runs.all(), run, episode, start, params, beside)
+        )
 
     def show_text(self, request: Request) -> Response:
         """Return a whole text of a turn, or the query, as plain text."""
@@ -156,10 +173,15 @@ class _Viewer:
     async def events(self, request: Request) -> Response:
         name = _params(request).get("run")
         runs = [self._run(name)] if name else None
-        return StreamingResponse(self._changes(runs, request.app.state.ends), media_type="text/event-stream")
+        return StreamingResponse(
+            self._changes(runs, request.app.state.ends), media_type="text/event-stream"
+        )
 
-    async def _changes(self, runs: Sequence[Run] | None, ends: Callable[[], bool]) -> AsyncIterator[str]:
-        """Yield an event after each change of the runs (None: of all that there are), until the server or the reader leaves."""
+    async def _changes(
+        self, runs: Sequence[Run] | None, ends: Callable[[], bool]
+    ) -> AsyncIterator[str]:
+        """Yield an event after each change of the runs (None: of all that there are), until the
+        server or the reader leaves."""
 
         def look() -> tuple[object, ...]:
             found = list(self._runs.all().values()) if runs is None else runs
@@ -189,8 +211,13 @@ class _Viewer:
     def refuse(self, request: Request, error: Exception) -> Response:
         status, why = getattr(error, "status_code", 500), str(getattr(error, "detail", ""))
         if not request.url.path.startswith(f"{self._pages.root}/"):
-            return PlainTextResponse("The address lacks the token: use the one that `intercode view` printed.\n", 403)
-        return HTMLResponse(self._pages.error("This page does not exist" if status == 404 else "Not possible", why), status)
+            return PlainTextResponse(
+                "The address lacks the token: use the one that `intercode view` printed.\n", 403
+            )
+        return HTMLResponse(
+            self._pages.error("This page does not exist" if status == 404 else "Not possible", why),
+            status,
+        )
 
     def report_fault(self, request: Request, error: Exception) -> Response:
         return HTMLResponse(self._pages.error("This cannot be shown", str(error)), 500)
@@ -210,13 +237,18 @@ class _Viewer:
         for episode, _ in run.live():
             if (episode.task, episode.epoch) == (task, number):
                 return episode, None
-        raise HTTPException(404, f"the run {run.name} has no episode of task {task}, epoch {number}")
+        raise HTTPException(
+            404, f"the run {run.name} has no episode of task {task}, epoch {number}"
+        )
 
 
 def _params(request: Request) -> QueryParams:
-    """Return the parameters of an address; ids of tasks may have halves of surrogate pairs, which Starlette would replace."""
+    """Return the parameters of an address; ids of tasks may have halves of surrogate pairs, which
+    Starlette would replace."""
     try:
-        return QueryParams(parse_qsl(request.url.query, keep_blank_values=True, errors="surrogatepass"))
+        return QueryParams(
+            parse_qsl(request.url.query, keep_blank_values=True, errors="surrogatepass")
+        )
     except UnicodeDecodeError as error:
         raise HTTPException(400, "the address is not UTF-8") from error
 
@@ -230,7 +262,10 @@ class _Headers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *((k.lower().encode(), v.encode()) for k, v in _HEADERS.items())]
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.lower().encode(), v.encode()) for k, v in _HEADERS.items()),
+                ]
             await send(message)
 
         then: Callable[[Message], Awaitable[None]] = answer

@@ -1,16 +1,21 @@
-"""An index beside a run's episodes: what a list of episodes shows, and where each record stands in the file.
+"""An index beside a run's episodes: what a list of episodes shows, and where each record stands in
+the file.
 
     RUN/episodes.jsonl ──► RUN/index.sqlite      one row for each task and epoch: the last record counts, as everywhere
-                                                 covered: how many bytes of episodes.jsonl are in the index, and their ends
+                                                 covered: how many bytes of episodes.jsonl are in
+                                                 the index, and their ends
 
-`update` reads what has been appended since the last time, so an index is built while the run is written (`eval` calls it) or
-when somebody looks. It may be deleted at any moment, and is made anew if it does not fit its file: if the first or the last
-indexed bytes are not there any more. Processes may update it at once: each piece is a transaction.
+`update` reads what has been appended since the last time, so an index is built while the run is
+written (`eval` calls it) or when somebody looks. It may be deleted at any moment, and is made anew
+if it does not fit its file: if the first or the last indexed bytes are not there any more.
+Processes may update it at once: each piece is a transaction.
 
-The index is a temporary file where the folder cannot be written, and for a run without the user's signature: a database made by
-a stranger can hold queries that never end, and a journal beside it names files that SQLite then deletes.
+The index is a temporary file where the folder cannot be written, and for a run without the user's
+signature: a database made by a stranger can hold queries that never end, and a journal beside it
+names files that SQLite then deletes.
 
-A text is searched in the file itself, at the disk's speed, since an index of all texts would be larger than the run.
+A text is searched in the file itself, at the disk's speed, since an index of all texts would be
+larger than the run.
 """
 
 from __future__ import annotations
@@ -44,12 +49,30 @@ VERSION = 3
 _APPLICATION = 0x1C0DE
 """Marks a database as an index, so that no other database is ever changed."""
 COLUMNS = (
-    "task", "epoch", "start", "size", "state", "reward", "ended", "error", "category", "turns", "tokens", "cost", "seconds",
-    "query", "hardness", "split", "seen", "answer", "printed",
-)  # fmt: skip
-"""`start` and `size` of the record in bytes; `seen`: when it was indexed (Unix seconds). `answer` is a digest of what the last
-action of a solved episode printed, `printed` the digests of all outputs of a failed one: for the category "had the answer".
-All texts but the task's id are cut and on one line."""
+    "task",
+    "epoch",
+    "start",
+    "size",
+    "state",
+    "reward",
+    "ended",
+    "error",
+    "category",
+    "turns",
+    "tokens",
+    "cost",
+    "seconds",
+    "query",
+    "hardness",
+    "split",
+    "seen",
+    "answer",
+    "printed",
+)
+"""`start` and `size` of the record in bytes; `seen`: when it was indexed (Unix seconds). `answer`
+is a digest of what the last action of a solved episode printed, `printed` the digests of all
+outputs of a failed one: for the category "had the answer". All texts but the task's id are cut and
+on one line."""
 
 FACETS = ("state", "ended", "category", "hardness", "split")
 """The columns that a list may be filtered by."""
@@ -68,12 +91,14 @@ _PIECE = 32 << 20
 _ENDS = 4096
 """Bytes at the beginning and at the end of what is indexed, by which another file is noticed."""
 _MOST_TOKENS = 10**12
-"""A server may say that a reply took any number of tokens; the sum of many must stay below 2**63."""
+"""A server may say that a reply took any number of tokens; the sum of many must stay below
+2**63."""
 _CHUNK = 16 << 20
 """Bytes that a search reads at once."""
 _TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _AFTER = {b"action": b', "observation": "', b"observation": b', "exit_code": '}
-"""The bytes after the text of an action or an observation in a turn, by which other keys of that name are told apart."""
+"""The bytes after the text of an action or an observation in a turn, by which other keys of that
+name are told apart."""
 _SCHEMA = f"""
     CREATE TABLE episodes ({", ".join(COLUMNS)}, PRIMARY KEY (task, epoch)) WITHOUT ROWID;
     CREATE INDEX starts ON episodes (start);
@@ -104,7 +129,8 @@ class Index:
     def _open(self) -> Iterator[sqlite3.Connection]:
         """Open the index, and make it if there is none or another version's.
 
-        Where it cannot be written, is a stranger's or another program's, a temporary file takes its place. Raises `DataError`.
+        Where it cannot be written, is a stranger's or another program's, a temporary file takes its
+        place. Raises `DataError`.
         """
         if self.is_temporary is None:
             self.is_temporary = not self._is_ours()
@@ -124,11 +150,13 @@ class Index:
             with suppress(OSError):  # damaged: whoever looks next makes it anew
                 self._path.unlink()
             raise DataError(
-                f"{self._path} was damaged, and is made anew: load the page again, or repeat the command"
+                f"{self._path} was damaged, and is made anew: load the page again, or repeat the"
+                " command"
             ) from error
 
     def _connect(self) -> sqlite3.Connection:
-        """Return a connection to the index, or to a temporary one if another program's database has its name."""
+        """Return a connection to the index, or to a temporary one if another program's database has
+        its name."""
         db = sqlite3.connect(self._path, timeout=10, isolation_level=None)
         tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not tables or db.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION:
@@ -138,12 +166,19 @@ class Index:
         return sqlite3.connect(self._path, timeout=10, isolation_level=None)
 
     def _is_ours(self) -> bool:
-        """Return whether the run has the user's signature, and nothing but plain files where SQLite reads and writes."""
-        files = [self._path.with_name(self._path.name + end) for end in ("", "-journal", "-wal", "-shm")]
-        if any(os.path.lexists(file) and (file.is_symlink() or not file.is_file()) for file in files):
+        """Return whether the run has the user's signature, and nothing but plain files where SQLite
+        reads and writes."""
+        files = [
+            self._path.with_name(self._path.name + end) for end in ("", "-journal", "-wal", "-shm")
+        ]
+        if any(
+            os.path.lexists(file) and (file.is_symlink() or not file.is_file()) for file in files
+        ):
             return False
         with suppress(OSError, ValueError, RecursionError):
-            return isinstance(settings := json.loads(read_inside(self._run, "run.json")), dict) and is_signed(settings)
+            return isinstance(
+                settings := json.loads(read_inside(self._run, "run.json")), dict
+            ) and is_signed(settings)
         return False
 
     def _open_records(self) -> BinaryIO:
@@ -166,9 +201,11 @@ class Index:
         db.execute("COMMIT")
 
     def update(self, seconds: float = float("inf")) -> float:
-        """Index new records for about so long, and return the share of the file that is covered, 1.0 if all is.
+        """Index new records for about so long, and return the share of the file that is covered,
+        1.0 if all is.
 
-        Raises `DataError` if the run cannot be read, or the index cannot be written, for example because the disk is full.
+        Raises `DataError` if the run cannot be read, or the index cannot be written, for example
+        because the disk is full.
         """
         deadline = time.monotonic() + seconds
         try:
@@ -210,7 +247,10 @@ class Index:
             db.executemany(f"INSERT OR REPLACE INTO episodes VALUES ({values})", rows)
             if self._config.get("epochs", 1) != 1 and rows:
                 db.executemany(_LOOKUP, {(row[0],) for row in rows})
-            db.execute("UPDATE covered SET bytes = ?, damaged = ?, ends = ?", (done, damaged, self._ends(done)))
+            db.execute(
+                "UPDATE covered SET bytes = ?, damaged = ?, ends = ?",
+                (done, damaged, self._ends(done)),
+            )
             db.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):  # after a full disk there is none any more
@@ -219,7 +259,8 @@ class Index:
         return 1.0 if last or done >= size else done / size
 
     def _ends(self, size: int) -> str:
-        """Return a digest of the beginning and the end of the file's first `size` bytes; of nothing, an empty text."""
+        """Return a digest of the beginning and the end of the file's first `size` bytes; of
+        nothing, an empty text."""
         if size == 0:
             return ""
         with suppress(FileNotFoundError), self._open_records() as file:
@@ -241,22 +282,45 @@ class Index:
             category = case.category
             if category in _LATER and self._config.get("epochs", 1) != 1:
                 printed = " ".join(_digest(turn.observation) for turn in case.executed)
-        hardness = levels.get(episode.task) if isinstance(levels := self._config.get("hardness"), dict) else None
+        hardness = (
+            levels.get(episode.task)
+            if isinstance(levels := self._config.get("hardness"), dict)
+            else None
+        )
         texts = (episode.ended, episode.error, hardness, episode.split)
-        ended, error, level, split = (None if each is None else one_line(str(each)) for each in texts)
+        ended, error, level, split = (
+            None if each is None else one_line(str(each)) for each in texts
+        )
         tokens = min(used.prompt_tokens + used.completion_tokens, _MOST_TOKENS)
         seconds = sum(turn.seconds for turn in episode.turns)
         return (
-            as_bytes(episode.task), episode.epoch, start, len(line), state, episode.reward, ended, error, category,
-            len(turns), tokens, used.cost, seconds, one_line(episode.query[:600], 300), level, split, time.time(),
-            answer, printed,
-        )  # fmt: skip
+            as_bytes(episode.task),
+            episode.epoch,
+            start,
+            len(line),
+            state,
+            episode.reward,
+            ended,
+            error,
+            category,
+            len(turns),
+            tokens,
+            used.cost,
+            seconds,
+            one_line(episode.query[:600], 300),
+            level,
+            split,
+            time.time(),
+            answer,
+            printed,
+        )
 
-    # -- looking ----------------------------------------------------------------------------------------------------
+    # -- looking -----------------------------------------------------------------------------------
 
     @property
     def covered(self) -> tuple[int, int, str]:
-        """Return how many bytes of the run are indexed, how many lines of them are no episodes, and a digest of their ends."""
+        """Return how many bytes of the run are indexed, how many lines of them are no episodes, and
+        a digest of their ends."""
         with self._open() as db:
             return tuple(db.execute("SELECT bytes, damaged, ends FROM covered").fetchone())
 
@@ -267,10 +331,11 @@ class Index:
             return [dict(row) for row in db.execute(sql, values)]
 
     def find(self, chosen: Mapping[str, str], text: str = "", sort: str = "task") -> Sequence[int]:
-        """Return the starts of the records that match, in order. The newest lists are kept, for pages and neighbours.
+        """Return the starts of the records that match, in order. The newest lists are kept, for
+        pages and neighbours.
 
-        `chosen` maps some of `FACETS` to values. `text` must stand, letter by letter, in an action or an observation. `sort` is
-        one of `SORTS`, with a minus before it for the reverse.
+        `chosen` maps some of `FACETS` to values. `text` must stand, letter by letter, in an action
+        or an observation. `sort` is one of `SORTS`, with a minus before it for the reverse.
         """
         key = (self.covered, tuple(sorted(chosen.items())), text, sort)
         if (kept := self._lists.get(key)) is not None:
@@ -282,7 +347,8 @@ class Index:
         order = f"{SORTS.get(name, SORTS['task'])}, start".replace(",", f" {back},")
         with self._open() as db:
             found = db.execute(
-                f"SELECT start FROM episodes WHERE {where} ORDER BY {order} {back}", [*map(as_bytes, facets.values())]
+                f"SELECT start FROM episodes WHERE {where} ORDER BY {order} {back}",
+                [*map(as_bytes, facets.values())],
             )
             starts = array("q", (start for (start,) in found if hits is None or start in hits))
         if len(self._lists) > 7:
@@ -293,25 +359,40 @@ class Index:
     def page(self, starts: Sequence[int]) -> list[dict[str, Any]]:
         """Return the rows with these starts, in their order."""
         marks = ", ".join("?" * len(starts))
-        found = {row["start"]: row for row in self.rows(f"SELECT * FROM episodes WHERE start IN ({marks})", *starts)}
+        found = {
+            row["start"]: row
+            for row in self.rows(f"SELECT * FROM episodes WHERE start IN ({marks})", *starts)
+        }
         return [found[start] for start in starts if start in found]
 
     def read(self, task: str, epoch: int) -> tuple[Episode, int] | None:
         """Return an episode and the start of its record; None if the index has none.
 
-        Raises `DataError` if the record is not there, since the file was changed by hand; the index is made anew then.
+        Raises `DataError` if the record is not there, since the file was changed by hand; the index
+        is made anew then.
         """
-        if not (rows := self.rows(f"SELECT start, size FROM episodes WHERE {IS_TASK} AND epoch = ?", as_bytes(task), epoch)):
+        if not (
+            rows := self.rows(
+                f"SELECT start, size FROM episodes WHERE {IS_TASK} AND epoch = ?",
+                as_bytes(task),
+                epoch,
+            )
+        ):
             return None
         start, size = rows[0]["start"], rows[0]["size"]
-        with suppress(OSError, KeyError, TypeError, ValueError, AttributeError), self._open_records() as file:
+        with (
+            suppress(OSError, KeyError, TypeError, ValueError, AttributeError),
+            self._open_records() as file,
+        ):
             file.seek(start)
             episode = from_json(json.loads(file.read(size)))
             if (episode.task, episode.epoch) == (task, epoch):
                 return episode, start
         with self._open() as db:
             db.execute("PRAGMA user_version = 0")
-        raise DataError(f"{self._records} was changed while it was being viewed; load the page again")
+        raise DataError(
+            f"{self._records} was changed while it was being viewed; load the page again"
+        )
 
     def search(self, text: str) -> set[int]:
         """Return the starts of all records with `text` in an action or an observation."""
@@ -325,7 +406,8 @@ class Index:
 
 
 def indexing(index: Index, then: Callable[[Episode], None]) -> Callable[[Episode], None]:
-    """Return a function for `on_episode` that calls `then`, and updates the index once a second, ignoring its errors."""
+    """Return a function for `on_episode` that calls `then`, and updates the index once a second,
+    ignoring its errors."""
     last = 0.0
 
     def watch(episode: Episode) -> None:
@@ -348,9 +430,10 @@ def _whole_lines(file: BinaryIO) -> bytes:
 def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
     """Yield the start of each line with `text` in an action or an observation.
 
-    A value that is a text begins after `": "`. Inside of a text a quotation mark has a backslash, so that these four characters
-    do not occur there, and the last quotation mark before a place tells whether the place is in a text. Lines that another
-    program wrote in its own way are read one by one, and a line whose outcomes have an `action` of their own is read whole.
+    A value that is a text begins after `": "`. Inside of a text a quotation mark has a backslash,
+    so that these four characters do not occur there, and the last quotation mark before a place
+    tells whether the place is in a text. Lines that another program wrote in its own way are read
+    one by one, and a line whose outcomes have an `action` of their own is read whole.
     """
     if not (chunk.startswith(b'{"schema": ') and chunk.isascii()):
         start = 0
@@ -365,7 +448,9 @@ def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
         line = chunk.rfind(b"\n", 0, at) + 1
         mark = chunk.rfind(b'"', line, at)
         begin = mark + 1
-        if chunk[mark - 1 : mark] == b"\\":  # in a text with quotation marks of its own, or after one that ends in a backslash
+        if (
+            chunk[mark - 1 : mark] == b"\\"
+        ):  # in a text with quotation marks of its own, or after one that ends in a backslash
             begin = chunk.rfind(b'": "', line, at) + 4
         end = at + 1
         if chunk[begin - 4 : begin] == b'": "' and (value := _TEXT.match(chunk, begin)):
@@ -373,11 +458,16 @@ def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
             name = chunk[chunk.rfind(b'"', line, begin - 4) + 1 : begin - 4]
             if name in (b"action", b"observation") and text in json.loads(b'"' + value[0]):
                 after = (chunk.find(b"\n", at) + 1 or len(chunk) + 1) - 1
-                in_turn = chunk.startswith(_AFTER[name], value.end()) and chunk.find(b'"outcomes": ', line, begin) < 0
+                in_turn = (
+                    chunk.startswith(_AFTER[name], value.end())
+                    and chunk.find(b'"outcomes": ', line, begin) < 0
+                )
                 if in_turn or _has(chunk[line:after], text):
                     yield line
                     end = after
-        elif (following := chunk.find(b'": "', max(line, at - 3))) >= 0:  # the place may be in the four characters
+        elif (
+            following := chunk.find(b'": "', max(line, at - 3))
+        ) >= 0:  # the place may be in the four characters
             end = max(end, following + 4)
         else:
             return
@@ -386,12 +476,16 @@ def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
 
 def _has(line: bytes, text: str) -> bool:
     with suppress(KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        return any(text in (turn.get("action") or "") or text in turn["observation"] for turn in json.loads(line)["turns"])
+        return any(
+            text in (turn.get("action") or "") or text in turn["observation"]
+            for turn in json.loads(line)["turns"]
+        )
     return False
 
 
 def as_bytes(text: str) -> bytes:
-    """Return a text as the index holds it. Ids may have halves of surrogate pairs, which SQLite takes only as bytes."""
+    """Return a text as the index holds it. Ids may have halves of surrogate pairs, which SQLite
+    takes only as bytes."""
     return text.encode(errors="surrogatepass")
 
 

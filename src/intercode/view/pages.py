@@ -1,10 +1,12 @@
-"""The data of the viewer's pages; templates/ has their HTML. They work without JavaScript; view.js adds keys and updates.
+"""The data of the viewer's pages; templates/ has their HTML. They work without JavaScript; view.js
+adds keys and updates.
 
     runs ─┬─► the episodes of a run ──► an episode: verdict, turns, forks, the same task elsewhere
           └─► two or more runs, task by task
 
-Every address holds the whole state of its page: filters, order, page, turn. An element with `data-part` is replaced when the
-page changes on the server; with `data-each` its children are, one by one.
+Every address holds the whole state of its page: filters, order, page, turn. An element with
+`data-part` is replaced when the page changes on the server; with `data-each` its children are, one
+by one.
 """
 
 from __future__ import annotations
@@ -70,8 +72,12 @@ class Pages:
     def url(self, *path: str, **params: object) -> str:
         """Return an address in the viewer; parameters that are None or empty are left out."""
         chosen = {name: value for name, value in params.items() if value not in (None, "")}
-        where = "/".join((self.root, *(quote(part, safe="", errors="surrogatepass") for part in path)))
-        return where + (f"?{urlencode(chosen, doseq=True, errors='surrogatepass')}" if chosen else "")
+        where = "/".join(
+            (self.root, *(quote(part, safe="", errors="surrogatepass") for part in path))
+        )
+        return where + (
+            f"?{urlencode(chosen, doseq=True, errors='surrogatepass')}" if chosen else ""
+        )
 
     def error(self, title: str, why: str) -> str:
         return self._fill("error", title=title, why=why)
@@ -83,13 +89,25 @@ class Pages:
             "name": "run", "date": "date", "env": "env", "data": "data", "agent": "agent", "model": "model",
             "success": "success %", "episodes": "episodes", "errors": "errors", "tokens": "tokens", "cost": "cost $",
         }  # fmt: skip
-        rows = [row for row in map(_run_row, runs) if word.lower() in " ".join(str(row[name]) for name in columns).lower()]
+        rows = [
+            row
+            for row in map(_run_row, runs)
+            if word.lower() in " ".join(str(row[name]) for name in columns).lower()
+        ]
         name = sort.removeprefix("-") if sort.removeprefix("-") in columns else "date"
-        rows.sort(key=lambda row: row[name] if row[name] is not None else -1, reverse=sort.startswith("-"))
+        rows.sort(
+            key=lambda row: row[name] if row[name] is not None else -1, reverse=sort.startswith("-")
+        )
         return self._fill(
-            "runs", events=self.url("events"), rows=rows, columns=columns, word=word, sort=sort, default_sort=_NEWEST,
+            "runs",
+            events=self.url("events"),
+            rows=rows,
+            columns=columns,
+            word=word,
+            sort=sort,
+            default_sort=_NEWEST,
             address=lambda **changes: self.url("", **{"q": word, "sort": sort, **changes}),
-        )  # fmt: skip
+        )
 
     def episodes(self, run: Run, params: Params, share: float) -> str:
         """Return the list of a run's episodes. `share` of the file is indexed."""
@@ -104,9 +122,15 @@ class Pages:
             if not found[name]:
                 del columns[name]
         labels = {name: columns[name] for name in ("state", "category")}
-        facets = {name: values for name, values in run.facets().items() if len(values) > 1 or name in chosen}
+        facets = {
+            name: values
+            for name, values in run.facets().items()
+            if len(values) > 1 or name in chosen
+        }
         if "hardness" in facets:
-            facets["hardness"] = sorted(facets["hardness"], key=lambda value: hardness_order(value[0]))
+            facets["hardness"] = sorted(
+                facets["hardness"], key=lambda value: hardness_order(value[0])
+            )
         live = [
             {
                 "task": episode.task, "epoch": episode.epoch, "turns": len(episode.turns),
@@ -115,16 +139,34 @@ class Pages:
             }
             for episode, changed in run.live()[:ROWS]
         ]  # fmt: skip
-        settings = {key: value for key, value in config.items() if value not in (None, {}, [], False)}
+        settings = {
+            key: value for key, value in config.items() if value not in (None, {}, [], False)
+        }
         return self._fill(
-            "episodes", events=self.url("events", run=run.name), trail=self._trail(run), run=run, found=found, share=share,
-            facts=[str(config[key]) for key in ("created", "env", "data", "agent", "model") if config.get(key)],
+            "episodes",
+            events=self.url("events", run=run.name),
+            trail=self._trail(run),
+            run=run,
+            found=found,
+            share=share,
+            facts=[
+                str(config[key])
+                for key in ("created", "env", "data", "agent", "model")
+                if config.get(key)
+            ],
             settings=Markup(markup.bounded(json.dumps(settings, indent=1, ensure_ascii=False))),
-            live=live, facets=facets, labels=labels, columns=columns,
+            live=live,
+            facets=facets,
+            labels=labels,
+            columns=columns,
             chosen={**dict.fromkeys((*FACETS, "text", "sort")), **chosen},
-            sort=chosen.get("sort", "task"), count=len(starts), rows=run.index.page(starts[page * ROWS : (page + 1) * ROWS]),
-            page=page, last=last, address=lambda **changes: self.url("run", run.name, **{**chosen, **changes}),
-        )  # fmt: skip
+            sort=chosen.get("sort", "task"),
+            count=len(starts),
+            rows=run.index.page(starts[page * ROWS : (page + 1) * ROWS]),
+            page=page,
+            last=last,
+            address=lambda **changes: self.url("run", run.name, **{**chosen, **changes}),
+        )
 
     def episode(
         self,
@@ -135,20 +177,35 @@ class Pages:
         params: Params,
         beside: tuple[Run, Episode] | None = None,
     ) -> str:
-        """Return the page of an episode, whose record begins at byte `start`; None while it is played.
+        """Return the page of an episode, whose record begins at byte `start`; None while it is
+        played.
 
-        `turn` is the first turn to show; without it the turn that differs from `beside`, another episode of the task.
+        `turn` is the first turn to show; without it the turn that differs from `beside`, another
+        episode of the task.
         """
-        chosen, all_steps, key = _chosen(params), steps(episode), {"task": episode.task, "epoch": episode.epoch}
+        chosen = _chosen(params)
+        all_steps = steps(episode)
+        key = {"task": episode.task, "epoch": episode.epoch}
         differs = first_difference(episode, beside[1]) if beside else None
         windows = _windows(all_steps) or [[]]
         wanted = _whole(params.get("turn")) or differs or (len(all_steps) if start is None else 1)
-        now = next((place for place, window in enumerate(windows) if window and window[-1].number >= wanted), len(windows) - 1)
+        now = next(
+            (
+                place
+                for place, window in enumerate(windows)
+                if window and window[-1].number >= wanted
+            ),
+            len(windows) - 1,
+        )
         near = {step.number for step in windows[now]}
 
         def turn_url(turn: int) -> str:
             here = {**chosen, **key, "beside": params.get("beside"), "turn": turn}
-            return f"#t{turn}" if turn in near else self.url("run", run.name, "episode", **here) + f"#t{turn}"
+            return (
+                f"#t{turn}"
+                if turn in near
+                else self.url("run", run.name, "episode", **here) + f"#t{turn}"
+            )
 
         def whole(turn: int, part: str) -> str:
             return self.url("run", run.name, "text", **key, turn=turn, part=part)
@@ -158,32 +215,64 @@ class Pages:
         around = [] if place is None else run.index.page(starts[max(0, place - 1) : place + 2])
         rows = {row["start"]: row for row in around}
         word, every = chosen.get("text", ""), -(-len(all_steps) // _LINKS)
-        hits = [bool(word) and (word in (step.turn.action or "") or word in step.turn.observation) for step in all_steps]
-        strip = [(step, hit) for step, hit in zip(all_steps, hits, strict=True) if hit or (step.number - 1) % every == 0]
+        hits = [
+            bool(word) and (word in (step.turn.action or "") or word in step.turn.observation)
+            for step in all_steps
+        ]
+        strip = [
+            (step, hit)
+            for step, hit in zip(all_steps, hits, strict=True)
+            if hit or (step.number - 1) % every == 0
+        ]
         title = f"{_name_of(episode.task)}{_epoch(episode.epoch)}"
         return self._fill(
-            "episode", events=self.url("events", run=run.name) if start is None else "", trail=self._trail(run, chosen),
-            run=run, chosen=chosen, **key, title=title, query=Markup(markup.bounded(episode.query)), finished=start is not None,
-            verdict=Markup(markup.verdict(verdict(episode))), place=place, count=len(starts),
-            filters=", ".join(f"{_SAID.get(name, name)} {value}" for name, value in chosen.items() if name != "sort"),
+            "episode",
+            events=self.url("events", run=run.name) if start is None else "",
+            trail=self._trail(run, chosen),
+            run=run,
+            chosen=chosen,
+            **key,
+            title=title,
+            query=Markup(markup.bounded(episode.query)),
+            finished=start is not None,
+            verdict=Markup(markup.verdict(verdict(episode))),
+            place=place,
+            count=len(starts),
+            filters=", ".join(
+                f"{_SAID.get(name, name)} {value}"
+                for name, value in chosen.items()
+                if name != "sort"
+            ),
             before=rows.get(starts[place - 1]) if place else None,
-            after=rows.get(starts[place + 1]) if place is not None and place + 1 < len(starts) else None,
-            elsewhere=others(runs, run, episode.task, episode.epoch)[:ROWS], differs=differs,
+            after=(
+                rows.get(starts[place + 1])
+                if place is not None and place + 1 < len(starts)
+                else None
+            ),
+            elsewhere=others(runs, run, episode.task, episode.epoch)[:ROWS],
+            differs=differs,
             beside=f"{beside[0].name}{_epoch(beside[1].epoch)}" if beside else "",
             tree=_tree(episode) if any(turn.after is not None for turn in episode.turns) else [],
-            line={place + 1 for place in line_of(episode.turns)} if start is not None else set(), turn_url=turn_url,
+            line={place + 1 for place in line_of(episode.turns)} if start is not None else set(),
+            turn_url=turn_url,
             strip=strip if len(all_steps) > 4 or any(hits) else [],
             earlier=windows[now - 1][-1].number if now else None,
             later=windows[now + 1][0].number if now + 1 < len(windows) else None,
             turns=[Markup(markup.turn(step, run.env, whole)) for step in windows[now]],
-        )  # fmt: skip
+        )
 
     def compare(self, runs: Sequence[Run], params: Params) -> str:
-        """Return a table of tasks × runs; `only=different` leaves out tasks that all runs solved equally often."""
-        names, only, found = [run.name for run in runs], params.get("only"), [run.by_task() for run in runs]
+        """Return a table of tasks × runs; `only=different` leaves out tasks that all runs solved
+        equally often."""
+        names = [run.name for run in runs]
+        only = params.get("only")
+        found = [run.by_task() for run in runs]
         tasks = sorted({task for each in found for task in each}, key=task_order)
         if only:
-            shares = {task: {each[task]["share"] if task in each else None for each in found} for task in tasks}
+            shares = {
+                task: {each[task]["share"] if task in each else None for each in found}
+                for task in tasks
+            }
             tasks = [task for task in tasks if len(shares[task]) > 1]
         page, last = _page(params, len(tasks))
         rows, first = [], found[0]
@@ -193,31 +282,86 @@ class Pages:
                 if (row := each.get(task)) is None:
                     cells.append(None)
                     continue
-                beside = f"{first[task]['epoch']}~{names[0]}" if each is not first and task in first else None
-                cells.append({**row, "url": self._episode_url(run, {"task": task, "epoch": row["epoch"]}, {}, beside=beside)})
-            rows.append({"task": task, "cells": cells, "query": next(each[task]["query"] for each in found if task in each)})
+                beside = (
+                    f"{first[task]['epoch']}~{names[0]}"
+                    if each is not first and task in first
+                    else None
+                )
+                cells.append(
+                    {
+                        **row,
+                        "url": self._episode_url(
+                            run, {"task": task, "epoch": row["epoch"]}, {}, beside=beside
+                        ),
+                    }
+                )
+            rows.append(
+                {
+                    "task": task,
+                    "cells": cells,
+                    "query": next(each[task]["query"] for each in found if task in each),
+                }
+            )
         rates = []
         for run, each in zip(runs, found, strict=True):
-            both = [(first[task]["share"], each[task]["share"]) for task in each if task in first and each is not first]
+            both = [
+                (first[task]["share"], each[task]["share"])
+                for task in each
+                if task in first and each is not first
+            ]
             gained, lost = sum(b > a for a, b in both), sum(b < a for a, b in both)
-            rates.append({**run.figures(), "name": run.name, "gained": gained if both else "–", "lost": lost if both else "–"})
+            rates.append(
+                {
+                    **run.figures(),
+                    "name": run.name,
+                    "gained": gained if both else "–",
+                    "lost": lost if both else "–",
+                }
+            )
 
         def address(**changes: object) -> str:
             return self.url("compare", **{"run": names, "only": only, **changes})
 
         return self._fill(
-            "compare", trail=[("compare", address())], names=names, only=only, rates=rates, rows=rows, count=len(tasks),
-            page=page, last=last, address=address,
-        )  # fmt: skip
+            "compare",
+            trail=[("compare", address())],
+            names=names,
+            only=only,
+            rates=rates,
+            rows=rows,
+            count=len(tasks),
+            page=page,
+            last=last,
+            address=address,
+        )
 
-    def _fill(self, template: str, *, trail: Sequence[tuple[str, str]] = (), events: str = "", **values: Any) -> str:
-        return self._templates.get_template(f"{template}.html").render(trail=trail, events=events, **values)
+    def _fill(
+        self,
+        template: str,
+        *,
+        trail: Sequence[tuple[str, str]] = (),
+        events: str = "",
+        **values: Any,
+    ) -> str:
+        return self._templates.get_template(f"{template}.html").render(
+            trail=trail, events=events, **values
+        )
 
     def _trail(self, run: Run, chosen: Params | None = None) -> list[tuple[str, str]]:
         return [(run.name, self.url("run", run.name, **(chosen or {})))]
 
-    def _episode_url(self, run: Run, row: Mapping[str, Any], chosen: Params | None = None, **more: object) -> str:
-        return self.url("run", run.name, "episode", **(chosen or {}), task=row["task"], epoch=row["epoch"], **more)
+    def _episode_url(
+        self, run: Run, row: Mapping[str, Any], chosen: Params | None = None, **more: object
+    ) -> str:
+        return self.url(
+            "run",
+            run.name,
+            "episode",
+            **(chosen or {}),
+            task=row["task"],
+            epoch=row["epoch"],
+            **more,
+        )
 
 
 def _run_row(run: Run) -> dict[str, Any]:
@@ -230,7 +374,14 @@ def _run_row(run: Run) -> dict[str, Any]:
         date = datetime.fromisoformat(date).astimezone().strftime("%Y-%m-%d %H:%M")
     except ValueError:
         pass
-    return {**found, **facts, "name": run.name, "date": date, "success": found["success_rate"], "played": run.is_played}
+    return {
+        **found,
+        **facts,
+        "name": run.name,
+        "date": date,
+        "success": found["success_rate"],
+        "played": run.is_played,
+    }
 
 
 def _chosen(params: Params) -> dict[str, str]:
@@ -252,7 +403,14 @@ def _windows(all_steps: Sequence[Step]) -> list[list[Step]]:
     windows, size = list[list[Step]](), _WINDOW
     for step in all_steps:
         now = step.turn
-        texts = (now.thought, now.action, now.action, now.observation, now.reply, *(str(each) for each in step.messages))
+        texts = (
+            now.thought,
+            now.action,
+            now.action,
+            now.observation,
+            now.reply,
+            *(str(each) for each in step.messages),
+        )
         length = sum(min(len(each or ""), markup.LONGEST) for each in texts) + 300
         if size + length > _WINDOW:
             windows.append([])
@@ -263,7 +421,8 @@ def _windows(all_steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def _tree(episode: Episode) -> list[dict[str, Any]]:
-    """Return the branches of an episode: each item has `turns` (numbers) without a fork between them, and the items `below`."""
+    """Return the branches of an episode: each item has `turns` (numbers) without a fork between
+    them, and the items `below`."""
     children: dict[int, list[int]] = {}
     for place, before in parents_of(episode.turns).items():
         children.setdefault(before, []).append(place)

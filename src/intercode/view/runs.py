@@ -1,4 +1,5 @@
-"""The runs that a viewer shows: their settings, figures, episodes, and what is being played at the moment."""
+"""The runs that a viewer shows: their settings, figures, episodes, and what is being played at the
+moment."""
 
 from __future__ import annotations
 
@@ -28,12 +29,16 @@ _FIGURES = """
     coalesce(sum(tokens), 0) AS tokens, coalesce(sum(cost), 0) AS cost,
     coalesce(sum(seconds), 0) AS seconds FROM episodes
 """
-_BY_TASK = "SELECT count(*) AS n, sum(state = 'solved') AS solved FROM episodes WHERE reward IS NOT NULL GROUP BY task"
+_BY_TASK = (
+    "SELECT count(*) AS n, sum(state = 'solved') AS solved FROM episodes WHERE reward IS NOT NULL"
+    " GROUP BY task"
+)
 _MINUTE = 60.0
 
 
 class Run:
-    """One run folder. Threads may share it. Raises what reading a run raises, at each use: the folder may change or go."""
+    """One run folder. Threads may share it. Raises what reading a run raises, at each use: the
+    folder may change or go."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
@@ -57,7 +62,8 @@ class Run:
         return str(self.config.get("env"))
 
     def figures(self) -> dict[str, Any]:
-        """Return the summary of what is indexed, `success_rate` and `ci95` among it, and the number of `planned` episodes."""
+        """Return the summary of what is indexed, `success_rate` and `ci95` among it, and the number
+        of `planned` episodes."""
         covered = self.index.covered
         if covered != self._figures[0]:
             (found,) = self.index.rows(_FIGURES)
@@ -74,46 +80,64 @@ class Run:
         return {**self._figures[1], "planned": planned if isinstance(planned, int) else None}
 
     def facets(self) -> dict[str, list[tuple[str, int]]]:
-        """Return the values of each facet with their numbers of episodes, the most frequent first."""
+        """Return the values of each facet with their numbers of episodes, the most frequent
+        first."""
         covered = self.index.covered
         if covered != self._facets[0]:
             names, counts = ", ".join(FACETS), {name: Counter[str]() for name in FACETS}
-            for row in self.index.rows(f"SELECT {names}, count(*) AS n FROM episodes GROUP BY {names}"):
+            for row in self.index.rows(
+                f"SELECT {names}, count(*) AS n FROM episodes GROUP BY {names}"
+            ):
                 for name in FACETS:
                     if row[name] is not None:
                         counts[name][str(row[name])] += row["n"]
-            self._facets = covered, {name: found.most_common() for name, found in counts.items() if found}
+            self._facets = (
+                covered,
+                {name: found.most_common() for name, found in counts.items() if found},
+            )
         return self._facets[1]
 
     def by_task(self) -> dict[str, dict[str, Any]]:
-        """Return for each task with a scored episode: `n` episodes, `solved` ones, their `share`, `query`, and one `state`."""
+        """Return for each task with a scored episode: `n` episodes, `solved` ones, their `share`,
+        `query`, and one `state`."""
         rows = self.index.rows(
-            "SELECT task, count(*) AS n, sum(state = 'solved') AS solved, avg(state = 'solved') AS share, min(query) AS query, "
-            "min(epoch) AS epoch, max(state) AS state FROM episodes WHERE reward IS NOT NULL GROUP BY task"
+            "SELECT task, count(*) AS n, sum(state = 'solved') AS solved, avg(state = 'solved') AS"
+            " share, min(query) AS query, min(epoch) AS epoch, max(state) AS state FROM episodes"
+            " WHERE reward IS NOT NULL GROUP BY task"
         )
         return {row["task"]: row for row in rows}
 
     def rate(self) -> int:
         """Return the episodes that ended in the last minute."""
-        rows = self.index.rows("SELECT count(*) AS n FROM episodes WHERE seen > ?", time.time() - _MINUTE)
+        rows = self.index.rows(
+            "SELECT count(*) AS n FROM episodes WHERE seen > ?", time.time() - _MINUTE
+        )
         return int(rows[0]["n"])
 
     def live(self) -> list[tuple[Episode, float]]:
-        """Return the episodes that are being played, with the time of their last change; none if no process plays the run."""
+        """Return the episodes that are being played, with the time of their last change; none if no
+        process plays the run."""
         return sorted(read_live(self.path), key=lambda each: -each[1]) if self.is_played else []
 
     @property
     def is_played(self) -> bool:
-        """Whether a process holds the run's lock. Linux lists locks; taking the lock to find out would disturb a run."""
+        """Whether a process holds the run's lock. Linux lists locks; taking the lock to find out
+        would disturb a run."""
         with suppress(OSError):
             number = f":{self.path.stat().st_ino} "
-            return any(" FLOCK " in line and number in line for line in Path("/proc/locks").read_text().splitlines())
+            return any(
+                " FLOCK " in line and number in line
+                for line in Path("/proc/locks").read_text().splitlines()
+            )
         return False
 
     def version(self) -> tuple[object, ...]:
         """Return what differs after every change that a page could show."""
         found: list[object] = [self.is_played]
-        for path in (self.path / "episodes.jsonl", *sorted((self.path / "underway").glob("*.turns"))):
+        for path in (
+            self.path / "episodes.jsonl",
+            *sorted((self.path / "underway").glob("*.turns")),
+        ):
             with suppress(OSError):
                 status = path.stat()
                 found += [path.name, status.st_size, status.st_mtime_ns]
@@ -121,31 +145,45 @@ class Run:
 
 
 class Runs:
-    """All runs in some folders; a folder is looked through again each time, since runs begin and go."""
+    """All runs in some folders; a folder is looked through again each time, since runs begin and
+    go."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = [_as_folder(path) if path.is_file() else path for path in paths]
         self._known: dict[Path, Run] = {}
         if not self.all():
-            raise UsageError(f"{', '.join(map(str, paths))} holds no run; give a run folder, or a folder of runs")
+            raise UsageError(
+                f"{', '.join(map(str, paths))} holds no run; give a run folder, or a folder of runs"
+            )
 
     def all(self) -> dict[str, Run]:
         """Return the runs by name: the folder's, with a number if several have it."""
         found: dict[str, Run] = {}
         for path in self._paths:
-            folders = [path] if (path / "run.json").exists() else sorted(file.parent for file in path.glob("*/run.json"))
+            folders = (
+                [path]
+                if (path / "run.json").exists()
+                else sorted(file.parent for file in path.glob("*/run.json"))
+            )
             for folder in folders:
                 if folder not in self._known:
-                    base = one_line(folder.resolve().name, 255) or "run"  # may stand in a page and an address
+                    base = (
+                        one_line(folder.resolve().name, 255) or "run"
+                    )  # may stand in a page and an address
                     taken = {run.name for run in self._known.values()}
-                    name = next(name for name in (base, *(f"{base}~{n}" for n in range(2, 10**6))) if name not in taken)
+                    name = next(
+                        name
+                        for name in (base, *(f"{base}~{n}" for n in range(2, 10**6)))
+                        if name not in taken
+                    )
                     self._known[folder] = Run(folder, name)
                 found[self._known[folder].name] = self._known[folder]
         return found
 
 
 def _as_folder(log: Path) -> Path:
-    """Return a temporary run folder with the episodes of a log of InterCode v1. Raises as `load_recording` does."""
+    """Return a temporary run folder with the episodes of a log of InterCode v1. Raises as
+    `load_recording` does."""
     recording = load_recording(log)
     made = tempfile.mkdtemp(prefix="intercode-view-")
     atexit.register(shutil.rmtree, made, ignore_errors=True)
@@ -158,12 +196,17 @@ def _as_folder(log: Path) -> Path:
     return folder
 
 
-def others(runs: Mapping[str, Run], here: Run, task: str, epoch: int) -> list[tuple[Run, dict[str, Any]]]:
-    """Return the episodes of the same task in other epochs, and in other runs of the same environment, with their runs."""
+def others(
+    runs: Mapping[str, Run], here: Run, task: str, epoch: int
+) -> list[tuple[Run, dict[str, Any]]]:
+    """Return the episodes of the same task in other epochs, and in other runs of the same
+    environment, with their runs."""
     found = []
     for run in runs.values():
         with suppress(IntercodeError):
             if run.env == here.env:
-                rows = run.index.rows(f"SELECT * FROM episodes WHERE {IS_TASK} ORDER BY epoch", as_bytes(task))
+                rows = run.index.rows(
+                    f"SELECT * FROM episodes WHERE {IS_TASK} ORDER BY epoch", as_bytes(task)
+                )
                 found += [(run, row) for row in rows if run is not here or row["epoch"] != epoch]
     return found
