@@ -1,4 +1,5 @@
-"""Rollouts for training: episodes with the tokens that the policy sampled, from environments that stay warm over all steps.
+"""Rollouts for training: episodes with the tokens that the policy sampled, from environments that
+stay warm over all steps.
 
     jobs = groups(tasks, size=8) ──► RolloutPool ── run(jobs, model) ────────────────► Rollout, Rollout, … as they finish
                                           │         run_batch(jobs, generate, chat) ─► [Rollout, …] in the order of the jobs
@@ -7,7 +8,8 @@
     Rollout ──► Segment = prompt │ sampled, observed, sampled, …    the mask is 1 for what the policy sampled
        └──────► reward, None after a fault ──► advantages(rewards, size)
 
-No trainer and no deep-learning library is imported here. `docs/training.md` shows the way from tasks to a rising curve.
+No trainer and no deep-learning library is imported here. `docs/training.md` shows the way from
+tasks to a rising curve.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Turn conversations into token ids, by appending: ids that were sampled are never encoded again from their text.
+"""Turn conversations into token ids, by appending: ids that were sampled are never encoded again
+from their text.
 
     encode(question 1)                   <user> list the files <assistant>
     sampled                                                               ls <end>
@@ -18,17 +19,22 @@ from intercode.errors import UsageError
 from intercode.types import Message
 
 _MARK = "REPLYxREPLY"
-_OPENING: list[Message] = [{"role": "system", "content": "Solve the task."}, {"role": "user", "content": "List the files."}]
+_OPENING: list[Message] = [
+    {"role": "system", "content": "Solve the task."},
+    {"role": "user", "content": "List the files."},
+]
 _ANSWER: Message = {"role": "assistant", "content": "ls"}
 _NEXT: Message = {"role": "user", "content": "a b"}
 _REPLIES = ("ls", "<think>\nI should look.\n</think>\n\n```bash\nls\n```")
-"""Replies with which a template is tried: plain, and with a thought that some templates remove later."""
+"""Replies with which a template is tried: plain, and with a thought that some templates remove
+later."""
 
 
 class Chat(Protocol):
     """The tokens of a policy's conversations. Many threads use one chat at once.
 
-    A chat may have an attribute `end_ids`, the ids that end a reply: a reply as long as the limit that ends so is not cut off.
+    A chat may have an attribute `end_ids`, the ids that end a reply: a reply as long as the limit
+    that ends so is not cut off.
     """
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
@@ -36,7 +42,8 @@ class Chat(Protocol):
         ...
 
     def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
-        """Return `ids`, which end with the reply that is `messages[known - 1]`, then the messages after it and the opening."""
+        """Return `ids`, which end with the reply that is `messages[known - 1]`, then the messages
+        after it and the opening."""
         ...
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -45,14 +52,18 @@ class Chat(Protocol):
 
 
 def hf_chat(tokenizer: Any, template: str | None = None) -> Chat:
-    """Return the chat of a tokenizer of `transformers`; `template` replaces the chat template of the tokenizer.
+    """Return the chat of a tokenizer of `transformers`; `template` replaces the chat template of
+    the tokenizer.
 
-    Raises `UsageError` if the template does not keep prefixes: it renders an earlier part of a conversation in another way
-    when messages follow, so what the policy saw when it sampled would not be what it is trained on.
+    Raises `UsageError` if the template does not keep prefixes: it renders an earlier part of a
+    conversation in another way when messages follow, so what the policy saw when it sampled would
+    not be what it is trained on.
     """
     chat = _TemplateChat(tokenizer, template)
     chat.require_prefixes()
-    chat.end_ids = frozenset({tokenizer.eos_token_id, *chat.append([], [*_OPENING, _ANSWER, _NEXT], 3)[:1]})
+    chat.end_ids = frozenset(
+        {tokenizer.eos_token_id, *chat.append([], [*_OPENING, _ANSWER, _NEXT], 3)[:1]}
+    )
     return chat
 
 
@@ -65,13 +76,21 @@ class _TemplateChat:
         return self._ids(self._render(messages))
 
     def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
-        marked = [*messages[: known - 1], {"role": "assistant", "content": _MARK}, *messages[known:]]
+        marked = [
+            *messages[: known - 1],
+            {"role": "assistant", "content": _MARK},
+            *messages[known:],
+        ]
         new = self._ids(self._render(marked).rpartition(_MARK)[2])
-        return ids + (new[1:] if new and ids[-1:] == new[:1] else new)  # the policy may have sampled the end of its turn itself
+        return ids + (
+            new[1:] if new and ids[-1:] == new[:1] else new
+        )  # the policy may have sampled the end of its turn itself
 
     def decode(self, token_ids: Sequence[int]) -> str:
         with self._lock:
-            text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            text: str = self._tokenizer.decode(
+                list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
         return text
 
     def require_prefixes(self) -> None:
@@ -81,15 +100,21 @@ class _TemplateChat:
             after = self._render(answered)
             if not after.startswith(before + reply):
                 kept = next(
-                    at for at in range(len(after) + 1) if not (before + reply).startswith(after[: at + 1]) or at == len(after)
+                    at
+                    for at in range(len(after) + 1)
+                    if not (before + reply).startswith(after[: at + 1]) or at == len(after)
                 )
                 raise UsageError(
-                    "the chat template does not keep prefixes: after the next message, it renders "
-                    f"{(before + reply)[max(0, kept - 20) : kept + 20]!r} as {after[max(0, kept - 20) : kept + 20]!r}; "
-                    "give hf_chat a template that only appends"
+                    "the chat template does not keep prefixes: after the next message, it renders"
+                    f" {(before + reply)[max(0, kept - 20) : kept + 20]!r} as"
+                    f" {after[max(0, kept - 20) : kept + 20]!r}; give hf_chat a template that only"
+                    " appends"
                 )
             if _MARK not in self._render([*_OPENING, {**_ANSWER, "content": _MARK}, _NEXT]):
-                raise UsageError("the chat template leaves out earlier replies; give hf_chat a template that renders them")
+                raise UsageError(
+                    "the chat template leaves out earlier replies; give hf_chat a template that"
+                    " renders them"
+                )
 
     def _render(self, messages: Sequence[Message]) -> str:
         options = {"chat_template": self._template} if self._template else {}
@@ -99,7 +124,8 @@ class _TemplateChat:
             )
         except Exception as error:  # of the template, which is the user's
             raise UsageError(
-                f"the chat template cannot render a conversation ({error}); give hf_chat another template"
+                f"the chat template cannot render a conversation ({error}); give hf_chat another"
+                " template"
             ) from error
         return text
 

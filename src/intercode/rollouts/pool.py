@@ -1,11 +1,12 @@
-"""Play many rollouts on environments that stay warm, whoever asks for them: a loop, a trainer's batch, or a coroutine.
+"""Play many rollouts on environments that stay warm, whoever asks for them: a loop, a trainer's
+batch, or a coroutine.
 
     run, run_batch, play, tree ──► jobs ──► thread with a WarmEnv ──► episode.play ──► Future of a Rollout
                                             thread with a WarmEnv
                                             … `envs` of them, started when they are needed
 
-A fault ends one rollout, which has no reward, and that thread makes a new environment. Nothing is written to disk, and no
-signal is handled.
+A fault ends one rollout, which has no reward, and that thread makes a new environment. Nothing is
+written to disk, and no signal is handled.
 """
 
 from __future__ import annotations
@@ -34,7 +35,15 @@ from intercode.models import Model, OpenAIModel
 from intercode.plugins import attribute_path
 from intercode.rollouts.chat import Chat
 from intercode.rollouts.jobs import Job, Rollout
-from intercode.rollouts.sampling import Batched, Cut, EpisodeSampler, Generate, RolloutLimits, Served, Source
+from intercode.rollouts.sampling import (
+    Batched,
+    Cut,
+    EpisodeSampler,
+    Generate,
+    RolloutLimits,
+    Served,
+    Source,
+)
 from intercode.rollouts.segments import segments_of
 from intercode.rollouts.tree import Tree, grow
 from intercode.runner.budget import BudgetTracker, Limits
@@ -48,15 +57,22 @@ GRACE = 5.0
 
 
 def groups(tasks: Iterable[Task | str], size: int, *, seed: int = 0) -> list[Job]:
-    """Return `size` jobs for each task, with the seeds `seed`, `seed + 1`, …; the jobs of one task are one group."""
-    return [Job(task, seed + number, group) for group, task in enumerate(tasks) for number in range(size)]
+    """Return `size` jobs for each task, with the seeds `seed`, `seed + 1`, …; the jobs of one task
+    are one group."""
+    return [
+        Job(task, seed + number, group)
+        for group, task in enumerate(tasks)
+        for number in range(size)
+    ]
 
 
 def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True) -> list[float]:
-    """Return the advantages of GRPO (Shao et al. 2024) for groups of `size` rewards: (reward − mean) / standard deviation.
+    """Return the advantages of GRPO (Shao et al. 2024) for groups of `size` rewards: (reward −
+    mean) / standard deviation.
 
-    None is left out of its group's mean and has the advantage 0, and so has a group whose rewards are all equal. Without
-    `scale` the difference is not divided (Liu et al. 2025). Raises `UsageError` if the rewards are no whole groups.
+    None is left out of its group's mean and has the advantage 0, and so has a group whose rewards
+    are all equal. Without `scale` the difference is not divided (Liu et al. 2025). Raises
+    `UsageError` if the rewards are no whole groups.
     """
     if size < 1 or len(rewards) % size:
         raise UsageError(f"{len(rewards)} rewards are no groups of {size}")
@@ -68,7 +84,10 @@ def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True
             raise UsageError(f"the rewards {known} are not all finite numbers")
         mean, spread = (statistics.fmean(known), statistics.pstdev(known)) if known else (0.0, 0.0)
         divisor = spread if scale else 1.0
-        found += [0.0 if reward is None or spread < 1e-9 else (reward - mean) / divisor for reward in group]
+        found += [
+            0.0 if reward is None or spread < 1e-9 else (reward - mean) / divisor
+            for reward in group
+        ]
     return found
 
 
@@ -80,8 +99,9 @@ class RolloutPool:
                 for rollout in pool.run(groups(tasks, 8, seed=8 * step), model):
                     ...
 
-    `agent` is a name of `intercode.agents`, an `Agent` or a strategy. Up to `envs` episodes are played at once, each on an
-    environment of its own of about 8 MiB. The methods may be called from any thread, but run one training step at a time.
+    `agent` is a name of `intercode.agents`, an `Agent` or a strategy. Up to `envs` episodes are
+    played at once, each on an environment of its own of about 8 MiB. The methods may be called from
+    any thread, but run one training step at a time.
     """
 
     def __init__(
@@ -93,14 +113,15 @@ class RolloutPool:
         limits: RolloutLimits | None = None,
         tasks: Sequence[Task] = (),
     ) -> None:
-        """`tasks` are those of the factory, if a function of the caller's own makes the environments."""
+        """`tasks` are those of the factory, if a function of the caller's own makes the
+        environments."""
         if envs < 1:
             raise UsageError(f"envs is {envs}; it must be at least 1")
         if not callable(factory):
             raise UsageError(f"{factory!r:.50} makes no environments; give intercode.prepare(…)")
         self.limits, self.envs = limits or RolloutLimits(), envs
         self._factory = partial(_without_turn_limit, factory)
-        self._tasks = {task.id: task for task in (tasks or getattr(factory, "tasks", ()))}
+        self._tasks = {task.id: task for task in tasks or getattr(factory, "tasks", ())}
         with closing(self._factory()) as env:
             self.strategy = _strategy(env, agent, list(self._tasks.values()), self.limits.turns)
         self._calls: queue.SimpleQueue[Callable[[WarmEnv], None] | None] = queue.SimpleQueue()
@@ -127,11 +148,13 @@ class RolloutPool:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def run(self, jobs: Iterable[Job | tuple[Any, ...]], model: Model) -> Iterator[Rollout]:
-        """Yield a rollout for each job, as they finish. `jobs` may be endless: a job is taken when an environment is free.
+        """Yield a rollout for each job, as they finish. `jobs` may be endless: a job is taken when
+        an environment is free.
 
-        The model is asked from up to `envs` threads at once. A fault of the machine or the model server gives a rollout
-        without a reward, and the others go on. Raises `UsageError` for a mistake of the caller, such as an unknown task.
-        Leaving the loop early ends the episodes that are still played.
+        The model is asked from up to `envs` threads at once. A fault of the machine or the model
+        server gives a rollout without a reward, and the others go on. Raises `UsageError` for a
+        mistake of the caller, such as an unknown task. Leaving the loop early ends the episodes
+        that are still played.
         """
         tracker, done = self._tracker(), queue.SimpleQueue[Future[Rollout]]()
         waiting, playing = iter(jobs), 0
@@ -148,13 +171,17 @@ class RolloutPool:
         finally:
             tracker.stop("the caller left")
 
-    def run_batch(self, jobs: Iterable[Job | tuple[Any, ...]], generate: Generate, chat: Chat) -> list[Rollout]:
-        """Return a rollout for each job, in the order of the jobs, with replies that `generate` samples in batches.
+    def run_batch(
+        self, jobs: Iterable[Job | tuple[Any, ...]], generate: Generate, chat: Chat
+    ) -> list[Rollout]:
+        """Return a rollout for each job, in the order of the jobs, with replies that `generate`
+        samples in batches.
 
-        `generate(prompts)` is called in this thread with the ids of every episode that waits for a reply, one list a prompt,
-        and returns for each prompt the sampled ids, up to the end of the reply, and their log-probabilities. While it works,
-        the other episodes act: it never waits for the slowest environment. `chat` (`hf_chat`) makes ids of messages.
-        Faults and errors are as for `run`; what `generate` raises is raised.
+        `generate(prompts)` is called in this thread with the ids of every episode that waits for a
+        reply, one list a prompt, and returns for each prompt the sampled ids, up to the end of the
+        reply, and their log-probabilities. While it works, the other episodes act: it never waits
+        for the slowest environment. `chat` (`hf_chat`) makes ids of messages. Faults and errors are
+        as for `run`; what `generate` raises is raised.
         """
         tracker, source = self._tracker(), Batched(generate, chat, self.limits)
         futures: list[Future[Rollout]] = []
@@ -164,10 +191,13 @@ class RolloutPool:
         return [self._checked(future.result()) for future in futures]
 
     async def play(self, job: Job | tuple[Any, ...], model: Model) -> Rollout:
-        """Play one job without blocking the event loop. A cancelled call ends its episode within a turn."""
+        """Play one job without blocking the event loop. A cancelled call ends its episode within a
+        turn."""
         tracker = self._tracker()
         try:
-            return self._checked(await asyncio.wrap_future(self._submit(self._job(job), Served(model), tracker)))
+            return self._checked(
+                await asyncio.wrap_future(self._submit(self._job(job), Served(model), tracker))
+            )
         except asyncio.CancelledError:
             tracker.stop("cancelled")
             raise
@@ -181,15 +211,20 @@ class RolloutPool:
         generate: Generate | None = None,
         chat: Chat | None = None,
     ) -> Tree:
-        """Play one job as a tree: fork the live episode before its first, second, … action into `widths` branches each.
+        """Play one job as a tree: fork the live episode before its first, second, … action into
+        `widths` branches each.
 
-        The replies come from `model`, or from `generate` with `chat` as in `run_batch`. Raises `UsageError` if neither or both
-        are given, or for an agent that forks by itself.
+        The replies come from `model`, or from `generate` with `chat` as in `run_batch`. Raises
+        `UsageError` if neither or both are given, or for an agent that forks by itself.
         """
         if (model is None) == (generate is None) or (generate is None) != (chat is None):
             raise UsageError("a tree is played with a model, or with generate and chat")
-        if isinstance(widths, int) or not all(isinstance(width, int) and width > 0 for width in widths):
-            raise UsageError(f"the widths of a tree are numbers of 1 or more, such as (4, 2, 2), not {widths!r}")
+        if isinstance(widths, int) or not all(
+            isinstance(width, int) and width > 0 for width in widths
+        ):
+            raise UsageError(
+                f"the widths of a tree are numbers of 1 or more, such as (4, 2, 2), not {widths!r}"
+            )
         tracker, found = self._tracker(), self._job(job)
         source = Batched(generate, chat, self.limits) if generate and chat else Served(model)  # type: ignore[arg-type]
 
@@ -200,11 +235,13 @@ class RolloutPool:
                 wait(unfinished, return_when=FIRST_COMPLETED)
 
         try:
-            return grow(partial(self._submit, found, source, tracker), widths, found.seed, wait_for_all)
+            return grow(
+                partial(self._submit, found, source, tracker), widths, found.seed, wait_for_all
+            )
         finally:
             tracker.stop("the caller left")
 
-    # -- inside -----------------------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _tracker(self) -> BudgetTracker:
         tracker = BudgetTracker(Limits(self.limits.turns))
@@ -213,8 +250,15 @@ class RolloutPool:
 
     def _job(self, job: Job | tuple[Any, ...]) -> Job:
         job = Job(*job) if isinstance(job, tuple) and 1 <= len(job) <= 3 else Job(job)  # type: ignore[arg-type]
-        if not isinstance(job.task, str | Task) or not isinstance(job.seed, int) or not 0 <= job.seed < 2**31:
-            raise UsageError(f"{job!r:.200} is no job: it is (task, seed), a Task or its id and a number from 0 to 2³¹ − 1")
+        if (
+            not isinstance(job.task, str | Task)
+            or not isinstance(job.seed, int)
+            or not 0 <= job.seed < 2**31
+        ):
+            raise UsageError(
+                f"{job!r:.200} is no job: it is (task, seed), a Task or its id and a number from 0"
+                " to 2³¹ − 1"
+            )
         if isinstance(job.task, str):
             if job.task not in self._tasks:
                 raise UsageError(f"no task has the id {job.task!r}")
@@ -231,7 +275,8 @@ class RolloutPool:
         env: WarmEnv | None = None,
         wrap: Callable[[Playable, EpisodeSampler], Playable] = lambda env, sampler: env,
     ) -> Future[Rollout]:
-        """Play a job on the next free thread; `env` is another environment than the thread's own, and is closed afterwards."""
+        """Play a job on the next free thread; `env` is another environment than the thread's own,
+        and is closed afterwards."""
         future: Future[Rollout] = Future()
         asked = sampler or EpisodeSampler(source, self.limits, job.seed)
 
@@ -239,7 +284,9 @@ class RolloutPool:
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                future.set_result(self._play(job, env or warm, asked, tracker, lambda each: wrap(each, asked)))
+                future.set_result(
+                    self._play(job, env or warm, asked, tracker, lambda each: wrap(each, asked))
+                )
             except BaseException as error:
                 future.set_exception(error)
             finally:
@@ -252,7 +299,11 @@ class RolloutPool:
                 raise UsageError("the pool is closed; make a new one")
             self._busy += 1
             if self._busy > len(self._threads) and len(self._threads) < self.envs:
-                self._threads.append(threading.Thread(target=self._work, name=f"rollout-{len(self._threads)}", daemon=True))
+                self._threads.append(
+                    threading.Thread(
+                        target=self._work, name=f"rollout-{len(self._threads)}", daemon=True
+                    )
+                )
                 self._threads[-1].start()
         self._calls.put(call)
         return future
@@ -265,13 +316,20 @@ class RolloutPool:
                     self._busy -= 1
 
     def _play(
-        self, job: Job, env: WarmEnv, sampler: EpisodeSampler, tracker: BudgetTracker, wrap: Callable[[Playable], Playable]
+        self,
+        job: Job,
+        env: WarmEnv,
+        sampler: EpisodeSampler,
+        tracker: BudgetTracker,
+        wrap: Callable[[Playable], Playable],
     ) -> Rollout:
         task, turns = job.task, list[Turn]()
         assert isinstance(task, Task)
 
         def play_it(env: Playable) -> Episode:
-            return play(wrap(env), task, self.strategy, sampler, tracker, seed=job.seed, turns=turns)
+            return play(
+                wrap(env), task, self.strategy, sampler, tracker, seed=job.seed, turns=turns
+            )
 
         if tracker.stop_reason():
             episode = Episode(task.id, task.query, (), None, False, "limit", seed=job.seed)
@@ -280,17 +338,27 @@ class RolloutPool:
         cut: Cut | None = None
         if episode.reward is not None and episode.turns:
             # the strategy submitted without asking the policy, since no turns were left
-            used_up = turns[-1].ask is None and sum(turn.acted for turn in turns) > self.limits.turns
-            cut = sampler.cut if episode.ended == "limit" else "turns" if used_up or episode.ended == "turns" else None
-        return Rollout(task.id, job.group, job.seed, segments_of(episode.turns), episode.reward, episode, cut)
+            used_up = (
+                turns[-1].ask is None and sum(turn.acted for turn in turns) > self.limits.turns
+            )
+            cut = (
+                sampler.cut
+                if episode.ended == "limit"
+                else "turns"
+                if used_up or episode.ended == "turns"
+                else None
+            )
+        return Rollout(
+            task.id, job.group, job.seed, segments_of(episode.turns), episode.reward, episode, cut
+        )
 
     def _checked(self, rollout: Rollout) -> Rollout:
         """Warn once of an agent that does not continue one conversation."""
         if len(rollout.segments) > 1 and not self._warned:
             self._warned = True
             warnings.warn(
-                f"a rollout has {len(rollout.segments)} segments: the agent rewrites its history or draws several replies, "
-                "or the server tokenizes a conversation anew at each turn",
+                f"a rollout has {len(rollout.segments)} segments: the agent rewrites its history or"
+                " draws several replies, or the server tokenizes a conversation anew at each turn",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -298,7 +366,8 @@ class RolloutPool:
 
 
 def _without_turn_limit(factory: Callable[[], Playable]) -> Playable:
-    """Return a new environment that does not count turns: the pool does, and scores the state after the last one."""
+    """Return a new environment that does not count turns: the pool does, and scores the state after
+    the last one."""
     env = factory()
     if isinstance(env, InterCodeEnv):
         env.max_turns = None
@@ -309,15 +378,27 @@ def _unfinished(futures: Sequence[Future[Rollout]]) -> int:
     return sum(not future.done() for future in futures)
 
 
-def _strategy(env: Playable, agent: str | Agent | Strategy, tasks: Sequence[Task], turns: int) -> Strategy:
+def _strategy(
+    env: Playable, agent: str | Agent | Strategy, tasks: Sequence[Task], turns: int
+) -> Strategy:
     """Return the strategy of an agent, for an environment's language and prompts."""
     if isinstance(agent, Agent):
         return agent.strategy
     if not isinstance(agent, str):
         return agent
-    prompts = attribute_path(type(env), "prompts") if isinstance(env, InterCodeEnv) else getattr(env, "prompts", None)
+    prompts = (
+        attribute_path(type(env), "prompts")
+        if isinstance(env, InterCodeEnv)
+        else getattr(env, "prompts", None)
+    )
     language = getattr(env, "language", "bash")
-    return make_agent(agent, tasks=tasks, turns=turns, language=language, prompts=Path(prompts) if prompts else None).strategy
+    return make_agent(
+        agent,
+        tasks=tasks,
+        turns=turns,
+        language=language,
+        prompts=Path(prompts) if prompts else None,
+    ).strategy
 
 
 def rollout(
@@ -331,30 +412,49 @@ def rollout(
     seed: int = 0,
     **limits: Any,
 ) -> Episode:
-    """Play one episode with a model at any OpenAI-compatible address, sampled at temperature 1, and return the episode.
+    """Play one episode with a model at any OpenAI-compatible address, sampled at temperature 1, and
+    return the episode.
 
-    `env` is a name of `intercode.make`, a factory of `intercode.prepare`, which many calls may share, or an environment of
-    the caller's, which stays open. `limits` are the fields of `RolloutLimits`; `reply_tokens` is asked of the server.
-    A limit ends the episode scored. The turns have the tokens if the server returns them; `segments_of(episode.turns)` joins
-    them. Raises `ModelError`, `SandboxError` and `DataError` for faults, which are no result, and `UsageError`.
+    `env` is a name of `intercode.make`, a factory of `intercode.prepare`, which many calls may
+    share, or an environment of the caller's, which stays open. `limits` are the fields of
+    `RolloutLimits`; `reply_tokens` is asked of the server. A limit ends the episode scored. The
+    turns have the tokens if the server returns them; `segments_of(episode.turns)` joins them.
+    Raises `ModelError`, `SandboxError` and `DataError` for faults, which are no result, and
+    `UsageError`.
     """
     bounds = RolloutLimits(**limits)
     named = isinstance(model, str)
     asked: Model = (
-        OpenAIModel(model, base_url=base_url, api_key=api_key, temperature=1.0, max_tokens=bounds.reply_tokens, logprobs=True)
+        OpenAIModel(
+            model,
+            base_url=base_url,
+            api_key=api_key,
+            temperature=1.0,
+            max_tokens=bounds.reply_tokens,
+            logprobs=True,
+        )
         if isinstance(model, str)
         else model
     )
     made = prepare(env) if isinstance(env, str) else env
     world = made if isinstance(made, InterCodeEnv) else made()
-    turns_of_caller, world.max_turns = world.max_turns, None  # `play` counts the turns, and scores the state after the last one
+    turns_of_caller, world.max_turns = (
+        world.max_turns,
+        None,
+    )  # `play` counts the turns, and scores the state after the last one
     try:
-        chosen = next((each for each in world.tasks if each.id == task), None) if isinstance(task, str) else task
+        chosen = (
+            next((each for each in world.tasks if each.id == task), None)
+            if isinstance(task, str)
+            else task
+        )
         if chosen is None:
             raise UsageError(f"no task has the id {task!r}")
         strategy = _strategy(world, agent, world.tasks, bounds.turns)
         tracker = BudgetTracker(Limits(bounds.turns))
-        return play(world, chosen, strategy, EpisodeSampler(Served(asked), bounds, seed), tracker, seed=seed)
+        return play(
+            world, chosen, strategy, EpisodeSampler(Served(asked), bounds, seed), tracker, seed=seed
+        )
     finally:
         world.max_turns = turns_of_caller
         if world is not made:

@@ -4,7 +4,8 @@
                                    │       └──► Batched: `chat` appends, `generate` samples a batch ──► Reply with a Sample
                                    └── a limit is reached ──► Reply(final=True): the episode ends and is scored
 
-A reply that a limit cuts off is not executed: half a command may do harm that the policy did not choose.
+A reply that a limit cuts off is not executed: half a command may do harm that the policy did not
+choose.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ Generate = Callable[[list[list[int]]], Sequence[Sampled]]
 """A function of the prompts' ids that returns one reply for each prompt, in the same order."""
 
 LINGER = 0.01
-"""Seconds to wait for more questions before a small batch is generated, while other episodes act."""
+"""Seconds to wait for more questions before a small batch is generated, while other episodes
+act."""
 SMALL = 4
 """A batch is small if it has less than one question for every four episodes that are playing."""
 
@@ -45,9 +47,10 @@ SMALL = 4
 class RolloutLimits:
     """Limits of one rollout; an episode that reaches one ends and is scored. None: no limit.
 
-    `turns`: actions. `reply_tokens`: of one reply; set the server's own limit (`max_tokens`) as well. `tokens`: sampled
-    and observed tokens after the first prompt. `context`: tokens of the whole sequence. There is no limit of time, which
-    depends on the machine: an action has the sandbox's, and a reply the model's.
+    `turns`: actions. `reply_tokens`: of one reply; set the server's own limit (`max_tokens`) as
+    well. `tokens`: sampled and observed tokens after the first prompt. `context`: tokens of the
+    whole sequence. There is no limit of time, which depends on the machine: an action has the
+    sandbox's, and a reply the model's.
     """
 
     turns: int = 10
@@ -59,7 +62,9 @@ class RolloutLimits:
         for name in ("turns", "reply_tokens", "tokens", "context"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value <= 0):
-                raise UsageError(f"the limit {name} is {value!r}; it must be a whole number of 1 or more")
+                raise UsageError(
+                    f"the limit {name} is {value!r}; it must be a whole number of 1 or more"
+                )
 
 
 class Source(Protocol):
@@ -68,11 +73,15 @@ class Source(Protocol):
     @property
     def name(self) -> str: ...
 
-    def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> tuple[int, ...] | None:
+    def encode(
+        self, messages: Sequence[Message], known: Sequence[Conversation]
+    ) -> tuple[int, ...] | None:
         """Return the ids of a question; None if only the server knows them."""
         ...
 
-    def ask(self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]) -> Reply: ...
+    def ask(
+        self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
+    ) -> Reply: ...
 
     def note_end(self) -> None:
         """Take note that an episode has ended."""
@@ -85,7 +94,8 @@ Conversation = tuple[list[Message], tuple[int, ...]]
 
 @dataclass
 class EpisodeSampler:
-    """A `Model` for one episode and one thread. `cut` names the limit that ended the episode, if one did."""
+    """A `Model` for one episode and one thread. `cut` names the limit that ended the episode, if
+    one did."""
 
     source: Source
     limits: RolloutLimits
@@ -106,7 +116,9 @@ class EpisodeSampler:
         """Return a sampler that first repeats the replies until now."""
         return EpisodeSampler(self.source, self.limits, draw, replayed=list(self.replies))
 
-    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
         replay = len(self.replies) < len(self.replayed)
         reply = self.replayed[len(self.replies)] if replay else self._ask(messages, tools, draw)
         self.replies.append(reply)
@@ -133,13 +145,16 @@ class EpisodeSampler:
         room, limit = self._room(len(sample.prompt_ids) or reply.usage.prompt_tokens)
         if room < (len(sample.token_ids) or reply.usage.completion_tokens):
             self.cut, kept = limit, max(0, int(room))
-            shorter = replace(sample, token_ids=sample.token_ids[:kept], logprobs=sample.logprobs[:kept])
+            shorter = replace(
+                sample, token_ids=sample.token_ids[:kept], logprobs=sample.logprobs[:kept]
+            )
             return replace(reply, sample=reply.sample and shorter, final=True)
         self.cut = "reply" if sample.finish_reason == "length" else None
         return replace(reply, final=self.cut is not None)
 
     def _room(self, prompt: int) -> tuple[float, Cut]:
-        """Return how many tokens may follow a prompt of that many tokens, and the limit that says so."""
+        """Return how many tokens may follow a prompt of that many tokens, and the limit that says
+        so."""
         first = prompt if self.first is None else self.first
         left: list[tuple[float, Cut]] = [(float("inf"), "tokens")]
         if self.limits.reply_tokens is not None:
@@ -164,7 +179,9 @@ class Served:
     def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> None:
         return None
 
-    def ask(self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]) -> Reply:
+    def ask(
+        self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
+    ) -> Reply:
         return self.model.complete(messages, **options)
 
     def note_end(self) -> None:
@@ -173,7 +190,8 @@ class Served:
 
 @dataclass
 class Batched:
-    """A trainer's `generate`, which is called in one thread with the questions of all episodes that wait."""
+    """A trainer's `generate`, which is called in one thread with the questions of all episodes that
+    wait."""
 
     generate: Generate
     chat: Chat
@@ -190,24 +208,37 @@ class Batched:
         earlier, ids = max(found, key=lambda each: len(each[0]))
         return tuple(self.chat.append(list(ids), asked, len(earlier)))
 
-    def ask(self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]) -> Reply:
+    def ask(
+        self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
+    ) -> Reply:
         if options.get("tools"):
-            raise UsageError("this agent calls tools, which `generate` cannot; choose an agent that writes code as text")
+            raise UsageError(
+                "this agent calls tools, which `generate` cannot; choose an agent that writes code"
+                " as text"
+            )
         answer: Future[Sampled] = Future()
         self.inbox.put((list(prompt or ()), answer))
         ids, logprobs = answer.result()
         ended = ids[-1:] and ids[-1] in getattr(self.chat, "end_ids", ())
-        full = self.limits.reply_tokens is not None and len(ids) == self.limits.reply_tokens and not ended
-        sample = Sample(tuple(ids), tuple(logprobs), "length" if full else None, prompt_ids=prompt or ())
+        full = (
+            self.limits.reply_tokens is not None
+            and len(ids) == self.limits.reply_tokens
+            and not ended
+        )
+        sample = Sample(
+            tuple(ids), tuple(logprobs), "length" if full else None, prompt_ids=prompt or ()
+        )
         return Reply(self.chat.decode(ids), Usage(len(sample.prompt_ids), len(ids)), sample=sample)
 
     def note_end(self) -> None:
         self.inbox.put(None)
 
     def serve(self, playing: Callable[[], int], stop: Callable[[str], None]) -> None:
-        """Generate until no episode is playing. After an error, call `stop`, let the episodes end, and raise the error.
+        """Generate until no episode is playing. After an error, call `stop`, let the episodes end,
+        and raise the error.
 
-        Raises what `generate` raises, and `UsageError` if `generate` returns anything but a reply for each prompt.
+        Raises what `generate` raises, and `UsageError` if `generate` returns anything but a reply
+        for each prompt.
         """
         failure: BaseException | None = None
         while playing():
@@ -219,7 +250,9 @@ class Batched:
                 failure = failure or error
             try:
                 if batch and failure is None:
-                    replies = _require_sampled(self.generate([prompt for prompt, _ in batch]), len(batch))
+                    replies = _require_sampled(
+                        self.generate([prompt for prompt, _ in batch]), len(batch)
+                    )
             except BaseException as error:
                 failure = error
             for number, (_, answer) in enumerate(batch):
@@ -233,11 +266,18 @@ class Batched:
             raise failure
 
     def _collect(self, batch: list[Question], playing: Callable[[], int]) -> None:
-        """Add the questions that wait to `batch`. While the batch is small, wait up to `LINGER` after its first question."""
+        """Add the questions that wait to `batch`. While the batch is small, wait up to `LINGER`
+        after its first question."""
         deadline: float | None = None
         while (episodes := playing()) > len(batch):
             large = len(batch) * SMALL >= episodes
-            left = None if deadline is None else 0.0 if large else max(0.0, deadline - time.monotonic())
+            left = (
+                None
+                if deadline is None
+                else 0.0
+                if large
+                else max(0.0, deadline - time.monotonic())
+            )
             try:
                 items = [self.inbox.get(timeout=left)]
             except queue.Empty:
@@ -250,17 +290,26 @@ class Batched:
 
 
 def _require_sampled(answer: Any, count: int) -> list[Sampled]:
-    """Return what `generate` returned as lists of numbers. Raises `UsageError` for anything else."""
+    """Return what `generate` returned as lists of numbers. Raises `UsageError` for anything
+    else."""
     try:
-        replies: list[Sampled] = [([*map(index, ids)], [*map(float, logprobs)]) for ids, logprobs in answer]
+        replies: list[Sampled] = [
+            ([*map(index, ids)], [*map(float, logprobs)]) for ids, logprobs in answer
+        ]
     except (TypeError, ValueError) as error:
-        raise UsageError(f"generate returns a pair (token ids, log-probabilities) for each prompt ({error})") from error
+        raise UsageError(
+            f"generate returns a pair (token ids, log-probabilities) for each prompt ({error})"
+        ) from error
     if len(replies) != count:
         raise UsageError(f"generate returned {len(replies)} replies to {count} prompts")
     for ids, logprobs in replies:
-        if len(logprobs) not in (0, len(ids)) or not all(map(is_number, (*ids, *logprobs))) or min(ids, default=0) < 0:
+        if (
+            len(logprobs) not in (0, len(ids))
+            or not all(map(is_number, (*ids, *logprobs)))
+            or min(ids, default=0) < 0
+        ):
             raise UsageError(
-                f"generate returned {len(ids)} ids with {len(logprobs)} log-probabilities; these are finite, one for each id "
-                "or none, and no id is negative"
+                f"generate returned {len(ids)} ids with {len(logprobs)} log-probabilities; these"
+                " are finite, one for each id or none, and no id is negative"
             )
     return replies

@@ -1,4 +1,5 @@
-"""Join the samples of an episode into segments: sequences of tokens whose prefix is never rewritten.
+"""Join the samples of an episode into segments: sequences of tokens whose prefix is never
+rewritten.
 
     question 1    p p p p
     reply 1               s s s
@@ -7,8 +8,9 @@
     segment       p p p p│s s s o o s s        … so the segment goes on; `mask` is 1 for s and 0 for o
                          │1 1 1 0 0 1 1
 
-A question that does not begin with a known sequence (an agent that rewrites its history, a fork, a server that tokenizes the
-conversation in another way) begins a new segment. Each sampled token is in exactly one segment.
+A question that does not begin with a known sequence (an agent that rewrites its history, a fork, a
+server that tokenizes the conversation in another way) begins a new segment. Each sampled token is
+in exactly one segment.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ from intercode.types import Turn
 class Segment:
     """Hold the tokens of one conversation: `prompt_ids`, then `token_ids`.
 
-    `mask` has for each of the `token_ids` 1 if the policy sampled it and 0 if it is an observation. `logprobs` has the
-    log-probability of each sampled token and 0.0 elsewhere; it is empty if the server did not return one for every reply.
-    `turns` are the positions in the episode of the turns whose replies are in the segment.
+    `mask` has for each of the `token_ids` 1 if the policy sampled it and 0 if it is an observation.
+    `logprobs` has the log-probability of each sampled token and 0.0 elsewhere; it is empty if the
+    server did not return one for every reply. `turns` are the positions in the episode of the turns
+    whose replies are in the segment.
     """
 
     prompt_ids: tuple[int, ...]
@@ -47,17 +50,28 @@ class _Draft:
 
 
 def segments_of(turns: Sequence[Turn], places: Sequence[int] | None = None) -> tuple[Segment, ...]:
-    """Return the segments of an episode's turns. Replies without token ids, or without those of their prompts, are left out.
+    """Return the segments of an episode's turns. Replies without token ids, or without those of
+    their prompts, are left out.
 
-    `places` names the positions of the turns to use; tokens that were sampled elsewhere are then part of a prompt.
+    `places` names the positions of the turns to use; tokens that were sampled elsewhere are then
+    part of a prompt.
     """
     drafts: list[_Draft] = []
     for place, turn in enumerate(turns):
         sample = turn.sample
-        if (places is not None and place not in places) or sample is None or not sample.token_ids or not sample.prompt_ids:
+        if (
+            (places is not None and place not in places)
+            or sample is None
+            or not sample.token_ids
+            or not sample.prompt_ids
+        ):
             continue
         prompt = sample.prompt_ids
-        known = [each for each in drafts if len(each.ids) <= len(prompt) and tuple(each.ids) == prompt[: len(each.ids)]]
+        known = [
+            each
+            for each in drafts
+            if len(each.ids) <= len(prompt) and tuple(each.ids) == prompt[: len(each.ids)]
+        ]
         if known:
             draft = max(known, key=lambda each: len(each.ids))
         else:
@@ -71,8 +85,11 @@ def segments_of(turns: Sequence[Turn], places: Sequence[int] | None = None) -> t
         draft.turns.append(place)
     return tuple(
         Segment(
-            draft.prompt, tuple(draft.ids[len(draft.prompt) :]), tuple(draft.mask),
-            tuple(draft.logprobs) if draft.complete else (), tuple(draft.turns),
+            draft.prompt,
+            tuple(draft.ids[len(draft.prompt) :]),
+            tuple(draft.mask),
+            tuple(draft.logprobs) if draft.complete else (),
+            tuple(draft.turns),
         )
         for draft in drafts
-    )  # fmt: skip
+    )

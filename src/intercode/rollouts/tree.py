@@ -29,8 +29,9 @@ from intercode.runner.warm_env import WarmEnv
 class Node:
     """The part of a tree between two forks.
 
-    `segments` has the tokens sampled here alone; their prompts hold what the branches share. `reward` is the mean over
-    `rollouts`, the leaves below, without faults; None if all failed. `children` is empty at a leaf.
+    `segments` has the tokens sampled here alone; their prompts hold what the branches share.
+    `reward` is the mean over `rollouts`, the leaves below, without faults; None if all failed.
+    `children` is empty at a leaf.
     """
 
     segments: tuple[Segment, ...]
@@ -41,7 +42,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Hold all branches of one job: the node `root`, before the first fork, and the rollouts of the leaves, each whole."""
+    """Hold all branches of one job: the node `root`, before the first fork, and the rollouts of the
+    leaves, each whole."""
 
     root: Node
     rollouts: tuple[Rollout, ...]
@@ -49,7 +51,8 @@ class Tree:
 
 @dataclass
 class _Branch:
-    """A leaf that grows. At fork number n it took branch `path[n]`, when `replies[n]` replies had come."""
+    """A leaf that grows. At fork number n it took branch `path[n]`, when `replies[n]` replies had
+    come."""
 
     path: list[int] = field(default_factory=list)
     replies: list[int] = field(default_factory=list)
@@ -68,7 +71,9 @@ class _Growth:
         self.branches: list[_Branch] = []
         self._lock = threading.Lock()
 
-    def add(self, branch: _Branch, sampler: EpisodeSampler | None = None, env: Playable | None = None) -> None:
+    def add(
+        self, branch: _Branch, sampler: EpisodeSampler | None = None, env: Playable | None = None
+    ) -> None:
         """Play a branch; `env` is the fork on which it continues."""
         with self._lock:
             number = len(self.branches)
@@ -85,10 +90,17 @@ class _Growth:
 
 
 class _ForkingEnv:
-    """An environment that repeats the recorded steps of its branch, then acts, and forks after each of its first actions."""
+    """An environment that repeats the recorded steps of its branch, then acts, and forks after each
+    of its first actions."""
 
-    def __init__(self, env: Playable, sampler: EpisodeSampler, growth: _Growth, branch: _Branch) -> None:
-        self._env, self._sampler, self._growth, self._branch, self._taken = env, sampler, growth, branch, 0
+    def __init__(
+        self, env: Playable, sampler: EpisodeSampler, growth: _Growth, branch: _Branch
+    ) -> None:
+        self._env = env
+        self._sampler = sampler
+        self._growth = growth
+        self._branch = branch
+        self._taken = 0
 
     def __getattr__(self, name: str) -> Any:
         if name == "fork":
@@ -120,13 +132,25 @@ class _ForkingEnv:
         for number in range(1, self._growth.widths[depth]):
             try:
                 copy = self._env.fork(replay=True)  # type: ignore[attr-defined]
-            except ForkError:  # a job of the agent's that cannot be copied: the branch goes on alone
+            except (
+                ForkError
+            ):  # a job of the agent's that cannot be copied: the branch goes on alone
                 return
-            self._growth.add(_Branch([*path, number], list(replies), branch.first, list(branch.steps)), self._sampler, copy)
+            self._growth.add(
+                _Branch([*path, number], list(replies), branch.first, list(branch.steps)),
+                self._sampler,
+                copy,
+            )
 
 
-def grow(start: Start, widths: Sequence[int], seed: int, wait: Callable[[Callable[[], list[Future[Rollout]]]], None]) -> Tree:
-    """Return the tree of a job that `start` plays; `wait` returns when all futures are done, later ones included."""
+def grow(
+    start: Start,
+    widths: Sequence[int],
+    seed: int,
+    wait: Callable[[Callable[[], list[Future[Rollout]]]], None],
+) -> Tree:
+    """Return the tree of a job that `start` plays; `wait` returns when all futures are done, later
+    ones included."""
     growth = _Growth(start, widths, seed)
     growth.add(_Branch())
     wait(growth.futures)
