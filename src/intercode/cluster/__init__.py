@@ -1,4 +1,5 @@
-"""Many machines over Ray. Nothing outside of this room imports it but the command line, and Ray is imported when it is used.
+"""Many machines over Ray. Nothing outside of this room imports it but the command line, and Ray is
+imported when it is used.
 
 driver.py     the crew that plays an evaluation: hands out episodes, and loses no episode to a lost node
 envs.py       environments on the nodes for a `RolloutPool`

@@ -6,9 +6,10 @@
                ▲              └── fault ──► held back ──► the node's next success ──► yielded
                └──────────────── benched ◄── third in a row
 
-One call is open for each host, an exchange of new jobs for results, so that the driver has one thread and little work for an
-episode. Jobs of a lost host are played again with the same seed. A job with two strikes is played when the queue is empty,
-alone on its host, so that the jobs that it took along are cleared. A struck job goes to other nodes as long as there are any.
+One call is open for each host, an exchange of new jobs for results, so that the driver has one
+thread and little work for an episode. Jobs of a lost host are played again with the same seed. A
+job with two strikes is played when the queue is empty, alone on its host, so that the jobs that it
+took along are cleared. A struck job goes to other nodes as long as there are any.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from intercode.cluster.host import EpisodeHost, Key
-from intercode.cluster.nodes import CLEAN_UP, Connection, Node, end_hosts, living_nodes, start_host, why_lost
+from intercode.cluster.nodes import (
+    CLEAN_UP,
+    Connection,
+    Node,
+    end_hosts,
+    living_nodes,
+    start_host,
+    why_lost,
+)
 from intercode.cluster.shipping import PATHS, Shipment, pack
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, ModelError, SandboxError
@@ -37,13 +46,16 @@ LOOK = 2.0
 """Seconds between two looks for new nodes."""
 PATIENCE = 15.0
 """Seconds without any node until the run ends."""
-_OF_THE_DRIVER = FREE | SOURCES | PATHS | {"env", "agent", "model", "reward", "sandbox", "limit", "tasks"}
+_OF_THE_DRIVER = (
+    FREE | SOURCES | PATHS | {"env", "agent", "model", "reward", "sandbox", "limit", "tasks"}
+)
 """Settings that need not be equal on a node: names and paths, and the choice of tasks."""
 
 
 @dataclass(slots=True)
 class _Host:
-    """A node's host. `call` is the open call, `playing` has the jobs that the host has, in the order in which it got them."""
+    """A node's host. `call` is the open call, `playing` has the jobs that the host has, in the
+    order in which it got them."""
 
     node: Node
     actor: Any = None
@@ -58,12 +70,20 @@ class _Host:
 
 
 class RayCrew:
-    """Plays the jobs of `evaluate` on all nodes. `close` ends the hosts; nothing is left on the nodes but the cache."""
+    """Plays the jobs of `evaluate` on all nodes. `close` ends the hosts; nothing is left on the
+    nodes but the cache."""
 
     def __init__(
-        self, on: str, evaluation: Evaluation, options: dict[str, Any], *, workers: int, host: type = EpisodeHost
+        self,
+        on: str,
+        evaluation: Evaluation,
+        options: dict[str, Any],
+        *,
+        workers: int,
+        host: type = EpisodeHost,
     ) -> None:
-        """`options` are those that `evaluation` was planned from; each node plays `workers` episodes at once."""
+        """`options` are those that `evaluation` was planned from; each node plays `workers`
+        episodes at once."""
         self._connection = Connection(on)
         try:
             self._evaluation, self._workers, self._kind = evaluation, workers, host
@@ -99,14 +119,22 @@ class RayCrew:
 
     def notes(self) -> list[str]:
         """Return a line for each benched node, and for each quarantined task."""
-        benched = [f"node {host.node.name} was benched: {host.benched}" for host in self._hosts.values() if host.benched]
+        benched = [
+            f"node {host.node.name} was benched: {host.benched}"
+            for host in self._hosts.values()
+            if host.benched
+        ]
         return [
             *benched,
-            *(f"task {task}, epoch {epoch} was quarantined: {why}" for (task, epoch), why in self.quarantined.items()),
+            *(
+                f"task {task}, epoch {epoch} was quarantined: {why}"
+                for (task, epoch), why in self.quarantined.items()
+            ),
         ]
 
     def play(self, jobs: Sequence[tuple[Task, int]], tracker: BudgetTracker) -> Iterator[Episode]:
-        """Yield the episode of each job, as they come. Raises `SandboxError` or `ModelError` if no node is left."""
+        """Yield the episode of each job, as they come. Raises `SandboxError` or `ModelError` if no
+        node is left."""
         import ray
 
         self._tasks = {task.id: task for task, _ in jobs}
@@ -126,14 +154,20 @@ class RayCrew:
                 self._look()
             usable = [host for host in self._hosts.values() if not host.benched]
             for host in usable:
-                if host.ready and host.call is None and ((new := self._choose(host, usable)) or host.playing):
+                if (
+                    host.ready
+                    and host.call is None
+                    and ((new := self._choose(host, usable)) or host.playing)
+                ):
                     host.playing |= dict.fromkeys(new)
                     host.call = host.actor.exchange.remote(new, stop)
             calls = {host.call: host for host in usable if host.call is not None}
             if not usable and (self._hosts or self._seen + PATIENCE < time.monotonic()):
                 yield from self._take(self._faulted.values())
                 raise self._none_left()
-            if not calls and all(host.ready for host in usable) and usable:  # only episodes that are held back are left
+            if (
+                not calls and all(host.ready for host in usable) and usable
+            ):  # only episodes that are held back are left
                 yield from self._take([episode for host in usable for episode in host.held])
                 continue
             if not calls:
@@ -143,7 +177,7 @@ class RayCrew:
             for call in ray.wait(list(calls), num_returns=1, timeout=0.2)[0]:
                 yield from self._take(self._receive(calls[call], call, tracker))
 
-    # -- inside -----------------------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         """Start a host on each new node. A node that is gone is noticed by the next call."""
@@ -154,11 +188,13 @@ class RayCrew:
 
     def _start(self, host: _Host) -> None:
         self._hosts[host.node.id] = host
-        host.actor, host.ready = start_host(host.node, self._kind, self._shipment, self._workers, calls=2), False
+        host.actor = start_host(host.node, self._kind, self._shipment, self._workers, calls=2)
+        host.ready = False
         host.call = host.actor.begin.remote()
 
     def _choose(self, host: _Host, usable: Sequence[_Host]) -> list[Key]:
-        """Take the jobs that a host gets now: one for each worker, and two more while the queue is long."""
+        """Take the jobs that a host gets now: one for each worker, and two more while the queue is
+        long."""
         ahead = 2 if len(self._waiting) > self._workers * len(usable) else 0
         room = self._workers + ahead - len(host.playing)
         if room <= 0 or any(len(self._strikes.get(key, ())) >= STRIKES - 1 for key in host.playing):
@@ -183,7 +219,8 @@ class RayCrew:
         return chosen
 
     def _receive(self, host: _Host, call: Any, tracker: BudgetTracker) -> Iterator[Episode]:
-        """Yield the finished episodes that a call brings, and take note of faults and of a lost host."""
+        """Yield the finished episodes that a call brings, and take note of faults and of a lost
+        host."""
         import ray
 
         host.call = None
@@ -197,7 +234,9 @@ class RayCrew:
         if not host.ready:
             if isinstance(answer, IntercodeError):
                 self._bench(host, str(answer))
-            elif wrong := differing_settings(self._evaluation.config, {**self._evaluation.config, **answer}, _OF_THE_DRIVER):
+            elif wrong := differing_settings(
+                self._evaluation.config, {**self._evaluation.config, **answer}, _OF_THE_DRIVER
+            ):
                 self._bench(host, f"it differs from the driver ({', '.join(wrong.values())})")
             host.ready = not host.benched
             return
@@ -236,7 +275,8 @@ class RayCrew:
         host.playing, host.held, host.call = {}, [], None
 
     def _lose(self, host: _Host, why: str) -> Iterator[Episode]:
-        """Put the jobs of a lost host back, and start another host if the node is alive. Yields quarantined episodes."""
+        """Put the jobs of a lost host back, and start another host if the node is alive. Yields
+        quarantined episodes."""
         end_hosts([host.actor])
         begun, lost = list(host.playing)[: self._workers], list(host.playing)
         again = list[Key]()
@@ -247,10 +287,24 @@ class RayCrew:
             strikes = self._strikes.get(key, [])
             if len(strikes) >= STRIKES:
                 names = ", ".join(dict.fromkeys(node.name for node in strikes))
-                self.quarantined[key] = reason = f"its host ended {STRIKES} times ({names}), at last: {why}"
+                self.quarantined[key] = reason = (
+                    f"its host ended {STRIKES} times ({names}), at last: {why}"
+                )
                 task, seed = self._tasks[key[0]], episode_seed(self._evaluation.seed, *key)
                 text = f"sandbox: quarantined: {reason}"
-                yield Episode(task.id, task.query, (), None, False, None, {}, key[1], seed, text, split=task.split)
+                yield Episode(
+                    task.id,
+                    task.query,
+                    (),
+                    None,
+                    False,
+                    None,
+                    {},
+                    key[1],
+                    seed,
+                    text,
+                    split=task.split,
+                )
             elif len(strikes) == STRIKES - 1:
                 self._suspects.append(key)
             else:
@@ -272,14 +326,30 @@ class RayCrew:
                 yield episode
 
     def _none_left(self) -> IntercodeError:
-        reasons = [f"{host.node.name}: {host.benched}" for host in self._hosts.values() if host.benched]
-        kind = ModelError if reasons and all("model: " in reason for reason in reasons) else SandboxError
-        return kind(f"no node is left to play on ({'; '.join(reasons) or 'the cluster has none with cores'}; {KEPT})")
+        reasons = [
+            f"{host.node.name}: {host.benched}" for host in self._hosts.values() if host.benched
+        ]
+        kind = (
+            ModelError
+            if reasons and all("model: " in reason for reason in reasons)
+            else SandboxError
+        )
+        return kind(
+            "no node is left to play on"
+            f" ({'; '.join(reasons) or 'the cluster has none with cores'}; {KEPT})"
+        )
 
 
 def _shipment(evaluation: Evaluation, options: dict[str, Any]) -> Shipment:
-    """Return the options of a node's plan: those of the driver, but tasks are chosen by their ids."""
-    options = {**options, "price": evaluation.config["price"], "failed_in": None, "shuffle": False, "shard": None}
+    """Return the options of a node's plan: those of the driver, but tasks are chosen by their
+    ids."""
+    options = {
+        **options,
+        "price": evaluation.config["price"],
+        "failed_in": None,
+        "shuffle": False,
+        "shard": None,
+    }
     if ids := evaluation.config.get("tasks"):
         options |= {"task": ids, "limit": None}
     return pack(options, environment_class(options["env"]))

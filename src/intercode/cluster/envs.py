@@ -15,7 +15,14 @@ from typing import Any
 
 from intercode.cluster.driver import LOOK
 from intercode.cluster.host import EnvHost
-from intercode.cluster.nodes import CLEAN_UP, Connection, end_hosts, living_nodes, start_host, why_lost
+from intercode.cluster.nodes import (
+    CLEAN_UP,
+    Connection,
+    end_hosts,
+    living_nodes,
+    start_host,
+    why_lost,
+)
 from intercode.cluster.shipping import PATHS, pack
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, SandboxError
@@ -29,16 +36,19 @@ class HostLost(SandboxError):
 
 
 class RayEnvs:
-    """A factory of environments for `RolloutPool`, with the options of `intercode.prepare`. Close the pool first, then this.
+    """A factory of environments for `RolloutPool`, with the options of `intercode.prepare`. Close
+    the pool first, then this.
 
-    with RayEnvs("bash", data="tasks", on="ray://head:10001") as factory, RolloutPool(factory, "try_again", envs=256) as pool:
+    with RayEnvs("bash", data="tasks", on="ray://head:10001") as factory, RolloutPool(factory,
+    "try_again", envs=256) as pool:
         ...
 
     Each call makes an environment on the node with the fewest. Only the nodes need a sandbox.
     """
 
     def __init__(self, env: str, *, on: str = "ray", calls: int = 64, **options: Any) -> None:
-        """At most `calls` steps are taken at once on a node. Raises `SandboxError` if no node can play."""
+        """At most `calls` steps are taken at once on a node. Raises `SandboxError` if no node can
+        play."""
         self._connection = Connection(on)
         try:
             found = environment_class(env)
@@ -93,7 +103,8 @@ class RayEnvs:
             self._open[id] += 1
 
     def ask(self, id: str, host: Any, method: str, *arguments: Any) -> Any:
-        """Return the answer of a host, or raise the error that it is. A lost host is a `SandboxError`."""
+        """Return the answer of a host, or raise the error that it is. A lost host is a
+        `SandboxError`."""
         import ray
 
         try:
@@ -112,11 +123,18 @@ class RayEnvs:
         return answer
 
     def _look(self) -> None:
-        """Start hosts on nodes that have none, and wait for them; refuse a node whose settings differ from the first's."""
+        """Start hosts on nodes that have none, and wait for them; refuse a node whose settings
+        differ from the first's."""
         nodes = {node.id: node for node in living_nodes()}
         self._hosts = {id: host for id, host in self._hosts.items() if id in nodes}
-        fresh = [node for node in nodes.values() if node.id not in self._hosts and node.id not in self._refused]
-        started = {node.id: start_host(node, EnvHost, self._shipment, calls=self._calls) for node in fresh}
+        fresh = [
+            node
+            for node in nodes.values()
+            if node.id not in self._hosts and node.id not in self._refused
+        ]
+        started = {
+            node.id: start_host(node, EnvHost, self._shipment, calls=self._calls) for node in fresh
+        }
         begun = {id: host.begin.remote() for id, host in started.items()}
         for node in fresh:
             if why := self._refuse(begun[node.id]):
@@ -127,7 +145,9 @@ class RayEnvs:
                 self._open.setdefault(node.id, 0)
         self._looked = time.monotonic()
         if not self._hosts:
-            raise SandboxError(f"no node can play ({'; '.join(self._refused.values()) or 'none has cores'})")
+            raise SandboxError(
+                f"no node can play ({'; '.join(self._refused.values()) or 'none has cores'})"
+            )
 
     def _refuse(self, begun: Any) -> str | None:
         import ray
@@ -150,12 +170,22 @@ class RayEnvs:
 class RayEnv:
     """An environment on a node, as `episode.play` needs it."""
 
-    def __init__(self, owner: RayEnvs, node: str, host: Any, number: int, attributes: dict[str, Any]) -> None:
-        self._owner, self._node, self._host, self._number, self._attributes = owner, node, host, number, attributes
-        self.protocol, self.submission, self.language = (attributes[name] for name in ("protocol", "submission", "language"))
+    def __init__(
+        self, owner: RayEnvs, node: str, host: Any, number: int, attributes: dict[str, Any]
+    ) -> None:
+        self._owner = owner
+        self._node = node
+        self._host = host
+        self._number = number
+        self._attributes = attributes
+        self.protocol, self.submission, self.language = (
+            attributes[name] for name in ("protocol", "submission", "language")
+        )
         self.prompts, self.takes_answer, self._closed = owner.prompts, False, False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
         first, self.takes_answer = self._call("reset", seed=seed, options=options)
         observation, info = first
         return observation, info
@@ -183,4 +213,6 @@ class RayEnv:
             self._call("close")
 
     def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
-        return self._owner.ask(self._node, self._host, "call", self._number, method, arguments, options)
+        return self._owner.ask(
+            self._node, self._host, "call", self._number, method, arguments, options
+        )

@@ -1,9 +1,11 @@
-"""Play episodes, or single steps, on a node: one actor's process with environments that stay warm, and threads.
+"""Play episodes, or single steps, on a node: one actor's process with environments that stay warm,
+and threads.
 
     EpisodeHost.exchange(jobs) ──► queue ──► worker thread with a WarmEnv ──► episodes ──► the answer of an exchange
     EnvHost.call(number, "step", action) ──► the environment of that number
 
-Sandboxes die with the process. Errors travel as values, so that Ray's own errors mean that the host is lost and nothing else.
+Sandboxes die with the process. Errors travel as values, so that Ray's own errors mean that the host
+is lost and nothing else.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from intercode.types import Episode, Task
 Key = tuple[str, int]
 """A task's id and an epoch."""
 Result = Episode | Key | IntercodeError
-"""A finished episode; a job that was not begun, because the run stops; or the mistake that ends the run."""
+"""A finished episode; a job that was not begun, because the run stops; or the mistake that ends the
+run."""
 Value = TypeVar("Value")
 WAIT = 1.0
 """Seconds that an exchange waits for a result."""
@@ -49,7 +52,8 @@ def as_value(error: BaseException) -> IntercodeError:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent, Ray's own process on the node, has ended: that may have been killed."""
+    """End this process when its parent, Ray's own process on the node, has ended: that may have
+    been killed."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -71,22 +75,28 @@ class EpisodeHost:
         self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
 
     def begin(self) -> dict[str, Any] | IntercodeError:
-        """Plan, start the workers, and return the settings as this node sees them, to be compared with the driver's."""
+        """Plan, start the workers, and return the settings as this node sees them, to be compared
+        with the driver's."""
         try:
             self._evaluation = plan = Evaluation.plan(**unpack(self._shipment))
             self._tasks: dict[str, Task] = {task.id: task for task in plan.tasks}
-            self._tracker = BudgetTracker(replace(plan.limits, run=Budget()))  # the run's budget is the driver's
+            self._tracker = BudgetTracker(
+                replace(plan.limits, run=Budget())
+            )  # the run's budget is the driver's
             if isinstance(plan.model, OpenAIModel):
                 plan.model.give_up = self._tracker.stop_reason
             for number in range(self._workers):
-                self._threads.append(threading.Thread(target=self._work, name=f"worker-{number}", daemon=True))
+                self._threads.append(
+                    threading.Thread(target=self._work, name=f"worker-{number}", daemon=True)
+                )
                 self._threads[-1].start()
             return plan.config
         except BaseException as error:
             return as_value(error)
 
     def exchange(self, jobs: Sequence[Key], stop: str | None) -> list[Result]:
-        """Queue jobs, and return the results since the last exchange; wait a second for one if there is none.
+        """Queue jobs, and return the results since the last exchange; wait a second for one if
+        there is none.
 
         `stop` ends the episodes that are played within a turn.
         """
@@ -103,7 +113,8 @@ class EpisodeHost:
             return found
 
     def end(self, seconds: float) -> None:
-        """Close the environments of workers that stop in time, which also removes what does not die with this process."""
+        """Close the environments of workers that stop in time, which also removes what does not die
+        with this process."""
         if self._threads:
             self._tracker.stop("the driver ended the run")
         for _ in self._threads:
@@ -123,7 +134,13 @@ class EpisodeHost:
                 try:
                     strategy, run_seed = plan.agent.strategy, plan.seed
                     episode, _ = play_job(
-                        env, self._tasks[task], strategy, plan.model, self._tracker, epoch=epoch, run_seed=run_seed
+                        env,
+                        self._tasks[task],
+                        strategy,
+                        plan.model,
+                        self._tracker,
+                        epoch=epoch,
+                        run_seed=run_seed,
                     )
                     self._results.put(episode)
                 except BaseException as error:
@@ -149,22 +166,30 @@ class EnvHost:
         return _answer(prepare_it)
 
     def open(self) -> tuple[int, dict[str, Any]] | IntercodeError:
-        """Make an environment that does not count turns, and return its number and the attributes that a loop reads."""
+        """Make an environment that does not count turns, and return its number and the attributes
+        that a loop reads."""
 
         def make() -> tuple[int, dict[str, Any]]:
             env = self._factory()
             env.max_turns = None
-            return self._keep(env), {name: getattr(env, name) for name in ("protocol", "submission", "language")}
+            return self._keep(env), {
+                name: getattr(env, name) for name in ("protocol", "submission", "language")
+            }
 
         return _answer(make)
 
-    def call(self, number: int, method: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Return what a method returns and whether the task takes an answer, or the error; a fork is kept as a number."""
+    def call(
+        self, number: int, method: str, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """Return what a method returns and whether the task takes an answer, or the error; a fork
+        is kept as a number."""
 
         def call_it() -> tuple[Any, bool]:
             env = self._envs.pop(number) if method == "close" else self._envs[number]
             value = getattr(env, method)(*arguments, **options)
-            return self._keep(value) if method == "fork" else value, method == "reset" and env.takes_answer
+            return (
+                self._keep(value) if method == "fork" else value
+            ), method == "reset" and env.takes_answer
 
         return _answer(call_it)
 

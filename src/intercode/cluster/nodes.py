@@ -1,6 +1,7 @@
 """The connection to Ray, the nodes that can play, and one host on each of them.
 
-Ray restarts nothing and repeats nothing here. A host that ended is an error of the call that waits for it; the caller decides.
+Ray restarts nothing and repeats nothing here. A host that ended is an error of the call that waits
+for it; the caller decides.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Connection:
     """A connection to a cluster; `close` ends it, unless the process was connected before."""
 
     def __init__(self, on: str) -> None:
-        """`on` is `ray` for the cluster of this machine or of $RAY_ADDRESS, started here if there is none, or an address.
+        """`on` is `ray` for the cluster of this machine or of $RAY_ADDRESS, started here if there
+        is none, or an address.
 
         Raises `UsageError` without Ray, and `SandboxError` if no cluster answers.
         """
@@ -43,17 +45,25 @@ class Connection:
         try:
             import ray
         except ImportError as error:
-            raise UsageError(f"--on {on} needs Ray; run: pip install 'intercode-gym[ray]'") from error
+            raise UsageError(
+                f"--on {on} needs Ray; run: pip install 'intercode-gym[ray]'"
+            ) from error
         self._ours = not ray.is_initialized()
-        if self._ours:  # no setting of Ray's keeps its notices of lost workers off stdout, where --json prints
+        if (
+            self._ours
+        ):  # no setting of Ray's keeps its notices of lost workers off stdout, where --json prints
             ray._private.worker.print_to_stdstream = lambda *_, **__: None
         how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         try:
             if self._ours and on != "ray":
                 host, _, port = on.removeprefix("ray://").rpartition(":")
                 if not port.isdigit():
-                    raise UsageError(f"--on {on} is no address; give local, ray, HOST:PORT or ray://HOST:PORT")
-                socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()  # Ray itself waits for minutes
+                    raise UsageError(
+                        f"--on {on} is no address; give local, ray, HOST:PORT or ray://HOST:PORT"
+                    )
+                socket.create_connection(
+                    (host.strip("[]"), int(port)), timeout=10
+                ).close()  # Ray itself waits for minutes
                 ray.init(on, **how)
             elif self._ours:
                 try:
@@ -64,7 +74,10 @@ class Connection:
                     ray.init("local", include_dashboard=False, **how)
         except (OSError, RuntimeError, ValueError, ImportError) as error:
             first = str(error).strip().partition("\n")[0]
-            advice = "try `ray status` there; if the cluster asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+            advice = (
+                "try `ray status` there; if the cluster asks for a token, set RAY_AUTH_MODE=token"
+                " and RAY_AUTH_TOKEN"
+            )
             raise SandboxError(f"no Ray cluster answers at {on} ({first}); {advice}") from error
 
     def close(self) -> None:
@@ -75,16 +88,20 @@ class Connection:
 
 
 def living_nodes() -> list[Node]:
-    """Return the nodes that are alive and have cores for work: a head started with `--num-cpus 0` plays nothing."""
+    """Return the nodes that are alive and have cores for work: a head started with `--num-cpus 0`
+    plays nothing."""
     import ray
 
     every: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    found, rows = list[Node](), [row for row in every if row["Alive"] and row["Resources"].get("CPU")]
+    found = list[Node]()
+    rows = [row for row in every if row["Alive"] and row["Resources"].get("CPU")]
     names = [row["NodeName"] for row in rows]
     for row, name in zip(rows, names, strict=True):
         resources, short = row["Resources"], row["NodeID"][:6]
         unique = name if names.count(name) == 1 else f"{name}/{short}"
-        found.append(Node(row["NodeID"], unique, int(resources["CPU"]), int(resources.get("memory", 0))))
+        found.append(
+            Node(row["NodeID"], unique, int(resources["CPU"]), int(resources.get("memory", 0)))
+        )
     return sorted(found, key=lambda node: node.name)
 
 
@@ -93,22 +110,32 @@ def start_host(node: Node, kind: type, *arguments: Any, calls: int) -> Any:
     import ray
 
     return (
-        ray.remote(kind).options(**_there(node), max_restarts=0, max_task_retries=0, max_concurrency=calls).remote(*arguments)
+        ray.remote(kind)
+        .options(**_there(node), max_restarts=0, max_task_retries=0, max_concurrency=calls)
+        .remote(*arguments)
     )
 
 
 def _there(node: Node) -> dict[str, Any]:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    return {"num_cpus": 0, "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False)}
+    return {
+        "num_cpus": 0,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False),
+    }
 
 
 def end_hosts(actors: Sequence[Any], seconds: float = 0.0) -> None:
-    """End the hosts' processes, and with them their sandboxes; before that, let the hosts clean up for some seconds."""
+    """End the hosts' processes, and with them their sandboxes; before that, let the hosts clean up
+    for some seconds."""
     import ray
 
     if seconds and actors:
-        ray.wait([actor.end.remote(seconds) for actor in actors], num_returns=len(actors), timeout=seconds + 0.5)
+        ray.wait(
+            [actor.end.remote(seconds) for actor in actors],
+            num_returns=len(actors),
+            timeout=seconds + 0.5,
+        )
     for actor in actors:
         ray.kill(actor, no_restart=True)
 
@@ -119,30 +146,50 @@ def why_lost(error: Exception) -> str | None:
 
     if not isinstance(error, ray.exceptions.RayError):
         return None
-    if isinstance(error, ray.exceptions.RayTaskError):  # the host raised it, which answers all that it expects
+    if isinstance(
+        error, ray.exceptions.RayTaskError
+    ):  # the host raised it, which answers all that it expects
         return f"the host failed: {error.cause!r:.300}"
     lines = [line.strip() for line in str(error).split("\n")]
-    return next((line for line in lines[1:] if "exit" in line or "died" in line or "dead" in line), lines[0])[:300]
+    return next(
+        (line for line in lines[1:] if "exit" in line or "died" in line or "dead" in line), lines[0]
+    )[:300]
 
 
 def examine_nodes(on: str) -> list[Finding]:
-    """Return a finding for each node: its cores and memory, whether a sandbox starts there, and how many fit."""
+    """Return a finding for each node: its cores and memory, whether a sandbox starts there, and how
+    many fit."""
     import ray
 
     connection = Connection(on)
     try:
         nodes = living_nodes()
-        asked = [ray.remote(_examine).options(**_there(node), max_retries=0).remote() for node in nodes]
+        asked = [
+            ray.remote(_examine).options(**_there(node), max_retries=0).remote() for node in nodes
+        ]
         found = []
         for node, answer in zip(nodes, asked, strict=True):
             size = f"{node.cores} cores, {node.memory / GIB:.0f} GiB"
             try:
                 ok, detail, repair = ray.get(answer, timeout=120)
             except ray.exceptions.RayError as error:
-                ok, detail, repair = False, str(error).strip().rpartition("\n")[2], "install intercode on this node"
-            holds = f"holds {max(1, min(node.memory // GIB, 2 * node.cores))} sandboxes, {detail}" if ok else detail
+                ok = False
+                detail = str(error).strip().rpartition("\n")[2]
+                repair = "install intercode on this node"
+            holds = (
+                f"holds {max(1, min(node.memory // GIB, 2 * node.cores))} sandboxes, {detail}"
+                if ok
+                else detail
+            )
             found.append(Finding(node.name, ok, f"{size}; {holds}", repair))
-        return found or [Finding("nodes", False, "no node of the cluster has cores", "ray start --address HOST:PORT on a node")]
+        return found or [
+            Finding(
+                "nodes",
+                False,
+                "no node of the cluster has cores",
+                "ray start --address HOST:PORT on a node",
+            )
+        ]
     finally:
         connection.close()
 

@@ -1,11 +1,12 @@
-"""The files that a run's options name: packed on the driver, sent to each node once, and unpacked there below the cache.
+"""The files that a run's options name: packed on the driver, sent to each node once, and unpacked
+there below the cache.
 
     driver   options ── pack ──► options with a `Shipped` in place of each path, and archives by digest in Ray's object store
     node     unpack ──► ROOT/shipped/DIGEST/…, made by whoever comes first ──► options with paths of the node
 
-Sent are the data, trees, scripts, dumps and images that options name, files of replies and of recorded runs, and the caller's
-own modules with those that they import. Not sent: files that such code opens by itself, images that records name, and Docker's
-images.
+Sent are the data, trees, scripts, dumps and images that options name, files of replies and of
+recorded runs, and the caller's own modules with those that they import. Not sent: files that such
+code opens by itself, images that records name, and Docker's images.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "INTERCODE_BASE_URL", "INTERC
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """A text with the path of a shipped file in it: `before` + the file `name` of the archive + `after`."""
+    """A text with the path of a shipped file in it: `before` + the file `name` of the archive +
+    `after`."""
 
     archive: str
     name: str
@@ -49,7 +51,8 @@ class Shipped:
 
 @dataclass
 class Shipment:
-    """Holds what a host needs: options, archives that the options name, folders of modules, and variables such as the key."""
+    """Holds what a host needs: options, archives that the options name, folders of modules, and
+    variables such as the key."""
 
     options: dict[str, Any]
     archives: dict[str, Any] = field(default_factory=dict)
@@ -58,12 +61,16 @@ class Shipment:
     """The name and the archive of a built image, for nodes that lack it."""
     version: str = __version__
     variables: dict[str, str] = field(
-        default_factory=lambda: {name: os.environ[name] for name in _VARIABLES if name in os.environ}, repr=False
+        default_factory=lambda: {
+            name: os.environ[name] for name in _VARIABLES if name in os.environ
+        },
+        repr=False,
     )
 
 
 def pack(options: Mapping[str, Any], env_class: type) -> Shipment:
-    """Return the shipment of an evaluation's options; `env_class` is the class of its environment."""
+    """Return the shipment of an evaluation's options; `env_class` is the class of its
+    environment."""
     shipment = Shipment({})
     for name, value in options.items():
         shipment.options[name] = _pack(shipment, name, value, env_class)
@@ -71,7 +78,13 @@ def pack(options: Mapping[str, Any], env_class: type) -> Shipment:
 
 
 def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
-    text = value.name if isinstance(value, NamedReward) else str(value) if isinstance(value, Path) else value
+    text = (
+        value.name
+        if isinstance(value, NamedReward)
+        else str(value)
+        if isinstance(value, Path)
+        else value
+    )
     if not isinstance(text, str):
         return value
     if name in PATHS:
@@ -83,8 +96,12 @@ def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
         if path is None:
             return text
         path = path.resolve()
-        context = path.parent if path.name.startswith("Dockerfile") else path  # Docker copies files from its folder
-        return Shipped(_add(shipment, context.parent, context.name), str(path.relative_to(context.parent)))
+        context = (
+            path.parent if path.name.startswith("Dockerfile") else path
+        )  # Docker copies files from its folder
+        return Shipped(
+            _add(shipment, context.parent, context.name), str(path.relative_to(context.parent))
+        )
     kind, colon, rest = text.partition(":")
     if not colon or name not in ("env", "agent", "model", "reward", "sandbox"):
         return text
@@ -94,7 +111,11 @@ def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         for label, file in caller_modules(kind).items():
             stem = Path(label).stem if label.endswith(".py") else label.replace(".", "/")
-            _copy(file, Path(folder), f"{stem}/__init__.py" if file.name == "__init__.py" else f"{stem}.py")
+            _copy(
+                file,
+                Path(folder),
+                f"{stem}/__init__.py" if file.name == "__init__.py" else f"{stem}.py",
+            )
         if not os.listdir(folder):
             return text  # a module that is installed, which every node has
         if name == "env":
@@ -119,7 +140,11 @@ def _copy(source: Path, folder: Path, name: str) -> None:
 
 def _copy_furniture(env_class: type, name: str, module: str, folder: Path) -> None:
     """Copy what a class attribute names, if it lies next to the file of the class."""
-    if not hasattr(env_class, name) or not (found := attribute_path(env_class, name)) or not os.path.exists(found):
+    if (
+        not hasattr(env_class, name)
+        or not (found := attribute_path(env_class, name))
+        or not os.path.exists(found)
+    ):
         return
     owner = defining_class(env_class, name)
     if owner.__module__ == module:
@@ -130,13 +155,28 @@ def _copy_furniture(env_class: type, name: str, module: str, folder: Path) -> No
 
 
 def _add(shipment: Shipment, folder: Path, name: str) -> str:
-    """Put `name` in `folder` into the object store as an archive, and return its digest. Equal files are stored once."""
+    """Put `name` in `folder` into the object store as an archive, and return its digest. Equal
+    files are stored once."""
     import ray
 
-    argv = ["tar", "-C", str(folder), "--sparse", "--sort=name", "--owner=0", "--group=0", "--exclude=__pycache__", "-cf", "-"]
+    argv = [
+        "tar",
+        "-C",
+        str(folder),
+        "--sparse",
+        "--sort=name",
+        "--owner=0",
+        "--group=0",
+        "--exclude=__pycache__",
+        "-cf",
+        "-",
+    ]
     done = subprocess.run([*argv, "--", name], capture_output=True, check=False)
     if done.returncode:
-        raise UsageError(f"{folder / name} cannot be sent to the nodes: {done.stderr.decode(errors='replace').strip()[:300]}")
+        raise UsageError(
+            f"{folder / name} cannot be sent to the nodes:"
+            f" {done.stderr.decode(errors='replace').strip()[:300]}"
+        )
     digest = hashlib.sha256(done.stdout).hexdigest()[:32]
     if digest not in shipment.archives:
         shipment.archives[digest] = ray.put(done.stdout)
@@ -144,9 +184,12 @@ def _add(shipment: Shipment, folder: Path, name: str) -> str:
 
 
 def unpack(shipment: Shipment) -> dict[str, Any]:
-    """Return the options with paths of this node; set the variables, and let the modules be imported."""
+    """Return the options with paths of this node; set the variables, and let the modules be
+    imported."""
     if shipment.version != __version__:
-        raise SandboxError(f"intercode {__version__} is installed here, but {shipment.version} on the driver")
+        raise SandboxError(
+            f"intercode {__version__} is installed here, but {shipment.version} on the driver"
+        )
     os.environ.update(shipment.variables)
     sys.path += [str(_folder(shipment, archive)) for archive in shipment.modules]
     if shipment.image:
@@ -158,7 +201,11 @@ def unpack(shipment: Shipment) -> dict[str, Any]:
 def _placed(shipment: Shipment, name: str, value: Any) -> Any:
     if isinstance(value, Shipped):
         value = f"{value.before}{_folder(shipment, value.archive) / value.name}{value.after}"
-    return load_reward(value) if name == "reward" and isinstance(value, str) and ":" in value else value
+    return (
+        load_reward(value)
+        if name == "reward" and isinstance(value, str) and ":" in value
+        else value
+    )
 
 
 def _folder(shipment: Shipment, archive: str) -> Path:
@@ -171,6 +218,11 @@ def _fill(made: Path, shipment: Shipment, archive: str) -> None:
 
     content = ray.get(shipment.archives[archive])
     argv = ["tar", "-C", str(made), "-x", "-p", "--no-same-owner", "-f", "-"]
-    done = subprocess.run(argv, input=content, capture_output=True, check=False, **identity().popen())
+    done = subprocess.run(
+        argv, input=content, capture_output=True, check=False, **identity().popen()
+    )
     if done.returncode:
-        raise SandboxError(f"the shipped files cannot be unpacked in {made}: {done.stderr.decode(errors='replace')[:300]}")
+        raise SandboxError(
+            f"the shipped files cannot be unpacked in {made}:"
+            f" {done.stderr.decode(errors='replace')[:300]}"
+        )
