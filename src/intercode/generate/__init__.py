@@ -1,13 +1,15 @@
-"""Generate families of tasks: `generate("bash-files", n=2000, seed=1, out="files")` writes a data folder.
+"""Generate families of tasks: `generate("bash-files", n=2000, seed=1, out="files")` writes a data
+folder.
 
     places are drawn and written ──► candidates are drawn ──► their golds are executed ──► a candidate is kept or dropped
                                               └────────────── until n tasks are kept ◄──────────────┘
 
-A candidate is dropped if its gold complains, prints nothing and changes nothing, if its query or gold was drawn before, or if
-too many tasks of its split have the same answer. The same family, n and seed give the same bytes.
+A candidate is dropped if its gold complains, prints nothing and changes nothing, if its query or
+gold was drawn before, or if too many tasks of its split have the same answer. The same family, n
+and seed give the same bytes.
 
-`families.py` has the parts of a family; `bash.py`, `sql.py` and `python.py` have the families. Left out: tasks that need a
-network, and CTF.
+`families.py` has the parts of a family; `bash.py`, `sql.py` and `python.py` have the families. Left
+out: tasks that need a network, and CTF.
 """
 
 from __future__ import annotations
@@ -28,9 +30,20 @@ from intercode.env import EnvFactory, GoldRun
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.generate import bash, python, sql
-from intercode.generate.families import FORMS, Draw, Family, Parameters, Place, Question, Split, fill
+from intercode.generate.families import (
+    FORMS,
+    Draw,
+    Family,
+    Parameters,
+    Place,
+    Question,
+    Split,
+    fill,
+)
 
-FAMILIES: Mapping[str, Family] = {family.name: family for family in (*bash.FAMILIES, *sql.FAMILIES, *python.FAMILIES)}
+FAMILIES: Mapping[str, Family] = {
+    family.name: family for family in (*bash.FAMILIES, *sql.FAMILIES, *python.FAMILIES)
+}
 SHARE = 0.03
 """The largest part of a split's tasks that may have the same answer."""
 FEWEST = 10
@@ -45,9 +58,16 @@ Record = dict[str, Any]
 
 
 def generate(
-    name: str, *, n: int, seed: int, out: str | Path, workers: int = 2, on_task: Callable[[], object] = lambda: None
+    name: str,
+    *,
+    n: int,
+    seed: int,
+    out: str | Path,
+    workers: int = 2,
+    on_task: Callable[[], object] = lambda: None,
 ) -> Counter[str]:
-    """Write `n` tasks of the family `name` into the new folder `out`, and return the number of tasks by split.
+    """Write `n` tasks of the family `name` into the new folder `out`, and return the number of
+    tasks by split.
 
     `on_task` is called for each task. Raises `UsageError` for an unknown family,
     fewer than 10 tasks, more tasks than the family has, and a folder that holds something.
@@ -55,7 +75,9 @@ def generate(
     if name not in FAMILIES:
         raise UsageError(f"no family is named {name!r}; there are {', '.join(FAMILIES)}")
     if n < FEWEST:
-        raise UsageError(f"n is {n}; a family needs at least {FEWEST} tasks, to have a training and a test split")
+        raise UsageError(
+            f"n is {n}; a family needs at least {FEWEST} tasks, to have a training and a test split"
+        )
     family, out = FAMILIES[name], Path(out)
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"{out} exists; name a new folder, or remove it first")
@@ -71,8 +93,20 @@ def generate(
 class _Generation:
     """Generate the tasks of one data folder, and write the folder."""
 
-    def __init__(self, family: Family, n: int, seed: int, folder: Path, workers: int, on_task: Callable[[], object]) -> None:
-        self.family, self.n, self.folder, self.workers, self.on_task = family, n, folder, workers, on_task
+    def __init__(
+        self,
+        family: Family,
+        n: int,
+        seed: int,
+        folder: Path,
+        workers: int,
+        on_task: Callable[[], object],
+    ) -> None:
+        self.family = family
+        self.n = n
+        self.folder = folder
+        self.workers = workers
+        self.on_task = on_task
         self.draws = {split: Draw(f"{family.name} {n} {seed}", split) for split in get_args(Split)}
         self.sizes: dict[Split, int] = {"train": n - n // TEST_EVERY, "test": n // TEST_EVERY}
         self.kept: dict[Split, list[Record]] = {split: [] for split in self.sizes}
@@ -95,19 +129,39 @@ class _Generation:
                 self._keep(candidate, run)
             fruitless = fruitless + 1 if self._missing() == missing else 0
             if fruitless == PATIENCE:
-                raise UsageError(f"the family {self.family.name} has no {self.n} different tasks; give a smaller n")
-        order: dict[Split, Iterator[Record]] = {split: iter(tasks) for split, tasks in self.kept.items()}
-        tasks = [next(order["test" if number % TEST_EVERY == 0 else "train"]) for number in range(1, self.n + 1)]
-        self._write_tasks([{"id": f"{self.family.name}-{number}", **task} for number, task in enumerate(tasks, start=1)])
+                raise UsageError(
+                    f"the family {self.family.name} has no {self.n} different tasks; give a"
+                    " smaller n"
+                )
+        order: dict[Split, Iterator[Record]] = {
+            split: iter(tasks) for split, tasks in self.kept.items()
+        }
+        tasks = [
+            next(order["test" if number % TEST_EVERY == 0 else "train"])
+            for number in range(1, self.n + 1)
+        ]
+        self._write_tasks(
+            [
+                {"id": f"{self.family.name}-{number}", **task}
+                for number, task in enumerate(tasks, start=1)
+            ]
+        )
         return tasks
 
     def _missing(self) -> dict[Split, int]:
-        return {split: size - len(self.kept[split]) for split, size in self.sizes.items() if len(self.kept[split]) < size}
+        return {
+            split: size - len(self.kept[split])
+            for split, size in self.sizes.items()
+            if len(self.kept[split]) < size
+        }
 
     def _make_places(self, split: Split) -> list[Place]:
         """Draw the places of a split, and write their files."""
         draw, size = self.draws[split], self.sizes[split]
-        names = draw.sites(max(2, -(-size // self.family.tasks_per_place)), "_" if self.family.env == "sql" else "-")
+        names = draw.sites(
+            max(2, -(-size // self.family.tasks_per_place)),
+            "_" if self.family.env == "sql" else "-",
+        )
         places = [self.family.place(draw, name) for name in names]
         for place in places:
             for name, content in place.files.items():
@@ -121,8 +175,10 @@ class _Generation:
         return places
 
     def _draw(self, split: Split, places: Sequence[Place]) -> Record | None:
-        """Return the next candidate; None if its query or gold was drawn before, or its tests would be weak."""
-        draw, question = self.draws[split], self.family.questions[self.drawn % len(self.family.questions)]
+        """Return the next candidate; None if its query or gold was drawn before, or its tests would
+        be weak."""
+        draw = self.draws[split]
+        question = self.family.questions[self.drawn % len(self.family.questions)]
         self.drawn += 1
         place = draw.choice(places)
         parameters = {**place.facts, **self.family.draw(draw, place)}
@@ -130,7 +186,8 @@ class _Generation:
             draw.choice(question.test if split == "test" else question.train),
             draw.choice(FORMS[question.form][split == "test"]),
         )
-        query, gold = fill(" ".join(filter(None, words)), parameters), fill(question.gold, parameters)
+        query = fill(" ".join(filter(None, words)), parameters)
+        gold = fill(question.gold, parameters)
         if {query.lower(), f"{place.name} {gold}"} & self.seen:
             return None
         self.seen |= {query.lower(), f"{place.name} {gold}"}
@@ -169,8 +226,14 @@ class _Generation:
     def _keep(self, candidate: Record, run: GoldRun) -> None:
         """Keep a candidate that has a sound gold, if there is room for it and for its answer."""
         split: Split = candidate["split"]
-        answer, most = answer_of(self.family.env, candidate["gold"], run), max(1, int(SHARE * self.sizes[split]))
-        if run.faults or not answer or self.answers[split][answer] >= most or split not in self._missing():
+        answer = answer_of(self.family.env, candidate["gold"], run)
+        most = max(1, int(SHARE * self.sizes[split]))
+        if (
+            run.faults
+            or not answer
+            or self.answers[split][answer] >= most
+            or split not in self._missing()
+        ):
             return
         self.answers[split][answer] += 1
         self.kept[split].append(candidate)
@@ -182,7 +245,8 @@ class _Generation:
 
 
 def answer_of(env: str, gold: str, run: GoldRun) -> str:
-    """Return the answer of a gold: what it printed and changed, its rows, or in Python its text; "" if there is none."""
+    """Return the answer of a gold: what it printed and changed, its rows, or in Python its text; ""
+    if there is none."""
     if env == "python":
         return gold
     if env == "sql":
@@ -194,20 +258,26 @@ def answer_of(env: str, gold: str, run: GoldRun) -> str:
 def _write_tests(gold: str, inputs: Sequence[tuple[Any, ...]]) -> list[str]:
     """Return asserts with what the gold returns, the hidden ones in one.
 
-    Return none if they would be weak: more than half of the results are equal, or a gold with another comparison (`<` for `<=`
-    and the like) has the same results, so that no test holds a limit's own value.
+    Return none if they would be weak: more than half of the results are equal, or a gold with
+    another comparison (`<` for `<=` and the like) has the same results, so that no test holds a
+    limit's own value.
     """
     name = gold.partition("def ")[2].partition("(")[0]
     call = _function(gold, name)
     calls = {f"{name}({', '.join(map(repr, arguments))})": call(*arguments) for arguments in inputs}
-    if len(calls) < _SHOWN + 2 or max(Counter(map(repr, calls.values())).values()) > len(calls) // 2:
+    if (
+        len(calls) < _SHOWN + 2
+        or max(Counter(map(repr, calls.values())).values()) > len(calls) // 2
+    ):
         return []
     for place in _COMPARISON.finditer(gold):
         other = _function(gold[: place.start()] + _OTHER[place[0]] + gold[place.end() :], name)
         if all(other(*arguments) == call(*arguments) for arguments in inputs):
             return []
     shown, hidden = list(calls.items())[:_SHOWN], list(calls.items())[_SHOWN:]
-    at_once = f"assert [{', '.join(call for call, _ in hidden)}] == {[result for _, result in hidden]!r}"
+    at_once = (
+        f"assert [{', '.join(call for call, _ in hidden)}] == {[result for _, result in hidden]!r}"
+    )
     return [*(f"assert {call} == {result!r}" for call, result in shown), at_once]
 
 

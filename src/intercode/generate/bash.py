@@ -1,8 +1,9 @@
 """Places of the Bash families. `questions/bash-*.toml` have the questions.
 
-Each place is a folder `/ROOM/SITE`. A gold of difficulty 1 is one command or a short pipe; difficulty 2 needs several steps or
-less usual options; at difficulty 3 the rule stands only in the file HANDBOOK of the site, or in an index. No name in a tree
-holds a blank. Golds use coreutils, findutils, diffutils, grep, sed, awk (mawk and gawk alike), tar and gzip.
+Each place is a folder `/ROOM/SITE`. A gold of difficulty 1 is one command or a short pipe;
+difficulty 2 needs several steps or less usual options; at difficulty 3 the rule stands only in the
+file HANDBOOK of the site, or in an index. No name in a tree holds a blank. Golds use coreutils,
+findutils, diffutils, grep, sed, awk (mawk and gawk alike), tar and gzip.
 """
 
 from __future__ import annotations
@@ -13,7 +14,22 @@ import tarfile
 
 from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
 
-ENDINGS = ["txt", "csv", "log", "dat", "cfg", "tmp", "bak", "lst", "map", "out", "raw", "tag", "ini", "rec"]
+ENDINGS = [
+    "txt",
+    "csv",
+    "log",
+    "dat",
+    "cfg",
+    "tmp",
+    "bak",
+    "lst",
+    "map",
+    "out",
+    "raw",
+    "tag",
+    "ini",
+    "rec",
+]
 
 
 def _text(draw: Draw, lines: int) -> str:
@@ -21,25 +37,34 @@ def _text(draw: Draw, lines: int) -> str:
     words, made = draw.part(NOUNS), list[str]()
     for _ in range(lines):
         repeat = made and draw.random() < 0.3
-        made.append(draw.choice(made) if repeat else " ".join(draw.choices(words, k=draw.randint(2, 9))))
+        made.append(
+            draw.choice(made) if repeat else " ".join(draw.choices(words, k=draw.randint(2, 9)))
+        )
     return "".join(f"{line}\n" for line in made)
 
 
-# -- bash-files ----------------------------------------------------------------------------------------------------------
+# -- bash-files ------------------------------------------------------------------------------------
 
 
 def _desk(draw: Draw, name: str) -> Place:
     site = f"/desk/{name}"
-    texts = {f"{site}/notes/{topic}.txt": _text(draw, draw.number(5, 60)) for topic in draw.words(NOUNS, 6)}
+    texts = {
+        f"{site}/notes/{topic}.txt": _text(draw, draw.number(5, 60))
+        for topic in draw.words(NOUNS, 6)
+    }
     index = dict(zip(draw.words(TOWNS, 4), draw.sample(list(texts), 4), strict=True))
     place = Place(name, facts={"site": site, "texts": texts, "index": index})
     place.facts |= {"void": (void := draw.word(NOUNS)), "least": (least := draw.randint(3, 6))}
     for path, text in texts.items():
         place.write(path, text)
-    place.write(f"{site}/INDEX", "".join(f"{key}: {path.removeprefix(f'{site}/')}\n" for key, path in index.items()))
+    place.write(
+        f"{site}/INDEX",
+        "".join(f"{key}: {path.removeprefix(f'{site}/')}\n" for key, path in index.items()),
+    )
     place.write(
         f"{site}/HANDBOOK",
-        f"A line of a note is void if it has fewer than {least} words.\nSo is a line with the word {void}.\n",
+        f"A line of a note is void if it has fewer than {least} words.\nSo is a line with the word"
+        f" {void}.\n",
     )
     return place
 
@@ -52,23 +77,32 @@ def _note(draw: Draw, place: Place) -> Parameters:
     }  # fmt: skip
 
 
-# -- bash-find -----------------------------------------------------------------------------------------------------------
+# -- bash-find -------------------------------------------------------------------------------------
 
 
 def _yard(draw: Draw, name: str) -> Place:
     site, endings, words = f"/yard/{name}", draw.sample(ENDINGS, 4), draw.words(NOUNS, 12)
     sizes = sorted(draw.sample(range(20, 3000), 26))
     hidden, stale, limit = words[0], draw.choice(endings), draw.choice(sizes[8:18])
-    folders = ["", f"/{hidden}", f"/{hidden}/{words[1]}", f"/{words[2]}", f"/{words[2]}/{words[3]}/{words[4]}"]
+    folders = [
+        "",
+        f"/{hidden}",
+        f"/{hidden}/{words[1]}",
+        f"/{words[2]}",
+        f"/{words[2]}/{words[3]}/{words[4]}",
+    ]
     place = Place(name, facts={"site": site, "hidden": hidden, "stale": stale, "limit": limit})
     place.facts |= {"endings": endings, "initials": [word[0] for word in words[5:]]}
     for number, size in enumerate(sizes):
         file = f"{draw.choice(words[5:])}{number}.{draw.choice(endings)}"
-        place.write(f"{site}{draw.choice(folders)}/{file}", (_text(draw, 40) * 9)[: size - 1] + "\n")
+        place.write(
+            f"{site}{draw.choice(folders)}/{file}", (_text(draw, 40) * 9)[: size - 1] + "\n"
+        )
     place.write(
-        f"{site}/HANDBOOK", f"A file is stale if its name ends in .{stale}, and also if it has more than {limit} bytes.\n"
-        f"The files below the folder {hidden}, at any depth, are private.\n",
-    )  # fmt: skip
+        f"{site}/HANDBOOK",
+        f"A file is stale if its name ends in .{stale}, and also if it has more than {limit}"
+        f" bytes.\nThe files below the folder {hidden}, at any depth, are private.\n",
+    )
     return place
 
 
@@ -80,22 +114,38 @@ def _search(draw: Draw, place: Place) -> Parameters:
     }
 
 
-# -- bash-tables ---------------------------------------------------------------------------------------------------------
+# -- bash-tables -----------------------------------------------------------------------------------
 
 
 def _stock(draw: Draw, name: str) -> Place:
     site, shelves, people = f"/stock/{name}", draw.words(TOWNS, 5), draw.words(PEOPLE, 6)
-    codes, low, columns = draw.sample(range(100, 1000), 6), draw.randint(20, 60), draw.sample("abc", 3)
-    place = Place(name, facts={"site": site, "path": f"{site}/parts.csv", "shelves": shelves, "people": people, "low": low})
+    codes = draw.sample(range(100, 1000), 6)
+    low = draw.randint(20, 60)
+    columns = draw.sample("abc", 3)
+    place = Place(
+        name,
+        facts={
+            "site": site,
+            "path": f"{site}/parts.csv",
+            "shelves": shelves,
+            "people": people,
+            "low": low,
+        },
+    )
     place.facts["column"] = "abc".index(columns[0]) + 6
     rows = ["id,name,shelf,qty,price,a,b,c,supplier"]
     for number in range(1, draw.randint(40, 70)):
-        part, values = f"{draw.word(NOUNS)}-{draw.randint(10, 99)}", [draw.randint(1, 999) for _ in range(5)]
+        part = f"{draw.word(NOUNS)}-{draw.randint(10, 99)}"
+        values = [draw.randint(1, 999) for _ in range(5)]
         values[0] = draw.randint(1, 400)
-        rows.append(",".join(map(str, [number, part, draw.choice(shelves), *values, draw.choice(codes)])))
+        rows.append(
+            ",".join(map(str, [number, part, draw.choice(shelves), *values, draw.choice(codes)]))
+        )
     place.write(f"{site}/parts.csv", "".join(f"{row}\n" for row in rows))
     people_by_code = zip(["code", *codes], ["person", *people], strict=True)
-    place.write(f"{site}/suppliers.csv", "".join(f"{code},{person}\n" for code, person in people_by_code))
+    place.write(
+        f"{site}/suppliers.csv", "".join(f"{code},{person}\n" for code, person in people_by_code)
+    )
     meanings = zip(columns, ("weight in grams", "page of the catalogue", "bin"), strict=True)
     explained = "".join(f"Column {letter}: {meaning}.\n" for letter, meaning in meanings)
     place.write(f"{site}/HANDBOOK", f"{explained}A part is scarce if its qty is below {low}.\n")
@@ -109,28 +159,45 @@ def _row(draw: Draw, place: Place) -> Parameters:
     }  # fmt: skip
 
 
-# -- bash-logs -----------------------------------------------------------------------------------------------------------
+# -- bash-logs -------------------------------------------------------------------------------------
 
 STATUSES = [200, 301, 403, 404, 500, 503]
 
 
 def _gate(draw: Draw, name: str) -> Place:
     site, slow = f"/gate/{name}", draw.randint(300, 1200)
-    clients = [f"10.{draw.number(0, 250)}.{draw.randint(0, 99)}.{draw.randint(1, 254)}" for _ in range(12)]
-    pages = [f"/{first}/{second}" for first, second in zip(draw.words(NOUNS, 6), draw.words(NOUNS, 6), strict=True)]
-    place = Place(name, facts={"site": site, "path": f"{site}/access.log", "slow": slow, "clients": clients, "pages": pages})
+    clients = [
+        f"10.{draw.number(0, 250)}.{draw.randint(0, 99)}.{draw.randint(1, 254)}" for _ in range(12)
+    ]
+    pages = [
+        f"/{first}/{second}"
+        for first, second in zip(draw.words(NOUNS, 6), draw.words(NOUNS, 6), strict=True)
+    ]
+    place = Place(
+        name,
+        facts={
+            "site": site,
+            "path": f"{site}/access.log",
+            "slow": slow,
+            "clients": clients,
+            "pages": pages,
+        },
+    )
     lines = ["time client page status bytes milliseconds"]
     for minute in sorted(draw.sample(range(24 * 60), draw.randint(70, 120))):
         request = draw.choice(clients), draw.choice(pages), draw.choice([200, 404, *STATUSES])
         lines.append(
-            f"{minute // 60:02}:{minute % 60:02} {' '.join(map(str, request))} {draw.randint(90, 9000)} {draw.randint(3, 2000)}"
+            f"{minute // 60:02}:{minute % 60:02} {' '.join(map(str, request))}"
+            f" {draw.randint(90, 9000)} {draw.randint(3, 2000)}"
         )
     place.write(f"{site}/access.log", "".join(f"{line}\n" for line in lines))
     place.write(f"{site}/robots", "".join(f"{robot}\n" for robot in draw.sample(clients, 4)))
     place.write(
-        f"{site}/HANDBOOK", f"The clients in the file robots are robots.\nA request is slow if it took more than {slow} "
-        "milliseconds.\nA request failed if its status is 500 or above; 403 and 404 are no failures.\n",
-    )  # fmt: skip
+        f"{site}/HANDBOOK",
+        f"The clients in the file robots are robots.\nA request is slow if it took more than {slow}"
+        " milliseconds.\nA request failed if its status is 500 or above; 403 and 404 are no"
+        " failures.\n",
+    )
     return place
 
 
@@ -141,7 +208,7 @@ def _request(draw: Draw, place: Place) -> Parameters:
     }  # fmt: skip
 
 
-# -- bash-settings -------------------------------------------------------------------------------------------------------
+# -- bash-settings ---------------------------------------------------------------------------------
 
 MEANINGS = ["brightness", "delay", "loudness", "warmth"]
 
@@ -153,10 +220,15 @@ def _panel(draw: Draw, name: str) -> Place:
     for unit in draw.words(TOWNS, 4):
         lines = [f"{key} = {draw.randint(10, 9999)}" for key in draw.sample(keys, 10)]
         for _ in range(draw.randint(2, 6)):
-            lines.insert(draw.randint(0, len(lines)), draw.choice(["", f"# {draw.word(NOUNS)} of {draw.word(TOWNS)}"]))
+            lines.insert(
+                draw.randint(0, len(lines)),
+                draw.choice(["", f"# {draw.word(NOUNS)} of {draw.word(TOWNS)}"]),
+            )
         place.facts["paths"].append(path := f"{site}/{unit.lower()}.conf")
         place.write(path, "".join(f"{line}\n" for line in lines))
-    explained = "".join(f"{key} sets the {meaning}.\n" for key, meaning in zip(keys, MEANINGS, strict=False))
+    explained = "".join(
+        f"{key} sets the {meaning}.\n" for key, meaning in zip(keys, MEANINGS, strict=False)
+    )
     place.write(f"{site}/HANDBOOK", f"{explained}No value may be above {limit}.\n")
     return place
 
@@ -169,7 +241,7 @@ def _setting(draw: Draw, place: Place) -> Parameters:
     }  # fmt: skip
 
 
-# -- bash-filing ---------------------------------------------------------------------------------------------------------
+# -- bash-filing -----------------------------------------------------------------------------------
 
 CODES = "BDFHJKMP"
 
@@ -178,16 +250,31 @@ def _tray(draw: Draw, name: str) -> Place:
     site, endings = f"/tray/{name}", draw.sample(ENDINGS, 3)
     folders = [f"{site}/{town.lower()}" for town in draw.words(TOWNS, 4)]
     codes, old = draw.sample(CODES, 4), draw.randint(40, 60)
-    place = Place(name, facts={"site": site, "endings": endings, "folders": folders, "codes": codes, "old": old, "paths": []})
+    place = Place(
+        name,
+        facts={
+            "site": site,
+            "endings": endings,
+            "folders": folders,
+            "codes": codes,
+            "old": old,
+            "paths": [],
+        },
+    )
     for number in draw.sample(range(10, 100), 22):
         file = f"{site}/in/{draw.choice(codes)}-{draw.word(NOUNS)}-{number}.{draw.choice(endings)}"
         place.facts["paths"].append(file)
         place.write(file, _text(draw, draw.randint(1, 4)))
     for folder in folders:
         place.write(f"{folder}/kept.note", f"This is {folder}.\n")
-    rows = "".join(f"Files of code {code} belong into {folder}.\n" for code, folder in zip(codes, folders, strict=True))
+    rows = "".join(
+        f"Files of code {code} belong into {folder}.\n"
+        for code, folder in zip(codes, folders, strict=True)
+    )
     place.write(
-        f"{site}/HANDBOOK", f"The first letter of a name is its code.\n{rows}A file is old if its number is below {old}.\n"
+        f"{site}/HANDBOOK",
+        f"The first letter of a name is its code.\n{rows}A file is old if its number is below"
+        f" {old}.\n",
     )
     return place
 
@@ -201,7 +288,7 @@ def _document(draw: Draw, place: Place) -> Parameters:
     }  # fmt: skip
 
 
-# -- bash-archives -------------------------------------------------------------------------------------------------------
+# -- bash-archives ---------------------------------------------------------------------------------
 
 
 def _pack(files: dict[str, str]) -> bytes:
@@ -217,20 +304,39 @@ def _pack(files: dict[str, str]) -> bytes:
 def _vault(draw: Draw, name: str) -> Place:
     site, endings, labels = f"/vault/{name}", draw.sample(ENDINGS, 3), draw.words(PEOPLE, 4)
     topics = draw.words(NOUNS, 9)
-    place = Place(name, facts={"site": site, "endings": endings, "draft": endings[0], "labels": labels})
-    place.facts |= {"packs": {}, "zipped": [f"{site}/logs/{topic}.txt.gz" for topic in topics[4:6]], "topics": topics[6:]}
+    place = Place(
+        name, facts={"site": site, "endings": endings, "draft": endings[0], "labels": labels}
+    )
+    place.facts |= {
+        "packs": {},
+        "zipped": [f"{site}/logs/{topic}.txt.gz" for topic in topics[4:6]],
+        "topics": topics[6:],
+    }
     for topic in topics[:4]:
-        names = [f"{topic}/{draw.word(NOUNS)}{number}.{draw.choice(endings)}" for number in range(draw.randint(5, 9))]
+        names = [
+            f"{topic}/{draw.word(NOUNS)}{number}.{draw.choice(endings)}"
+            for number in range(draw.randint(5, 9))
+        ]
         place.facts["packs"][f"{site}/packs/{topic}.tar.gz"] = names
-        place.write(f"{site}/packs/{topic}.tar.gz", _pack({member: _text(draw, draw.randint(3, 30)) for member in names}))
+        place.write(
+            f"{site}/packs/{topic}.tar.gz",
+            _pack({member: _text(draw, draw.randint(3, 30)) for member in names}),
+        )
     for path in place.facts["zipped"]:
         place.write(path, gzip.compress(_text(draw, draw.number(10, 90)).encode(), mtime=0))
     for topic in place.facts["topics"]:
         for number in range(3):
-            place.write(f"{site}/loose/{topic}/{draw.word(NOUNS)}{number}.txt", _text(draw, draw.randint(2, 9)))
+            place.write(
+                f"{site}/loose/{topic}/{draw.word(NOUNS)}{number}.txt",
+                _text(draw, draw.randint(2, 9)),
+            )
     place.write(f"{site}/out/kept.note", "Members that someone extracted.\n")
-    rows = "".join(f"{label}: packs/{topic}.tar.gz\n" for label, topic in zip(labels, topics, strict=False))
-    place.write(f"{site}/HANDBOOK", f"{rows}A member is a draft if its name ends in .{endings[0]}.\n")
+    rows = "".join(
+        f"{label}: packs/{topic}.tar.gz\n" for label, topic in zip(labels, topics, strict=False)
+    )
+    place.write(
+        f"{site}/HANDBOOK", f"{rows}A member is a draft if its name ends in .{endings[0]}.\n"
+    )
     return place
 
 
@@ -244,13 +350,22 @@ def _member(draw: Draw, place: Place) -> Parameters:
     }  # fmt: skip
 
 
-# -- bash-compare --------------------------------------------------------------------------------------------------------
+# -- bash-compare ----------------------------------------------------------------------------------
 
 
 def _mirror(draw: Draw, name: str) -> Place:
     site, endings = f"/mirror/{name}", draw.sample(ENDINGS, 3)
     sides = [f"{site}/{town.lower()}" for town in draw.words(TOWNS, 2)]
-    place = Place(name, facts={"site": site, "endings": endings, "skipped": endings[2], "sides": sides, "master": sides[0]})
+    place = Place(
+        name,
+        facts={
+            "site": site,
+            "endings": endings,
+            "skipped": endings[2],
+            "sides": sides,
+            "master": sides[0],
+        },
+    )
     place.facts |= {"copy": sides[1], "changed": []}
     texts = [_text(draw, draw.randint(4, 12)) for _ in range(14)]
     for number in range(24):
@@ -259,13 +374,16 @@ def _mirror(draw: Draw, name: str) -> Place:
         if fate < 0.75:
             place.write(f"{sides[0]}/{file}", text)
         if fate < 0.25:
-            place.write(f"{sides[1]}/{file}", draw.choice(texts[:3]) + text + draw.choice(texts[:3]))
+            place.write(
+                f"{sides[1]}/{file}", draw.choice(texts[:3]) + text + draw.choice(texts[:3])
+            )
             place.facts["changed"].append(file)
         elif fate < 0.5 or fate >= 0.75:
             place.write(f"{sides[1]}/{file}", text)
     place.write(
         f"{site}/HANDBOOK",
-        f"{sides[0]} is the master, {sides[1]} the copy.\nFiles that end in .{endings[2]} are not compared.\n",
+        f"{sides[0]} is the master, {sides[1]} the copy.\nFiles that end in .{endings[2]} are not"
+        " compared.\n",
     )
     return place
 

@@ -3,8 +3,8 @@
     Family ──► Place, Place, …      a site in a tree, or a database: files, and the facts that questions use
           └──► Question, Question, …      phrasings and a gold, each with <parameters>
 
-Test tasks differ from training tasks in words and numbers: `Draw` keeps the last fifth of every list and range for the test
-split, and a question has phrasings of their own for it.
+Test tasks differ from training tasks in words and numbers: `Draw` keeps the last fifth of every
+list and range for the test split, and a question has phrasings of their own for it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ Parameters = dict[str, Any]
 Item = TypeVar("Item")
 
 _WORDS = {
-    name: words.split() for name, words in tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8")).items()
+    name: words.split()
+    for name, words in tomllib.loads(
+        Path(__file__).with_name("words.toml").read_text("utf-8")
+    ).items()
 }
 NOUNS, PEOPLE, TOWNS = (_WORDS[name] for name in ("nouns", "people", "towns"))
 
 
 class Draw(random.Random):
-    """Random numbers for one split. What `word`, `words`, `number` and `sites` draw for one split is never
-    drawn for the other."""
+    """Random numbers for one split. What `word`, `words`, `number` and `sites` draw for one split
+    is never drawn for the other."""
 
     def __init__(self, seed: str, split: Split) -> None:
         super().__init__(f"{seed} {split}")
@@ -51,15 +54,24 @@ class Draw(random.Random):
         return self.sample(self.part(items), count)
 
     def number(self, low: int, high: int) -> int:
-        """Return a number from low to high: from the upper fifth of the range for the test split, else from below it."""
+        """Return a number from low to high: from the upper fifth of the range for the test split,
+        else from below it."""
         cut = low + (high - low) * 4 // 5
         return self.randint(cut + 1, high) if self.split == "test" else self.randint(low, cut)
 
     def sites(self, count: int, sign: str = "-") -> list[str]:
-        """Return different names of places: at most 800 for training, 200 for the test split. Raises `UsageError` for more."""
-        names = [f"{first}{sign}{second}" for first in self.part(_WORDS["sites"]) for second in _WORDS["kinds"]]
+        """Return different names of places: at most 800 for training, 200 for the test split.
+        Raises `UsageError` for more."""
+        names = [
+            f"{first}{sign}{second}"
+            for first in self.part(_WORDS["sites"])
+            for second in _WORDS["kinds"]
+        ]
         if count > len(names):
-            raise UsageError(f"so many tasks need {count} places, and there are {len(names)} names; give a smaller n")
+            raise UsageError(
+                f"so many tasks need {count} places, and there are {len(names)} names; give a"
+                " smaller n"
+            )
         return self.sample(names, count)
 
 
@@ -81,7 +93,8 @@ class Place:
 class Question:
     """A question about a place, with a gold. <NAME> in a text stands for the parameter NAME.
 
-    `train` and `test` are the phrasings of each split; `form`, a key of `FORMS`, adds a sentence about the answer.
+    `train` and `test` are the phrasings of each split; `form`, a key of `FORMS`, adds a sentence
+    about the answer.
     """
 
     kind: str
@@ -96,8 +109,9 @@ class Question:
 class Family:
     """Questions about places of one kind, in the file `questions/NAME.toml`.
 
-    `place` makes a place of a name; `draw` returns the parameters of one task besides the place's facts. `inputs` returns the
-    arguments of a Python task's tests from its kind and parameters. A data folder has a place for each `tasks_per_place` tasks.
+    `place` makes a place of a name; `draw` returns the parameters of one task besides the place's
+    facts. `inputs` returns the arguments of a Python task's tests from its kind and parameters. A
+    data folder has a place for each `tasks_per_place` tasks.
     """
 
     name: str
@@ -111,7 +125,10 @@ class Family:
     @cached_property
     def questions(self) -> Sequence[Question]:
         path = Path(__file__).with_name("questions") / f"{self.name}.toml"
-        return [Question(kind, **fields) for kind, fields in tomllib.loads(path.read_text("utf-8")).items()]
+        return [
+            Question(kind, **fields)
+            for kind, fields in tomllib.loads(path.read_text("utf-8")).items()
+        ]
 
 
 FORMS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -120,9 +137,15 @@ FORMS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("Print the number only.", "Print only the number."),
         ("Nothing but that number is printed.", "Answer with the number only."),
     ),
-    "text": (("Print nothing else.", "Print only that."), ("Nothing else is printed.", "Output only this.")),
+    "text": (
+        ("Print nothing else.", "Print only that."),
+        ("Nothing else is printed.", "Output only this."),
+    ),
     "paths": (
-        ("Print only absolute paths, one a line, in any order.", "Print absolute paths only, one a line, in any order."),
+        (
+            "Print only absolute paths, one a line, in any order.",
+            "Print absolute paths only, one a line, in any order.",
+        ),
         ("Nothing but absolute paths is printed, one a line, in any order.",),
     ),
     "names": (

@@ -1,7 +1,8 @@
 """Places and tests of the Python families. `questions/python-*.toml` have the questions.
 
-Each task asks for one function, which has the name of the question. At difficulty 3 the rule stands only in the file HANDBOOK
-of a site in the tree. The arguments of the tests are drawn, and the results are the gold's.
+Each task asks for one function, which has the name of the question. At difficulty 3 the rule stands
+only in the file HANDBOOK of a site in the tree. The arguments of the tests are drawn, and the
+results are the gold's.
 """
 
 from __future__ import annotations
@@ -22,21 +23,32 @@ def _words(draw: Draw, count: int) -> str:
     return " ".join(draw.choices(draw.part(NOUNS), k=count))
 
 
-# -- python-text ---------------------------------------------------------------------------------------------------------
+# -- python-text -----------------------------------------------------------------------------------
 
 
 def _scribe(draw: Draw, name: str) -> Place:
     site, alphabet = f"/scribe/{name}", "".join(draw.sample(LETTERS, 26))
-    weights, modulus, signs = draw.sample(range(2, 40), 3), draw.randint(17, 26), "".join(draw.sample(LETTERS.upper(), 26))
+    weights = draw.sample(range(2, 40), 3)
+    modulus = draw.randint(17, 26)
+    signs = "".join(draw.sample(LETTERS.upper(), 26))
     place = Place(
-        name, facts={"site": site, "alphabet": alphabet, "weights": weights, "modulus": modulus, "signs": signs[:modulus]}
+        name,
+        facts={
+            "site": site,
+            "alphabet": alphabet,
+            "weights": weights,
+            "modulus": modulus,
+            "signs": signs[:modulus],
+        },
     )
     place.write(
         f"{site}/HANDBOOK",
-        f"SECRET WRITING\nThe small letters {LETTERS}\nare written as     {alphabet}\nAll other characters stay.\n\n"
-        f"CHECK SIGN\nMultiply the code point (ord) of the first character by {weights[0]}, of the second by {weights[1]}, of "
-        f"the third by {weights[2]}, and so on again from {weights[0]}. Add all products; r is the remainder after division by "
-        f"{modulus}.\nThe check sign is the letter at place r, counted from 0, of {signs[:modulus]}\n",
+        f"SECRET WRITING\nThe small letters {LETTERS}\nare written as     {alphabet}\nAll other"
+        " characters stay.\n\nCHECK SIGN\nMultiply the code point (ord) of the first character by"
+        f" {weights[0]}, of the second by {weights[1]}, of the third by {weights[2]}, and so on"
+        f" again from {weights[0]}. Add all products; r is the remainder after division by"
+        f" {modulus}.\nThe check sign is the letter at place r, counted from 0, of"
+        f" {signs[:modulus]}\n",
     )
     return place
 
@@ -52,32 +64,53 @@ def _script(draw: Draw, place: Place) -> Parameters:
 def _texts(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
     match kind:
         case "label":
-            return [(_words(draw, draw.randint(1, 2)), draw.randint(0, 99999)) for _ in range(TESTS)]
+            return [
+                (_words(draw, draw.randint(1, 2)), draw.randint(0, 99999)) for _ in range(TESTS)
+            ]
         case "pick":
             return [(_words(draw, draw.randint(30, 60)),) for _ in range(TESTS)]
         case "squeeze":
             runs = parameters["run"] + 3
-            return [("".join(letter * draw.randint(1, runs) for letter in draw.choices("abcxyz", k=6)),) for _ in range(TESTS)]
-    return [(f"{_words(draw, draw.randint(1, 9))} {draw.randint(0, 999)}{draw.choice(TOWNS)}",) for _ in range(TESTS)]
+            return [
+                ("".join(letter * draw.randint(1, runs) for letter in draw.choices("abcxyz", k=6)),)
+                for _ in range(TESTS)
+            ]
+    return [
+        (f"{_words(draw, draw.randint(1, 9))} {draw.randint(0, 999)}{draw.choice(TOWNS)}",)
+        for _ in range(TESTS)
+    ]
 
 
-# -- python-records ------------------------------------------------------------------------------------------------------
+# -- python-records --------------------------------------------------------------------------------
 
 
 def _office(draw: Draw, name: str) -> Place:
-    site, towns, limits = f"/office/{name}", draw.words(TOWNS, 4), sorted(draw.sample(range(50, 900), 2))
-    fees, rebate = dict(zip(towns, draw.sample(range(10, 500), 4), strict=True)), draw.randint(3, 40)
+    site = f"/office/{name}"
+    towns = draw.words(TOWNS, 4)
+    limits = sorted(draw.sample(range(50, 900), 2))
+    fees = dict(zip(towns, draw.sample(range(10, 500), 4), strict=True))
+    rebate = draw.randint(3, 40)
     rates = draw.sample(range(2, 60), 3)
-    place = Place(name, facts={"site": site, "fees": fees, "towns": towns, "rates": rates, "limits": limits, "rebate": rebate})
+    place = Place(
+        name,
+        facts={
+            "site": site,
+            "fees": fees,
+            "towns": towns,
+            "rates": rates,
+            "limits": limits,
+            "rebate": rebate,
+        },
+    )
     place.facts |= {"other": (other := draw.randint(500, 700)), "low": limits[0], "high": limits[1]}
     listed = "".join(f"{town}: {fee}\n" for town, fee in fees.items())
     place.write(
         f"{site}/HANDBOOK",
-        f"FEES\n{listed}any other town: {other}\nFrom the third record of one name on, in the order of the list, the fee is "
-        f"{rebate} less.\n\nDUTY\nAmounts up to and with {limits[0]} bear no duty. The part above {limits[0]}, up to "
-        f"{limits[1]}, bears {rates[0]} percent, and the part above {limits[1]} bears {rates[1]} percent. Each part's duty is "
-        "rounded down.\n"
-        f"If the duty is not 0, add {rates[2]} for the paper.\n",
+        f"FEES\n{listed}any other town: {other}\nFrom the third record of one name on, in the order"
+        f" of the list, the fee is {rebate} less.\n\nDUTY\nAmounts up to and with {limits[0]} bear"
+        f" no duty. The part above {limits[0]}, up to {limits[1]}, bears {rates[0]} percent, and"
+        f" the part above {limits[1]} bears {rates[1]} percent. Each part's duty is rounded"
+        f" down.\nIf the duty is not 0, add {rates[2]} for the paper.\n",
     )
     return place
 
@@ -95,17 +128,36 @@ def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
     match kind:
         case "tariff":
             limit = 2 * parameters["units"]
-            return [(number,) for number in {*draw.sample(range(3 * parameters["units"]), TESTS - 2), limit, limit + 1}]
+            return [
+                (number,)
+                for number in {
+                    *draw.sample(range(3 * parameters["units"]), TESTS - 2),
+                    limit,
+                    limit + 1,
+                }
+            ]
         case "duty":
-            limits = [parameters["low"] - parameters["more"], parameters["high"] - parameters["more"]]
+            limits = [
+                parameters["low"] - parameters["more"],
+                parameters["high"] - parameters["more"],
+            ]
             drawn = draw.sample(range(2 * parameters["high"]), TESTS - 2)
             return [(number,) for number in {*drawn, *(limit for limit in limits if limit > 0)}]
         case "merge":
             starts = [draw.sample(range(300), draw.randint(5, 9)) for _ in range(TESTS - 1)]
             gap, length = parameters["gap"], parameters["length"]
-            exact = [(900, 905), (905 + gap, 960), (961 + gap, 961 + gap + length), (600, 599 + length)]
-            return [([(start, start + draw.randint(1, 50)) for start in row],) for row in starts] + [(exact,)]
-    towns, people, amount = [*parameters["towns"], "Nowhere"], draw.words(PEOPLE, 5), parameters["amount"]
+            exact = [
+                (900, 905),
+                (905 + gap, 960),
+                (961 + gap, 961 + gap + length),
+                (600, 599 + length),
+            ]
+            return [
+                ([(start, start + draw.randint(1, 50)) for start in row],) for row in starts
+            ] + [(exact,)]
+    towns = [*parameters["towns"], "Nowhere"]
+    people = draw.words(PEOPLE, 5)
+    amount = parameters["amount"]
 
     def record() -> tuple[str, str, int]:  # every other amount is at the limit
         near = draw.choice((draw.randint(1, 999), amount + draw.randint(-1, 1)))
@@ -113,25 +165,41 @@ def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
 
     drawn_records = [[record() for _ in range(draw.randint(9, 15))] for _ in range(TESTS)]
     ones = [(draw.choice(people), "Elsewhere", 1) for _ in range(parameters["least"] - 1)]
-    drawn_records[-1] += [*ones, (draw.choice(people), "Elsewhere", amount - len(ones))]  # a sum at the limit
+    drawn_records[-1] += [
+        *ones,
+        (draw.choice(people), "Elsewhere", amount - len(ones)),
+    ]  # a sum at the limit
     return [(records,) for records in drawn_records]
 
 
-# -- python-parsing ------------------------------------------------------------------------------------------------------
+# -- python-parsing --------------------------------------------------------------------------------
 
 
 def _station(draw: Draw, name: str) -> Place:
     site, fields = f"/station/{name}", draw.words(NOUNS, 3)
-    widths, (letter, shift) = draw.sample(range(2, 9), 3), (draw.choice(LETTERS.upper()), draw.randint(3, 30))
-    place = Place(name, facts={"site": site, "fields": fields, "widths": widths, "letter": letter, "shift": shift})
+    widths, (letter, shift) = (
+        draw.sample(range(2, 9), 3),
+        (
+            draw.choice(LETTERS.upper()),
+            draw.randint(3, 30),
+        ),
+    )
+    place = Place(
+        name,
+        facts={"site": site, "fields": fields, "widths": widths, "letter": letter, "shift": shift},
+    )
     place.facts |= {"divisor": (divisor := draw.choice([7, 11, 13, 17, 19, 23]))}
-    spans = "".join(f"{field}: {width} characters\n" for field, width in zip(fields, widths, strict=True))
+    spans = "".join(
+        f"{field}: {width} characters\n" for field, width in zip(fields, widths, strict=True)
+    )
     place.write(
         f"{site}/HANDBOOK",
-        f"TELEGRAM\nA telegram consists of these fields, without anything between them:\n{spans}Blanks around the text of a "
-        f"field do not belong to it. The value of {fields[2]} is an integer and was raised by {shift} before it was sent.\n\n"
-        f"TICKET\nA ticket is valid if it begins with {letter}, everything after this letter is digits (four or more), and the "
-        f"sum of the digits, the last digit counted twice, can be divided by {divisor}.\n",
+        "TELEGRAM\nA telegram consists of these fields, without anything between"
+        f" them:\n{spans}Blanks around the text of a field do not belong to it. The value of"
+        f" {fields[2]} is an integer and was raised by {shift} before it was sent.\n\nTICKET\nA"
+        f" ticket is valid if it begins with {letter}, everything after this letter is digits (four"
+        " or more), and the sum of the digits, the last digit counted twice, can be divided by"
+        f" {divisor}.\n",
     )
     return place
 
@@ -153,44 +221,92 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
         case "settings":
             texts = []
             for _ in range(TESTS):
-                lines = [f"{draw.choice(NOUNS)} {sign} {draw.randint(0, 1200)}" for _ in range(draw.randint(3, 6))]
+                lines = [
+                    f"{draw.choice(NOUNS)} {sign} {draw.randint(0, 1200)}"
+                    for _ in range(draw.randint(3, 6))
+                ]
                 texts.append("\n".join([*lines[:2], f"{remark} {_words(draw, 2)}", "", *lines[2:]]))
             return [(text,) for text in texts]
         case "measure":
             return [
-                (f"{draw.randint(1, 30)} {parameters['one']} {draw.randint(0, 99)} {parameters['two']}",) for _ in range(TESTS)
+                (
+                    (
+                        f"{draw.randint(1, 30)} {parameters['one']} {draw.randint(0, 99)}"
+                        f" {parameters['two']}"
+                    ),
+                )
+                for _ in range(TESTS)
             ]
         case "fields":
             parts = [
-                [_words(draw, 1), f"{quote}{draw.choice(NOUNS)}{sign}{draw.choice(NOUNS)}{quote}", ""] for _ in range(TESTS)
+                [
+                    _words(draw, 1),
+                    f"{quote}{draw.choice(NOUNS)}{sign}{draw.choice(NOUNS)}{quote}",
+                    "",
+                ]
+                for _ in range(TESTS)
             ]
-            return [(sign.join(draw.sample(row * 2, draw.randint(2, 5))) + sign + _words(draw, 1),) for row in parts]
-        case "calculate":
-            sums = [[str(draw.randint(1, 99)) for _ in range(draw.randint(2, 5))] for _ in range(TESTS)]
-            return [(row[0] + "".join(f" {draw.choice((sign, remark))} {number}" for number in row[1:]),) for row in sums]
-        case "telegram":
-            values = [(draw.choice(NOUNS), draw.choice(PEOPLE), str(draw.randint(0, 99))) for _ in range(TESTS)]
             return [
-                ("".join(value[:width].ljust(width) for value, width in zip(row, parameters["widths"], strict=True)),)
+                (sign.join(draw.sample(row * 2, draw.randint(2, 5))) + sign + _words(draw, 1),)
+                for row in parts
+            ]
+        case "calculate":
+            sums = [
+                [str(draw.randint(1, 99)) for _ in range(draw.randint(2, 5))] for _ in range(TESTS)
+            ]
+            return [
+                (
+                    row[0]
+                    + "".join(f" {draw.choice((sign, remark))} {number}" for number in row[1:]),
+                )
+                for row in sums
+            ]
+        case "telegram":
+            values = [
+                (draw.choice(NOUNS), draw.choice(PEOPLE), str(draw.randint(0, 99)))
+                for _ in range(TESTS)
+            ]
+            return [
+                (
+                    "".join(
+                        value[:width].ljust(width)
+                        for value, width in zip(row, parameters["widths"], strict=True)
+                    ),
+                )
                 for row in values
             ]
     return [(_ticket(draw, parameters, fault),) for fault in (0, 1, 2, 3, 4, 0, 0, 0)]
 
 
 def _ticket(draw: Draw, parameters: Parameters, fault: int) -> str:
-    """Return a valid ticket, or one with a fault: 1 a wrong sum, 2 another letter, 3 a letter among the digits, 4 too short."""
+    """Return a valid ticket, or one with a fault: 1 a wrong sum, 2 another letter, 3 a letter among
+    the digits, 4 too short."""
     while True:
-        digits = "".join(draw.choices("0123456789", k=3 if fault == 4 else draw.choice((4, draw.randint(4, 9)))))
+        digits = "".join(
+            draw.choices("0123456789", k=3 if fault == 4 else draw.choice((4, draw.randint(4, 9))))
+        )
         if ((sum(map(int, digits)) + int(digits[-1])) % parameters["divisor"] == 0) is (fault != 1):
             break
-    letter = draw.choice(LETTERS.upper().replace(parameters["letter"], "")) if fault == 2 else parameters["letter"]
+    letter = (
+        draw.choice(LETTERS.upper().replace(parameters["letter"], ""))
+        if fault == 2
+        else parameters["letter"]
+    )
     return letter + (f"{digits[:2]}x{digits[2:]}" if fault == 3 else digits)
 
 
 FAMILIES = (
-    Family("python-text", "python", "make and encode text", _scribe, _script, _texts, tasks_per_place=5),
     Family(
-        "python-records", "python", "lists of records: filter, group, charge", _office, _ledger, _records, tasks_per_place=5
+        "python-text", "python", "make and encode text", _scribe, _script, _texts, tasks_per_place=5
+    ),
+    Family(
+        "python-records",
+        "python",
+        "lists of records: filter, group, charge",
+        _office,
+        _ledger,
+        _records,
+        tasks_per_place=5,
     ),
     Family(
         "python-parsing",
