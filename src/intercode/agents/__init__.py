@@ -3,8 +3,8 @@
     try_again | react | plan_solve | tools | best_of:N | tree_search | …     ask a model; docs/agents.md describes each
     gold | noop | retrieval | replay:PATH | static:PATH | module:function
 
-`module:function` is the user's own strategy: a generator function of (task, protocol). It needs a model unless it has an
-attribute ``needs_model = False``.
+`module:function` is the user's own strategy: a generator function of (task, protocol). It needs a
+model unless it has an attribute ``needs_model = False``.
 
 To add an agent: a function that returns a `Strategy`, a case in `make_agent`, and its prompts.
 """
@@ -14,7 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from intercode.agents.base import SUBMIT, Act, Agent, Ask, Close, Fork, Step, Strategy, StrategySteps
+from intercode.agents.base import (
+    SUBMIT,
+    Act,
+    Agent,
+    Ask,
+    Close,
+    Fork,
+    Step,
+    Strategy,
+    StrategySteps,
+)
 from intercode.agents.baselines import Script, gold, human, noop, replay, retrieval, static
 from intercode.agents.prompts import Prompts
 from intercode.agents.prompts import load as load_prompts
@@ -26,9 +36,17 @@ from intercode.plugins import load_plugin
 from intercode.types import Task
 
 MODELLED = (
-    "try_again", "try_again_blind", "react", "plan_solve", "plan_solve_refine", "tools", "best_of:N", "tree_search",
-)  # fmt: skip
-"""Agents that ask a model. `try_again_blind` does not see scores; `best_of` alone makes three attempts."""
+    "try_again",
+    "try_again_blind",
+    "react",
+    "plan_solve",
+    "plan_solve_refine",
+    "tools",
+    "best_of:N",
+    "tree_search",
+)
+"""Agents that ask a model. `try_again_blind` does not see scores; `best_of` alone makes three
+attempts."""
 NAMES = (*MODELLED, "gold", "noop", "retrieval", "replay:PATH", "static:PATH", "module:function")
 
 __all__ = [
@@ -49,12 +67,15 @@ def make_agent(
 ) -> Agent:
     """Return the agent called `name`, for `tasks`, with `turns` actions before the submission.
 
-    `language` is the environment's; it selects the prompts, unless `prompts` names their folder. `load` opens the recording of
-    ``replay:PATH``, `predictions` the file of ``static:PATH``.
-    Raises `UsageError` for an unknown name, a language without prompts, or a module that cannot be imported.
+    `language` is the environment's; it selects the prompts, unless `prompts` names their folder.
+    `load` opens the recording of ``replay:PATH``, `predictions` the file of ``static:PATH``. Raises
+    `UsageError` for an unknown name, a language without prompts, or a module that cannot be
+    imported.
     """
 
-    def modelled(form: str, make: Callable[[Prompts], Strategy], *more: str, samples: bool = False) -> Agent:
+    def modelled(
+        form: str, make: Callable[[Prompts], Strategy], *more: str, samples: bool = False
+    ) -> Agent:
         texts = load_prompts(form, language, *more, folder=prompts)
         return Agent(name, make(texts), True, texts.digest, samples)
 
@@ -62,16 +83,24 @@ def make_agent(
         case "try_again", "", "":
             return modelled("fence", lambda texts: try_again(language, turns, prompts=texts))
         case "try_again_blind", "", "":
-            return modelled("fence", lambda texts: try_again(language, turns, prompts=texts, blind=True))
+            return modelled(
+                "fence", lambda texts: try_again(language, turns, prompts=texts, blind=True)
+            )
         case "react", "", "":
             return modelled("react", lambda texts: try_again(language, turns, prompts=texts))
         case ("plan_solve" | "plan_solve_refine") as method, "", "":
             refine = method == "plan_solve_refine"
-            return modelled("fence", lambda texts: plan_solve(texts, turns, refine=refine), *PLAN_TEXTS)
+            return modelled(
+                "fence", lambda texts: plan_solve(texts, turns, refine=refine), *PLAN_TEXTS
+            )
         case "tools", "", "":
             return modelled("tools", lambda texts: tools(texts, turns), "tools.malformed")
-        case "best_of", "" | ":", n if not name.endswith(":") and (n or "3").isdecimal() and int(n or "3"):
-            return modelled("fence", lambda texts: best_of(texts, turns, int(n or "3")), samples=True)
+        case "best_of", "" | ":", n if (
+            not name.endswith(":") and (n or "3").isdecimal() and int(n or "3")
+        ):
+            return modelled(
+                "fence", lambda texts: best_of(texts, turns, int(n or "3")), samples=True
+            )
         case "tree_search", "", "":
             return modelled("fence", lambda texts: tree_search(texts, turns), "undo", "undo.tried")
         case "gold", "", "":
@@ -86,9 +115,20 @@ def make_agent(
             return Agent(name, replay(load(path)))
         case "static", ":", path if path and predictions:
             return Agent(name, static(predictions(path)))
-        case module, ":", function if module not in ("", "replay", "static", "best_of") and function:
+        case module, ":", function if (
+            module
+            not in (
+                "",
+                "replay",
+                "static",
+                "best_of",
+            )
+            and function
+        ):
             strategy: Strategy = load_plugin(name, "agent")
             if not callable(strategy):
-                raise UsageError(f"{name} is not a function; a strategy is called with (task, protocol)")
+                raise UsageError(
+                    f"{name} is not a function; a strategy is called with (task, protocol)"
+                )
             return Agent(name, strategy, needs_model=getattr(strategy, "needs_model", True))
     raise UsageError(f"unknown agent {name!r}; choose one of {', '.join(NAMES)}")

@@ -7,8 +7,8 @@
              ──Fork()─────────►  driver  ──► a copy of the environment, in the same state
              ◄──── Branch ─────              used by Act(action, env=branch), Fork(branch) and Close(branch)
 
-The driver (`runner/episode.py`) answers each request, records the turn, and closes the generator and all copies when the
-episode ends. A generator that returns has nothing more to do.
+The driver (`runner/episode.py`) answers each request, records the turn, and closes the generator
+and all copies when the episode ends. A generator that returns has nothing more to do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ SUBMIT = "submit"
 NO_CODE = "No code was found in the reply."
 
 Branch = int
-"""The number of an environment: 0 is the episode's own, the root; others are copies that the driver made."""
+"""The number of an environment: 0 is the episode's own, the root; others are copies that the driver
+made."""
 ROOT: Branch = 0
 
 
@@ -31,8 +32,8 @@ ROOT: Branch = 0
 class Ask:
     """Ask the model. The answer is a `Reply`.
 
-    `messages` is the whole conversation, since models keep none. The reply may call `tools`. To draw several replies to one
-    question, number the draws from 0.
+    `messages` is the whole conversation, since models keep none. The reply may call `tools`. To
+    draw several replies to one question, number the draws from 0.
     """
 
     messages: Sequence[Message]
@@ -44,7 +45,8 @@ class Ask:
 class Fork:
     """Copy an environment in its present state. The answer is the `Branch` of the copy.
 
-    `ForkError` is raised at the yield if no copy can be made, for example while a job of the agent is running.
+    `ForkError` is raised at the yield if no copy can be made, for example while a job of the agent
+    is running.
     """
 
     env: Branch = ROOT
@@ -61,11 +63,13 @@ class Close:
 class Act:
     """Execute code in an environment. The answer is a `Step`.
 
-    An action of None stands for a reply without code: nothing is executed, the turn earns 0, and `note` (by default
-    `NO_CODE`) is the observation. `thought` is what the model wrote around its code; it is only recorded.
+    An action of None stands for a reply without code: nothing is executed, the turn earns 0, and
+    `note` (by default `NO_CODE`) is the observation. `thought` is what the model wrote around its
+    code; it is only recorded.
 
-    `env` is the environment to act on. If it ends, the episode ends. The first submission closes all other environments, so
-    that no search sees a score. `own_turn` records the action as a turn of its own, not as the answer to the last question.
+    `env` is the environment to act on. If it ends, the episode ends. The first submission closes
+    all other environments, so that no search sees a score. `own_turn` records the action as a turn
+    of its own, not as the answer to the last question.
     """
 
     action: str | None
@@ -92,13 +96,15 @@ class Step:
 
 Request = Ask | Act | Fork | Close
 StrategySteps = Generator[Request, Any, None]
-"""The generator of a strategy: it yields a `Request` and is sent the answer, a `Reply` to an `Ask`, a `Step` to an `Act`.
+"""The generator of a strategy: it yields a `Request` and is sent the answer, a `Reply` to an `Ask`,
+a `Step` to an `Act`.
 
 The type of the answer depends on the request, which Python's types cannot express: hence `Any`.
 """
 
 Strategy = Callable[[Task, str], StrategySteps]
-"""A function of the task and the protocol (``"submit"`` or ``"paper"``), called once for each episode."""
+"""A function of the task and the protocol (``"submit"`` or ``"paper"``), called once for each
+episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,8 @@ class Agent:
     needs_model: bool = False
     prompt_digest: str | None = None
     samples: bool = False
-    """True if it draws several replies to one question; they would all be equal at temperature 0."""
+    """True if it draws several replies to one question; they would all be equal at temperature
+    0."""
 
 
 __all__ = [

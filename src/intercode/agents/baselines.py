@@ -1,4 +1,5 @@
-"""Agents without a model server: the reference solution, nothing, a similar task's solution, records, and a person.
+"""Agents without a model server: the reference solution, nothing, a similar task's solution,
+records, and a person.
 
 gold        the task's own gold, then `submit`               must reach 100 %
 noop        only `submit`                                    must reach 0 %
@@ -26,7 +27,8 @@ class Script(Protocol):
 
 
 def gold(task: Task, protocol: str) -> StrategySteps:
-    """Execute the task's gold and submit. Where a submission needs a word (a function's name), the field `submit` has it."""
+    """Execute the task's gold and submit. Where a submission needs a word (a function's name), the
+    field `submit` has it."""
     if task.extra.get("gold_is") == "flag":
         yield Act(f"{SUBMIT} {task.gold}")
         return
@@ -44,14 +46,17 @@ def noop(task: Task, protocol: str) -> StrategySteps:
 
 
 def retrieval(tasks: Sequence[Task], k: int = 10) -> Strategy:
-    """Return a strategy that answers with the golds of the tasks whose queries are most similar, never with the task's own.
+    """Return a strategy that answers with the golds of the tasks whose queries are most similar,
+    never with the task's own.
 
     Under `submit` it executes one gold; under `paper`, which shows the score, up to `k`.
     """
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
         others = [other for other in tasks if other.id != task.id]
-        for index in nearest(task.query, [other.query for other in others], 1 if protocol == SUBMIT else k):
+        for index in nearest(
+            task.query, [other.query for other in others], 1 if protocol == SUBMIT else k
+        ):
             yield Act(others[index].gold)
         if protocol == SUBMIT:
             yield Act(SUBMIT)
@@ -60,7 +65,8 @@ def retrieval(tasks: Sequence[Task], k: int = 10) -> Strategy:
 
 
 def replay(script: Script) -> Strategy:
-    """Return a strategy that repeats the recorded actions of a task. A recording without a submission is not submitted."""
+    """Return a strategy that repeats the recorded actions of a task. A recording without a
+    submission is not submitted."""
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
         for action in script.actions_for(task):
@@ -81,9 +87,11 @@ def static(script: Script) -> Strategy:
 
 
 def human(task: Task, protocol: str) -> StrategySteps:
-    """Ask for an action, execute it as it was typed, and ask again. The driver's model reads the keyboard (`cli/play.py`).
+    """Ask for an action, execute it as it was typed, and ask again. The driver's model reads the
+    keyboard (`cli/play.py`).
 
-    Under the paper's protocol, which has no submission, `submit` ends the episode with the best score so far.
+    Under the paper's protocol, which has no submission, `submit` ends the episode with the best
+    score so far.
     """
     messages = [message("user", task.query)]
     while True:

@@ -10,11 +10,12 @@ Wrappers, of which the first in a reply counts, a fence included:
     Thought: …  Action: execute[CODE]         <bash>CODE</bash>          {"name": "execute", "arguments": {"code": CODE}}
     Action: submit                            <tool_call>{…}</tool_call>
 
-One reply is one action. Of several blocks the first is taken, since the model wrote the others without seeing what the first
-one prints. For the same reason a last line `submit` after other code is dropped, and so is an `Observation:` that the model
-made up. Where a submission takes no word (Bash, SQL), `submit` with words after it is `submit`, unless the task takes an
-answer. A block in another language (output, a transcript) is no action. Entities such as `&lt;` stay, since code may mean
-them.
+One reply is one action. Of several blocks the first is taken, since the model wrote the others
+without seeing what the first one prints. For the same reason a last line `submit` after other code
+is dropped, and so is an `Observation:` that the model made up. Where a submission takes no word
+(Bash, SQL), `submit` with words after it is `submit`, unless the task takes an answer. A block in
+another language (output, a transcript) is no action. Entities such as `&lt;` stay, since code may
+mean them.
 
 Left out: guessing which of two commands a sentence without fences means.
 """
@@ -31,7 +32,17 @@ from typing import Any
 from intercode.submission import ALONE, ANSWER, is_submission, pattern_for
 
 TAGS = {
-    "bash": {"bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "code"},
+    "bash": {
+        "bash",
+        "sh",
+        "shell",
+        "zsh",
+        "console",
+        "shell-session",
+        "shellsession",
+        "terminal",
+        "code",
+    },
     "sql": {"sql", "mysql", "mariadb", "sqlite", "sqlite3", "code"},
     "python": {"python", "py", "python3", "pycon", "code"},
 }
@@ -58,7 +69,8 @@ _SUBMIT = re.compile(r"^[\s\"'`*]*submit[\s\"'`*.!]*$", re.IGNORECASE)
 _SUBMIT_WORD = re.compile(r"^\s*submit[ \t][^\n]*+\s*$")
 _SUBMIT_BRACKETS = re.compile(r"\W{0,9}submit\s?\[(.*)\]\W{0,9}", re.IGNORECASE)
 _LAST = {"python": re.compile(r"submit(?:\s+(?!(?:and|if|in|is|not|or)\b)\w+(?:\(.*\))?)?")}
-"""A last line that submits a name or, by mistake, a call. In other languages only `submit`: with a word it may be a command."""
+"""A last line that submits a name or, by mistake, a call. In other languages only `submit`: with a
+word it may be a command."""
 _SENTENCE = re.compile(r"^(?:I|I'm|I'll|[A-Z][a-z']*),? +\S")
 _CODE_SIGN = re.compile(r"[|<>$;&={}\\]|(?:^| )[-./~]+\w")
 
@@ -70,13 +82,18 @@ _MARK = re.compile(
     r"|[#*_\d. \t]*+(?P<action>(?:action|command)(?:[ \t]+input)?(?:[ \t]*\d+)?[*_ \t]*:[*_ \t]*))",
     re.MULTILINE | re.IGNORECASE,
 )
-_IMAGINED = re.compile(r"^\W{0,9}(?:observation|thought)(?:\s?\d+)?\W{0,9}:.*", re.MULTILINE | re.IGNORECASE | re.DOTALL)
+_IMAGINED = re.compile(
+    r"^\W{0,9}(?:observation|thought)(?:\s?\d+)?\W{0,9}:.*",
+    re.MULTILINE | re.IGNORECASE | re.DOTALL,
+)
 _EXECUTE = re.compile(r"\s*execute\s*\[", re.IGNORECASE)
 _INPUT = re.compile(r"^\w+[ \t]*\n\W*action input\W*:\s*", re.IGNORECASE)
 _CODE_KEYS = ("code", "command", "cmd", "query", "sql", "script", "action_input")
 
 
-def split_reply(text: str, language: str = "bash", *, takes_answer: bool = False) -> tuple[str | None, str]:
+def split_reply(
+    text: str, language: str = "bash", *, takes_answer: bool = False
+) -> tuple[str | None, str]:
     """Return the action in `text` (None if there is none) and the words around it.
 
     `takes_answer`: `submit ANSWER` is an action.
@@ -91,7 +108,9 @@ def split_reply(text: str, language: str = "bash", *, takes_answer: bool = False
     elif blocks := list(islice(_blocks(part), MOST_BLOCKS)):
         filled = [block for block in blocks if block[1].strip()]
         tags = TAGS.get(language, {language})
-        ranked = [block for block in filled if block[0] in tags] or [block for block in filled if not block[0]]
+        ranked = [block for block in filled if block[0] in tags] or [
+            block for block in filled if not block[0]
+        ]
         code = _one_action(unbracketed(ranked[0][1]), language, submission) if ranked else None
     elif _SUBMIT.match(part) or not _reads_as_prose(part.split("\n", 1)[0].strip(), language):
         code = _one_action(part, language, submission)
@@ -118,23 +137,33 @@ def _one_action(code: str, language: str, submission: re.Pattern[str]) -> str:
 
 
 def _reads_as_prose(line: str, language: str) -> bool:
-    """Return whether the first line of a reply without fences is no command: empty, a heading, an English sentence."""
+    """Return whether the first line of a reply without fences is no command: empty, a heading, an
+    English sentence."""
     if not line:
         return True
-    if language == "sql" and line.split(" ", 1)[0].upper() in {"SELECT", "SHOW", "DESCRIBE", "DESC", "WITH"}:
+    if language == "sql" and line.split(" ", 1)[0].upper() in {
+        "SELECT",
+        "SHOW",
+        "DESCRIBE",
+        "DESC",
+        "WITH",
+    }:
         return False
-    if re.match(r"^(?:[#>*] |\d+\. |(?i:thought)\b.*:)", line) or (line.endswith((":", "?", "!")) and " " in line):
+    if re.match(r"^(?:[#>*] |\d+\. |(?i:thought)\b.*:)", line) or (
+        line.endswith((":", "?", "!")) and " " in line
+    ):
         return True
     if re.match(r"^[A-Z][a-z]+[.!?]?$", line):
         return True
     return bool(_SENTENCE.match(line)) and (line.endswith(".") or not _CODE_SIGN.search(line))
 
 
-# -- fences -------------------------------------------------------------------------------------------------------------
+# -- fences ----------------------------------------------------------------------------------------
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each fenced block: its language in lower case, empty if none, and its content. An open block reaches to the end."""
+    """Yield each fenced block: its language in lower case, empty if none, and its content. An open
+    block reaches to the end."""
     lines = text.split("\n")
     at = 0
     while at < len(lines):
@@ -144,7 +173,11 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
             if match := _ONE_LINE.match(lines[at]):
                 first, _, rest = match["code"].strip().partition(" ")
                 known = any(first.lower() in tags for tags in TAGS.values())
-                yield (_tag(first), rest) if known and rest and match["ticks"] == "```" else ("", match["code"].strip())
+                yield (
+                    (_tag(first), rest)
+                    if known and rest and match["ticks"] == "```"
+                    else ("", match["code"].strip())
+                )
             at += 1
             continue
         end = _closing(lines, at + 1, fence["ticks"])
@@ -156,7 +189,8 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _closing(lines: list[str], start: int, ticks: str) -> int:
-    """Return the line that closes a fence of `ticks`. A fence with a language inside opens a nested one (a here-document)."""
+    """Return the line that closes a fence of `ticks`. A fence with a language inside opens a nested
+    one (a here-document)."""
     depth, first = 0, len(lines)
     for i in range(start, len(lines)):
         fence = _FENCE.match(lines[i])
@@ -173,21 +207,25 @@ def _closing(lines: list[str], start: int, ticks: str) -> int:
 
 
 def _tag(info: str) -> str:
-    """Return the language that a fence names: ``bash``, also in ``{.bash}`` or ``bash title="x"``."""
+    """Return the language that a fence names: ``bash``, also in ``{.bash}`` or ``bash
+    title="x"``."""
     return next(iter(re.findall(r"[\w+#-]+", info.lower())), "")
 
 
-# -- wrappers -----------------------------------------------------------------------------------------------------------
+# -- wrappers --------------------------------------------------------------------------------------
 
 
 def unwrap(reply: str) -> tuple[str, bool] | None:
-    """Return the part of a reply that has its action, and whether that is plainly code; None if a fence or nothing marks it."""
+    """Return the part of a reply that has its action, and whether that is plainly code; None if a
+    fence or nothing marks it."""
     mark = _MARK.search(reply)
     if mark is None or mark["fence"]:
         return None if (called := code_of_call(reply)) is None else (called, True)
     rest = reply[mark.end() :]
     if mark["tag"]:
-        inner = re.split(rf"</\s*{mark['tag']}\s*>", rest, maxsplit=1, flags=re.IGNORECASE)[0].strip("\n")
+        inner = re.split(rf"</\s*{mark['tag']}\s*>", rest, maxsplit=1, flags=re.IGNORECASE)[
+            0
+        ].strip("\n")
         return inner if (called := code_of_call(inner)) is None else called, True
     if mark["execute"]:
         return _bracketed(rest), True
@@ -198,7 +236,9 @@ def unwrap(reply: str) -> tuple[str, bool] | None:
         return f"submit {submitted[1]}".strip(), True
     if rest.startswith(("```", "~~~", "<")):
         return rest, False
-    paragraph = rest if re.match(r"submit[ \t]*<<", rest) else re.split(r"\n\s*\n", rest, maxsplit=1)[0]
+    paragraph = (
+        rest if re.match(r"submit[ \t]*<<", rest) else re.split(r"\n\s*\n", rest, maxsplit=1)[0]
+    )
     return paragraph.strip("`"), False
 
 
@@ -209,25 +249,35 @@ def unbracketed(text: str) -> str:
 
 
 def _bracketed(rest: str) -> str:
-    """Return the text up to the `]` that ends a line and balances the brackets, else to the last at a line end, else all."""
+    """Return the text up to the `]` that ends a line and balances the brackets, else to the last at
+    a line end, else all."""
     rest = _IMAGINED.sub("", rest)
-    ends = [found.start() for found in re.finditer(r"\](?=[`*.]{0,9}[ \t]{0,9}$)", rest, re.MULTILINE)]
+    ends = [
+        found.start() for found in re.finditer(r"\](?=[`*.]{0,9}[ \t]{0,9}$)", rest, re.MULTILINE)
+    ]
     balanced = (end for end in ends[:50] if rest[:end].count("[") == rest[:end].count("]"))
     return rest[: next(balanced, ends[-1] if ends else len(rest))].strip("\n")
 
 
 def code_of_call(text: str) -> str | None:
-    """Return the code of a tool call that was written as JSON text, empty if it has none; None for any other text."""
+    """Return the code of a tool call that was written as JSON text, empty if it has none; None for
+    any other text."""
     if (call := _object(text)) is None:
         return None
     name = str(call.get("name") or call.get("tool") or call.get("action") or "")
-    arguments = next((call[key] for key in ("arguments", "parameters", "input") if key in call), call)
+    arguments = next(
+        (call[key] for key in ("arguments", "parameters", "input") if key in call), call
+    )
     if isinstance(arguments, str):  # JSON, as in the OpenAI protocol, or the code itself
         inner = _object(arguments)
         arguments = {"code": arguments} if inner is None else inner
     if not isinstance(arguments, dict):
         arguments = {}
-    return f"submit {arguments.get('answer') or ''}".strip() if name == "submit" else code_of(arguments)
+    return (
+        f"submit {arguments.get('answer') or ''}".strip()
+        if name == "submit"
+        else code_of(arguments)
+    )
 
 
 def _object(text: object) -> dict[str, Any] | None:
@@ -242,5 +292,6 @@ def _object(text: object) -> dict[str, Any] | None:
 
 
 def code_of(arguments: Mapping[str, Any]) -> str:
-    """Return the code among a call's arguments, under any of its usual names; "" if there is none."""
+    """Return the code among a call's arguments, under any of its usual names; "" if there is
+    none."""
     return next((arguments[key] for key in _CODE_KEYS if isinstance(arguments.get(key), str)), "")

@@ -2,7 +2,8 @@
 
     system: environment, form, ending ── user: the task ── assistant: a reply ── user: what its action printed ── …
 
-Each reply has one action. Left out: conversations with tool calls (`tools.py`), whose messages are of other kinds.
+Each reply has one action. Left out: conversations with tool calls (`tools.py`), whose messages are
+of other kinds.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from intercode.types import Message, Reply, Task
 
 @dataclass
 class Dialogue:
-    """A conversation with `left` more actions. `blind` hides scores; `takes_answer` allows `submit ANSWER`."""
+    """A conversation with `left` more actions. `blind` hides scores; `takes_answer` allows `submit
+    ANSWER`."""
 
     prompts: Prompts
     protocol: str
@@ -29,14 +31,30 @@ class Dialogue:
     takes_answer: bool = False
 
     @classmethod
-    def start(cls, task: Task, protocol: str, turns: int, prompts: Prompts, *, blind: bool = False, more: str = "") -> Self:
+    def start(
+        cls,
+        task: Task,
+        protocol: str,
+        turns: int,
+        prompts: Prompts,
+        *,
+        blind: bool = False,
+        more: str = "",
+    ) -> Self:
         """Return the opening; the system message ends with the text called `more`."""
         ending = "blind" if blind and protocol == "paper" else protocol
         takes_answer = bool(task.extra.get(TAKES_ANSWER))
         endings = [ending, "answer"] if takes_answer else [ending]
         system = prompts.opening(*endings, turns=format_turns(turns))
         system += f"\n\n{prompts.fill(more)}" if more else ""
-        return cls(prompts, protocol, turns, [message("system", system), message("user", task.query)], blind, takes_answer)
+        return cls(
+            prompts,
+            protocol,
+            turns,
+            [message("system", system), message("user", task.query)],
+            blind,
+            takes_answer,
+        )
 
     def ask(self, draw: int = 0) -> Ask:
         return Ask(tuple(self.messages), draw=draw)
@@ -53,8 +71,15 @@ class Dialogue:
     def act(self, reply: Reply, env: Branch = ROOT) -> Act:
         """Add the reply and return its action."""
         self.add_reply(reply)
-        code, thought = split_reply(reply.text, self.prompts.language, takes_answer=self.takes_answer)
-        return Act(code, thought or None, None if code else self.prompts.fill(f"{self.prompts.form}.retry"), env)
+        code, thought = split_reply(
+            reply.text, self.prompts.language, takes_answer=self.takes_answer
+        )
+        return Act(
+            code,
+            thought or None,
+            None if code else self.prompts.fill(f"{self.prompts.form}.retry"),
+            env,
+        )
 
     def add_step(self, step: Step) -> None:
         """Add the observation, and count the turn."""
@@ -64,20 +89,24 @@ class Dialogue:
         self.add_user(f"{prefix}{output}\n[{format_turns(self.left)} left]")
 
     def take_turns(self) -> StrategySteps:
-        """Ask and act until no turns are left. If the environment ends earlier, the driver ends the strategy."""
+        """Ask and act until no turns are left. If the environment ends earlier, the driver ends the
+        strategy."""
         while self.left:
             act = self.act((yield self.ask()))
             self.add_step((yield act))
 
     def submits(self, act: Act) -> bool:
-        return is_submission(act.action, pattern_for(self.prompts.language, takes_answer=self.takes_answer))
+        return is_submission(
+            act.action, pattern_for(self.prompts.language, takes_answer=self.takes_answer)
+        )
 
     def copy(self) -> Self:
         return replace(self, messages=list(self.messages))
 
 
 def format_step(step: Step, *, scored: bool) -> str:
-    """Return the observation as the model sees it: with an exit code other than 0, and with the score if `scored`."""
+    """Return the observation as the model sees it: with an exit code other than 0, and with the
+    score if `scored`."""
     lines = [step.observation.rstrip("\n") or "(no output)"]
     if step.info and step.info.get("exit_code"):
         lines.append(f"[exit code {step.info['exit_code']}]")

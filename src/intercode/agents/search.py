@@ -1,15 +1,17 @@
-"""Strategies that fork: they make several attempts from one state and submit one. Under `submit` they never see a score.
+"""Strategies that fork: they make several attempts from one state and submit one. Under `submit`
+they never see a score.
 
 best_of        the task ──► n attempts, each on its own copy ──► submit the answer that most of them have
 
 tree_search    task ──► act on a copy ── the action failed, or the model says `undo` ──► go back and act in another way
                              └────────── else ──► continue from the copy
 
-An action fails by an exit status other than 0, a time-out, or a lost session. In the tree, the value of a state is minus the
-number of failed actions that led to it. The search continues from the best state, of equal ones the deepest. From one state
-it tries `WIDTH` actions; after that, states that a failed action reached count like all others. The prompt lists what was
-tried, so that the model does not repeat itself at temperature 0. Every reply is one of `turns`: a search asks the model no more
-often than a strategy without copies.
+An action fails by an exit status other than 0, a time-out, or a lost session. In the tree, the
+value of a state is minus the number of failed actions that led to it. The search continues from the
+best state, of equal ones the deepest. From one state it tries `WIDTH` actions; after that, states
+that a failed action reached count like all others. The prompt lists what was tried, so that the
+model does not repeat itself at temperature 0. Every reply is one of `turns`: a search asks the
+model no more often than a strategy without copies.
 """
 
 from __future__ import annotations
@@ -19,7 +21,17 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from intercode.agents.base import ROOT, SUBMIT, Act, Branch, Close, Fork, Step, Strategy, StrategySteps
+from intercode.agents.base import (
+    ROOT,
+    SUBMIT,
+    Act,
+    Branch,
+    Close,
+    Fork,
+    Step,
+    Strategy,
+    StrategySteps,
+)
 from intercode.agents.dialogue import Dialogue, format_step
 from intercode.agents.prompts import Prompts
 from intercode.errors import ForkError
@@ -34,7 +46,8 @@ UNDO = "undo"
 class Attempt:
     """A finished attempt: its copy, its submission, its vote, and how many of its actions failed.
 
-    The vote is the submission and the answer: the output of the last action, or the answer that the submission itself gives.
+    The vote is the submission and the answer: the output of the last action, or the answer that the
+    submission itself gives.
     """
 
     branch: Branch
@@ -78,16 +91,19 @@ def _attempt(talk: Dialogue, draw: int) -> Generator[Any, Any, Attempt]:
 
 
 def majority(attempts: list[Attempt]) -> Attempt:
-    """Return the attempt with the most frequent vote; of equal ones that with the fewest failures, then the earliest."""
+    """Return the attempt with the most frequent vote; of equal ones that with the fewest failures,
+    then the earliest."""
     votes = Counter(attempt.vote for attempt in attempts)
     return max(attempts, key=lambda attempt: (votes[attempt.vote], -attempt.failures))
 
 
 @dataclass(eq=False)
 class Node:
-    """A state of the search. `tried` describes the actions that were undone from here, with their results.
+    """A state of the search. `tried` describes the actions that were undone from here, with their
+    results.
 
-    `acted_on`: the state could not be copied, so an action changed it and nothing can start from it any more.
+    `acted_on`: the state could not be copied, so an action changed it and nothing can start from it
+    any more.
     """
 
     branch: Branch
@@ -136,14 +152,16 @@ def tree_search(prompts: Prompts, turns: int = 10) -> Strategy:
 
 
 def best(nodes: list[Node]) -> Node:
-    """Return the node of the greatest value, of equal ones the deepest; nodes with fewer than `WIDTH` tries go first."""
+    """Return the node of the greatest value, of equal ones the deepest; nodes with fewer than
+    `WIDTH` tries go first."""
     usable = [node for node in nodes if not node.acted_on]
     fresh = [node for node in usable if len(node.tried) < WIDTH] or usable
     return max(reversed(fresh), key=lambda node: (node.value, node.depth))
 
 
 def _grow(node: Node, act: Act, talk: Dialogue) -> Generator[Any, Any, Node]:
-    """Act on a copy of the node and return the new node. If no copy can be made, act on the node's own environment."""
+    """Act on a copy of the node and return the new node. If no copy can be made, act on the node's
+    own environment."""
     try:
         branch = yield Fork(node.branch)
     except ForkError:
@@ -159,7 +177,8 @@ def _grow(node: Node, act: Act, talk: Dialogue) -> Generator[Any, Any, Node]:
 
 
 def _undo(node: Node, nodes: list[Node]) -> StrategySteps:
-    """Remove a node and all that grew from it; not if it has no parent, or shares its parent's environment."""
+    """Remove a node and all that grew from it; not if it has no parent, or shares its parent's
+    environment."""
     if node.parent is None or node.parent.branch == node.branch:
         node.tried.append(f"{UNDO}\nThere is nothing to go back to.")
         return

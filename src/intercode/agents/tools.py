@@ -1,11 +1,12 @@
-"""Tool calling: the model calls `execute` and `submit` in the OpenAI format instead of writing code into its text.
+"""Tool calling: the model calls `execute` and `submit` in the OpenAI format instead of writing code
+into its text.
 
     Ask(tools) ──► reply with calls ──► Act ──► tool message      one for each call, in order
                         ├─ malformed ─► Act(None, the reason) ──► tool message
                         └─ no call ───► Act(None, retry note) ──► user message
 
-Every call costs a turn. Calls beyond the last turn are not executed: the model should have seen the results of the others
-first.
+Every call costs a turn. Calls beyond the last turn are not executed: the model should have seen the
+results of the others first.
 """
 
 from __future__ import annotations
@@ -26,12 +27,19 @@ def _tool(name: str, what: str, **texts: str) -> Tool:
     properties = {key: {"type": "string", "description": value} for key, value in texts.items()}
     required = [key for key in texts if name != SUBMIT]
     parameters = {"type": "object", "properties": properties, "required": required}
-    return {"type": "function", "function": {"name": name, "description": what, "parameters": parameters}}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": what, "parameters": parameters},
+    }
 
 
 EXECUTE = _tool("execute", "Execute code, and be shown what it prints.", code="The code to run.")
 WORD = {"answer": "The word to submit, such as a flag or a name; empty if none is wanted."}
-ANSWER = {"answer": "Your answer, in the place of what the last code printed; empty if that is your answer."}
+ANSWER = {
+    "answer": (
+        "Your answer, in the place of what the last code printed; empty if that is your answer."
+    )
+}
 
 
 class Malformed(Exception):
@@ -51,7 +59,11 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
             answer = message("assistant", reply.text)
             if calls:
                 answer["tool_calls"] = [
-                    {"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                    {
+                        "id": id,
+                        "type": "function",
+                        "function": {"name": call.name, "arguments": call.arguments},
+                    }
                     for id, call in calls
                 ]
             talk.messages.append(answer)
@@ -62,12 +74,18 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
                 output = "Not executed: all turns are used up."
                 if talk.left:
                     try:
-                        act = Act(action_of(call, prompts.language, takes_answer=talk.takes_answer), thought)
+                        act = Act(
+                            action_of(call, prompts.language, takes_answer=talk.takes_answer),
+                            thought,
+                        )
                     except Malformed as error:
                         act = Act(None, thought, prompts.fill("tools.malformed", why=error))
                     step = yield act
                     talk.left -= 1
-                    output = f"{format_step(step, scored=protocol == 'paper')}\n[{format_turns(talk.left)} left]"
+                    output = (
+                        f"{format_step(step, scored=protocol == 'paper')}\n[{format_turns(talk.left)}"
+                        " left]"
+                    )
                 talk.messages.append({**message("tool", output), "tool_call_id": id})
                 thought = None
         if protocol == SUBMIT:
@@ -77,7 +95,8 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
 
 
 def action_of(call: ToolCall, language: str, *, takes_answer: bool = False) -> str:
-    """Return the action of a call. Raises `Malformed`, also for arguments that are no JSON object: these are never code."""
+    """Return the action of a call. Raises `Malformed`, also for arguments that are no JSON object:
+    these are never code."""
     try:
         arguments: Any = json.loads(call.arguments or "{}", strict=False)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,5 @@
-"""The paper's strategies: Try Again, ReAct, and Plan & Solve. Each continues one conversation from turn to turn.
+"""The paper's strategies: Try Again, ReAct, and Plan & Solve. Each continues one conversation from
+turn to turn.
 
     try_again, react     task ──► Ask ──► code? ── yes ──► Act(code) ──► observation ──► Ask …
                                             └───── no ───► Act(None, retry note) ──────► Ask …
@@ -6,11 +7,13 @@
     plan_solve           task ──► Ask: a plan ──► for each step: Ask ──► Act ──► observation
                                                      └── refine: use the turns that are left to check and correct the result
 
-Try Again writes code in fences; ReAct writes `Thought: …` and `Action: execute[…]`. Under the `submit` protocol the model
-says when it is done, and when its turns are used up the work is submitted for it: one turn is the paper's single-turn
-setting. Under `paper` each observation comes with the score, unless the agent is `blind`.
+Try Again writes code in fences; ReAct writes `Thought: …` and `Action: execute[…]`. Under the
+`submit` protocol the model says when it is done, and when its turns are used up the work is
+submitted for it: one turn is the paper's single-turn setting. Under `paper` each observation comes
+with the score, unless the agent is `blind`.
 
-Plan & Solve without refinement submits after the last step, as in the paper. A reply without a list is a plan of one step.
+Plan & Solve without refinement submits after the last step, as in the paper. A reply without a list
+is a plan of one step.
 """
 
 from __future__ import annotations
@@ -26,8 +29,11 @@ PLAN_TEXTS = ("plan", "plan.step", "plan.refine")
 _STEP = re.compile(r"^[ \t*#]*(?:step[ \t]*)?\d+[.):][ \t*]*(\S.*)$", re.MULTILINE | re.IGNORECASE)
 
 
-def try_again(language: str = "bash", turns: int = 10, *, prompts: Prompts | None = None, blind: bool = False) -> Strategy:
-    """Return the strategy for environments that run `language`, with `turns` actions before the submission.
+def try_again(
+    language: str = "bash", turns: int = 10, *, prompts: Prompts | None = None, blind: bool = False
+) -> Strategy:
+    """Return the strategy for environments that run `language`, with `turns` actions before the
+    submission.
 
     The default `prompts` ask for code in fences; ReAct's prompts make the strategy ReAct.
     """
@@ -42,7 +48,8 @@ def try_again(language: str = "bash", turns: int = 10, *, prompts: Prompts | Non
 
 
 def plan_solve(prompts: Prompts, turns: int = 10, *, refine: bool = False) -> Strategy:
-    """Return the strategy with at most one step a turn. With `refine` and two turns or more, one turn stays for refinement."""
+    """Return the strategy with at most one step a turn. With `refine` and two turns or more, one
+    turn stays for refinement."""
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
         talk = Dialogue.start(task, protocol, turns, prompts)

@@ -1,4 +1,5 @@
-"""Load the texts that strategies send to a model. The texts are files, and a run records their digest.
+"""Load the texts that strategies send to a model. The texts are files, and a run records their
+digest.
 
     intercode/envs/LANGUAGE/prompts/            in the folder of each language
         world.txt                               describes the environment; {form} and {ending} are filled in
@@ -10,8 +11,9 @@
         FORM.retry.txt                          answers a reply without an action
         plan*.txt, undo*.txt, tools.malformed.txt    used by one strategy each
 
-An environment's own folder may hold some of these texts; the others come from the two folders above. All texts are written for
-this project; none has a sentence of the paper's prompts or of a data set.
+An environment's own folder may hold some of these texts; the others come from the two folders
+above. All texts are written for this project; none has a sentence of the paper's prompts or of a
+data set.
 """
 
 from __future__ import annotations
@@ -37,14 +39,21 @@ class Prompts:
     texts: Mapping[str, str]
 
     def fill(self, name: str, **values: object) -> str:
-        """Return a text with `{key}` replaced by each value. Other braces stay, since prompts may have code in them.
+        """Return a text with `{key}` replaced by each value. Other braces stay, since prompts may
+        have code in them.
 
         Raises `UsageError` if the environment has no such text.
         """
         if name not in self.texts:
-            raise UsageError(f"there is no prompt {name}.txt for {self.language}; put one into the class's folder `prompts`")
+            raise UsageError(
+                f"there is no prompt {name}.txt for {self.language}; put one into the class's"
+                " folder `prompts`"
+            )
         text = self.texts[name]
-        for key, value in {"language": "bash" if self.language == "ctf" else self.language, **values}.items():
+        for key, value in {
+            "language": "bash" if self.language == "ctf" else self.language,
+            **values,
+        }.items():
             text = text.replace(f"{{{key}}}", str(value))
         return text
 
@@ -63,7 +72,8 @@ class Prompts:
 def load(form: str, language: str, *more: str, folder: Path | None = None) -> Prompts:
     """Load the prompts of a strategy whose actions are written in `form`, and `more` texts by name.
 
-    `folder` has texts that replace those of the language. Raises `UsageError` if neither has world.txt and the text of `form`.
+    `folder` has texts that replace those of the language. Raises `UsageError` if neither has
+    world.txt and the text of `form`.
     """
     folders = [*([folder] if folder else []), LANGUAGES / language / "prompts", SHARED]
     texts = {}
@@ -72,8 +82,17 @@ def load(form: str, language: str, *more: str, folder: Path | None = None) -> Pr
         if found := [path for place in folders if (path := place / f"{name}.txt").is_file()]:
             texts[name] = found[0].read_text("utf-8").strip()
     if lacking := [f"{name}.txt" for name in ("world", form) if name not in texts]:
-        where = f"write {' and '.join(lacking)} into the folder that the class's attribute `prompts` names"
-        raise UsageError(f"there is no prompt for actions in {language}: {where}, or use an agent without a model")
+        where = (
+            f"write {' and '.join(lacking)} into the folder that the class's attribute `prompts`"
+            " names"
+        )
+        raise UsageError(
+            f"there is no prompt for actions in {language}: {where}, or use an agent without a"
+            " model"
+        )
     if unfilled := [word for word in ("{form}", "{ending}") if word not in texts["world"]]:
-        raise UsageError(f"world.txt lacks {' and '.join(unfilled)}, where the texts on actions and on the end of the work go")
+        raise UsageError(
+            f"world.txt lacks {' and '.join(unfilled)}, where the texts on actions and on the end"
+            " of the work go"
+        )
     return Prompts(form, language, texts)
