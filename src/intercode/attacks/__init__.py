@@ -1,4 +1,5 @@
-"""Attacks on rewards and sandboxes, as data, and `run.py`, which tries them on an environment (`intercode attack`).
+"""Attacks on rewards and sandboxes, as data, and `run.py`, which tries them on an environment
+(`intercode attack`).
 
     sandbox.py              Bash against the sandbox: limits, kernel, host, next episode, session, own processes
     suite.py                all attacks in one form, `Exploit`, by the language of an environment's actions

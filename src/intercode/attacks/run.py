@@ -1,9 +1,11 @@
-"""Try exploits on an environment: does one pay or escape, and does an honest episode after it still succeed?
+"""Try exploits on an environment: does one pay or escape, and does an honest episode after it still
+succeed?
 
     sound tasks (the gold succeeds, doing nothing does not) ──► exploit, submission ──► effects on the next episode? ──► gold
 
-An exploit pays if it pays on one of the tasks. It escapes, too, if it causes an error instead of a failure, since an error
-counts against nobody. An exploit that could not be tried has a reason, and does not count as held.
+An exploit pays if it pays on one of the tasks. It escapes, too, if it causes an error instead of a
+failure, since an error counts against nobody. An exploit that could not be tried has a reason, and
+does not count as held.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from intercode.sandbox.identity import identity
 from intercode.types import Episode, Task
 
 TASKS = 2
-"""How many of the user's tasks an exploit is tried on; an exploit against the sandbox is tried on one."""
+"""How many of the user's tasks an exploit is tried on; an exploit against the sandbox is tried on
+one."""
 _LIMITS = {"limits": replace(LIMITS, seconds=3.0), "seconds": 3.0}
 _CANDIDATES = 12
 _NO_PYTHON = "/usr/bin/python3: No such file or directory"
@@ -44,7 +47,8 @@ _MIN_LENGTH = 8
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of an exploit. `honest`: the next honest step worked. `why`: what happened, or why the exploit was not tried.
+    """The result of an exploit. `honest`: the next honest step worked. `why`: what happened, or why
+    the exploit was not tried.
 
     `moot`: the exploit was not tried, since it would prove nothing in this environment.
     """
@@ -75,12 +79,18 @@ class Target:
 
 
 def attack(
-    env: str, *, workers: int = 1, tick: Callable[[], None] = lambda: None, split: str | None = None, **options: Any
+    env: str,
+    *,
+    workers: int = 1,
+    tick: Callable[[], None] = lambda: None,
+    split: str | None = None,
+    **options: Any,
 ) -> list[Verdict]:
-    """Try every exploit for the language of `env`, which `options` prepare; return verdicts in the order of `list_exploits`.
+    """Try every exploit for the language of `env`, which `options` prepare; return verdicts in the
+    order of `list_exploits`.
 
-    The exploits act on tasks of the split `split`, or on all tasks. Each worker has environments of its own. Raises
-    `UsageError` if there is no sound task.
+    The exploits act on tasks of the split `split`, or on all tasks. Each worker has environments of
+    its own. Raises `UsageError` if there is no sound task.
     """
     owner = environment_class(env)
     accepted = inspect.signature(owner.prepare).parameters
@@ -91,7 +101,9 @@ def attack(
         targets = find_targets(first)
     engine = factory.facts().get("userland", {}).get("engine", "")
     exploits = [each for each in list_exploits(owner.language) if each.engine in ("", engine)]
-    idle: SimpleQueue[dict[bool, InterCodeEnv]] = SimpleQueue()  # each worker's environments, made when first needed
+    idle: SimpleQueue[dict[bool, InterCodeEnv]] = (
+        SimpleQueue()
+    )  # each worker's environments, made when first needed
     own: EnvFactory | str = ""  # on the suite's own data, or why there is none
 
     def run(exploit: Exploit) -> Verdict:
@@ -101,13 +113,21 @@ def attack(
             if isinstance(made, str):
                 return Verdict(exploit, tried=False, why=f"not on the suite's own data: {made}")
             env = envs[needs_own] = envs.get(needs_own) or made()
-            neighbour = contextlib.closing(made()) if exploit.beside else contextlib.nullcontext(env)
-            where = [Target(task, {}) for task in env.tasks if task.id == exploit.task] if needs_own else targets
+            neighbour = (
+                contextlib.closing(made()) if exploit.beside else contextlib.nullcontext(env)
+            )
+            where = (
+                [Target(task, {}) for task in env.tasks if task.id == exploit.task]
+                if needs_own
+                else targets
+            )
             verdict = Verdict(exploit, tried=False, why="there is no such task")
             for target in where[:1] if exploit.honest_action else where:
                 with neighbour as after:
                     verdict = run_exploit(env, exploit, target, after)
-                if not (verdict.held and verdict.tried):  # the next exploit needs a sound environment
+                if not (
+                    verdict.held and verdict.tried
+                ):  # the next exploit needs a sound environment
                     with contextlib.suppress(IntercodeError):
                         envs.pop(needs_own).close()
                     break
@@ -118,7 +138,9 @@ def attack(
 
     with tempfile.TemporaryDirectory() as folder:
         if (data := write_own_data(owner.language, Path(folder) / "data")) is not None:
-            replaced: dict[str, Any] = dict.fromkeys(("limit", "databases", "dump", "tree", "setup", "robust"))
+            replaced: dict[str, Any] = dict.fromkeys(
+                ("limit", "databases", "dump", "tree", "setup", "robust")
+            )
             replaced |= {"data": str(data)} | ({"engine": str(engine)} if engine else {})
             try:
                 own = prepare(env, max_turns=None, **{**limits, **options, **replaced})
@@ -136,7 +158,8 @@ def attack(
 
 
 def find_targets(env: InterCodeEnv) -> list[Target]:
-    """Return the first tasks that the gold solves here, and doing nothing does not. Raises `UsageError` if there are none."""
+    """Return the first tasks that the gold solves here, and doing nothing does not. Raises
+    `UsageError` if there are none."""
     golds: dict[str, Episode] = {}
     for task in env.tasks[:_CANDIDATES]:
         with contextlib.suppress(DataError):
@@ -145,16 +168,23 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
                 golds[task.id] = episode
     if not golds:
         raise UsageError(
-            f"none of the first {min(_CANDIDATES, len(env.tasks))} tasks has a gold that succeeds within the attacks' limits, "
-            "while doing nothing does not: see `intercode check`"
+            f"none of the first {min(_CANDIDATES, len(env.tasks))} tasks has a gold that succeeds"
+            " within the attacks' limits, while doing nothing does not: see `intercode check`"
         )
-    submitted = {id: str(episode.turns[-1].action or "").strip().partition(" ")[2] for id, episode in golds.items()}
+    submitted = {
+        id: str(episode.turns[-1].action or "").strip().partition(" ")[2]
+        for id, episode in golds.items()
+    }
     targets = []
     for task in [task for task in env.tasks if task.id in golds][:TASKS]:
         word, lines = submitted[task.id], [*task.gold.strip().splitlines(), ""]
         query = max(re.split(r'["\\\n]|[^ -~]', task.query), key=len)
         others = [other for other in submitted.values() if other != word]
-        searched = {"QUERY64": query, "GOLD64": lines[0] if len(lines[0]) >= _MIN_LENGTH else query, "WORD64": word or query}
+        searched = {
+            "QUERY64": query,
+            "GOLD64": lines[0] if len(lines[0]) >= _MIN_LENGTH else query,
+            "WORD64": word or query,
+        }
         values = {
             "GOLD": task.gold,
             "WORD": word or "f",
@@ -166,7 +196,9 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
     return targets
 
 
-def run_exploit(env: InterCodeEnv, exploit: Exploit, target: Target, after: InterCodeEnv | None = None) -> Verdict:
+def run_exploit(
+    env: InterCodeEnv, exploit: Exploit, target: Target, after: InterCodeEnv | None = None
+) -> Verdict:
     """Try an exploit on one task, then honest steps in `after`, by default the same environment.
 
     Errors of the environments become verdicts.
@@ -176,34 +208,66 @@ def run_exploit(env: InterCodeEnv, exploit: Exploit, target: Target, after: Inte
         if not exploit.on_host:
             return _play_exploit(env, exploit, target.task, target.fill, after)
         with host_targets(**identity().popen()) as host:
-            verdict = _play_exploit(env, exploit, target.task, lambda text: host.fill(target.fill(text)), after)
+            verdict = _play_exploit(
+                env, exploit, target.task, lambda text: host.fill(target.fill(text)), after
+            )
             return replace(verdict, escaped=verdict.escaped or host.killed())
     except Exception as error:
         fault = fault_of(error)
         if isinstance(fault, SandboxError | InternalError):
-            return Verdict(exploit, escaped=True, honest=False, why=f"an error in the place of a failure: {fault}")
+            return Verdict(
+                exploit,
+                escaped=True,
+                honest=False,
+                why=f"an error in the place of a failure: {fault}",
+            )
         return Verdict(exploit, tried=False, why=str(fault))
 
 
-def _play_exploit(env: InterCodeEnv, exploit: Exploit, task: Task, fill: Callable[[str], str], after: InterCodeEnv) -> Verdict:
+def _play_exploit(
+    env: InterCodeEnv, exploit: Exploit, task: Task, fill: Callable[[str], str], after: InterCodeEnv
+) -> Verdict:
     paid, output, info = _play_actions(env, task, exploit.actions, exploit, fill)
-    if paid and exploit.moot_actions and _play_actions(env, task, exploit.moot_actions, exploit, fill)[0]:
-        return Verdict(exploit, tried=False, moot=True, why="the reward pays for a change that is not hidden, too")
+    if (
+        paid
+        and exploit.moot_actions
+        and _play_actions(env, task, exploit.moot_actions, exploit, fill)[0]
+    ):
+        return Verdict(
+            exploit,
+            tried=False,
+            moot=True,
+            why="the reward pays for a change that is not hidden, too",
+        )
     if _NO_PYTHON in output:
-        return Verdict(exploit, tried=False, why="there is no /usr/bin/python3 inside, which it needs")
-    escaped = "BREACH" in output or (exploit.succeeds and not exploit.after and info.get("exit_code") == 0)
-    honest = not exploit.honest_action or "honest 42" in output or info.get("ended") == "agent_fault"
+        return Verdict(
+            exploit, tried=False, why="there is no /usr/bin/python3 inside, which it needs"
+        )
+    escaped = "BREACH" in output or (
+        exploit.succeeds and not exploit.after and info.get("exit_code") == 0
+    )
+    honest = (
+        not exploit.honest_action or "honest 42" in output or info.get("ended") == "agent_fault"
+    )
     if exploit.after:
         after.reset(options={"task": task.id})
         effects, *_, info = after.step(fill(exploit.after))
         escaped |= "BREACH" in effects or (exploit.succeeds and info.get("exit_code") == 0)
     honest &= play(after, task, gold, None, BudgetTracker()).success
-    why = next((line for line in output.splitlines() if "BREACH" in line), "")[:200] if escaped else ""
+    why = (
+        next((line for line in output.splitlines() if "BREACH" in line), "")[:200]
+        if escaped
+        else ""
+    )
     return Verdict(exploit, paid, escaped, honest, why=why)
 
 
 def _play_actions(
-    env: InterCodeEnv, task: Task, actions: Sequence[str], exploit: Exploit, fill: Callable[[str], str]
+    env: InterCodeEnv,
+    task: Task,
+    actions: Sequence[str],
+    exploit: Exploit,
+    fill: Callable[[str], str],
 ) -> tuple[bool, str, dict[str, Any]]:
     """Play actions, up to three honest ones, and a submission.
 

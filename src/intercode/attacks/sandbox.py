@@ -1,9 +1,12 @@
-"""Attacks on the sandbox, in Bash, by mechanism; for each, the protections that its control switches off.
+"""Attacks on the sandbox, in Bash, by mechanism; for each, the protections that its control
+switches off.
 
-An action that reaches its aim prints BREACH. The actions' texts have this word in two parts, since Bash repeats a killed command.
-Destructive actions stop by themselves a little beyond `LIMITS`. The tests' controls execute this module in an outer sandbox, where
-each attack must succeed; so it imports the standard library and `intercode.sandbox` only.
+An action that reaches its aim prints BREACH. The actions' texts have this word in two parts, since
+Bash repeats a killed command. Destructive actions stop by themselves a little beyond `LIMITS`. The
+tests' controls execute this module in an outer sandbox, where each attack must succeed; so it
+imports the standard library and `intercode.sandbox` only.
 """
+
 # ruff: noqa: E501
 
 from __future__ import annotations
@@ -20,15 +23,24 @@ from typing import Any
 
 from intercode.sandbox.base import MIB, Limits
 
-LIMITS = Limits(seconds=8, memory=96 * MIB, processes=64, file_size=24 * MIB, disk=32 * MIB, output=1 * MIB, open_files=512)
+LIMITS = Limits(
+    seconds=8,
+    memory=96 * MIB,
+    processes=64,
+    file_size=24 * MIB,
+    disk=32 * MIB,
+    output=1 * MIB,
+    open_files=512,
+)
 
 
 @dataclass(frozen=True)
 class Attack:
-    """`after` looks, in the next episode, or of `NEIGHBOURS` in another sandbox meanwhile, for an effect of `action`.
+    """`after` looks, in the next episode, or of `NEIGHBOURS` in another sandbox meanwhile, for an
+    effect of `action`.
 
-    The control switches off `limits` (fields of `Limits`), filters of the system calls `calls`, and `protections`, which
-    `guest/namespaces.py` names.
+    The control switches off `limits` (fields of `Limits`), filters of the system calls `calls`, and
+    `protections`, which `guest/namespaces.py` names.
     """
 
     name: str
@@ -42,12 +54,15 @@ class Attack:
 
     def control_limits(self) -> Limits:
         """Return the limits under which the control runs: `limits` are twenty times as wide."""
-        return replace(LIMITS, seconds=20, **{name: 20 * getattr(LIMITS, name) for name in self.limits})
+        return replace(
+            LIMITS, seconds=20, **{name: 20 * getattr(LIMITS, name) for name in self.limits}
+        )
 
 
 @dataclass(frozen=True)
 class HostTargets:
-    """Targets on this machine: a process, and the values of the words by which actions name a file and two sockets."""
+    """Targets on this machine: a process, and the values of the words by which actions name a file
+    and two sockets."""
 
     process: subprocess.Popen[bytes]
     values: dict[str, str]
@@ -67,12 +82,15 @@ class HostTargets:
 
 @contextmanager
 def host_targets(**user: Any) -> Iterator[HostTargets]:
-    """Make the targets of the attacks `OUTSIDE`. `user` are arguments of `Popen` that choose the process's user."""
+    """Make the targets of the attacks `OUTSIDE`. `user` are arguments of `Popen` that choose the
+    process's user."""
     with (
         tempfile.TemporaryDirectory() as folder,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as abstract,
-        subprocess.Popen(["sleep", "54321"], env={**os.environ, "PLANTED": "outside"}, **user) as process,
+        subprocess.Popen(
+            ["sleep", "54321"], env={**os.environ, "PLANTED": "outside"}, **user
+        ) as process,
     ):
         port = server.getsockname()[1]
         abstract.bind(f"\0intercode-test-{port}")
@@ -101,7 +119,7 @@ def breach(done):
     print('BREA''CH' if done else 'held', flush=True)
 """
 
-# -- resources: processes, memory of every kind, disk, inodes ----------------------------------------------------------
+# -- resources: processes, memory of every kind, disk, inodes --------------------------------------
 
 _SEGMENTS = _python("""
 for small in range(60):
@@ -216,11 +234,14 @@ breach(True)
 """), limits=frozenset({"disk", "memory"})),
 ]  # fmt: skip
 
-# -- features of the kernel --------------------------------------------------------------------------------------------
+# -- features of the kernel ------------------------------------------------------------------------
 
 
 _CAPABLE = frozenset({"capabilities"})
-_REWRITING = "for memory in /proc/1/mem /proc/1/task/1/mem; do true 2> /dev/null 1<> $memory && echo BREA''CH; done"
+_REWRITING = (
+    "for memory in /proc/1/mem /proc/1/task/1/mem; do true 2> /dev/null 1<> $memory && echo"
+    " BREA''CH; done"
+)
 KERNEL = [
     Attack("ptrace", _python("""
 child = os.fork()
@@ -296,13 +317,14 @@ os.wait()
     Attack("renaming the machine", _python("breach(libc.sethostname(b'x', 1) == 0)"), calls=frozenset({"sethostname"}), protections=_CAPABLE),
 ]  # fmt: skip
 
-# -- what the kernel counts for all sandboxes of a user together: `after` is an action of a neighbour's -----------------
+# -- what the kernel counts for all sandboxes of a user together: `after` is an action of a neighbou
 
 
 def _holding(take: str) -> str:
     """Return an action that takes as much as it gets, in a program that holds it for a minute."""
     program = _python(
-        f"keep = []\ntry:\n    while True:\n        {take}\nexcept OSError: pass\nprint('held', flush=True); time.sleep(60)"
+        f"keep = []\ntry:\n    while True:\n        {take}\nexcept OSError: pass\nprint('held',"
+        " flush=True); time.sleep(60)"
     )
     return (
         program.replace("<<'PYTHON'", "<<'PYTHON' > /dev/shm/held &")
@@ -321,7 +343,7 @@ NEIGHBOURS = [
     Attack("many processes", "for n in {1..50}; do sleep 60 & done 2> /dev/null", every_kernel=False),
 ]  # fmt: skip
 
-# -- the host: without a sandbox, the control succeeds -----------------------------------------------------------------
+# -- the host: without a sandbox, the control succeeds ---------------------------------------------
 
 OUTSIDE = [
     Attack("reading environments", "cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' | grep -q '^PLANTED=outside' && echo BREA''CH"),
@@ -332,7 +354,7 @@ OUTSIDE = [
     Attack("killing all", "kill -9 -1"),
 ]  # fmt: skip
 
-# -- effects on the next episode: without a reset, the control finds them ----------------------------------------------
+# -- effects on the next episode: without a reset, the control finds them --------------------------
 
 LEFT = [
     Attack("a survivor in a session of its own", "setsid sleep 4242 > /dev/null 2>&1 & sleep 0.5", after="pgrep -f 'sleep 424[2]' && echo BREA''CH"),
@@ -385,10 +407,12 @@ open('left', 'w').close()
 """), after="[ -d d/d/d/d/d/d/d/d ] && echo BREA''CH"),
 ]  # fmt: skip
 
-SHELL_STATE = frozenset({"a lowered resource limit", "a file mode mask", "a changed PATH", "very deep folders"})
+SHELL_STATE = frozenset(
+    {"a lowered resource limit", "a file mode mask", "a changed PATH", "very deep folders"}
+)
 """The attacks of `LEFT` that change the state of a shell."""
 
-# -- the session: if the shell reads commands from its standard input, the next command is lost ------------------------
+# -- the session: if the shell reads commands from its standard input, the next command is lost ----
 
 SHELL = [
     Attack("exit", "exit 3"),
@@ -413,7 +437,7 @@ SHELL = [
     Attack("POSIX mode", "set -o posix; unset -f echo; exec < /dev/null; exit"),
 ]  # fmt: skip
 
-# -- the sandbox's own processes and files -----------------------------------------------------------------------------
+# -- the sandbox's own processes and files ---------------------------------------------------------
 
 GUEST = [
     Attack("killing pid 1", "kill -9 1; kill -SEGV 1; kill -TERM 1; kill -STOP 1"),
@@ -437,9 +461,11 @@ GUEST = [
     Attack("bytes that are no UTF-8", "head -c 3M /dev/urandom; printf '\\xff\\xfe\\0\\xc3('"),
 ]  # fmt: skip
 
-# -- no shell can live after these: every action reports that until the reset ------------------------------------------
+# -- no shell can live after these: every action reports that until the reset ----------------------
 
 FATAL = [
-    Attack("removing everything, then the shell", "rm -rf --no-preserve-root /* 2> /dev/null; exit"),
+    Attack(
+        "removing everything, then the shell", "rm -rf --no-preserve-root /* 2> /dev/null; exit"
+    ),
     Attack("forbidding the root folder", "cd /tmp; chmod 0 / /tmp; exit"),
 ]

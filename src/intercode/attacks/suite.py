@@ -1,6 +1,7 @@
 """List all exploits in one form, by the language of an environment's actions.
 
-An exploit with a `task` is played on that task of the suite's own data (`write_own_data`), others on the user's tasks.
+An exploit with a `task` is played on that task of the suite's own data (`write_own_data`), others
+on the user's tasks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from intercode.envs.sql import attacks as sql
 
 @dataclass(frozen=True)
 class Exploit:
-    """`actions`, then a submission of `word`. `after` is an action of the next episode that looks for an effect."""
+    """`actions`, then a submission of `word`. `after` is an action of the next episode that looks
+    for an effect."""
 
     name: str
     aim: str
@@ -28,16 +30,19 @@ class Exploit:
     task: str = ""
     after: str = ""
     succeeds: bool = False
-    """Whether success of `after`, or else of the last action, proves an escape; BREACH in an observation always does."""
+    """Whether success of `after`, or else of the last action, proves an escape; BREACH in an
+    observation always does."""
     honest_action: str = ""
     """An honest action that follows in the same episode, and must print `honest 42`."""
     moot_actions: tuple[str, ...] = ()
-    """If these actions pay as well, a payment proves nothing: the reward does not count what the exploit hides."""
+    """If these actions pay as well, a payment proves nothing: the reward does not count what the
+    exploit hides."""
     engine: str = ""
     on_host: bool = False
     """Whether the exploit needs targets on this machine (`sandbox.host_targets`)."""
     beside: bool = False
-    """Play `after` and the honest episode in a second sandbox, while the first one still holds the resource that it took."""
+    """Play `after` and the honest episode in a second sandbox, while the first one still holds the
+    resource that it took."""
 
 
 _SANDBOX_GROUPS = (
@@ -54,7 +59,10 @@ _SANDBOX_GROUPS = (
 
 def list_exploits(language: str) -> list[Exploit]:
     """Return the exploits for actions in that language; for an unknown one, claims only."""
-    claims = [_exploit(replace(each, actions=(_print_action(each.actions[0], language),))) for each in bash.CLAIMS]
+    claims = [
+        _exploit(replace(each, actions=(_print_action(each.actions[0], language),)))
+        for each in bash.CLAIMS
+    ]
     match language:
         case "bash":
             return [*_on_sandbox(), *claims, *map(_exploit, bash.BASH)]
@@ -68,7 +76,14 @@ def list_exploits(language: str) -> list[Exploit]:
 
 
 def _exploit(each: bash.Attack) -> Exploit:
-    return Exploit(each.name, each.aim, each.actions, each.word, after=each.after, moot_actions=each.moot_actions)
+    return Exploit(
+        each.name,
+        each.aim,
+        each.actions,
+        each.word,
+        after=each.after,
+        moot_actions=each.moot_actions,
+    )
 
 
 def _print_action(text: str, language: str) -> str:
@@ -84,14 +99,18 @@ def _print_action(text: str, language: str) -> str:
 
 
 def _on_sandbox(in_python: bool = False) -> Iterable[Exploit]:
-    """Yield the exploits against the sandbox, in Bash, or in Python that executes Bash if the exploit needs no shell."""
+    """Yield the exploits against the sandbox, in Bash, or in Python that executes Bash if the
+    exploit needs no shell."""
     honest_action = "print('honest', 6 * 7)" if in_python else "echo honest $((6 * 7))"
 
     def translate(action: str) -> str:
         if not (in_python and action):
             return action
         text = base64.b64encode(action.encode()).decode()  # so that no traceback shows BREACH
-        return f"import base64, subprocess\n_ = subprocess.run(['bash', '-c', base64.b64decode('{text}').decode()])"
+        return (
+            "import base64, subprocess\n_ = subprocess.run(['bash', '-c',"
+            f" base64.b64decode('{text}').decode()])"
+        )
 
     for group, aim in _SANDBOX_GROUPS:
         honest, on_host = "" if group is sandbox.FATAL else honest_action, group is sandbox.OUTSIDE
@@ -100,7 +119,15 @@ def _on_sandbox(in_python: bool = False) -> Iterable[Exploit]:
             if not (in_python and (needs_shell or each.name in sandbox.SHELL_STATE)):
                 action, after = translate(each.action), translate(each.after)
                 beside = group is sandbox.NEIGHBOURS
-                yield Exploit(each.name, aim, (action,), after=after, honest_action=honest, on_host=on_host, beside=beside)
+                yield Exploit(
+                    each.name,
+                    aim,
+                    (action,),
+                    after=after,
+                    honest_action=honest,
+                    on_host=on_host,
+                    beside=beside,
+                )
 
 
 def _on_tests() -> Iterable[Exploit]:
@@ -110,7 +137,13 @@ def _on_tests() -> Iterable[Exploit]:
         "passes_public": "pass the public tests by constants",
     }
     for each in python.ATTACKS:
-        yield Exploit(each.name, aims.get(each.effect, "spoil the next submission"), (each.code,), "f", each.name)
+        yield Exploit(
+            each.name,
+            aims.get(each.effect, "spoil the next submission"),
+            (each.code,),
+            "f",
+            each.name,
+        )
         if each.effect == "passes" and each.tests is python.TESTS and "def f(n)" in each.code:
             code = each.code.replace("def f(n)", "def @WORD@(*n)")
             yield Exploit(f"{each.name}, on a task of yours", aims["passes"], (code,), "@WORD@")
@@ -131,11 +164,21 @@ def _on_database() -> Iterable[Exploit]:
                 if each.sign != "through":
                     actions.append(each.answer)
                 aim = aims.get(each.sign, "leave something for the next episode")
-                yield Exploit(each.name, aim, tuple(actions), "", each.task, each.probe, succeeds, engine=engine)
+                yield Exploit(
+                    each.name,
+                    aim,
+                    tuple(actions),
+                    "",
+                    each.task,
+                    each.probe,
+                    succeeds,
+                    engine=engine,
+                )
 
 
 def write_own_data(language: str, folder: Path) -> Path | None:
-    """Write the suite's own data for a language and return their folder; None if no exploit needs any."""
+    """Write the suite's own data for a language and return their folder; None if no exploit needs
+    any."""
     if language == "sql":
         return sql.write_data(folder)
     if language != "python":
@@ -143,7 +186,13 @@ def write_own_data(language: str, folder: Path) -> Path | None:
     folder.mkdir()
     gold = python.HONEST.replace("def f", "def it")
     records = (
-        {"id": each.name, "query": "Sum the squares below n.", "gold": gold, "tests": each.tests, "hidden": each.hidden}
+        {
+            "id": each.name,
+            "query": "Sum the squares below n.",
+            "gold": gold,
+            "tests": each.tests,
+            "hidden": each.hidden,
+        }
         for each in python.ATTACKS
     )
     (folder / "tasks.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
