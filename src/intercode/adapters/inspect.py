@@ -1,6 +1,8 @@
-"""A task for Inspect, with one of our agents as its solver and our reward as its score. `docs/adapters.md` runs it.
+"""A task for Inspect, with one of our agents as its solver and our reward as its score.
+`docs/adapters.md` runs it.
 
-A thread of a `RolloutPool` plays each episode and asks Inspect's model on the event loop. A fault is the sample's error.
+A thread of a `RolloutPool` plays each episode and asks Inspect's model on the event loop. A fault
+is the sample's error.
 """
 
 from __future__ import annotations
@@ -25,23 +27,39 @@ from intercode.types import Message, Reply, Tool, ToolCall, Usage
 
 
 class InspectModel:
-    """Inspect's model as one sample sees it, for the thread that plays the episode. `failure` is what the model raised."""
+    """Inspect's model as one sample sees it, for the thread that plays the episode. `failure` is
+    what the model raised."""
 
     def __init__(self) -> None:
-        self._model, self._loop, self._context = get_model(), asyncio.get_running_loop(), contextvars.copy_context()
+        self._model = get_model()
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
         self.name = str(self._model)
         self.failure: Exception | None = None
 
-    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
         try:
-            output = self._context.run(asyncio.run_coroutine_threadsafe, self._ask(list(messages), tools), self._loop).result()
+            output = self._context.run(
+                asyncio.run_coroutine_threadsafe, self._ask(list(messages), tools), self._loop
+            ).result()
         except Exception as error:
             self.failure = error
-            if isinstance(error, util.LimitExceededError):  # the episode ends and is scored, as Inspect does
+            if isinstance(
+                error, util.LimitExceededError
+            ):  # the episode ends and is scored, as Inspect does
                 return Reply("", final=True)
             raise ModelError(f"{self.name}: {error}") from error
-        called = [ToolCall(call.id, call.function, json.dumps(call.arguments)) for call in output.message.tool_calls or ()]
-        usage = Usage(output.usage.input_tokens, output.usage.output_tokens) if output.usage else Usage()
+        called = [
+            ToolCall(call.id, call.function, json.dumps(call.arguments))
+            for call in output.message.tool_calls or ()
+        ]
+        usage = (
+            Usage(output.usage.input_tokens, output.usage.output_tokens)
+            if output.usage
+            else Usage()
+        )
         return Reply(output.completion, usage, tuple(called))
 
     async def _ask(self, messages: Any, tools: Sequence[Tool]) -> ModelOutput:
@@ -55,7 +73,11 @@ def play(pool: RolloutPool) -> Solver:
         rollout = await pool.play((str(state.sample_id), state.epoch), model := InspectModel())
         asked: Any = [turn.ask for turn in rollout.episode.turns if turn.ask]
         state.messages = await messages_from_openai(list(asked[-1])) if asked else state.messages
-        state.metadata |= {"reward": rollout.reward, "ended": rollout.episode.ended, **rollout.episode.parts}
+        state.metadata |= {
+            "reward": rollout.reward,
+            "ended": rollout.episode.ended,
+            **rollout.episode.parts,
+        }
         if model.failure or rollout.reward is None:
             raise model.failure or IntercodeError(rollout.episode.error)
         return state
@@ -73,7 +95,12 @@ def reward() -> Scorer:
 
 @task
 def coding(env: str = "bash", agent: str = "try_again", turns: int = 10, **options: Any) -> Task:
-    """Return an Inspect task. `env` and `agent` are those of `intercode eval`, `options` those of `intercode.prepare`."""
+    """Return an Inspect task. `env` and `agent` are those of `intercode eval`, `options` those of
+    `intercode.prepare`."""
     factory = intercode.prepare(env, **options)
     samples = [Sample(each.query, target=each.gold, id=each.id) for each in factory.tasks]
-    return Task(samples, solver=play(RolloutPool(factory, agent, limits=RolloutLimits(turns))), scorer=reward())
+    return Task(
+        samples,
+        solver=play(RolloutPool(factory, agent, limits=RolloutLimits(turns))),
+        scorer=reward(),
+    )

@@ -1,4 +1,5 @@
-"""A server of the OpenEnv protocol: each session has an environment of its own, and a session that a client leaves is closed.
+"""A server of the OpenEnv protocol: each session has an environment of its own, and a session that
+a client leaves is closed.
 
 uvicorn.run(app("bash", sessions=64), port=8000)
 
@@ -10,7 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from openenv.core.env_server import Action, ConcurrencyConfig, Environment, Observation, State, create_app
+from openenv.core.env_server import (
+    Action,
+    ConcurrencyConfig,
+    Environment,
+    Observation,
+    State,
+    create_app,
+)
 
 import intercode
 from intercode.env import EnvFactory
@@ -22,7 +30,8 @@ class CodeAction(Action):
 
 
 class CodeObservation(Observation):
-    """`text` is the query after a reset, and else what the action printed. `metadata` has the exit status and why it ended."""
+    """`text` is the query after a reset, and else what the action printed. `metadata` has the exit
+    status and why it ended."""
 
     text: str
 
@@ -32,7 +41,8 @@ class CodeState(State):
 
 
 class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
-    """Play the episodes of one session. Methods may be called in any thread, one after the other."""
+    """Play the episodes of one session. Methods may be called in any thread, one after the
+    other."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -42,9 +52,14 @@ class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
         self._state = CodeState()
 
     def reset(
-        self, seed: int | None = None, episode_id: str | None = None, task: str | int | None = None, **_: Any
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        task: str | int | None = None,
+        **_: Any,
     ) -> CodeObservation:
-        """Start an episode on `task`, an id or an index; None: the next one of an order that `seed` shuffles."""
+        """Start an episode on `task`, an id or an index; None: the next one of an order that `seed`
+        shuffles."""
         if self._broken:
             self._env.close()
             self._env, self._broken = self._factory(), False
@@ -61,7 +76,9 @@ class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
             raise
         self._state.step_count += 1
         facts = {name: info[name] for name in ("exit_code", "timed_out", "ended") if name in info}
-        return CodeObservation(text=text, reward=float(reward), done=terminated or truncated, metadata=facts)
+        return CodeObservation(
+            text=text, reward=float(reward), done=terminated or truncated, metadata=facts
+        )
 
     @property
     def state(self) -> CodeState:
@@ -71,10 +88,17 @@ class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
         self._env.close()
 
 
-def app(env: str = "bash", *, sessions: int = 64, idle_seconds: float = 900.0, **options: Any) -> Any:
-    """Return an ASGI application for up to `sessions` clients at once; `options` are those of `intercode.prepare`."""
+def app(
+    env: str = "bash", *, sessions: int = 64, idle_seconds: float = 900.0, **options: Any
+) -> Any:
+    """Return an ASGI application for up to `sessions` clients at once; `options` are those of
+    `intercode.prepare`."""
     factory = intercode.prepare(env, **options)
     limits = ConcurrencyConfig(max_concurrent_envs=sessions, session_timeout=idle_seconds)
     return create_app(
-        lambda: CodeEnvironment(factory), CodeAction, CodeObservation, concurrency_config=limits, state_cls=CodeState
+        lambda: CodeEnvironment(factory),
+        CodeAction,
+        CodeObservation,
+        concurrency_config=limits,
+        state_cls=CodeState,
     )

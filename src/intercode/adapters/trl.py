@@ -1,11 +1,13 @@
-"""A `rollout_func` for TRL's GRPOTrainer: whole episodes, of which only the sampled tokens are trained.
+"""A `rollout_func` for TRL's GRPOTrainer: whole episodes, of which only the sampled tokens are
+trained.
 
-    rollouts = Rollouts(intercode.prepare("bash", data="tasks.jsonl"))
-    GRPOTrainer(model, rollouts.reward, args, train_dataset=rollouts.dataset(), rollout_func=rollouts).train()
+    rollouts = Rollouts(intercode.prepare("bash", data="tasks.jsonl")) GRPOTrainer(model,
+    rollouts.reward, args, train_dataset=rollouts.dataset(), rollout_func=rollouts).train()
 
-TRL gives a `rollout_func` no row of the data set, so the prompt of a row is the id of a task; our agent writes what the policy
-sees. The episodes of a step are played together, and the trainer's model, with vLLM or without, answers all that wait. After a
-fault the reward is None, which TRL leaves out of the group, and no token is trained. For training in one process.
+TRL gives a `rollout_func` no row of the data set, so the prompt of a row is the id of a task; our
+agent writes what the policy sees. The episodes of a step are played together, and the trainer's
+model, with vLLM or without, answers all that wait. After a fault the reward is None, which TRL
+leaves out of the group, and no token is trained. For training in one process.
 """
 
 from __future__ import annotations
@@ -23,10 +25,15 @@ from intercode.rollouts import Job, Rollout, RolloutLimits, RolloutPool, hf_chat
 
 
 class Rollouts:
-    """`limits` end an episode, which is scored, and so does the trainer's `max_completion_length` after the first prompt."""
+    """`limits` end an episode, which is scored, and so does the trainer's `max_completion_length`
+    after the first prompt."""
 
     def __init__(
-        self, factory: EnvFactory, agent: str | Agent | Strategy = "try_again", *, limits: RolloutLimits | None = None
+        self,
+        factory: EnvFactory,
+        agent: str | Agent | Strategy = "try_again",
+        *,
+        limits: RolloutLimits | None = None,
     ) -> None:
         self.tasks, self.seed = factory.tasks, 0
         self.pool = RolloutPool(factory, agent, limits=limits or RolloutLimits(reply_tokens=512))
@@ -66,10 +73,19 @@ class Rollouts:
 
 
 def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[int], list[float]]:
-    """Return prompt, completion, mask and log-probabilities; after a fault, one token that is not trained."""
+    """Return prompt, completion, mask and log-probabilities; after a fault, one token that is not
+    trained."""
     if rollout.reward is None or not rollout.segments:
         return [end], [end], [0], [0.0]
     if len(rollout.segments) > 1:
-        raise UsageError("TRL trains one sequence a rollout; take an agent that continues one conversation, such as try_again")
+        raise UsageError(
+            "TRL trains one sequence a rollout; take an agent that continues one conversation, such"
+            " as try_again"
+        )
     (segment,) = rollout.segments
-    return list(segment.prompt_ids), list(segment.token_ids), list(segment.mask), list(segment.logprobs)
+    return (
+        list(segment.prompt_ids),
+        list(segment.token_ids),
+        list(segment.mask),
+        list(segment.logprobs),
+    )
