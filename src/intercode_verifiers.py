@@ -1,7 +1,9 @@
-"""A taskset and a harness for verifiers, which imports plug-ins by the name of a top-level module. `docs/adapters.md` runs it.
+"""A taskset and a harness for verifiers, which imports plug-ins by the name of a top-level module.
+`docs/adapters.md` runs it.
 
-A thread of a `RolloutPool` plays each episode in our sandbox and asks the model at verifiers' endpoint, which records the
-tokens. A fault is an error of its rollout, without a reward. A limit of verifiers ends the episode, which is scored.
+A thread of a `RolloutPool` plays each episode in our sandbox and asks the model at verifiers'
+endpoint, which records the tokens. A fault is an error of its rollout, without a reward. A limit of
+verifiers ends the episode, which is scored.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class CodeTask(vf.Task[CodeData]):
     @vf.reward
     async def reward(self, trace: vf.Trace) -> float:
         if "reward" not in trace.info:
-            raise vf.TaskError("the episode was stopped before its end; limit it by turns, not by time")
+            raise vf.TaskError(
+                "the episode was stopped before its end; limit it by turns, not by time"
+            )
         return float(trace.info["reward"])
 
 
@@ -43,7 +47,10 @@ class CodeTaskset(vf.Taskset[CodeTask, CodeConfig]):
     def load(self) -> list[CodeTask]:
         env, options = self.config.env, self.config.options
         tasks = intercode.prepare(env, **json.loads(options)).tasks
-        return [CodeTask(CodeData(id=task.id, prompt=task.query, env=env, options=options)) for task in tasks]
+        return [
+            CodeTask(CodeData(id=task.id, prompt=task.query, env=env, options=options))
+            for task in tasks
+        ]
 
 
 class CodeHarnessConfig(vf.HarnessConfig):
@@ -54,14 +61,24 @@ class CodeHarnessConfig(vf.HarnessConfig):
 class CodeHarness(vf.Harness[CodeHarnessConfig]):
     EXECUTES_CODE = NEEDS_CONTAINER = False
 
-    async def launch(self, ctx: Any, trace: Any, runtime: Any, endpoint: str, secret: str, *rest: Any) -> vf.ProgramResult:
+    async def launch(
+        self, ctx: Any, trace: Any, runtime: Any, endpoint: str, secret: str, *rest: Any
+    ) -> vf.ProgramResult:
         data = trace.task.data
-        model = Endpoint(ctx.model, base_url=endpoint, api_key=secret, temperature=None, tries=3, logprobs=False)
-        played = await pool(data.env, data.options, self.config.agent, self.config.turns).play((data.id,), model)
+        model = Endpoint(
+            ctx.model, base_url=endpoint, api_key=secret, temperature=None, tries=3, logprobs=False
+        )
+        played = await pool(data.env, data.options, self.config.agent, self.config.turns).play(
+            (data.id,), model
+        )
         model.close()
         if played.reward is None:
             raise vf.SandboxError(played.episode.error)
-        trace.info |= {"reward": played.reward, "ended": played.episode.ended, "parts": dict(played.episode.parts)}
+        trace.info |= {
+            "reward": played.reward,
+            "ended": played.episode.ended,
+            "parts": dict(played.episode.parts),
+        }
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
 
@@ -77,4 +94,6 @@ class Endpoint(OpenAIModel):
 
 @functools.cache
 def pool(env: str, options: str, agent: str, turns: int) -> RolloutPool:
-    return RolloutPool(intercode.prepare(env, **json.loads(options)), agent, limits=RolloutLimits(turns))
+    return RolloutPool(
+        intercode.prepare(env, **json.loads(options)), agent, limits=RolloutLimits(turns)
+    )

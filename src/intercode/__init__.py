@@ -1,11 +1,13 @@
-"""Interactive coding as a reinforcement-learning environment: actions are code, observations are what the code printed.
+"""Interactive coding as a reinforcement-learning environment: actions are code, observations are
+what the code printed.
 
     import intercode
     env = intercode.make("bash")                 # or gymnasium.make("intercode:intercode/Bash-v0")
     query, info = env.reset(seed=0)
 
-Names are imported when they are first used (PEP 562), so importing the package costs next to nothing. Our ids enter
-Gymnasium's registry when Gymnasium is imported, whichever of the two comes first.
+Names are imported when they are first used (PEP 562), so importing the package costs next to
+nothing. Our ids enter Gymnasium's registry when Gymnasium is imported, whichever of the two comes
+first.
 """
 
 from __future__ import annotations
@@ -26,7 +28,18 @@ if TYPE_CHECKING:
     from intercode.envs.sql.env import SqlEnv
     from intercode.rollouts import rollout
     from intercode.sandbox.base import Limits, Sandbox
-    from intercode.types import Change, Episode, ExecResult, Outcome, Reply, Score, Table, Task, Turn, Usage
+    from intercode.types import (
+        Change,
+        Episode,
+        ExecResult,
+        Outcome,
+        Reply,
+        Score,
+        Table,
+        Task,
+        Turn,
+        Usage,
+    )
 
 __version__ = "0.1.0"
 _HOME = {
@@ -41,7 +54,18 @@ _HOME = {
     "Limits": "sandbox.base",
     "Sandbox": "sandbox.base",
     **dict.fromkeys(
-        ("Change", "Episode", "ExecResult", "Outcome", "Reply", "Score", "Table", "Task", "Turn", "Usage"),
+        (
+            "Change",
+            "Episode",
+            "ExecResult",
+            "Outcome",
+            "Reply",
+            "Score",
+            "Table",
+            "Task",
+            "Turn",
+            "Usage",
+        ),
         "types",
     ),
 }
@@ -85,7 +109,11 @@ def _register() -> None:
     from intercode.envs import ENVIRONMENTS
 
     for name in ENVIRONMENTS:
-        gymnasium.register(id=f"intercode/{name.title()}-v0", entry_point="intercode.envs:make", kwargs={"env": name})
+        gymnasium.register(
+            id=f"intercode/{name.title()}-v0",
+            entry_point="intercode.envs:make",
+            kwargs={"env": name},
+        )
 
 
 class _GymnasiumFinder:

@@ -37,23 +37,39 @@ _STALE_SECONDS = 3600
 """Seconds after which a build's work folder counts as left over."""
 _OPENAI = "https://api.openai.com/v1"
 _APPARMOR = (
-    "allow bwrap alone: printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap /usr/bin/bwrap flags=(unconfined) "
-    "{\\n  userns,\\n}\\n' > /etc/apparmor.d/bwrap && apparmor_parser -r /etc/apparmor.d/bwrap "
-    "(or everyone: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)"
+    "allow bwrap alone: printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap"
+    " /usr/bin/bwrap flags=(unconfined) {\\n  userns,\\n}\\n' > /etc/apparmor.d/bwrap &&"
+    " apparmor_parser -r /etc/apparmor.d/bwrap (or everyone: sysctl -w"
+    " kernel.apparmor_restrict_unprivileged_userns=0)"
 )
-_KERNEL_SETTINGS = {  # a setting, the value that forbids namespaces, and the command that allows them; the first match counts
-    "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl -w kernel.unprivileged_userns_clone=1"),
+# a setting, the value that forbids namespaces, and the command that allows them; the first match
+# counts
+_KERNEL_SETTINGS = {
+    "/proc/sys/kernel/unprivileged_userns_clone": (
+        "0",
+        "sysctl -w kernel.unprivileged_userns_clone=1",
+    ),
     "/proc/sys/user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000"),
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": ("1", _APPARMOR),
 }
-_WHOLE_PROC = "--security-opt systempaths=unconfined, or in Kubernetes securityContext: {procMount: Unmasked}"
-_MOUNT_OVERLAY = "cd /t && mkdir l u w m && mount -t overlay -o lowerdir=l,upperdir=u,workdir=w,userxattr overlay m"
-_SET_ATTRIBUTE = "import os; open('/t/file', 'w').close(); os.setxattr('/t/file', 'user.intercode', b'y')"
-_PYTHON_VERSION = "import sys; print('Python', sys.version.split()[0]); sys.exit(sys.version_info < (3, 9))"
+_WHOLE_PROC = (
+    "--security-opt systempaths=unconfined, or in Kubernetes securityContext: {procMount: Unmasked}"
+)
+_MOUNT_OVERLAY = (
+    "cd /t && mkdir l u w m && mount -t overlay -o lowerdir=l,upperdir=u,workdir=w,userxattr"
+    " overlay m"
+)
+_SET_ATTRIBUTE = (
+    "import os; open('/t/file', 'w').close(); os.setxattr('/t/file', 'user.intercode', b'y')"
+)
+_PYTHON_VERSION = (
+    "import sys; print('Python', sys.version.split()[0]); sys.exit(sys.version_info < (3, 9))"
+)
 
 
 class Finding(NamedTuple):
-    """The result of one test. `ok` is None for optional and untested parts; `repair` is "" where none is needed."""
+    """The result of one test. `ok` is None for optional and untested parts; `repair` is "" where
+    none is needed."""
 
     what: str
     ok: bool | None
@@ -62,20 +78,35 @@ class Finding(NamedTuple):
 
 
 def examine() -> list[Finding]:
-    """Test every part, in the order of repair. Takes a second or two; writes to nothing but the cache."""
+    """Test every part, in the order of repair. Takes a second or two; writes to nothing but the
+    cache."""
     if (system := platform.system()) != "Linux":
-        repair = "run intercode in a Linux VM, in WSL 2, or in a container: docker run --security-opt seccomp=unconfined IMAGE"
-        return [Finding("kernel", False, f"{system} has no namespaces", repair), _docker(), check_endpoint(os.environ)]
+        repair = (
+            "run intercode in a Linux VM, in WSL 2, or in a container: docker run --security-opt"
+            " seccomp=unconfined IMAGE"
+        )
+        return [
+            Finding("kernel", False, f"{system} has no namespaces", repair),
+            _docker(),
+            check_endpoint(os.environ),
+        ]
     found = [Finding("kernel", True, f"Linux {platform.release()}")]
     usual = usual_provider_name()
     if usual == "pod":
-        why = "refused here, so agents get a root folder and a user of their own (--sandbox pod; wall: pod in the run)"
+        why = (
+            "refused here, so agents get a root folder and a user of their own (--sandbox pod;"
+            " wall: pod in the run)"
+        )
         found.append(Finding("namespaces", None, why, f"for the usual wall: {_allowing()}"))
     else:
         found += _local_layers()
     found.append(_cache())
     if old := _old_builds():
-        found.append(Finding("leftovers", None, f"{len(old)} builds were cut short", "intercode doctor --clean"))
+        found.append(
+            Finding(
+                "leftovers", None, f"{len(old)} builds were cut short", "intercode doctor --clean"
+            )
+        )
     if shutil.which("mmdebstrap"):
         found.append(Finding("mmdebstrap", True, "images can be built"))
     else:
@@ -88,13 +119,19 @@ def examine() -> list[Finding]:
         found.append(Finding("mariadb", True, "can be started (--engine mariadb)"))
     found += [check_endpoint(os.environ), try_sandbox()]
     working = {finding.what for finding in found if finding.ok}
-    if names := [name for name, what in ((usual, "sandbox"), ("docker", "docker")) if what in working]:
+    if names := [
+        name for name, what in ((usual, "sandbox"), ("docker", "docker")) if what in working
+    ]:
         return [*found, Finding("backends", True, f"--sandbox {' or '.join(names)} works here")]
-    return [*found, Finding("backends", False, "no sandbox works here", "repair what is found above")]
+    return [
+        *found,
+        Finding("backends", False, "no sandbox works here", "repair what is found above"),
+    ]
 
 
 def clean() -> list[str]:
-    """Remove the work folders of builds and the containers that dead processes left; return their names."""
+    """Remove the work folders of builds and the containers that dead processes left; return their
+    names."""
     folders = _old_builds()
     for folder in folders:
         cache.remove(folder)
@@ -102,18 +139,33 @@ def clean() -> list[str]:
         containers = daemon.remove_leftovers() if shutil.which("docker") else []
     except SandboxUnavailable:  # a daemon that is down runs no containers
         containers = []
-    return [*(f"folder {folder}" for folder in folders), *(f"container {name[:12]}" for name in containers)]
+    return [
+        *(f"folder {folder}" for folder in folders),
+        *(f"container {name[:12]}" for name in containers),
+    ]
 
 
 def check_endpoint(environment: Mapping[str, str]) -> Finding:
-    """Return whether the model endpoint that the variables name answers, and which models it lists."""
+    """Return whether the model endpoint that the variables name answers, and which models it
+    lists."""
     what = "model endpoint"
     key = environment.get("OPENAI_API_KEY", "").strip()
-    base = environment.get("INTERCODE_BASE_URL") or environment.get("OPENAI_BASE_URL") or (_OPENAI if key else "")
+    base = (
+        environment.get("INTERCODE_BASE_URL")
+        or environment.get("OPENAI_BASE_URL")
+        or (_OPENAI if key else "")
+    )
     if not base:
-        repair = "export INTERCODE_BASE_URL=http://HOST:PORT/v1, and OPENAI_API_KEY where it asks for a key"
-        return Finding(what, None, "none is named; gold, noop, retrieval and replay need none", repair)
-    repair = "start the server, or check INTERCODE_BASE_URL (it usually ends in /v1) and OPENAI_API_KEY"
+        repair = (
+            "export INTERCODE_BASE_URL=http://HOST:PORT/v1, and OPENAI_API_KEY where it asks for"
+            " a key"
+        )
+        return Finding(
+            what, None, "none is named; gold, noop, retrieval and replay need none", repair
+        )
+    repair = (
+        "start the server, or check INTERCODE_BASE_URL (it usually ends in /v1) and OPENAI_API_KEY"
+    )
     try:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         with urlopen(Request(base.rstrip("/") + "/models", headers=headers), timeout=5) as answer:
@@ -123,28 +175,59 @@ def check_endpoint(environment: Mapping[str, str]) -> Finding:
         ok = False if error.code in (401, 403) else None
         return Finding(what, ok, f"{base} lists no models (status {error.code})", repair)
     except (OSError, ValueError, LookupError, TypeError, HTTPException) as error:
-        return Finding(what, False, f"{base} does not answer as a model endpoint does: {error}", repair)
-    return Finding(what, True, f"{base} has {', '.join(models[:5]) or 'no model yet'}{', …' if models[5:] else ''}")
+        return Finding(
+            what, False, f"{base} does not answer as a model endpoint does: {error}", repair
+        )
+    return Finding(
+        what,
+        True,
+        f"{base} has {', '.join(models[:5]) or 'no model yet'}{', …' if models[5:] else ''}",
+    )
 
 
 def _local_layers() -> Iterator[Finding]:
     """Test each layer of the local sandbox, as the sandboxes' user, if the layers below it work."""
-    bwrap = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
+    bwrap = [
+        "bwrap",
+        "--unshare-all",
+        "--unshare-user",
+        "--uid",
+        "0",
+        "--gid",
+        "0",
+        "--cap-add",
+        "ALL",
+    ]
     bwrap += ["--ro-bind", "/usr", "/usr", *usr_links(), "--dev", "/dev"]
     program, folders = "python3", list[str]()
     with contextlib.suppress(IntercodeError):
         program, folders = guest_python()
-    python = [*(word for folder in folders for word in ("--ro-bind", folder, folder)), "--", program, "-I", "-S", "-c"]
+    python = [
+        *(word for folder in folders for word in ("--ro-bind", folder, folder)),
+        "--",
+        program,
+        "-I",
+        "-S",
+        "-c",
+    ]
     nested = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"]
     shared = shares_proc()
     proc = ["--bind" if shared else "--proc", *["/proc"] * (2 if shared else 1)]
     tests = [
-        ("sandboxes' user", ["/bin/true"], f"run intercode as an ordinary user, or where uid {identity().uid} is mapped"),
+        (
+            "sandboxes' user",
+            ["/bin/true"],
+            f"run intercode as an ordinary user, or where uid {identity().uid} is mapped",
+        ),
         ("bubblewrap", ["bwrap", "--version"], "apt-get install bubblewrap"),
         ("user namespaces", [*bwrap, "--", "true"], _allowing()),
         ("/proc", [*bwrap, *proc, "--", "true"], f"in a container, docker run {_WHOLE_PROC}"),
         ("nested namespaces", [*bwrap, *proc, "--", *nested], f"in a container, {ALLOWING}"),
-        ("guest's Python", [*bwrap, *python, _PYTHON_VERSION], "apt-get install python3 (3.9 or newer)"),
+        (
+            "guest's Python",
+            [*bwrap, *python, _PYTHON_VERSION],
+            "apt-get install python3 (3.9 or newer)",
+        ),
         (
             "overlay",
             [*bwrap, *proc, "--tmpfs", "/t", "--", "sh", "-c", _MOUNT_OVERLAY],
@@ -159,23 +242,39 @@ def _local_layers() -> Iterator[Finding]:
     broken = ""
     for what, argv, repair in tests:
         if broken:
-            yield Finding(what, None, f"not tested, since it needs {broken}", f"repair {broken} first")
+            yield Finding(
+                what, None, f"not tested, since it needs {broken}", f"repair {broken} first"
+            )
             continue
         try:
             done = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, cwd="/", **identity().popen()
+                argv,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=20,
+                cwd="/",
+                **identity().popen(),
             )
-            works, lines = done.returncode == 0, (done.stdout + done.stderr).decode(errors="replace").split("\n")
+            works = done.returncode == 0
+            lines = (done.stdout + done.stderr).decode(errors="replace").split("\n")
         except (OSError, subprocess.SubprocessError) as error:
             works, lines = False, [str(error)]
         if what == "tmpfs attributes" and not works:
-            copied = "none here, so an episode begins with a copy of its files (files: copied in the run)"
+            copied = (
+                "none here, so an episode begins with a copy of its files (files: copied in the"
+                " run)"
+            )
             yield Finding(what, None, copied, repair)
             continue
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "works" if works else "refused")
+        last = next(
+            (line.strip() for line in reversed(lines) if line.strip()),
+            "works" if works else "refused",
+        )
         broken = "" if works else what
         if what == "/proc" and works and shared:
-            masked = "masked here: agents see the container's processes (wall: shared-proc in the run)"
+            masked = (
+                "masked here: agents see the container's processes (wall: shared-proc in the run)"
+            )
             yield Finding(what, None, masked, f"docker run {_WHOLE_PROC}")
             continue
         yield Finding(what, works, last, "" if works else repair)
@@ -191,7 +290,10 @@ def _allowing() -> str:
 
 
 def _cache() -> Finding:
-    repair = "set INTERCODE_CACHE to a folder on a disk with space, which you may write and everyone may enter"
+    repair = (
+        "set INTERCODE_CACHE to a folder on a disk with space, which you may write and everyone may"
+        " enter"
+    )
     try:
         root = cache.root()
     except (IntercodeError, OSError) as error:
@@ -199,7 +301,12 @@ def _cache() -> Finding:
     if not os.access(root, os.W_OK | os.X_OK):
         return Finding("cache", False, f"{root} cannot be written", repair)
     free = shutil.disk_usage(root).free / _GIB
-    return Finding("cache", True if free >= 2 else None, f"{root}, {free:.1f} GiB free", "" if free >= 2 else repair)
+    return Finding(
+        "cache",
+        True if free >= 2 else None,
+        f"{root}, {free:.1f} GiB free",
+        "" if free >= 2 else repair,
+    )
 
 
 def _old_builds() -> list[Path]:
@@ -219,12 +326,18 @@ def _docker() -> Finding:
     except IntercodeError as error:
         return _optional("docker", str(error), "(--sandbox docker)")
     if old:
-        return Finding("docker", None, f"{len(old)} containers of processes that are gone", "intercode doctor --clean")
+        return Finding(
+            "docker",
+            None,
+            f"{len(old)} containers of processes that are gone",
+            "intercode doctor --clean",
+        )
     return Finding("docker", True, f"the daemon answers, version {version}")
 
 
 def _optional(part: str, message: str, option: str) -> Finding:
-    """Return the finding for an optional part whose error names the fault, and after a semicolon its repair."""
+    """Return the finding for an optional part whose error names the fault, and after a semicolon
+    its repair."""
     fault, _, repair = message.partition("\n")[0].partition("; ")
     return Finding(part, None, f"{fault} {option}", repair.removeprefix("run: "))
 
@@ -236,7 +349,9 @@ def try_sandbox() -> Finding:
         prepared, start = usual.prepare(), time.perf_counter()
         with usual.sandbox(prepared) as sandbox:
             started = time.perf_counter() - start
-            output = sandbox.exec("rm -r /etc && mkdir /etc && echo works > /etc/file && cat /etc/file").output
+            output = sandbox.exec(
+                "rm -r /etc && mkdir /etc && echo works > /etc/file && cat /etc/file"
+            ).output
             start = time.perf_counter()
             sandbox.reset()
             left = sandbox.exec("ls /etc/file 2>/dev/null").output
@@ -244,7 +359,11 @@ def try_sandbox() -> Finding:
     except (IntercodeError, OSError) as error:
         return Finding("sandbox", False, str(error), "repair what is found above")
     if (output, left) != ("works\n", ""):
-        return Finding("sandbox", False, f"printed {output!r}, and after a reset {left!r}", "report this")
-    detail = f"started in {started * 1e3:.0f} ms, reset with a first command in {reset * 1e3:.0f} ms"
+        return Finding(
+            "sandbox", False, f"printed {output!r}, and after a reset {left!r}", "report this"
+        )
+    detail = (
+        f"started in {started * 1e3:.0f} ms, reset with a first command in {reset * 1e3:.0f} ms"
+    )
     detail += "".join(f", {name}: {value}" for name, value in facts.items())
     return Finding("sandbox", True, detail)

@@ -4,12 +4,14 @@
     step(action) ──► execute ──► observation          protocol "submit": `submit` scores the state and ends the episode
                         │                             protocol "paper": every step is scored, and reward 1 ends the episode
                         └─ SandboxDied? ── replay the episode once, at the pace at which it was played:
-                                           dies again, though a fresh sandbox can execute and score an action
+                                           dies again, though a fresh sandbox can execute and score
+                                           an action
                                                       → the agent's fault (reward 0, ended)
                                            else       → raise SandboxDied, an infrastructure fault
 
-The death of a process that the agent's user owns (shell, interpreter, a test's process) is an outcome, not `SandboxDied`.
-The rest of InterCode v1's protocol "paper" is in `paper/`. Nothing here knows of models, strategies, or a particular language.
+The death of a process that the agent's user owns (shell, interpreter, a test's process) is an
+outcome, not `SandboxDied`. The rest of InterCode v1's protocol "paper" is in `paper/`. Nothing here
+knows of models, strategies, or a particular language.
 """
 
 from __future__ import annotations
@@ -43,16 +45,21 @@ Result = TypeVar("Result")
 _SECONDS_AFTER_REPLAY = 0.5
 
 
-def single_thread(method: Callable[Concatenate[Owner, Parameters], Result]) -> Callable[Concatenate[Owner, Parameters], Result]:
+def single_thread(
+    method: Callable[Concatenate[Owner, Parameters], Result],
+) -> Callable[Concatenate[Owner, Parameters], Result]:
     """Raise `UsageError` while another thread is in a method that is marked so.
 
-    Two calls at once in one world look like the death of its sandbox, for which the agent would be blamed.
+    Two calls at once in one world look like the death of its sandbox, for which the agent would be
+    blamed.
     """
 
     @functools.wraps(method)
     def locked(env: Owner, /, *arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
         if not env._lock.acquire(blocking=False):
-            raise UsageError("another thread is using this environment; give each thread one of its own")
+            raise UsageError(
+                "another thread is using this environment; give each thread one of its own"
+            )
         try:
             return method(env, *arguments, **options)
         finally:
@@ -64,7 +71,8 @@ def single_thread(method: Callable[Concatenate[Owner, Parameters], Result]) -> C
 class InterCodeEnv(gymnasium.Env[str, str]):
     """The base class of environments. `info` holds no clock, so equal episodes have equal infos.
 
-    A subclass has five short methods, the hooks. Here the world is a number, and an action adds to it:
+    A subclass has five short methods, the hooks. Here the world is a number, and an action adds to
+    it:
 
         class Adder(InterCodeEnv):
             def start_episode(self, task: Task) -> None:
@@ -86,23 +94,28 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             def close_world(self) -> None:
                 pass
 
-    `Adder([Task("five", "Reach 5.", gold="5")])` is an environment; `intercode.testing.check_env` tests it. With a `prepare`,
-    the class can be named on the command line; with a `run_gold`, `intercode check` tests its tasks.
+    `Adder([Task("five", "Reach 5.", gold="5")])` is an environment; `intercode.testing.check_env`
+    tests it. With a `prepare`, the class can be named on the command line; with a `run_gold`,
+    `intercode check` tests its tasks.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
     submission = ALONE
-    """A whole action, but for blanks around it, that submits; the pattern's group, if there is one, is the submitted word."""
+    """A whole action, but for blanks around it, that submits; the pattern's group, if there is one,
+    is the submitted word."""
     session_noun = "shell"
     """What keeps the state between actions, as an observation calls it."""
     live_forks = True
     """False: `copy_world` cannot make a live copy, and each fork replays the episode."""
     language = "bash"
-    """The language of actions. It chooses a strategy's prompts; with `bash` and `sql` a strategy submits no word."""
+    """The language of actions. It chooses a strategy's prompts; with `bash` and `sql` a strategy
+    submits no word."""
     prompts: str | Path | None = None
-    """The folder of an environment's own prompts (world.txt, submit.txt, …), from the class's file; None: the language's."""
+    """The folder of an environment's own prompts (world.txt, submit.txt, …), from the class's file;
+    None: the language's."""
     rewards: ClassVar[Mapping[str, str]] = {}
-    """Names that `--reward` takes, each with `module:attribute`, which is imported when the name is asked for."""
+    """Names that `--reward` takes, each with `module:attribute`, which is imported when the name is
+    asked for."""
 
     def __init__(
         self,
@@ -116,8 +129,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     ) -> None:
         """After `max_turns` steps an episode is truncated; None: no limit.
 
-        `keep_going` goes on after a success under the paper's protocol: to replay a recording to its end. `submits` is the
-        number of submissions, by default one. A wrong one that is not the last costs a turn and is answered by `feedback`.
+        `keep_going` goes on after a success under the paper's protocol: to replay a recording to
+        its end. `submits` is the number of submissions, by default one. A wrong one that is not the
+        last costs a turn and is answered by `feedback`.
         """
         if not tasks:
             raise UsageError("an environment needs at least one task")
@@ -127,7 +141,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             raise UsageError(f"max_turns {max_turns}: it is at least 1, or None")
         if submits is not None and submits < 1:
             raise UsageError(f"submits {submits}: it is at least 1")
-        self.tasks, self.protocol, self.max_turns, self.view = list(tasks), protocol, max_turns, view or View()
+        self.tasks = list(tasks)
+        self.protocol = protocol
+        self.max_turns = max_turns
+        self.view = view or View()
         self._keep_going, self._submits_allowed = keep_going, submits or 1
         self.observation_space, self.action_space = Utf8(), Utf8()
         self._order: list[int] = []
@@ -141,8 +158,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @classmethod
     def prepare(cls, **options: Any) -> EnvFactory:
-        """Return a factory from the command line's options; a subclass names the options that it takes."""
-        raise UsageError(f"{cls.__name__} does not say how to prepare it: it needs a `prepare` of its own")
+        """Return a factory from the command line's options; a subclass names the options that it
+        takes."""
+        raise UsageError(
+            f"{cls.__name__} does not say how to prepare it: it needs a `prepare` of its own"
+        )
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
@@ -153,9 +173,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def lint_files(
         cls, data: DataSet, *, assets: str | None = None, furnished: bool = False
     ) -> Mapping[str, Sequence[TaskIssue]]:
-        """Return by task id what the files of a data set say against its tasks. Nothing is executed.
+        """Return by task id what the files of a data set say against its tasks. Nothing is
+        executed.
 
-        `assets` names another folder of task files; `furnished`: a tree or an image has files for all tasks.
+        `assets` names another folder of task files; `furnished`: a tree or an image has files for
+        all tasks.
         """
         return {}
 
@@ -166,35 +188,40 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:
-        """Return a record of the data as tasks are made from it. A subclass may rename fields, build a gold, and the like."""
+        """Return a record of the data as tasks are made from it. A subclass may rename fields,
+        build a gold, and the like."""
         return record
 
-    # -- the hooks --------------------------------------------------------------------------------------------------
+    # -- the hooks ---------------------------------------------------------------------------------
 
     @abstractmethod
     def start_episode(self, task: Task) -> None:
         """Make the world ready for `task`, with nothing left of the last episode.
 
-        Raises `DataError` for a task that cannot be played, and `SandboxError` if the world cannot be had.
+        Raises `DataError` for a task that cannot be played, and `SandboxError` if the world cannot
+        be had.
         """
 
     @abstractmethod
     def execute(self, action: str) -> ExecResult:
         """Execute one action that is no submission, and return what it printed, whole.
 
-        An action that fails, or that ends the shell (`session_lost`), is a result. Raises `SandboxDied` if the world died.
+        An action that fails, or that ends the shell (`session_lost`), is a result. Raises
+        `SandboxDied` if the world died.
         """
 
     @abstractmethod
     def score(self) -> Score:
-        """Return the score of the present state of `self.task`; `self._word` is the submitted word, "" if there is none.
+        """Return the score of the present state of `self.task`; `self._word` is the submitted word,
+        "" if there is none.
 
         Raises `SandboxDied` if the world died, and `DataError` if the gold cannot be compared with.
         """
 
     @abstractmethod
     def copy_world(self, fork: Self, live: bool) -> None:
-        """Give `fork`, a shallow copy of this environment, a world of its own: a live copy of this world, or an empty world.
+        """Give `fork`, a shallow copy of this environment, a world of its own: a live copy of this
+        world, or an empty world.
 
         Raises `ForkError` if `live` and this world cannot be copied just now.
         """
@@ -208,11 +235,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return task.query
 
     def reject_submission(self, word: str) -> str | None:
-        """Return why `word` cannot be submitted, or None. The reason is the observation; the submission costs a turn."""
+        """Return why `word` cannot be submitted, or None. The reason is the observation; the
+        submission costs a turn."""
         return None
 
     def is_final(self, score: Score) -> bool:
-        """Return whether the episode ends with this score, though it is no success and more submissions are left."""
+        """Return whether the episode ends with this score, though it is no success and more
+        submissions are left."""
         return False
 
     def feedback(self, score: Score) -> str:
@@ -220,22 +249,28 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return "Wrong." if self._submits_allowed > 1 else ""
 
     def outcomes(self) -> dict[str, Any]:
-        """Return what the agent and the gold did, for a reader of the episode; it stands in `info["outcomes"]`.
+        """Return what the agent and the gold did, for a reader of the episode; it stands in
+        `info["outcomes"]`.
 
-        Called once, after `score`, when an episode ends with a score: with the last submission, or under the paper's protocol
-        with the last turn. The result is JSON-able, bounded (`shorten_text`) and holds no clock. Built-in environments have
-        `{"failed": [names of the parts that failed], "agent": {…}, "gold": {…}}` and more.
+        Called once, after `score`, when an episode ends with a score: with the last submission, or
+        under the paper's protocol with the last turn. The result is JSON-able, bounded
+        (`shorten_text`) and holds no clock. Built-in environments have `{"failed": [names of the
+        parts that failed], "agent": {…}, "gold": {…}}` and more.
         """
         return {}
 
     def run_gold(self, task: Task) -> GoldRun:
-        """Execute the gold on an untouched world, which may be the episode's. `intercode check` compares two executions.
+        """Execute the gold on an untouched world, which may be the episode's. `intercode check`
+        compares two executions.
 
         A gold that fails is a `GoldRun` with faults. Raises `SandboxError` if the machine fails.
         """
-        raise UsageError(f"{type(self).__name__} does not say how to execute a gold: it needs a `run_gold` of its own")
+        raise UsageError(
+            f"{type(self).__name__} does not say how to execute a gold: it needs a `run_gold` of"
+            " its own"
+        )
 
-    # -- Gymnasium --------------------------------------------------------------------------------------------------
+    # -- Gymnasium ---------------------------------------------------------------------------------
 
     @property
     def task(self) -> Task:
@@ -245,7 +280,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @property
     def takes_answer(self) -> bool:
-        """Return whether the current task takes `submit ANSWER`: ANSWER then replaces the last output."""
+        """Return whether the current task takes `submit ANSWER`: ANSWER then replaces the last
+        output."""
         return False
 
     @property
@@ -254,12 +290,18 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return len(self._actions)
 
     @single_thread
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode on the task that `options={"task": id or index}` names, or on the next task in an order that `seed`
-        shuffles. Return the first observation, and the task's id in `info`."""
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Start an episode on the task that `options={"task": id or index}` names, or on the next
+        task in an order that `seed` shuffles. Return the first observation, and the task's id in
+        `info`."""
         self._require_open()
         if unknown := sorted(set(options or ()) - {"task"}):
-            raise UsageError(f"reset takes no option {', '.join(map(repr, unknown))}; it takes 'task', an id or an index")
+            raise UsageError(
+                f"reset takes no option {', '.join(map(repr, unknown))}; it takes 'task', an id or"
+                " an index"
+            )
         super().reset(seed=seed)
         if seed is not None:
             self._order = []
@@ -274,14 +316,18 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @single_thread
     def step(self, action: str) -> StepResult:
-        """Execute one action, or score a submission. Raises `UsageError` for anything but text, and after the episode's end."""
+        """Execute one action, or score a submission. Raises `UsageError` for anything but text, and
+        after the episode's end."""
         self._require_open()
         if self._done:
             raise UsageError("the episode is over or has not begun; call reset()")
         if not isinstance(action, str):
             raise UsageError(f"an action is a str, not {type(action).__name__}")
         if "\0" in action or not self.action_space.contains(action):
-            raise UsageError("an action is text that UTF-8 can encode, without NUL characters and of 16 MiB at most")
+            raise UsageError(
+                "an action is text that UTF-8 can encode, without NUL characters and of 16 MiB at"
+                " most"
+            )
         self._actions.append(action)
         self._times.append(time.monotonic() - self._start_time)
         try:
@@ -292,20 +338,26 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return result
 
     def render(self) -> str | None:
-        """Return the query or the last action with its observation if `render_mode` is "ansi", else None."""
+        """Return the query or the last action with its observation if `render_mode` is "ansi", else
+        None."""
         return self._last_text if self.render_mode == "ansi" else None
 
     @single_thread
     def fork(self, *, replay: bool = False) -> Self:
         """Return a second environment in the same state, turn count included; both must be closed.
 
-        SQL and Python replay the episode. Elsewhere the copy is live, and `ForkError` names the jobs or descriptors that cannot
-        be copied, unless `replay=True`: the fork then replays it. A replayed observation that differs is a `ForkError`.
+        SQL and Python replay the episode. Elsewhere the copy is live, and `ForkError` names the
+        jobs or descriptors that cannot be copied, unless `replay=True`: the fork then replays it. A
+        replayed observation that differs is a `ForkError`.
         """
         self._require_open()
         fork = copy.copy(self)
-        fork._actions, fork._fingerprints, fork._times = list(self._actions), list(self._fingerprints), list(self._times)
-        fork._order, fork._lock, fork._np_random = list(self._order), RLock(), copy.deepcopy(self._np_random)
+        fork._actions = list(self._actions)
+        fork._fingerprints = list(self._fingerprints)
+        fork._times = list(self._times)
+        fork._order = list(self._order)
+        fork._lock = RLock()
+        fork._np_random = copy.deepcopy(self._np_random)
         try:
             self.copy_world(fork, live := self.live_forks)
         except ForkError:
@@ -317,9 +369,14 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         try:
             fork.start_episode(fork.task)
             actions = (action for action in self._actions if not self._submits(action))
-            for number, (action, expected) in enumerate(zip(actions, self._fingerprints, strict=True), start=1):
+            for number, (action, expected) in enumerate(
+                zip(actions, self._fingerprints, strict=True), start=1
+            ):
                 if _fingerprint(call_plugin(fork.execute, ExecResult, action)) != expected:
-                    raise ForkError(f"re-executing the episode gave another observation at turn {number}: {action!r}")
+                    raise ForkError(
+                        f"re-executing the episode gave another observation at turn {number}:"
+                        f" {action!r}"
+                    )
         except BaseException:
             fork.close_world()
             raise
@@ -330,7 +387,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self.close_world()
         super().close()
 
-    # -- one step ---------------------------------------------------------------------------------------------------
+    # -- one step ----------------------------------------------------------------------------------
 
     def _require_open(self) -> None:
         if self._closed:
@@ -344,7 +401,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         if (reason := self.reject_submission(self._word)) is not None:
             if not isinstance(reason, str):
                 raise UsageError(
-                    f"{type(self).__name__}.reject_submission returned {safe_repr(reason):.50}, not a text or None"
+                    f"{type(self).__name__}.reject_submission returned {safe_repr(reason):.50}, not"
+                    " a text or None"
                 )
             return self._finish_step(self._shorten(reason), 0.0, info)
         score = call_plugin(self.score, Score)
@@ -356,7 +414,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return self._finish_step(f"{feedback} {left} more may be submitted.".strip(), 0.0, info)
 
     def _shorten(self, text: str) -> str:
-        """Return a text with names and messages that may be the agent's as UTF-8 can encode it, as short as an observation."""
+        """Return a text with names and messages that may be the agent's as UTF-8 can encode it, as
+        short as an observation."""
         return self.view.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
 
     def _execute(self, action: str) -> StepResult:
@@ -367,7 +426,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         if self.protocol == "submit":
             notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
             if result.session_lost:
-                folder = result.cwd if result.cwd.isprintable() else ascii(result.cwd)  # the agent chose the name
+                folder = (
+                    result.cwd if result.cwd.isprintable() else ascii(result.cwd)
+                )  # the agent chose the name
                 new = f"a new one starts in {folder}]" if folder else "a new one begins]"
                 notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
             gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
@@ -377,8 +438,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         ended = "solved" if solved else "submit" if self.is_final(score) else None
         return self._finish_step(observation, score.reward, {**info, "score": score}, ended)
 
-    def _finish_step(self, observation: str, reward: float, info: dict[str, Any], ended: str | None = None) -> StepResult:
-        """Return the result of a step. `ended` says why the episode ends with it; it also ends after the last turn."""
+    def _finish_step(
+        self, observation: str, reward: float, info: dict[str, Any], ended: str | None = None
+    ) -> StepResult:
+        """Return the result of a step. `ended` says why the episode ends with it; it also ends
+        after the last turn."""
         truncated = ended is None and self.max_turns is not None and self.turn >= self.max_turns
         if ended or truncated:
             self._done = True
@@ -388,9 +452,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return observation, reward, ended is not None, truncated, info
 
     def _handle_death(self, death: SandboxDied) -> StepResult:
-        """Blame the agent if its episode ends a fresh sandbox too, and a fresh sandbox can do now all that a server has to do.
+        """Blame the agent if its episode ends a fresh sandbox too, and a fresh sandbox can do now
+        all that a server has to do.
 
-        Otherwise raise `SandboxDied`: the machine is at fault. `by_agent` stands for the second death.
+        Otherwise raise `SandboxDied`: the machine is at fault. `by_agent` stands for the second
+        death.
         """
         self._done = True
         if not death.by_agent:
@@ -401,29 +467,41 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             except SandboxDied:
                 pass
             else:
-                raise SandboxDied(f"{death}; it did not happen again when the episode was re-executed") from death
+                raise SandboxDied(
+                    f"{death}; it did not happen again when the episode was re-executed"
+                ) from death
         self._prove_sandbox(death)
-        info = {**_make_info(None), "score": Score(0.0, False), "ended": "agent_fault", "outcomes": {}}
+        info = {
+            **_make_info(None),
+            "score": Score(0.0, False),
+            "ended": "agent_fault",
+            "outcomes": {},
+        }
         return "[the sandbox did not survive this action]", 0.0, True, False, info
 
     def _prove_sandbox(self, death: SandboxDied) -> None:
-        """Start an episode and have an action executed and scored. Raises `SandboxDied` if this machine cannot do that now."""
+        """Start an episode and have an action executed and scored. Raises `SandboxDied` if this
+        machine cannot do that now."""
         try:
             self.start_episode(self.task)
             call_plugin(self.execute, ExecResult, "")
             call_plugin(self.score, Score)
         except SandboxError as error:
-            raise SandboxDied(f"{death}; nor can a fresh sandbox execute and score an action: {error}") from error
+            raise SandboxDied(
+                f"{death}; nor can a fresh sandbox execute and score an action: {error}"
+            ) from error
 
     def _replay_episode(self) -> None:
-        """Execute the episode again from its start, no faster than before: a process that the agent left running may be what
-        kills, and may kill a moment later."""
+        """Execute the episode again from its start, no faster than before: a process that the agent
+        left running may be what kills, and may kill a moment later."""
         self.start_episode(self.task)
         start, self._fingerprints = time.monotonic(), []
         for action, seconds in zip(self._actions, self._times, strict=True):
             time.sleep(max(0.0, start + seconds - time.monotonic()))
             if not self._submits(action):
-                self._fingerprints.append(_fingerprint(call_plugin(self.execute, ExecResult, action)))
+                self._fingerprints.append(
+                    _fingerprint(call_plugin(self.execute, ExecResult, action))
+                )
         time.sleep(_SECONDS_AFTER_REPLAY)
 
     def _choose_task(self, wanted: str | Integral | None) -> Task:
@@ -433,7 +511,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             return self.tasks[self._order.pop(0)]
         if isinstance(wanted, Integral):
             if not 0 <= int(wanted) < len(self.tasks):
-                raise UsageError(f"task {wanted}: there are {len(self.tasks)} tasks, counted from 0")
+                raise UsageError(
+                    f"task {wanted}: there are {len(self.tasks)} tasks, counted from 0"
+                )
             return self.tasks[int(wanted)]
         for task in self.tasks:
             if task.id == wanted:
@@ -443,11 +523,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class EnvFactory:
-    """The tasks and settings that environments for one purpose share; each call makes a new environment.
+    """The tasks and settings that environments for one purpose share; each call makes a new
+    environment.
 
-    `facts` returns what decides results beyond the options: digests of data and template, the userland; `hardness`, `data_set`
-    and `excluded` are names of the run's own. `left_out` are tasks that cannot be played as they are, and why. A factory from
-    `intercode.prepare` can be pickled, if its options can: the other process prepares the environment anew.
+    `facts` returns what decides results beyond the options: digests of data and template, the
+    userland; `hardness`, `data_set` and `excluded` are names of the run's own. `left_out` are tasks
+    that cannot be played as they are, and why. A factory from `intercode.prepare` can be pickled,
+    if its options can: the other process prepares the environment anew.
     """
 
     tasks: Sequence[Task]
@@ -461,7 +543,8 @@ class EnvFactory:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The part of an output that an agent sees: the first and last characters around a marked cut. `head=None`: all of it."""
+    """The part of an output that an agent sees: the first and last characters around a marked cut.
+    `head=None`: all of it."""
 
     head: int | None = 6000
     tail: int = 2000
@@ -471,20 +554,25 @@ class View:
         if self.head is None or len(text) <= self.head + self.tail:
             return text, False
         cut = len(text) - self.head - self.tail
-        return f"{text[: self.head]}\n[… {cut} characters cut …]\n{text[len(text) - self.tail :]}", True
+        return (
+            f"{text[: self.head]}\n[… {cut} characters cut …]\n{text[len(text) - self.tail :]}",
+            True,
+        )
 
 
 _OUTCOME_TEXT = View(1400, 500)
 
 
 def shorten_text(text: str) -> str:
-    """Return a text of an outcome as UTF-8 can encode it, of at most 2,000 characters; the cut is marked."""
+    """Return a text of an outcome as UTF-8 can encode it, of at most 2,000 characters; the cut is
+    marked."""
     return _OUTCOME_TEXT.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
 
 
 @dataclass(frozen=True, slots=True)
 class GoldRun:
-    """An execution of a gold: `evidence` equals that of another execution, `summary` is for people, `faults` are defects."""
+    """An execution of a gold: `evidence` equals that of another execution, `summary` is for people,
+    `faults` are defects."""
 
     evidence: object
     summary: str
@@ -498,7 +586,9 @@ class Utf8(Text):
         super().__init__(max_length=max_length, min_length=0, seed=seed)
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
-        letters = self.np_random.choice(list("abcdefghijklmnopqrstuvwxyz"), size=self.np_random.integers(1, 9))
+        letters = self.np_random.choice(
+            list("abcdefghijklmnopqrstuvwxyz"), size=self.np_random.integers(1, 9)
+        )
         return "".join(letters)
 
     def contains(self, x: Any) -> bool:
@@ -512,7 +602,8 @@ class Utf8(Text):
 
 
 class ExitCode(int):
-    """An int that Gymnasium's vector environments keep among objects, since other environments' actions may have None."""
+    """An int that Gymnasium's vector environments keep among objects, since other environments'
+    actions may have None."""
 
 
 def _make_info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
@@ -522,7 +613,9 @@ def _make_info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
     if result and result.overflow is not None:
         limits.add("output")
     return {
-        "exit_code": None if result is None or result.exit_code is None else ExitCode(result.exit_code),
+        "exit_code": (
+            None if result is None or result.exit_code is None else ExitCode(result.exit_code)
+        ),
         "timed_out": result.timed_out if result else False,
         "truncated_output": cut,
         "session_lost": result.session_lost if result else False,
@@ -532,4 +625,7 @@ def _make_info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
 
 def _fingerprint(result: ExecResult) -> str:
     """Return a text that is equal for equal results."""
-    return f"{result.exit_code} {result.timed_out} {result.session_lost} {result.overflow} {result.output}"
+    return (
+        f"{result.exit_code} {result.timed_out} {result.session_lost} {result.overflow}"
+        f" {result.output}"
+    )

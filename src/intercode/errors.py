@@ -12,7 +12,8 @@
     ├── StoreError          the run folder: in use, not empty, not writable
     └── InternalError       intercode itself: an unexpected exception, whose traceback is in the log
 
-None of these is ever turned into a reward. The command line maps UsageError to exit status 2 and the rest to 3.
+None of these is ever turned into a reward. The command line maps UsageError to exit status 2 and
+the rest to 3.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ import errno
 from collections.abc import Iterator
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EAGAIN, errno.ETOOMANYREFS}
+NO_ROOM = {
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOBUFS,
+    errno.ENOMEM,
+    errno.EAGAIN,
+    errno.ETOOMANYREFS,
+}
 
 
 class IntercodeError(Exception):
@@ -48,7 +56,8 @@ class SandboxUnavailable(SandboxError):
 
 
 class SandboxDied(SandboxError):
-    """Say that a sandbox died. `by_agent`: the sandbox itself saw that only code executed in it can have ended it."""
+    """Say that a sandbox died. `by_agent`: the sandbox itself saw that only code executed in it can
+    have ended it."""
 
     def __init__(self, message: str, *, by_agent: bool = False) -> None:
         super().__init__(message)
@@ -77,11 +86,14 @@ class InternalError(IntercodeError):
 
 @contextlib.contextmanager
 def room_left() -> Iterator[None]:
-    """Raise `SandboxUnavailable` if the machine runs out of descriptors, processes, memory or disk within the block."""
+    """Raise `SandboxUnavailable` if the machine runs out of descriptors, processes, memory or disk
+    within the block."""
     try:
         yield
     except OSError as error:
         if error.errno not in NO_ROOM | DISK_FULL:
             raise
         advice = "see `ulimit -a` and `df`, or take fewer --workers"
-        raise SandboxUnavailable(f"this machine has no room for a sandbox: {error.strerror}; {advice}") from error
+        raise SandboxUnavailable(
+            f"this machine has no room for a sandbox: {error.strerror}; {advice}"
+        ) from error

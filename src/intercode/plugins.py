@@ -24,7 +24,8 @@ _named: set[str] = set()
 
 
 def load_plugin(name: str, what: str) -> Any:
-    """Return the object that `module:attribute` or `path.py:attribute` names. Raises `UsageError`, which calls it `what`.
+    """Return the object that `module:attribute` or `path.py:attribute` names. Raises `UsageError`,
+    which calls it `what`.
 
     The module's package then counts as the user's code, wherever it is.
     """
@@ -35,13 +36,24 @@ def load_plugin(name: str, what: str) -> Any:
         _named.update(os.path.join(folder, "") for folder in package)
         _named.add(found.__file__ or "")
         return getattr(found, attribute)
-    except (Exception, SystemExit, GeneratorExit) as error:  # a module of the user's own may raise anything
-        hint = "; PYTHONPATH names further folders to look in" if isinstance(error, ModuleNotFoundError) else ""
-        raise UsageError(f"{what} {name!r} cannot be loaded: {type(error).__name__}: {error}{hint}") from error
+    except (
+        Exception,
+        SystemExit,
+        GeneratorExit,
+    ) as error:  # a module of the user's own may raise anything
+        hint = (
+            "; PYTHONPATH names further folders to look in"
+            if isinstance(error, ModuleNotFoundError)
+            else ""
+        )
+        raise UsageError(
+            f"{what} {name!r} cannot be loaded: {type(error).__name__}: {error}{hint}"
+        ) from error
 
 
 def _import_file(path: str) -> ModuleType:
-    """Import a file under its path as the module's name, so that it hides no other module. It can import its neighbours."""
+    """Import a file under its path as the module's name, so that it hides no other module. It can
+    import its neighbours."""
     if path in sys.modules:
         return sys.modules[path]
     file = os.path.abspath(path)
@@ -65,9 +77,11 @@ def defining_class(owner: type, name: str) -> type:
 
 
 def attribute_path(owner: type, name: str) -> str | None:
-    """Return the class attribute `name` as a path from the folder of the class's file, if something is there; else as it is.
+    """Return the class attribute `name` as a path from the folder of the class's file, if something
+    is there; else as it is.
 
-    Images and data sets may have names that are no paths. Raises `UsageError` for a path that must exist and does not.
+    Images and data sets may have names that are no paths. Raises `UsageError` for a path that must
+    exist and does not.
     """
     setter = defining_class(owner, name)
     if vars(setter)[name] is None:
@@ -85,14 +99,17 @@ def attribute_path(owner: type, name: str) -> str | None:
 
 
 def call_plugin(method: Callable[..., object], kind: type[Kind], *args: Any, **named: Any) -> Kind:
-    """Call a method of the user's class. Raises `UsageError` if it takes other parameters, or returns no `kind`."""
+    """Call a method of the user's class. Raises `UsageError` if it takes other parameters, or
+    returns no `kind`."""
     name = getattr(method, "__qualname__", "it")
     try:
         found = method(*args, **named)
     except TypeError as error:
         if len(_frames(error)) > 1:
             raise
-        raise UsageError(f"{error}; give {name} the parameters that it has in its base class") from error
+        raise UsageError(
+            f"{error}; give {name} the parameters that it has in its base class"
+        ) from error
     if isinstance(found, kind):
         return found
     raise UsageError(f"{name} returned {safe_repr(found):.100}, which is no {kind.__name__}")
@@ -111,7 +128,8 @@ def _guarded(form: Callable[[object], str], value: object) -> str:
 
 
 def fault_of(error: Exception) -> IntercodeError:
-    """Return the error that stands for `error`: itself, or an `InternalError`. Raises an error of the user's code again."""
+    """Return the error that stands for `error`: itself, or an `InternalError`. Raises an error of
+    the user's code again."""
     if isinstance(error, IntercodeError):
         return error
     if is_user_code(error):
@@ -119,15 +137,20 @@ def fault_of(error: Exception) -> IntercodeError:
     import logging  # only here, since importing it costs each command time
 
     logging.getLogger("intercode").error("a fault of intercode's own", exc_info=error)
-    ours = [frame for frame in _frames(error) if frame[0].startswith(_HERE) and frame[0] != __file__]
+    ours = [
+        frame for frame in _frames(error) if frame[0].startswith(_HERE) and frame[0] != __file__
+    ]
     where = f" ({ours[-1][0].removeprefix(_HERE)}, line {ours[-1][1]})" if ours else ""
-    return InternalError(f"{_text(error)}{where}; this is a fault of intercode's own: report it with its traceback")
+    return InternalError(
+        f"{_text(error)}{where}; this is a fault of intercode's own: report it with its traceback"
+    )
 
 
 def describe_error(error: BaseException) -> str:
     """Return what the user's code raised, and where: `KeyError: 'cmd' (shed.py, line 14)`.
 
-    The place is the innermost one in the user's files, else in a library; a place in this package is not named.
+    The place is the innermost one in the user's files, else in a library; a place in this package
+    is not named.
     """
     frames = _frames(error)
     file, line = next((frame for frame in reversed(frames) if is_user_file(frame[0])), frames[-1])
@@ -152,7 +175,8 @@ def _frames(error: BaseException) -> list[tuple[str, int]]:
 
 
 def is_user_file(file: str) -> bool:
-    """Return whether a file is the user's: outside this package, the standard library and folders of installed packages."""
+    """Return whether a file is the user's: outside this package, the standard library and folders
+    of installed packages."""
     if file.startswith(tuple(_named - {""})):
         return not file.startswith(_HERE)
     return not file.startswith(("<", _HERE, _LIBRARY)) and _INSTALLED.isdisjoint(file.split(os.sep))

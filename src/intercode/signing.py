@@ -1,10 +1,11 @@
-"""Sign the settings of a run with a key of the user, so that later commands know which runs the user has vouched for.
+"""Sign the settings of a run with a key of the user, so that later commands know which runs the
+user has vouched for.
 
     settings ── canonical JSON, HMAC-SHA256 ──► `signature` in run.json
     key          $INTERCODE_TRUST_KEY, or the file intercode/trust.key in the user's configuration folder (mode 0600)
 
-A signature says that this user made the run here, or trusted it by `--trust`. It covers the settings only, not the episodes.
-Where the key cannot be used, runs are written without a signature.
+A signature says that this user made the run here, or trusted it by `--trust`. It covers the
+settings only, not the episodes. Where the key cannot be used, runs are written without a signature.
 """
 
 from __future__ import annotations
@@ -85,10 +86,18 @@ def _key(*, make: bool) -> bytes:
             _write_new_key(path)
         with path.open("rb") as file:
             mode, key = os.fstat(file.fileno()).st_mode, file.read(1 << 10)
-    except (OSError, RuntimeError) as error:  # `Path.home` raises RuntimeError where the user has no home
-        raise KeyFault(f"the key to sign runs cannot be used ({error}); set {VARIABLE} to a secret text") from error
+    except (
+        OSError,
+        RuntimeError,
+    ) as error:  # `Path.home` raises RuntimeError where the user has no home
+        raise KeyFault(
+            f"the key to sign runs cannot be used ({error}); set {VARIABLE} to a secret text"
+        ) from error
     if mode & 0o077:
-        raise KeyFault(f"other users may read or write the key {path}; delete it, so that a new one is made with mode 0600")
+        raise KeyFault(
+            f"other users may read or write the key {path}; delete it, so that a new one is made"
+            " with mode 0600"
+        )
     if len(key) < _SHORTEST:
         raise KeyFault(f"the key {path} is damaged; delete it, so that a new one is made")
     return key

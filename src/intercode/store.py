@@ -1,14 +1,16 @@
-"""The run folder: the settings of a run, and one line per episode that ended. docs/run-folder.md lists all fields.
+"""The run folder: the settings of a run, and one line per episode that ended. docs/run-folder.md
+lists all fields.
 
     RUN/run.json          written before the first episode, by rename; again if a run continues with changed code
     RUN/episodes.jsonl    appended: one write and one fsync per line (0.2 ms on an ordinary disk)
     RUN/underway/         replies of the model in episodes that are not in episodes.jsonl yet (`runner/reply_cache.py`)
     flock on RUN          held while a process plays the run
 
-The folder may be a stranger's: its files are never opened through links, and must be plain files (`open_inside`).
-A process may be killed at any moment: complete lines survive, and opening the folder again removes an incomplete last line, so
-that its episode is played again. Episodes without a reward (a fault, a used-up budget) are not finished; after they are
-played again, readers take the last line of a task and epoch.
+The folder may be a stranger's: its files are never opened through links, and must be plain files
+(`open_inside`). A process may be killed at any moment: complete lines survive, and opening the
+folder again removes an incomplete last line, so that its episode is played again. Episodes without
+a reward (a fault, a used-up budget) are not finished; after they are played again, readers take the
+last line of a task and epoch.
 
 Questions to the model grow with each turn, so a turn stores only the messages that are new:
 
@@ -17,7 +19,8 @@ Questions to the model grow with each turn, so a turn stores only the messages t
     question 2   system, user, assistant, user                 ask: [user],  ask_kept: 3   (of question 1 and its reply)
     question 3   system, user, assistant, other user           ask: [other user],  ask_kept: 3
 
-The tokens of a question are stored in the same way: `prompt_ids` follow the first `prompt_kept` of the last tokens.
+The tokens of a question are stored in the same way: `prompt_ids` follow the first `prompt_kept` of
+the last tokens.
 """
 
 from __future__ import annotations
@@ -45,14 +48,18 @@ SCHEMA = 2
 LARGEST_OUTCOMES = 1 << 16
 """Characters of an episode's `outcomes` as JSON."""
 LARGEST = 1 << 28
-"""Bytes of a line of episodes.jsonl, and of run.json: a longer one is never read, since a file of holes has no end."""
+"""Bytes of a line of episodes.jsonl, and of run.json: a longer one is never read, since a file of
+holes has no end."""
 FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions", "mended"}) | {
     "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from", "options", "planned", "signature"
 }  # fmt: skip
 """Settings that do not influence the result of an episode: a resumed run may change them."""
 
-SOURCES = frozenset({"prompt", *(f"{part}_source" for part in ("agent", "env", "model", "reward", "sandbox"))})
-"""Digests of prompts, and of the caller's own code and files. A run continues with others only with `--allow-code-change`."""
+SOURCES = frozenset(
+    {"prompt", *(f"{part}_source" for part in ("agent", "env", "model", "reward", "sandbox"))}
+)
+"""Digests of prompts, and of the caller's own code and files. A run continues with others only with
+`--allow-code-change`."""
 
 _NUMBER, _TEXT, _INTEGER = (int, float), (str, NoneType), (int, NoneType)
 _MAP = (dict, NoneType)
@@ -64,7 +71,9 @@ _SETTINGS = {
     "mended": list,
     "limit": _INTEGER,
     "turns": _INTEGER,
-} | dict.fromkeys(("model", "data_from", "tree", "setup", "image", "assets", "databases", "dump", "engine"), _TEXT)
+} | dict.fromkeys(
+    ("model", "data_from", "tree", "setup", "image", "assets", "databases", "dump", "engine"), _TEXT
+)
 """Types of the settings that reports and rescoring read; each setting may be absent."""
 _EPISODE = {
     "task": str, "query": str, "turns": list, "reward": (*_NUMBER, NoneType), "success": bool, "ended": _TEXT, "parts": dict,
@@ -90,7 +99,8 @@ Key = tuple[str, int]
 
 
 class RunStore:
-    """An open run folder. Only one process may have it open, and only one thread at a time may append."""
+    """An open run folder. Only one process may have it open, and only one thread at a time may
+    append."""
 
     def __init__(self, path: Path, file: int, held: contextlib.ExitStack, *, begins: bool) -> None:
         self.path = path
@@ -110,19 +120,23 @@ class RunStore:
         allow_code_change: bool = False,
         sign: bool = True,
     ) -> RunStore:
-        """Open `path` for a run with `config`: a new or empty folder, or with `resume` the folder of the same run.
+        """Open `path` for a run with `config`: a new or empty folder, or with `resume` the folder
+        of the same run.
 
-        `allow_code_change` also continues a run whose `SOURCES` differ; the caller vouches that finished episodes stay valid.
-        `sign`: a new run is signed; false for settings that come from a run which the user has not signed.
-        Raises `UsageError` if the folder holds other files, a run (without `resume`), or a run with other settings, or if a
-        setting that reports read has a wrong type; `StoreError` if another process uses the folder or the folder
-        cannot be written.
+        `allow_code_change` also continues a run whose `SOURCES` differ; the caller vouches that
+        finished episodes stay valid. `sign`: a new run is signed; false for settings that come from
+        a run which the user has not signed. Raises `UsageError` if the folder holds other files, a
+        run (without `resume`), or a run with other settings, or if a setting that reports read has
+        a wrong type; `StoreError` if another process uses the folder or the folder cannot be
+        written.
         """
         path = Path(path)
         with storage_faults(path), contextlib.ExitStack() as held:
             path.mkdir(parents=True, exist_ok=True)
             folder = _locked(held, path)
-            begins = _write_or_check(path, json.loads(json.dumps(dict(config))), resume, allow_code_change, sign)
+            begins = _write_or_check(
+                path, json.loads(json.dumps(dict(config))), resume, allow_code_change, sign
+            )
             file = open_inside(path, "episodes.jsonl", flags=os.O_RDWR | os.O_CREAT | os.O_APPEND)
             held.callback(os.close, file)
             cut_torn_line(file)
@@ -138,20 +152,26 @@ class RunStore:
         return list(self._episodes.values())
 
     def append(self, episode: Episode) -> None:
-        """Write `episode` durably. Raises `StoreError` if the run has its reward already or the disk refuses the line.
+        """Write `episode` durably. Raises `StoreError` if the run has its reward already or the
+        disk refuses the line.
 
-        Raises `UsageError` for values that could not be read again; agents and rewards of the caller's can make such values.
+        Raises `UsageError` for values that could not be read again; agents and rewards of the
+        caller's can make such values.
         """
         known = self._episodes.get(_key(episode))
         if known is not None and known.reward is not None:
-            raise StoreError(f"{self.path}: task {episode.task}, epoch {episode.epoch} is recorded already")
+            raise StoreError(
+                f"{self.path}: task {episode.task}, epoch {episode.epoch} is recorded already"
+            )
         try:
             from_json(record := to_json(episode))
             line = json.dumps(record, allow_nan=False).encode() + b"\n"
             if len(line) > LARGEST:
                 raise ValueError(f"its record has {len(line)} bytes")
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise UsageError(f"the episode of task {episode.task} cannot be recorded: {error}") from error
+            raise UsageError(
+                f"the episode of task {episode.task} cannot be recorded: {error}"
+            ) from error
         with storage_faults(self.path):
             append_line(self._file, line)
         self._episodes[_key(episode)] = episode
@@ -169,7 +189,8 @@ class RunStore:
 
 @contextlib.contextmanager
 def alone_in(path: Path) -> Iterator[None]:
-    """Lock the run within the block. Raises `StoreError` if another process plays or judges the run."""
+    """Lock the run within the block. Raises `StoreError` if another process plays or judges the
+    run."""
     with contextlib.ExitStack() as held:
         with storage_faults(path):
             _locked(held, path)
@@ -177,23 +198,26 @@ def alone_in(path: Path) -> Iterator[None]:
 
 
 def sign_run(path: Path, config: Config) -> None:
-    """Write the run's settings `config` with the user's signature, unless the folder cannot be written or is in use."""
+    """Write the run's settings `config` with the user's signature, unless the folder cannot be
+    written or is in use."""
     with contextlib.suppress(StoreError), alone_in(path), storage_faults(path):
         _write_config(path, config, sign=True)
 
 
 def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
-    """Return the settings of a run, with its path as `run`, and the last record of every task and epoch.
+    """Return the settings of a run, with its path as `run`, and the last record of every task and
+    epoch.
 
-    Works while the run is being played: an incomplete last line is ignored. Raises `UsageError` if there is no
-    run, and `StoreError` with the line's number for a line that is not an episode.
+    Works while the run is being played: an incomplete last line is ignored. Raises `UsageError` if
+    there is no run, and `StoreError` with the line's number for a line that is not an episode.
     """
     config, _ = stream_run(path)
     return config, list({_key(episode): episode for episode in _read_episodes(Path(path))}.values())
 
 
 def stream_run(path: str | Path) -> tuple[dict[str, Any], Iterator[Episode]]:
-    """Return what `read_run` returns, but with an iterator of episodes, which reads the file twice, for very large runs."""
+    """Return what `read_run` returns, but with an iterator of episodes, which reads the file twice,
+    for very large runs."""
     path = Path(path)
     with storage_faults(path):
         if not (path / "run.json").is_file():
@@ -202,17 +226,24 @@ def stream_run(path: str | Path) -> tuple[dict[str, Any], Iterator[Episode]]:
 
     def last_records() -> Iterator[Episode]:
         last = {_key(episode): number for number, episode in enumerate(_read_episodes(path))}
-        yield from (episode for number, episode in enumerate(_read_episodes(path)) if last.get(_key(episode)) == number)
+        yield from (
+            episode
+            for number, episode in enumerate(_read_episodes(path))
+            if last.get(_key(episode)) == number
+        )
 
     return config, last_records()
 
 
 def to_json(episode: Episode) -> dict[str, Any]:
-    """Return one line of episodes.jsonl as plain data. Fields that are rare are left out where they say nothing."""
+    """Return one line of episodes.jsonl as plain data. Fields that are rare are left out where they
+    say nothing."""
     turns, last_ids = list[dict[str, Any]](), tuple[int, ...]()
     for turn, kept in zip(episode.turns, kept_messages(episode.turns), strict=True):
         # not `asdict` of the turn, which would copy each message
-        record = {field.name: getattr(turn, field.name) for field in fields(turn)} | {"usage": asdict(turn.usage)}
+        record = {field.name: getattr(turn, field.name) for field in fields(turn)} | {
+            "usage": asdict(turn.usage)
+        }
         if turn.ask is not None:
             record |= {"ask": list(turn.ask[kept:]), "ask_kept": kept or None}
         record["limits"] = list(turn.limits) or None
@@ -220,11 +251,23 @@ def to_json(episode: Episode) -> dict[str, Any]:
         if turn.sample:
             sample, prompt = turn.sample, turn.sample.prompt_ids
             kept_ids = shared_length(last_ids, prompt)
-            tokens = {"token_ids": sample.token_ids, "logprobs": sample.logprobs, "prompt_ids": prompt[kept_ids:]}
+            tokens = {
+                "token_ids": sample.token_ids,
+                "logprobs": sample.logprobs,
+                "prompt_ids": prompt[kept_ids:],
+            }
             lists = {name: list(values) for name, values in tokens.items()}
-            record["sample"] = asdict(sample) | lists | ({"prompt_kept": kept_ids} if kept_ids else {})
+            record["sample"] = (
+                asdict(sample) | lists | ({"prompt_kept": kept_ids} if kept_ids else {})
+            )
             last_ids = prompt + sample.token_ids
-        turns.append({name: value for name, value in record.items() if value is not None or name not in _RARE})
+        turns.append(
+            {
+                name: value
+                for name, value in record.items()
+                if value is not None or name not in _RARE
+            }
+        )
     rare = {
         "ambiguous": episode.ambiguous, "outcomes": bounded_outcomes(episode.outcomes), "split": episode.split,
         "lost": None if episode.lost == Usage() else asdict(episode.lost),
@@ -238,7 +281,8 @@ def to_json(episode: Episode) -> dict[str, Any]:
 
 
 def kept_messages(turns: Iterable[Turn]) -> Iterator[int]:
-    """Yield for each turn how many messages at the start of its question the last question and its reply had already."""
+    """Yield for each turn how many messages at the start of its question the last question and its
+    reply had already."""
     known: list[Message] = []
     for turn in turns:
         yield shared_length(known, turn.ask or ())
@@ -249,13 +293,17 @@ def kept_messages(turns: Iterable[Turn]) -> Iterator[int]:
 def shared_length(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many items at the start of two sequences are equal."""
     pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (old, new) in pairs if old is not new and old != new), min(len(one), len(other)))
+    return next(
+        (at for at, (old, new) in pairs if old is not new and old != new), min(len(one), len(other))
+    )
 
 
 def bounded_outcomes(outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outcomes as JSON reads them back, without values that are no JSON or beyond `LARGEST_OUTCOMES`.
+    """Return the outcomes as JSON reads them back, without values that are no JSON or beyond
+    `LARGEST_OUTCOMES`.
 
-    `cut` lists the keys of omitted values. Whatever an environment of the caller's returns, its episode is kept.
+    `cut` lists the keys of omitted values. Whatever an environment of the caller's returns, its
+    episode is kept.
     """
     kept, cut, room = dict[str, Any](), list[str](), LARGEST_OUTCOMES
     for key, value in outcomes.items():
@@ -271,7 +319,8 @@ def bounded_outcomes(outcomes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_json(record: Mapping[str, Any]) -> Episode:
-    """Return the episode of a line. Raises KeyError, TypeError or ValueError for anything that is not an episode."""
+    """Return the episode of a line. Raises KeyError, TypeError or ValueError for anything that is
+    not an episode."""
     values = dict(record)
     if (schema := values.pop("schema")) not in (1, SCHEMA):
         raise ValueError(f"schema {schema!r}, but this version reads 1 to {SCHEMA}")
@@ -284,15 +333,22 @@ def from_json(record: Mapping[str, Any]) -> Episode:
         if reward is not None and not -1 <= reward <= 1:
             raise ValueError(f"no reward is {reward:g}: they lie between -1 and 1")
     for place, turn in enumerate(turns):
-        if turn.after is not None and turn.after != -1 and not (0 <= turn.after < place and turns[turn.after].acted):
+        if (
+            turn.after is not None
+            and turn.after != -1
+            and not (0 <= turn.after < place and turns[turn.after].acted)
+        ):
             raise ValueError(f"turn {place} cannot come after turn {turn.after}")
     return Episode(turns=turns, lost=lost, **values)
 
 
 def require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    """Raise KeyError for an unknown field, TypeError for a value of a wrong type or a number beyond 64 bits."""
+    """Raise KeyError for an unknown field, TypeError for a value of a wrong type or a number beyond
+    64 bits."""
     for name, value in record.items():
-        if not isinstance(value, kinds[name]) or (isinstance(value, int | float) and not is_number(value)):
+        if not isinstance(value, kinds[name]) or (
+            isinstance(value, int | float) and not is_number(value)
+        ):
             raise TypeError(f"`{name}` cannot be {safe_repr(value):.50}")
 
 
@@ -309,17 +365,23 @@ def read_call(record: Mapping[str, Any]) -> ToolCall:
 
 
 def read_sample(record: Mapping[str, Any], last_ids: tuple[int, ...] = ()) -> Sample:
-    """Return the `Sample` in a record; `last_ids` are the tokens of the question and the reply before it.
+    """Return the `Sample` in a record; `last_ids` are the tokens of the question and the reply
+    before it.
 
     Raises as `require` does, and ValueError if the record keeps more of `last_ids` than there is.
     """
     require(record, _SAMPLE)
     values = dict(record)
-    ids, logprobs, prompt = (tuple(values.pop(name, ())) for name in ("token_ids", "logprobs", "prompt_ids"))
+    ids, logprobs, prompt = (
+        tuple(values.pop(name, ())) for name in ("token_ids", "logprobs", "prompt_ids")
+    )
     if not all(map(is_number, (*ids, *logprobs, *prompt))):
         raise TypeError("`sample` has tokens that are no numbers")
     if not 0 <= (kept := values.pop("prompt_kept", 0)) <= len(last_ids):
-        raise ValueError(f"`prompt_kept` cannot be {kept}: the last question and its reply have {len(last_ids)} tokens")
+        raise ValueError(
+            f"`prompt_kept` cannot be {kept}: the last question and its reply have {len(last_ids)}"
+            " tokens"
+        )
     return Sample(ids, logprobs, prompt_ids=last_ids[:kept] + prompt, **values)
 
 
@@ -332,7 +394,10 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
         rare = ("ask", "ask_kept", "calls", "sample", "limits")
         new, kept, calls, sample, limits = (values.pop(name, None) for name in rare)
         if not 0 <= (kept or 0) <= len(known):
-            raise ValueError(f"`ask_kept` cannot be {kept}: the last question and its reply have {len(known)} messages")
+            raise ValueError(
+                f"`ask_kept` cannot be {kept}: the last question and its reply have {len(known)}"
+                " messages"
+            )
         if not all(isinstance(message["role"], str) for message in new or ()):
             raise TypeError("each message of `ask` has a role")
         if not all(isinstance(limit, str) for limit in limits or ()):
@@ -354,7 +419,8 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
 
 
 def _reply_message(turn: Turn) -> Message:
-    """Return the message that a strategy appends for a reply, as `Dialogue` and the agent `tools` do."""
+    """Return the message that a strategy appends for a reply, as `Dialogue` and the agent `tools`
+    do."""
     message = {"role": "assistant", "content": turn.reply}
     if not turn.calls:
         return message
@@ -368,8 +434,11 @@ def _key(episode: Episode) -> Key:
     return episode.task, episode.epoch
 
 
-def _write_or_check(path: Path, config: dict[str, Any], resume: bool, allow_code_change: bool, sign: bool) -> bool:
-    """Write `config` into an empty folder and return True, or check that the folder has such a run and return False."""
+def _write_or_check(
+    path: Path, config: dict[str, Any], resume: bool, allow_code_change: bool, sign: bool
+) -> bool:
+    """Write `config` into an empty folder and return True, or check that the folder has such a run
+    and return False."""
     names = {entry.name for entry in path.iterdir() if entry.suffix != ".new"}
     if not names:
         try:
@@ -381,16 +450,29 @@ def _write_or_check(path: Path, config: dict[str, Any], resume: bool, allow_code
     if "run.json" not in names:
         raise UsageError(f"{path} is not empty and holds no run; choose another folder with --out")
     if not resume:
-        raise UsageError(f"{path} holds a run; go on with it by --resume {path}, or choose another folder with --out")
+        raise UsageError(
+            f"{path} holds a run; go on with it by --resume {path}, or choose another folder with"
+            " --out"
+        )
     old = _read_config(path)
     if differing := differing_settings(old, config, FREE | SOURCES if allow_code_change else FREE):
-        hint = ", or add --allow-code-change if what is finished holds all the same" if differing.keys() <= SOURCES else ""
+        hint = (
+            ", or add --allow-code-change if what is finished holds all the same"
+            if differing.keys() <= SOURCES
+            else ""
+        )
         settings = ", ".join(differing.values())
-        raise UsageError(f"{path} holds a run with other settings ({settings}); start a new one with --out{hint}")
+        raise UsageError(
+            f"{path} holds a run with other settings ({settings}); start a new one with --out{hint}"
+        )
     if differing_settings(old, config, FREE):
-        then, now = ({key: settings[key] for key in SOURCES & settings.keys()} for settings in (old, config))
+        then, now = (
+            {key: settings[key] for key in SOURCES & settings.keys()} for settings in (old, config)
+        )
         rest = {key: value for key, value in old.items() if key not in SOURCES}
-        _write_config(path, {**rest, **now, "mended": [*old.get("mended", ()), then]}, sign=is_signed(old))
+        _write_config(
+            path, {**rest, **now, "mended": [*old.get("mended", ()), then]}, sign=is_signed(old)
+        )
     return False
 
 
@@ -406,7 +488,8 @@ def _write_config(path: Path, config: Config, *, sign: bool) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace the file's content by `text`, whole or not at all: write a second file, force it to disk, rename it."""
+    """Replace the file's content by `text`, whole or not at all: write a second file, force it to
+    disk, rename it."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         draft.unlink(missing_ok=True)  # of a killed process, or a link that somebody put there
@@ -440,18 +523,27 @@ def _require_settings(config: Config) -> None:
     require({name: config[name] for name in _SETTINGS if name in config}, _SETTINGS)
     for name in ("hardness", "data_set"):
         labels = config.get(name) or {}
-        require({f"{name}.{task}": label for task, label in labels.items()}, {f"{name}.{task}": str for task in labels})
+        require(
+            {f"{name}.{task}": label for task, label in labels.items()},
+            {f"{name}.{task}": str for task in labels},
+        )
 
 
 def _read_episodes(path: Path) -> Iterator[Episode]:
     file = path / "episodes.jsonl"
-    with storage_faults(path), contextlib.suppress(FileNotFoundError), open(open_inside(path, "episodes.jsonl"), "rb") as lines:
+    with (
+        storage_faults(path),
+        contextlib.suppress(FileNotFoundError),
+        open(open_inside(path, "episodes.jsonl"), "rb") as lines,
+    ):
         for number, line in enumerate(lines_of(lines), 1):
             if line.endswith(b"\n"):
                 try:
                     episode = from_json(json.loads(line))
                 except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-                    raise StoreError(f"{file}, line {number} is not an episode: {error!r}; repair or delete it") from error
+                    raise StoreError(
+                        f"{file}, line {number} is not an episode: {error!r}; repair or delete it"
+                    ) from error
                 yield episode
 
 
@@ -481,7 +573,8 @@ def cut_torn_line(file: int) -> None:
 def open_inside(run: Path, *names: str, flags: int = os.O_RDONLY) -> int:
     """Open the file RUN/NAME/… and return its descriptor; RUN may be a link, and nothing below it.
 
-    Raises `OSError` for a link, a pipe or a device: reading could lead out of the folder or never end.
+    Raises `OSError` for a link, a pipe or a device: reading could lead out of the folder or never
+    end.
     """
     path = run.joinpath(*names)
     within = [run.joinpath(*names[:count]) for count in range(1, len(names))]
@@ -495,12 +588,17 @@ def open_inside(run: Path, *names: str, flags: int = os.O_RDONLY) -> int:
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO):
             raise
-        raise OSError(errno.EINVAL, "it is no plain file, and links, pipes and devices are not opened", str(path)) from error
+        raise OSError(
+            errno.EINVAL,
+            "it is no plain file, and links, pipes and devices are not opened",
+            str(path),
+        ) from error
     return descriptor
 
 
 def read_inside(run: Path, *names: str) -> bytes:
-    """Return the content of the file RUN/NAME/…, which `open_inside` opens. Raises `OSError` as well if it is too large."""
+    """Return the content of the file RUN/NAME/…, which `open_inside` opens. Raises `OSError` as
+    well if it is too large."""
     with open(open_inside(run, *names), "rb") as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
@@ -509,11 +607,14 @@ def read_inside(run: Path, *names: str) -> bytes:
 
 
 def require_plain_output(output: str | Path) -> None:
-    """Raise `UsageError` for a link, a pipe or a device in a run folder, which somebody else may have put there."""
+    """Raise `UsageError` for a link, a pipe or a device in a run folder, which somebody else may
+    have put there."""
     path = Path(output)
     is_plain = not path.is_symlink() and (path.is_file() or path.is_dir())
     if os.path.lexists(path) and not is_plain and path.with_name("run.json").exists():
-        raise UsageError(f"{path} lies in a run folder and is a link, a pipe or a device; choose another place")
+        raise UsageError(
+            f"{path} lies in a run folder and is a link, a pipe or a device; choose another place"
+        )
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
@@ -525,7 +626,8 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _locked(held: contextlib.ExitStack, path: Path) -> int:
-    """Lock the run folder until `held` ends, and return its descriptor. Folders in it that are written to must be no links."""
+    """Lock the run folder until `held` ends, and return its descriptor. Folders in it that are
+    written to must be no links."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     held.callback(os.close, folder)
     for name in ("underway", "judged"):
@@ -534,7 +636,9 @@ def _locked(held: contextlib.ExitStack, path: Path) -> int:
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise StoreError(f"{path} is in use by another process; wait for it or choose another folder") from error
+        raise StoreError(
+            f"{path} is in use by another process; wait for it or choose another folder"
+        ) from error
     return folder
 
 

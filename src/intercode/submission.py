@@ -1,7 +1,8 @@
 """Patterns of actions that submit, which environments, strategies and the runner share.
 
-A pattern must match a whole action. Its group, if there is one, is the submitted word. A user's environment may have a pattern
-of its own. In Bash the word is an answer that replaces the last output, if the environment takes answers:
+A pattern must match a whole action. Its group, if there is one, is the submitted word. A user's
+environment may have a pattern of its own. In Bash the word is an answer that replaces the last
+output, if the environment takes answers:
 
     submit 12 files        submit 'it costs $5'        submit <<'END'  ⏎  first line  ⏎  second line  ⏎  END
 """
@@ -21,7 +22,8 @@ NAME = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?"
 """In Python, where `submit = 5` is code."""
 
 TAKES_ANSWER = "takes_answer"
-"""The field of a task's `extra` that tells a strategy whether `submit ANSWER` is taken for the task."""
+"""The field of a task's `extra` that tells a strategy whether `submit ANSWER` is taken for the
+task."""
 
 _HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?\2", re.DOTALL)
 _LITERAL = re.compile(r"""(?:[^\n'"\\`$;&|<>()]|\\.|'[^']*'|"(?:[^"\\`$]|\\.)*+")*+""")
@@ -48,8 +50,10 @@ def is_submission(action: str | None, pattern: re.Pattern[str]) -> bool:
 
 
 def answer_in(word: str) -> str | None:
-    """Return the answer that a submitted word gives, as Bash would read it: empty if that is nothing or a comment, None if Bash
-    would execute or expand part of it, or if it is too long for a line. Line ends may be `\\r\\n`."""
+    """Return the answer that a submitted word gives, as Bash would read it: empty if that is
+    nothing or a comment, None if Bash would execute or expand part of it, or if it is too long for
+    a line. Line ends may be `\\r\\n`.
+    """
     word = word.replace("\r\n", "\n")
     if document := _HEREDOC.fullmatch(word):
         body = document[3] or ""

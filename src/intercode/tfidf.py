@@ -1,11 +1,13 @@
 """TF-IDF with the defaults of scikit-learn's `TfidfVectorizer`, in plain Python.
 
-Words are runs of two or more word characters of the lower-cased text. With n documents, of which df hold the word,
+Words are runs of two or more word characters of the lower-cased text. With n documents, of which df
+hold the word,
 
     weight(word) = count · (ln((1 + n) / (1 + df)) + 1),    each vector then scaled to length 1.
 
-Source: scikit-learn user guide, "Tf-idf term weighting" (smooth_idf=True, norm="l2"); the paper's Bash reward compares
-the answers with it (InterCode, appendix on reward functions). Left out: n-grams, stop words, accents, limits on df.
+Source: scikit-learn user guide, "Tf-idf term weighting" (smooth_idf=True, norm="l2"); the paper's
+Bash reward compares the answers with it (InterCode, appendix on reward functions). Left out:
+n-grams, stop words, accents, limits on df.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ def words(text: str) -> list[str]:
 
 
 def vectors(documents: Sequence[str]) -> list[Vector]:
-    """Return one vector of length 1 for each document (word → weight); an empty one for a document without words."""
+    """Return one vector of length 1 for each document (word → weight); an empty one for a document
+    without words."""
     counts = [Counter(words(document)) for document in documents]
     found_in = Counter(word for bag in counts for word in bag)
     idf = {word: math.log((1 + len(counts)) / (1 + df)) + 1 for word, df in found_in.items()}
@@ -45,13 +48,15 @@ def cosine(a: Vector, b: Vector) -> float:
 
 
 def similarity(a: str, b: str) -> float | None:
-    """Return the cosine of two texts' vectors, in a corpus of only these two; None if neither has a word."""
+    """Return the cosine of two texts' vectors, in a corpus of only these two; None if neither has a
+    word."""
     pair = vectors([a, b])
     return cosine(*pair) if any(pair) else None
 
 
 def nearest(query: str, corpus: Sequence[str], count: int = 1) -> list[int]:
-    """Return the indexes of the `count` texts of the corpus that are most similar to the query, best first, then by index."""
+    """Return the indexes of the `count` texts of the corpus that are most similar to the query,
+    best first, then by index."""
     target, *others = vectors([query, *corpus])
     scores = [cosine(target, other) for other in others]
     return sorted(range(len(scores)), key=lambda index: (-scores[index], index))[:count]

@@ -2,9 +2,11 @@
 
     settings     numbers, flags, names of the package's own parts    are taken from every run
     what acts    code, addresses, paths                              are taken only from a run that the user has signed,
-                                                                     or with `--trust`, which signs the run
+                                                                     or with `--trust`, which signs
+                                                                     the run
 
-What the user gives again on the command line is not taken from the run. A setting that is not listed here acts.
+What the user gives again on the command line is not taken from the run. A setting that is not
+listed here acts.
 """
 
 from __future__ import annotations
@@ -25,33 +27,101 @@ BUILT_IN = {
     "env": _WORD, "reward": _WORD, "sandbox": _WORD, "engine": _WORD, "played_for": _WORD,
     "agent": re.compile(r"\w+|best_of:\d+"), "model": _NO_FILE, "judge": _NO_FILE, "on": re.compile("local|ray"),
 }  # fmt: skip
-"""Settings that may name code, a file or an address; a value that matches names a part of the package, or a server's model."""
+"""Settings that may name code, a file or an address; a value that matches names a part of the
+package, or a server's model."""
 
-ACTS = frozenset({
-    "data", "data_from", "tree", "setup", "image", "dump", "databases", "assets", "failed_in",
-    "base_url", "predictions", "run",
-})  # fmt: skip
-"""Settings that always name a file, a folder or an address. `data` may also name a set of the catalog."""
+ACTS = frozenset(
+    {
+        "data",
+        "data_from",
+        "tree",
+        "setup",
+        "image",
+        "dump",
+        "databases",
+        "assets",
+        "failed_in",
+        "base_url",
+        "predictions",
+        "run",
+    }
+)
+"""Settings that always name a file, a folder or an address. `data` may also name a set of the
+catalog."""
 
-HARMLESS = frozenset({
-    # options
-    "command", "secret", "gold_fields", "everything", "split", "limit", "task", "shuffle",
-    "exclude_broken", "handicap", "session", "protocol", "submits", "tell", "robust", "live",
-    "temperature", "reply_tokens", "reply_seconds", "price", "turns", "epochs", "seed", "static",
-    "workers", "shard", "force", "max_cost", "max_tokens", "max_seconds", "episode_cost",
-    "episode_tokens", "episode_seconds",
-    # what else run.json has
-    "tasks", "shard_tasks", "prompt", "data_digest", "assets_digest", "template", "userland",
-    "wall", "server", "statement_seconds", "test_seconds", "hardness", "data_set", "excluded",
-    "left_out", "mended", "planned", "created", "git_commit", "versions", "rescored_from",
-    "live_score", "signature", "agent_source", "env_source", "model_source", "reward_source",
-    "sandbox_source",
-})  # fmt: skip
+HARMLESS = frozenset(
+    {
+        # options
+        "command",
+        "secret",
+        "gold_fields",
+        "everything",
+        "split",
+        "limit",
+        "task",
+        "shuffle",
+        "exclude_broken",
+        "handicap",
+        "session",
+        "protocol",
+        "submits",
+        "tell",
+        "robust",
+        "live",
+        "temperature",
+        "reply_tokens",
+        "reply_seconds",
+        "price",
+        "turns",
+        "epochs",
+        "seed",
+        "static",
+        "workers",
+        "shard",
+        "force",
+        "max_cost",
+        "max_tokens",
+        "max_seconds",
+        "episode_cost",
+        "episode_tokens",
+        "episode_seconds",
+        # what else run.json has
+        "tasks",
+        "shard_tasks",
+        "prompt",
+        "data_digest",
+        "assets_digest",
+        "template",
+        "userland",
+        "wall",
+        "server",
+        "statement_seconds",
+        "test_seconds",
+        "hardness",
+        "data_set",
+        "excluded",
+        "left_out",
+        "mended",
+        "planned",
+        "created",
+        "git_commit",
+        "versions",
+        "rescored_from",
+        "live_score",
+        "signature",
+        "agent_source",
+        "env_source",
+        "model_source",
+        "reward_source",
+        "sandbox_source",
+    }
+)
 """Settings that name nothing which is loaded, opened or asked."""
 
 
 def acts(name: str, value: object) -> bool:
-    """Return whether a command that takes this setting from a run would load code, open a file or ask an address."""
+    """Return whether a command that takes this setting from a run would load code, open a file or
+    ask an address."""
     if not value or name in HARMLESS:
         return False
     if name == "data" and value in [entry.name for entry in list_entries()]:
@@ -62,22 +132,28 @@ def acts(name: str, value: object) -> bool:
 
 def acting(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return everything in a run's settings that acts, its options included."""
-    labels = ("run", "data", "options")  # the folder's own path, the name of the data, and what is looked through next
+    labels = (
+        "run",
+        "data",
+        "options",
+    )  # the folder's own path, the name of the data, and what is looked through next
     stored = {name: value for name, value in settings.items() if name not in labels}
     stored |= settings.get("options") or {}
     return {name: value for name, value in stored.items() if acts(name, value)}
 
 
 def is_vouched(settings: Mapping[str, Any]) -> bool:
-    """Return whether a run made from these settings may be signed: they are signed, or nothing in them acts."""
+    """Return whether a run made from these settings may be signed: they are signed, or nothing in
+    them acts."""
     return is_signed(settings) or not acting(settings)
 
 
 def require_trust(settings: Mapping[str, Any], taken: Mapping[str, Any], *, trust: bool) -> None:
-    """Raise `UsageError`, which lists what would be loaded, if something in `taken` acts and the run is not trusted.
+    """Raise `UsageError`, which lists what would be loaded, if something in `taken` acts and the
+    run is not trusted.
 
-    `settings` are the run's, as `read_run` returns them; `taken` are the settings that a command takes from them. `trust`
-    signs the run, so that the next command need not ask.
+    `settings` are the run's, as `read_run` returns them; `taken` are the settings that a command
+    takes from them. `trust` signs the run, so that the next command need not ask.
     """
     if is_signed(settings):
         return
@@ -91,8 +167,9 @@ def require_trust(settings: Mapping[str, Any], taken: Mapping[str, Any], *, trus
     also = f" and so also vouches for {_listed(more)}" if more else ""
     fault = key_fault()
     raise UsageError(
-        f"{settings['run']} is not signed by you, so nothing that it names is loaded or asked: {_listed(loaded)}. "
-        f"Give these options again, or add --trust, which signs the run{also}" + (f" ({fault})" if fault else "")
+        f"{settings['run']} is not signed by you, so nothing that it names is loaded or asked:"
+        f" {_listed(loaded)}. Give these options again, or add --trust, which signs the run{also}"
+        + (f" ({fault})" if fault else "")
     )
 
 

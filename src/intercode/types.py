@@ -1,4 +1,5 @@
-"""Define the nouns as plain data: frozen dataclasses that every package may import and that import nothing.
+"""Define the nouns as plain data: frozen dataclasses that every package may import and that import
+nothing.
 
     Task ──► Episode = Turn, Turn, … + Score        (the instruction, what happened, the reward)
       └────► TaskIssue                              (a defect of the task)
@@ -17,21 +18,26 @@ from math import isfinite
 from typing import Any, Literal, TypeGuard
 
 Ended = Literal["submit", "solved", "turns", "limit", "agent_fault"]
-"""Why an episode ended: the agent submitted, reached reward 1 (paper's protocol), ran out of turns, or broke its sandbox; or
-a limit was reached ("limit": without a reward if it was a limit of the run, with one if it was a limit of the episode)."""
+"""Why an episode ended: the agent submitted, reached reward 1 (paper's protocol), ran out of turns,
+or broke its sandbox; or a limit was reached ("limit": without a reward if it was a limit of the
+run, with one if it was a limit of the episode)."""
 
 Message = dict[str, Any]
-"""One chat message of the OpenAI protocol: ``{"role": "system"|"user"|"assistant", "content": text}``.
+"""One chat message of the OpenAI protocol: ``{"role": "system"|"user"|"assistant", "content":
+text}``.
 
-With tools, a message of the assistant may have ``tool_calls``, and ``{"role": "tool", "tool_call_id": …}`` answers a call.
+With tools, a message of the assistant may have ``tool_calls``, and ``{"role": "tool",
+"tool_call_id": …}`` answers a call.
 """
 
 Tool = Mapping[str, Any]
-"""A tool that a model may call, in the OpenAI protocol: ``{"type": "function", "function": {…}}``."""
+"""A tool that a model may call, in the OpenAI protocol: ``{"type": "function", "function":
+{…}}``."""
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Return whether `value` is a number that a record can hold: finite, and an integer only if it has 64 bits."""
+    """Return whether `value` is a number that a record can hold: finite, and an integer only if it
+    has 64 bits."""
     if isinstance(value, float):
         return isfinite(value)
     return isinstance(value, int) and -(2**63) <= value < 2**63
@@ -39,7 +45,8 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One instruction with its gold answer. `extra` holds every other field of the task's record, unchanged.
+    """One instruction with its gold answer. `extra` holds every other field of the task's record,
+    unchanged.
 
     `golds` has all accepted answers without duplicates: `gold` first, then its alternatives.
     """
@@ -60,7 +67,8 @@ class Task:
 
     @property
     def split(self) -> str | None:
-        """Return the part of the data set that the task belongs to, such as "train"; None if the record has no `split`."""
+        """Return the part of the data set that the task belongs to, such as "train"; None if the
+        record has no `split`."""
         split = self.extra.get("split")
         return split if isinstance(split, str) else None
 
@@ -69,11 +77,12 @@ class Task:
 class ExecResult:
     """The output of one action and how the action ended.
 
-    `output` is stdout and stderr in the order in which they came, decoded as UTF-8 (other bytes become ``\\xNN``), complete
-    up to the sandbox's output limit; if there was more, `overflow` is the hex digest of all output.
-    `exit_code` is None if the shell died first. `session_lost`: the shell died and a new shell replaced it.
-    `cwd` is the directory in which the next action starts; empty in environments without directories. `limits` names the
-    limits of the sandbox that were hit meanwhile: memory, processes, disk. Time and output have fields of their own.
+    `output` is stdout and stderr in the order in which they came, decoded as UTF-8 (other bytes
+    become ``\\xNN``), complete up to the sandbox's output limit; if there was more, `overflow` is
+    the hex digest of all output. `exit_code` is None if the shell died first. `session_lost`: the
+    shell died and a new shell replaced it. `cwd` is the directory in which the next action starts;
+    empty in environments without directories. `limits` names the limits of the sandbox that were
+    hit meanwhile: memory, processes, disk. Time and output have fields of their own.
     """
 
     output: str
@@ -89,10 +98,11 @@ class ExecResult:
 class Change:
     """One path that differs from the template.
 
-    `mode` holds the permission bits (``0o7777`` mask); `digest` is the hex digest of a regular file's content and
-    `target` the target of a symbolic link; all are None or 0 for a removed path. `held` is a digest of the contents of an
-    archive, independent of its packing, and `attributes` are digests of its members' owners, modes and times; an environment
-    that compares archives asks for them. `type` is "other" with mode 0 for a path that cannot be read or that changes during
+    `mode` holds the permission bits (``0o7777`` mask); `digest` is the hex digest of a regular
+    file's content and `target` the target of a symbolic link; all are None or 0 for a removed path.
+    `held` is a digest of the contents of an archive, independent of its packing, and `attributes`
+    are digests of its members' owners, modes and times; an environment that compares archives asks
+    for them. `type` is "other" with mode 0 for a path that cannot be read or that changes during
     the comparison.
     """
 
@@ -107,11 +117,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of the agent or of the gold: the answer, and every changed path (absolute path → change).
+    """The result of the agent or of the gold: the answer, and every changed path (absolute path →
+    change).
 
-    `overflow` is the digest of an answer that is longer than the sandbox keeps. `probe` is the output of the environment's own
-    probe, for state that is in no file, such as the content of a service. `failed`: the last action ended with a
-    non-zero status.
+    `overflow` is the digest of an answer that is longer than the sandbox keeps. `probe` is the
+    output of the environment's own probe, for state that is in no file, such as the content of a
+    service. `failed`: the last action ended with a non-zero status.
     """
 
     output: str
@@ -123,10 +134,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The result set of a statement: names of columns, and rows with the driver's values (None, int, float, Decimal, str,
-    bytes, dates). `cut`: there were more rows or bytes than the engine keeps.
+    """The result set of a statement: names of columns, and rows with the driver's values (None,
+    int, float, Decimal, str, bytes, dates). `cut`: there were more rows or bytes than the engine
+    keeps.
 
-    An answer is `Table | None`: None if the statement failed or has no result set. An empty result set is a `Table`.
+    An answer is `Table | None`: None if the statement failed or has no result set. An empty result
+    set is a `Table`.
     """
 
     columns: tuple[str, ...]
@@ -138,8 +151,8 @@ class Table:
 class Score:
     """A reward in [0, 1], whether it counts as solved, and the named numbers that make it up.
 
-    Only the paper's SQL reward goes down to −1, for rows in reversed order.
-    `ambiguous`: not solved only because of the answer's wording, and the answer has most of the gold's words.
+    Only the paper's SQL reward goes down to −1, for rows in reversed order. `ambiguous`: not solved
+    only because of the answer's wording, and the answer has most of the gold's words.
     """
 
     reward: float
@@ -166,7 +179,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's call of a tool. `arguments` should be a JSON object; it is the text that the model wrote."""
+    """A model's call of a tool. `arguments` should be a JSON object; it is the text that the model
+    wrote."""
 
     id: str
     name: str
@@ -175,10 +189,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The tokens of a reply, for training: ids, and their log-probabilities under the policy that sampled them.
+    """The tokens of a reply, for training: ids, and their log-probabilities under the policy that
+    sampled them.
 
-    `prompt_ids` are the tokens of the whole question. Each tuple is empty if the server did not return it. `finish_reason` is
-    the server's; `policy_version` names the weights.
+    `prompt_ids` are the tokens of the whole question. Each tuple is empty if the server did not
+    return it. `finish_reason` is the server's; `policy_version` names the weights.
     """
 
     token_ids: tuple[int, ...] = ()
@@ -190,10 +205,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's answer. `left_out` counts the messages that were not sent because the context had no room for them.
+    """A model's answer. `left_out` counts the messages that were not sent because the context had
+    no room for them.
 
-    `counted`: an earlier, interrupted process received the reply and counted its usage. `sample` is None unless the model
-    supplies it. `final`: a limit cut the reply off, so the episode ends and is scored without it.
+    `counted`: an earlier, interrupted process received the reply and counted its usage. `sample` is
+    None unless the model supplies it. `final`: a limit cut the reply off, so the episode ends and
+    is scored without it.
     """
 
     text: str
@@ -209,11 +226,12 @@ class Reply:
 class Turn:
     """One question to the model and one action in the environment; either may be missing (None).
 
-    If one reply has several actions, only the turn of the first action has the question, the reply, its `calls`, its `sample`
-    and the usage. `after` is set in a forked episode: the position in the episode of the turn whose state this action
-    continues, −1 for the initial state. None: the last turn before this one that acted. `left_out` of the messages in `ask`,
-    the oldest observations first, were not sent to the model (None: all were sent). `limits` names the limits that the action
-    hit: disk, memory, output, processes, time.
+    If one reply has several actions, only the turn of the first action has the question, the reply,
+    its `calls`, its `sample` and the usage. `after` is set in a forked episode: the position in the
+    episode of the turn whose state this action continues, −1 for the initial state. None: the last
+    turn before this one that acted. `left_out` of the messages in `ask`, the oldest observations
+    first, were not sent to the model (None: all were sent). `limits` names the limits that the
+    action hit: disk, memory, output, processes, time.
     """
 
     ask: Sequence[Message] | None = None
@@ -235,18 +253,21 @@ class Turn:
 
     @property
     def acted(self) -> bool:
-        """Return whether the turn acted in the environment, with code or without; False for a question alone."""
+        """Return whether the turn acted in the environment, with code or without; False for a
+        question alone."""
         return self.action is not None or bool(self.observation)
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """The record of one task played once. `error` names an infrastructure fault; such an episode has no reward.
+    """The record of one task played once. `error` names an infrastructure fault; such an episode
+    has no reward.
 
-    `parts` and `ambiguous` are those of its `Score`. `lost` is the usage of an earlier attempt, ended by a fault or a kill, for
-    replies to questions that this attempt did not ask. `outcomes` says what the agent and the gold did, as
-    `InterCodeEnv.outcomes` does; its `failed` names the parts of the reward that failed. `split` is the task's.
-    `takes_answer`: the environment took `submit ANSWER` for this task, and the agent's prompt says so; None: not recorded.
+    `parts` and `ambiguous` are those of its `Score`. `lost` is the usage of an earlier attempt,
+    ended by a fault or a kill, for replies to questions that this attempt did not ask. `outcomes`
+    says what the agent and the gold did, as `InterCodeEnv.outcomes` does; its `failed` names the
+    parts of the reward that failed. `split` is the task's. `takes_answer`: the environment took
+    `submit ANSWER` for this task, and the agent's prompt says so; None: not recorded.
     """
 
     task: str
@@ -271,7 +292,8 @@ class Episode:
 
     @property
     def line(self) -> list[Turn]:
-        """Return the turns that acted and led to the last one, in order, without abandoned branches."""
+        """Return the turns that acted and led to the last one, in order, without abandoned
+        branches."""
         return [self.turns[place] for place in line_of(self.turns)]
 
 
@@ -286,7 +308,8 @@ def line_of(turns: Sequence[Turn]) -> list[int]:
 
 
 def parents_of(turns: Sequence[Turn]) -> dict[int, int]:
-    """Return for each turn that acted, by position, the turn whose state it continues (−1: the initial state), in order."""
+    """Return for each turn that acted, by position, the turn whose state it continues (−1: the
+    initial state), in order."""
     before, last = dict[int, int](), -1
     for place, turn in enumerate(turns):
         if turn.acted:

@@ -1,4 +1,5 @@
-"""Write runs as data for other programs, an episode at a time. formats.py defines the rows; retell.py tells as other agents."""
+"""Write runs as data for other programs, an episode at a time. formats.py defines the rows;
+retell.py tells as other agents."""
 
 from __future__ import annotations
 
@@ -35,15 +36,17 @@ def export_run(
     force: bool = False,
     trust: bool = False,
 ) -> tuple[int, int]:
-    """Write the episodes of `run` that have a reward to `output`, or to stdout; return how many episodes and rows these are.
+    """Write the episodes of `run` that have a reward to `output`, or to stdout; return how many
+    episodes and rows these are.
 
-    `told_as` names an agent in whose form solved episodes are told (`retell.py`), for the forms `sft` and `chat`, with
-    the number of `turns` that the agent is told (None: the run's); `trust` allows the environment that an unsigned run names.
-    A file is written whole or not at all; pipes and devices are written bit by bit. The form `intercode` has the first epoch
-    only, since InterCode v1 knew no other.
+    `told_as` names an agent in whose form solved episodes are told (`retell.py`), for the forms
+    `sft` and `chat`, with the number of `turns` that the agent is told (None: the run's); `trust`
+    allows the environment that an unsigned run names. A file is written whole or not at all; pipes
+    and devices are written bit by bit. The form `intercode` has the first epoch only, since
+    InterCode v1 knew no other.
 
-    Raises `UsageError` if there is nothing to export, or if the file exists and `force` is false; `StoreError` if the run
-    cannot be read or the output cannot be written.
+    Raises `UsageError` if there is nothing to export, or if the file exists and `force` is false;
+    `StoreError` if the run cannot be read or the output cannot be written.
     """
     if told_as and form not in ("sft", "chat"):
         raise UsageError("--as tells conversations: choose --format sft or chat")
@@ -56,8 +59,16 @@ def export_run(
 
     def rows() -> Iterator[Row]:
         for episode in episodes:
-            wanted = {"all": True, "successful": episode.success, "human": config.get("agent") == "human"}[only]
-            if wanted and episode.reward is not None and not (form == "intercode" and episode.epoch):
+            wanted = {
+                "all": True,
+                "successful": episode.success,
+                "human": config.get("agent") == "human",
+            }[only]
+            if (
+                wanted
+                and episode.reward is not None
+                and not (form == "intercode" and episode.epoch)
+            ):
                 found, tools = episode, list[Tool]()
                 if tell:
                     if not episode.success or (told := tell(episode)) is None:
@@ -65,7 +76,9 @@ def export_run(
                         continue
                     found, tools = told[0], list(told[1])
                 counts["episodes"] += 1
-                for row in [v1_entry(config, found)] if form == "intercode" else ROWS[form](config, found):
+                for row in (
+                    [v1_entry(config, found)] if form == "intercode" else ROWS[form](config, found)
+                ):
                     counts["rows"] += 1
                     yield {**row, "tools": tools} if tools else row
 
@@ -79,18 +92,26 @@ def export_run(
         else:
             _write_lines(file, rows())
         if form == "rl" and counts["episodes"] and not counts["rows"]:
-            raise UsageError(f"{run} has no tokens: play with INTERCODE_LOGPROBS=1 and a server that returns token ids")
+            raise UsageError(
+                f"{run} has no tokens: play with INTERCODE_LOGPROBS=1 and a server that returns"
+                " token ids"
+            )
         if not counts["rows"]:
-            raise UsageError(f"{run} has no episode with a result that is to be exported (--only {only})")
+            raise UsageError(
+                f"{run} has no episode with a result that is to be exported (--only {only})"
+            )
     if counts["untold"]:
         why = f"{told_as} cannot write their actions, or they took more turns than it has"
-        warnings.warn(f"{counts['untold']} solved episodes are left out: {why}", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"{counts['untold']} solved episodes are left out: {why}", RuntimeWarning, stacklevel=2
+        )
     return counts["episodes"], counts["rows"]
 
 
 @contextmanager
 def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[bytes]]:
-    """Open stdout, a pipe or a device; for a file open a draft, and move it to its place when it is whole."""
+    """Open stdout, a pipe or a device; for a file open a draft, and move it to its place when it is
+    whole."""
     if output is None and form == "parquet":
         raise UsageError("Parquet is no text: name a file with --out")
     require_plain_output("/dev/stdout" if output is None else output)
@@ -104,7 +125,9 @@ def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[byte
         if path.exists() and not force:
             raise UsageError(f"{path} exists; add --force to replace it")
         if path.name in ("episodes.jsonl", "run.json") and path.with_name("run.json").exists():
-            raise UsageError(f"{path} is part of a run, which an export would destroy; name another file")
+            raise UsageError(
+                f"{path} is part of a run, which an export would destroy; name another file"
+            )
         try:
             draft.unlink(missing_ok=True)
             with draft.open("xb") as file:
@@ -121,23 +144,51 @@ def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[byte
 def _write_lines(file: IO[bytes], rows: Iterable[Row]) -> None:
     for row in rows:
         text = json.dumps(row)
-        if "\\ud" in text:  # half of a surrogate pair, which most readers refuse, becomes a question mark
-            text = json.dumps(json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace")))
+        if (
+            "\\ud" in text
+        ):  # half of a surrogate pair, which most readers refuse, becomes a question mark
+            text = json.dumps(
+                json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
+            )
         file.write(text.encode() + b"\n")
 
 
 def _write_parquet(file: IO[bytes], rows: Iterator[Row]) -> None:
-    """Write a table; a value without a fixed shape (messages, tool calls, parts of a score) becomes a JSON text."""
+    """Write a table; a value without a fixed shape (messages, tool calls, parts of a score) becomes
+    a JSON text."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise UsageError("writing Parquet needs pyarrow: pip install 'intercode-gym[parquet]'") from error
+        raise UsageError(
+            "writing Parquet needs pyarrow: pip install 'intercode-gym[parquet]'"
+        ) from error
     as_json = ("ask", "calls", "parts")
-    texts = ["env", "agent", "model", "task", "query", "ended", "reply", "thought", "action", "observation", *as_json]
+    texts = [
+        "env",
+        "agent",
+        "model",
+        "task",
+        "query",
+        "ended",
+        "reply",
+        "thought",
+        "action",
+        "observation",
+        *as_json,
+    ]
     kinds = {
         pyarrow.string(): texts,
-        pyarrow.int64(): ["epoch", "seed", "turn", "exit_code", "after", "left_out", "prompt_tokens", "completion_tokens"],
+        pyarrow.int64(): [
+            "epoch",
+            "seed",
+            "turn",
+            "exit_code",
+            "after",
+            "left_out",
+            "prompt_tokens",
+            "completion_tokens",
+        ],
         pyarrow.float64(): ["reward", "score", "seconds", "cost"],
         pyarrow.bool_(): ["success", "timed_out", "truncated_output"],
     }
@@ -147,8 +198,12 @@ def _write_parquet(file: IO[bytes], rows: Iterator[Row]) -> None:
         if name not in texts or value is None:
             return value
         text = json.dumps(value) if name in as_json else str(value)
-        return text.encode("utf-8", "replace").decode()  # half of a surrogate pair becomes a question mark
+        return text.encode(
+            "utf-8", "replace"
+        ).decode()  # half of a surrogate pair becomes a question mark
 
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
-        while batch := [{name: flat(name, value) for name, value in row.items()} for row in islice(rows, BATCH)]:
+        while batch := [
+            {name: flat(name, value) for name, value in row.items()} for row in islice(rows, BATCH)
+        ]:
             writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))

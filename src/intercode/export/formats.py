@@ -13,9 +13,10 @@ A conversation goes on while each question continues where the last reply ended:
     question 2   system user assistant user
     reply 2                            assistant
 
-Any other question (a plan is asked for elsewhere, messages were left out, a second sample) begins a new conversation. Only
-replies of this episode are the agent's own: not the examples in a prompt, nor, in a forked episode, a reply that did not lead
-to its end. If no model was asked, the query, the actions and the observations make the conversation.
+Any other question (a plan is asked for elsewhere, messages were left out, a second sample) begins a
+new conversation. Only replies of this episode are the agent's own: not the examples in a prompt,
+nor, in a forked episode, a reply that did not lead to its end. If no model was asked, the query,
+the actions and the observations make the conversation.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Conversation:
 
 
 def conversations(episode: Episode) -> list[Conversation]:
-    """Return the conversations in which the agent wrote anything; each reply is its own in one of them."""
+    """Return the conversations in which the agent wrote anything; each reply is its own in one of
+    them."""
     line, forked = set(map(id, episode.line)), any(turn.after is not None for turn in episode.turns)
     found: list[Conversation] = []
     for turn in episode.turns:
@@ -58,34 +60,58 @@ def conversations(episode: Episode) -> list[Conversation]:
 
 
 def _add(found: list[Conversation], turn: Turn, *, own: bool) -> None:
-    """Append the turn's question and reply to the conversation that they continue, or to a new one."""
+    """Append the turn's question and reply to the conversation that they continue, or to a new
+    one."""
     question = list(turn.ask or ())
     contents = list(map(_content, question))
     shorter = (each for each in reversed(found) if len(each.own) < len(question))
-    conversation = next((each for each in shorter if list(map(_content, each.messages)) == contents[: len(each.own)]), None)
+    conversation = next(
+        (
+            each
+            for each in shorter
+            if list(map(_content, each.messages)) == contents[: len(each.own)]
+        ),
+        None,
+    )
     if conversation is None:
         conversation = Conversation([], [])
         found.append(conversation)
     calls = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
         for call in turn.calls or ()
     ]
-    reply: Message = {"role": "assistant", "content": turn.reply or "", **({"tool_calls": calls} if calls else {})}
+    reply: Message = {
+        "role": "assistant",
+        "content": turn.reply or "",
+        **({"tool_calls": calls} if calls else {}),
+    }
     conversation.own.extend([False] * (len(question) - len(conversation.messages)) + [own])
     conversation.messages[:] = [*question, reply]
 
 
 def _content(message: Message) -> tuple[object, ...]:
-    """Return what decides whether two messages are the same: an empty content may be None, and other keys may differ."""
+    """Return what decides whether two messages are the same: an empty content may be None, and
+    other keys may differ."""
     calls = message.get("tool_calls") or ()
-    return message["role"], message.get("content") or "", [(call["id"], call["function"]) for call in calls]
+    return (
+        message["role"],
+        message.get("content") or "",
+        [(call["id"], call["function"]) for call in calls],
+    )
 
 
 def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
     """Yield a row for each conversation."""
     for each in conversations(episode):
         pairs = zip(each.messages, each.own, strict=True)
-        weighted = [{**message, "weight": int(own)} if message["role"] == "assistant" else message for message, own in pairs]
+        weighted = [
+            {**message, "weight": int(own)} if message["role"] == "assistant" else message
+            for message, own in pairs
+        ]
         yield {"messages": weighted, **_labels(config, episode)}
 
 
@@ -99,7 +125,8 @@ def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
 
 
 def rl_rows(config: Config, episode: Episode) -> Iterator[Row]:
-    """Yield a row for each segment of the episode's tokens; none if the model supplied no tokens."""
+    """Yield a row for each segment of the episode's tokens; none if the model supplied no
+    tokens."""
     for segment in segments_of(episode.turns):
         yield {**asdict(segment), **_labels(config, episode)}
 
@@ -110,16 +137,26 @@ def turn_rows(config: Config, episode: Episode) -> Iterator[Row]:
     for number, turn in enumerate(episode.turns):
         row = asdict(turn)
         usage = row.pop("usage")
-        yield {**_labels(config, episode), "seed": episode.seed, **facts, "turn": number, **row, **usage}
+        yield {
+            **_labels(config, episode),
+            "seed": episode.seed,
+            **facts,
+            "turn": number,
+            **row,
+            **usage,
+        }
 
 
 def v1_entry(config: Config, episode: Episode) -> Row:
-    """Return the episode as InterCode v1 logs it, for `load_recording`: a Try Again log, or a ReAct log under `submit`, where
-    each action but the submission is wrapped in ``execute[…]``."""
+    """Return the episode as InterCode v1 logs it, for `load_recording`: a Try Again log, or a ReAct
+    log under `submit`, where each action but the submission is wrapped in ``execute[…]``."""
     turns, react = episode.line, config.get("protocol", SUBMIT) == SUBMIT
     actions = [turn.action for turn in turns]
     if react:
-        actions = [action if action == SUBMIT else "" if action is None else f"execute[{action}]" for action in actions]
+        actions = [
+            action if action == SUBMIT else "" if action is None else f"execute[{action}]"
+            for action in actions
+        ]
     history = {
         "actions": actions,
         "observations": [turn.observation for turn in turns],
@@ -143,4 +180,10 @@ def v1_entry(config: Config, episode: Episode) -> Row:
 
 def _labels(config: Config, episode: Episode) -> Row:
     run = {key: config.get(key) for key in ("env", "agent", "model")}
-    return {**run, "task": episode.task, "epoch": episode.epoch, "reward": episode.reward, "success": episode.success}
+    return {
+        **run,
+        "task": episode.task,
+        "epoch": episode.epoch,
+        "reward": episode.reward,
+        "success": episode.success,
+    }

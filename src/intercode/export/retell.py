@@ -1,10 +1,12 @@
-"""Tell a solved episode, such as one of the agent `gold`, in the form of an agent that asks a model.
+"""Tell a solved episode, such as one of the agent `gold`, in the form of an agent that asks a
+model.
 
     recorded actions ──► replies in the agent's form ──┐
     recorded observations ─────────────────────────────┴──► the agent's strategy ──► its questions and actions
 
-The strategy is the one that `eval` would use, so its questions are those that it would send. Nothing is executed. An episode
-that the strategy reads in another way is left out: after each reply, the strategy must take the recorded action.
+The strategy is the one that `eval` would use, so its questions are those that it would send.
+Nothing is executed. An episode that the strategy reads in another way is left out: after each
+reply, the strategy must take the recorded action.
 
 Left out: thoughts of the recorded agent, turns without an action, and branches that were given up.
 """
@@ -24,7 +26,14 @@ from intercode.envs import environment_class
 from intercode.errors import UsageError
 from intercode.plugins import attribute_path
 from intercode.runner.strategy_driver import drive
-from intercode.submission import ANSWER, TAKES_ANSWER, answer_in, is_submission, pattern_for, submitted_word
+from intercode.submission import (
+    ANSWER,
+    TAKES_ANSWER,
+    answer_in,
+    is_submission,
+    pattern_for,
+    submitted_word,
+)
 from intercode.types import Episode, Reply, Task, Tool, ToolCall, Turn
 
 AGENTS = ("try_again", "try_again_blind", "react", "tools")
@@ -36,20 +45,29 @@ Told = tuple[Episode, Sequence[Tool]]
 """An episode in an agent's form, and the tools that the agent offers the model."""
 
 
-def teller(config: Mapping[str, Any], name: str, turns: int | None = None) -> Callable[[Episode], Told | None]:
-    """Return a function that tells an episode of the run with settings `config` as the agent `name` would have played it,
-    with the number of `turns` that the agent is told (None: the run's).
+def teller(
+    config: Mapping[str, Any], name: str, turns: int | None = None
+) -> Callable[[Episode], Told | None]:
+    """Return a function that tells an episode of the run with settings `config` as the agent `name`
+    would have played it, with the number of `turns` that the agent is told (None: the run's).
 
-    The function returns None for an episode that cannot be told: an action cannot be written in that form, or there were more
-    actions than turns. Both raise `UsageError`: for another agent, and if the record lacks what the prompt depends on.
+    The function returns None for an episode that cannot be told: an action cannot be written in
+    that form, or there were more actions than turns. Both raise `UsageError`: for another agent,
+    and if the record lacks what the prompt depends on.
     """
     if name not in AGENTS:
         raise UsageError(f"no episode can be told as {name}; choose one of {', '.join(AGENTS)}")
     most = turns or config.get("turns")
-    if missing := [key for key, value in (("env", config.get("env")), ("turns", most)) if not value]:
-        raise UsageError(f"{config['run']} does not say its {' and '.join(missing)}, which the prompt depends on")
+    if missing := [
+        key for key, value in (("env", config.get("env")), ("turns", most)) if not value
+    ]:
+        raise UsageError(
+            f"{config['run']} does not say its {' and '.join(missing)}, which the prompt depends on"
+        )
     env = environment_class(str(config["env"]))
-    language, folder, protocol = env.language, attribute_path(env, "prompts"), str(config.get("protocol") or SUBMIT)
+    language = env.language
+    folder = attribute_path(env, "prompts")
+    protocol = str(config.get("protocol") or SUBMIT)
     prompts = Path(folder) if folder else None
     agent = make_agent(name, tasks=(), turns=int(most or 0), language=language, prompts=prompts)
     pattern_of_run = env.submission_under(config.get("played_for", config.get("reward")))
@@ -57,8 +75,8 @@ def teller(config: Mapping[str, Any], name: str, turns: int | None = None) -> Ca
     def tell(episode: Episode) -> Told | None:
         if episode.takes_answer is None and protocol == SUBMIT and pattern_of_run is ANSWER:
             raise UsageError(
-                f"{config['run']} was played by an older version, which did not record where the prompt allows "
-                "`submit ANSWER`; play the tasks again"
+                f"{config['run']} was played by an older version, which did not record where the"
+                " prompt allows `submit ANSWER`; play the tasks again"
             )
         takes_answer, told, tools = bool(episode.takes_answer), list[Turn](), list[Tool]()
         pattern = pattern_for(language, takes_answer=takes_answer)
@@ -69,17 +87,38 @@ def teller(config: Mapping[str, Any], name: str, turns: int | None = None) -> Ca
         with drive(agent.strategy, task, protocol) as advance:
             request = advance(None)
             for number, turn in zip(count(1), recorded):
-                if not isinstance(request, Ask):  # no turns are left, so the agent submits without being asked
+                if not isinstance(
+                    request, Ask
+                ):  # no turns are left, so the agent submits without being asked
                     done = turn.action == SUBMIT and turn is recorded[-1]
                     return (replace(episode, turns=tuple(told)), tools) if done else None
                 reply = _reply(name, language, str(turn.action), number, pattern)
                 act = advance(reply)
-                if not isinstance(act, Act) or _meaning(act.action, pattern) != _meaning(turn.action, pattern):
+                if not isinstance(act, Act) or _meaning(act.action, pattern) != _meaning(
+                    turn.action, pattern
+                ):
                     return None
-                seen = (turn.observation, turn.exit_code, turn.timed_out, turn.truncated_output, turn.score)
+                seen = (
+                    turn.observation,
+                    turn.exit_code,
+                    turn.timed_out,
+                    turn.truncated_output,
+                    turn.score,
+                )
                 question, tools = tuple(request.messages), list(request.tools)
-                told.append(Turn(question, reply.text, act.thought, turn.action, *seen, calls=reply.calls or None))
-                request = advance(Step(turn.observation, turn.score or 0.0, info={"exit_code": turn.exit_code}))
+                told.append(
+                    Turn(
+                        question,
+                        reply.text,
+                        act.thought,
+                        turn.action,
+                        *seen,
+                        calls=reply.calls or None,
+                    )
+                )
+                request = advance(
+                    Step(turn.observation, turn.score or 0.0, info={"exit_code": turn.exit_code})
+                )
         return replace(episode, turns=tuple(told)), tools
 
     return tell
@@ -91,16 +130,23 @@ def _reply(agent: str, language: str, action: str, number: int, pattern: re.Patt
     if agent == "tools":
         word = _meaning(action, pattern)[1]
         arguments = ({"answer": word} if word else {}) if submits else {"code": action}
-        call = ToolCall(f"call-{number}", SUBMIT if submits else "execute", json.dumps(arguments, ensure_ascii=False))
+        call = ToolCall(
+            f"call-{number}",
+            SUBMIT if submits else "execute",
+            json.dumps(arguments, ensure_ascii=False),
+        )
         return Reply("", calls=(call,))
     if agent == "react":
-        return Reply(f"Thought: {THOUGHTS[submits]}\nAction: {action if submits else f'execute[{action}]'}")
+        return Reply(
+            f"Thought: {THOUGHTS[submits]}\nAction: {action if submits else f'execute[{action}]'}"
+        )
     ticks = "`" * max(3, *(len(run) + 1 for run in re.findall("`{3,}", action)), 0)
     return Reply(f"{ticks}{'bash' if language == 'ctf' else language}\n{action}\n{ticks}")
 
 
 def _meaning(action: str | None, pattern: re.Pattern[str]) -> tuple[bool, str]:
-    """Return whether an action submits, and the code or the submitted word, without differences of spelling."""
+    """Return whether an action submits, and the code or the submitted word, without differences of
+    spelling."""
     action = (action or "").strip()
     if not is_submission(action, pattern):
         return False, action

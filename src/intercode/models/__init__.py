@@ -19,22 +19,27 @@ __all__ = ["Model", "OpenAIModel", "Pending", "ScriptedModel", "make_model"]
 class Model(Protocol):
     """A model that replies to a conversation. Many threads call `complete` of one model at once.
 
-    `complete` raises `ModelError` if there is no reply, and never returns an empty one instead. The reply may call `tools`;
-    `draw` numbers the replies that one strategy wants to one question, which should differ. Both are passed
-    only if a strategy or a second epoch asks for them, so that a model without these parameters serves all others.
-    A model may have a method `close`, which is called at the end of `intercode eval`, and a method `pending`, which returns
-    the `Pending` questions for the line of progress.
+    `complete` raises `ModelError` if there is no reply, and never returns an empty one instead. The
+    reply may call `tools`; `draw` numbers the replies that one strategy wants to one question,
+    which should differ. Both are passed only if a strategy or a second epoch asks for them, so that
+    a model without these parameters serves all others. A model may have a method `close`, which is
+    called at the end of `intercode eval`, and a method `pending`, which returns the `Pending`
+    questions for the line of progress.
     """
 
     name: str
 
-    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply: ...
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply: ...
 
 
 def make_model(name: str, **options: Any) -> Model:
-    """Return a scripted model for `scripted:PATH`, or else the model `name` of a server of the OpenAI chat protocol.
+    """Return a scripted model for `scripted:PATH`, or else the model `name` of a server of the
+    OpenAI chat protocol.
 
-    `options` are those of `OpenAIModel`; a scripted model ignores them. Raises `UsageError` and `DataError` for wrong names.
+    `options` are those of `OpenAIModel`; a scripted model ignores them. Raises `UsageError` and
+    `DataError` for wrong names.
     """
     kind, _, path = name.partition(":")
     return read_script(Path(path)) if kind == "scripted" else OpenAIModel(name, **options)

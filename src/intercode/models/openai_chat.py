@@ -6,15 +6,17 @@
         │          │ refused: ModelError at once        (400, 401, 403, 404, …: another try cannot help)
         └── wait ◄─┴ _Broken: try again, `tries` times  (429, 5xx, no connection, time-out, incomplete or wrong body)
 
-The SDK's own retries are off: they do not repeat a request whose status is good and whose body is broken. Requests go through
-the SDK's `post` and return plain text, since its parsed objects hide what a bad server really sent.
-Prices come from a table that the user keeps; the program has none, since prices change without notice:
+The SDK's own retries are off: they do not repeat a request whose status is good and whose body is
+broken. Requests go through the SDK's `post` and return plain text, since its parsed objects hide
+what a bad server really sent. Prices come from a table that the user keeps; the program has none,
+since prices change without notice:
 
     # ~/.config/intercode/prices.toml: US dollars per million tokens, in and out
     small-model = [0.15, 0.60]
     "vendor/large-model" = [3, 15]
 
-Left out: streaming, several choices. A server that shortens the conversation without saying so cannot be noticed.
+Left out: streaming, several choices. A server that shortens the conversation without saying so
+cannot be noticed.
 """
 
 from __future__ import annotations
@@ -43,18 +45,24 @@ LONGEST_WAIT = 60.0
 """Seconds between two tries at most, whatever the server asks for."""
 
 _ADVICE = {
-    400: "the server refuses the request: are the messages too long, or does this model take no other temperature than 1, "
-    "or no max_tokens (--reply-tokens)?",
+    400: (
+        "the server refuses the request: are the messages too long, or does this model take no"
+        " other temperature than 1, or no max_tokens (--reply-tokens)?"
+    ),
     401: "the key is missing or wrong: set OPENAI_API_KEY",
     403: "this key may not use this model: check OPENAI_API_KEY and the model's name",
-    404: "no such model or address: check the model's name and INTERCODE_BASE_URL, which usually ends in /v1",
+    404: (
+        "no such model or address: check the model's name and INTERCODE_BASE_URL, which usually"
+        " ends in /v1"
+    ),
 }
 
 LARGEST = 32 << 20
 """Bytes of a reply's body."""
 
 PATIENCE = 300.0
-"""Seconds for a reply: a model that thinks sends nothing for minutes, and another try costs again."""
+"""Seconds for a reply: a model that thinks sends nothing for minutes, and another try costs
+again."""
 
 _FULL = ("length", "model_context_window_exceeded")
 """The values of finish_reason for a reply that reached `max_tokens` or filled the context."""
@@ -67,14 +75,17 @@ _MOST_TOKENS = 2**53
 
 _OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size"
-    r"|context (?:length|size|window)|maximum model length"  # OpenAI, vLLM, SGLang, llama.cpp, Ollama, LM Studio, Mistral
-    r"|prompt is too long|must have less than \d+ tokens|exceeds the maximum number of tokens",  # Anthropic, TGI, Gemini
+    # OpenAI, vLLM, SGLang, llama.cpp, Ollama, LM Studio, Mistral
+    r"|context (?:length|size|window)|maximum model length"
+    # Anthropic, TGI, Gemini
+    r"|prompt is too long|must have less than \d+ tokens|exceeds the maximum number of tokens",
     re.IGNORECASE,
 )
 
 
 class _Broken(Exception):
-    """A failure that another try may not have; `wait` is the pause that the server asked for, in seconds."""
+    """A failure that another try may not have; `wait` is the pause that the server asked for, in
+    seconds."""
 
     def __init__(self, message: str, wait: float | None = None) -> None:
         super().__init__(message)
@@ -83,7 +94,8 @@ class _Broken(Exception):
 
 @dataclass(eq=False, slots=True)
 class Pending:
-    """A question without a reply yet: when it was asked (`time.monotonic()`), its failed tries, and why the last one failed."""
+    """A question without a reply yet: when it was asked (`time.monotonic()`), its failed tries, and
+    why the last one failed."""
 
     since: float
     failed: int = 0
@@ -91,18 +103,22 @@ class Pending:
 
 
 class OpenAIModel:
-    """One chat model. Threads may share it: only the list of pending questions changes after construction.
+    """One chat model. Threads may share it: only the list of pending questions changes after
+    construction.
 
-    Two attributes may be set before the first question: `give_up` is called between two tries and returns a reason not to try
-    again, or None; `metered` makes a reply without token counts a `UsageError`, since a limit depends on the counts.
+    Two attributes may be set before the first question: `give_up` is called between two tries and
+    returns a reason not to try again, or None; `metered` makes a reply without token counts a
+    `UsageError`, since a limit depends on the counts.
 
-    `base_url` falls back to INTERCODE_BASE_URL, then OPENAI_BASE_URL, then OpenAI's own; `api_key` to OPENAI_API_KEY
-    (local servers need none). `temperature`, `max_tokens` (of one reply) and `seed` are left out of the request when None.
-    `timeout` limits each try, in seconds (None: `PATIENCE`), also if the server sends its reply byte by byte; the n-th wait
-    before another try is about `backoff` × 2ⁿ seconds, or the number in Retry-After, and never more than a minute.
+    `base_url` falls back to INTERCODE_BASE_URL, then OPENAI_BASE_URL, then OpenAI's own; `api_key`
+    to OPENAI_API_KEY (local servers need none). `temperature`, `max_tokens` (of one reply) and
+    `seed` are left out of the request when None. `timeout` limits each try, in seconds (None:
+    `PATIENCE`), also if the server sends its reply byte by byte; the n-th wait before another try
+    is about `backoff` × 2ⁿ seconds, or the number in Retry-After, and never more than a minute.
     `price` is in US dollars per million tokens, in and out; without it (None) the cost is 0.0.
-    `logprobs` asks for the log-probabilities and ids of the reply's tokens, which `Reply.sample` then has if the server returns
-    them; None: only if INTERCODE_LOGPROBS is 1. `token_ids` are an extension of vLLM's.
+    `logprobs` asks for the log-probabilities and ids of the reply's tokens, which `Reply.sample`
+    then has if the server returns them; None: only if INTERCODE_LOGPROBS is 1. `token_ids` are an
+    extension of vLLM's.
     """
 
     def __init__(
@@ -133,33 +149,67 @@ class OpenAIModel:
         self.metered = False
         self._pending: list[Pending] = []
         self._lock = threading.Lock()
-        settings = {"model": model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
-        self._sampled = os.environ.get("INTERCODE_LOGPROBS") == "1" if logprobs is None else logprobs
+        settings = {
+            "model": model,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "seed": seed,
+        }
+        self._sampled = (
+            os.environ.get("INTERCODE_LOGPROBS") == "1" if logprobs is None else logprobs
+        )
         settings |= {"logprobs": True, "return_token_ids": True} if self._sampled else {}
         self._settings = {key: value for key, value in settings.items() if value is not None}
-        address = base_url or os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL") or None
+        address = (
+            base_url
+            or os.environ.get("INTERCODE_BASE_URL")
+            or os.environ.get("OPENAI_BASE_URL")
+            or None
+        )
         key = api_key or os.environ.get("OPENAI_API_KEY", "").strip() or _NO_KEY
         if not address and key == _NO_KEY:
             raise UsageError(
-                "no model server is named: set INTERCODE_BASE_URL to one that speaks the OpenAI chat protocol, "
-                "or OPENAI_API_KEY for OpenAI's own"
+                "no model server is named: set INTERCODE_BASE_URL to one that speaks the OpenAI"
+                " chat protocol, or OPENAI_API_KEY for OpenAI's own"
             )
         if not (key.isascii() and key.isprintable()):
-            raise UsageError("the key (OPENAI_API_KEY) holds what no key can, such as an umlaut or the end of a line")
+            raise UsageError(
+                "the key (OPENAI_API_KEY) holds what no key can, such as an umlaut or the end of a"
+                " line"
+            )
         try:
-            http = openai.DefaultHttpxClient(event_hooks={"request": [self._set_deadline], "response": [_read_body]})
-            self._client = openai.OpenAI(base_url=address, api_key=key, timeout=self._patience, max_retries=0, http_client=http)
-        except Exception as error:  # of the HTTP library, which is another one from version to version of the SDK
-            raise UsageError(f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}") from error
-        public = self._client.base_url.copy_with(username=None, password=None, query=None)  # messages must not show a password
+            http = openai.DefaultHttpxClient(
+                event_hooks={"request": [self._set_deadline], "response": [_read_body]}
+            )
+            self._client = openai.OpenAI(
+                base_url=address,
+                api_key=key,
+                timeout=self._patience,
+                max_retries=0,
+                http_client=http,
+            )
+        except (
+            Exception
+        ) as error:  # of the HTTP library, which is another one from version to version of the SDK
+            raise UsageError(
+                f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}"
+            ) from error
+        public = self._client.base_url.copy_with(
+            username=None, password=None, query=None
+        )  # messages must not show a password
         self.url = f"{str(public).rstrip('/')}/chat/completions"
         if not self.url.startswith(("http://", "https://")):
-            raise UsageError(f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://")
+            raise UsageError(
+                f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://"
+            )
 
-    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
         """Return the server's reply; `draw` is added to the seed.
 
-        Raises `ModelError` if the server refuses or every try fails, `ContextOverflow` if the messages are too long.
+        Raises `ModelError` if the server refuses or every try fails, `ContextOverflow` if the
+        messages are too long.
         """
         body: dict[str, Any] = {**self._settings, "messages": list(messages)}
         body |= {"tools": list(tools)} if tools else {}
@@ -170,13 +220,20 @@ class OpenAIModel:
                     return self._read_reply(self._post(body))
                 except _Broken as broken:
                     last = broken
-                    question.failed, question.why = attempt + 1, str(broken).partition(", ")[0]  # without the body
+                    question.failed, question.why = (
+                        attempt + 1,
+                        str(broken).partition(", ")[0],
+                    )  # without the body
                 if why := self.give_up():
                     raise ModelError(f"{self.url}: {last}; not tried again, since {why}")
                 if attempt < self.tries - 1:
-                    wait = self.backoff * 2**attempt * random.uniform(0.75, 1.25)  # so that threads do not return in step
+                    wait = (
+                        self.backoff * 2**attempt * random.uniform(0.75, 1.25)
+                    )  # so that threads do not return in step
                     time.sleep(min(wait if last.wait is None else last.wait, LONGEST_WAIT))
-        raise ModelError(f"{self.url}: {last} (tried {self.tries} times); is the server up and not overloaded?")
+        raise ModelError(
+            f"{self.url}: {last} (tried {self.tries} times); is the server up and not overloaded?"
+        )
 
     def pending(self) -> list[Pending]:
         """Return the questions that threads wait for now, the oldest first."""
@@ -213,18 +270,28 @@ class OpenAIModel:
             if _OVERFLOW.search(error.response.text):
                 raise ContextOverflow(f"{self.url}: {refusal}") from error
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
-                after = error.response.headers.get("retry-after", "")  # may also be a date, which is ignored
-                raise _Broken(refusal, float(after) if after.replace(".", "", 1).isdecimal() else None) from error
-            raise ModelError(f"{self.url}: {refusal}; {_ADVICE.get(error.status_code, _ADVICE[400])}") from error
+                after = error.response.headers.get(
+                    "retry-after", ""
+                )  # may also be a date, which is ignored
+                raise _Broken(
+                    refusal, float(after) if after.replace(".", "", 1).isdecimal() else None
+                ) from error
+            raise ModelError(
+                f"{self.url}: {refusal}; {_ADVICE.get(error.status_code, _ADVICE[400])}"
+            ) from error
         except (openai.APIConnectionError, _TooLarge, TimeoutError) as error:
-            cause = error.__cause__ or error  # SDKs before version 3 raise the former from an error in `_read_body`
+            cause = (
+                error.__cause__ or error
+            )  # SDKs before version 3 raise the former from an error in `_read_body`
             if isinstance(cause, _TooLarge):
                 raise ModelError(f"{self.url}: {cause}") from error
             if isinstance(error, openai.APITimeoutError) or isinstance(cause, TimeoutError):
                 raise _Broken(f"no answer within {self._patience} s") from error
             raise _Broken(f"the connection failed ({cause})") from error
         except Exception as error:  # of the HTTP library, at an answer that it cannot decode
-            raise _Broken(f"an answer that cannot be read ({type(error).__name__}: {error})") from error
+            raise _Broken(
+                f"an answer that cannot be read ({type(error).__name__}: {error})"
+            ) from error
 
     def _read_reply(self, body: str) -> Reply:
         try:
@@ -237,21 +304,31 @@ class OpenAIModel:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
         counts = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
         tokens = [_count(counts.get(key)) for key in ("prompt_tokens", "completion_tokens")]
-        if self.metered and (None in tokens or not any(tokens)):  # a question without any token does not exist
+        if self.metered and (
+            None in tokens or not any(tokens)
+        ):  # a question without any token does not exist
             raise UsageError(
-                f"{self.url}: a reply does not say how many tokens it took, so that no limit of tokens or cost can hold: "
-                "leave those out, or have the server send `usage`"
+                f"{self.url}: a reply does not say how many tokens it took, so that no limit of"
+                " tokens or cost can hold: leave those out, or have the server send `usage`"
             )
         if not text and not calls and choice.get("finish_reason") in _FULL:
             if counts and (tokens[1] or 0) <= 1:
-                raise ContextOverflow(f"{self.url}: no room was left for a reply (finish_reason {choice['finish_reason']})")
+                raise ContextOverflow(
+                    f"{self.url}: no room was left for a reply (finish_reason"
+                    f" {choice['finish_reason']})"
+                )
             text = ""  # it thought until it was cut off
         if not isinstance(text, str):
             raise _Broken(f"HTTP 200 with no text as the answer, {_excerpt(body)}")
         tokens_in, tokens_out = (count or 0 for count in tokens)
         price_in, price_out = self.price or (0.0, 0.0)
         usage = Usage(tokens_in, tokens_out, (tokens_in * price_in + tokens_out * price_out) / 1e6)
-        return Reply(_storable(text), usage, calls, sample=_read_sample(answer, choice) if self._sampled else None)
+        return Reply(
+            _storable(text),
+            usage,
+            calls,
+            sample=_read_sample(answer, choice) if self._sampled else None,
+        )
 
 
 class _TooLarge(Exception):
@@ -259,15 +336,20 @@ class _TooLarge(Exception):
 
 
 def _read_body(response: Any) -> None:
-    """Read the body. Raise `_TooLarge` after more than `LARGEST` bytes, and `TimeoutError` after the request's deadline.
+    """Read the body. Raise `_TooLarge` after more than `LARGEST` bytes, and `TimeoutError` after
+    the request's deadline.
 
-    The time-out of an HTTP client limits only each wait for data; a server that sends a blank now and then never exceeds it.
+    The time-out of an HTTP client limits only each wait for data; a server that sends a blank now
+    and then never exceeds it.
     """
     body = bytearray()
     for part in response.iter_bytes():
         body += part
         if len(body) > LARGEST:
-            raise _TooLarge(f"a reply has more than {LARGEST >> 20} MiB; is this a server of the OpenAI chat protocol?")
+            raise _TooLarge(
+                f"a reply has more than {LARGEST >> 20} MiB; is this a server of the OpenAI chat"
+                " protocol?"
+            )
         if time.monotonic() > response.request.extensions["deadline"]:
             raise TimeoutError
     response._content = bytes(body)
@@ -279,7 +361,8 @@ def price_table() -> Path:
 
 
 def listed_price(model: str) -> Price | None:
-    """Return the price of `model` in the table, if any. Raises `UsageError` for a table that cannot be read."""
+    """Return the price of `model` in the table, if any. Raises `UsageError` for a table that cannot
+    be read."""
     path = price_table()
     if not path.exists():
         return None
@@ -290,9 +373,14 @@ def listed_price(model: str) -> Price | None:
     match entry:
         case None:
             return None
-        case [int() | float() as tokens_in, int() | float() as tokens_out] if 0 <= tokens_in < 1e9 and 0 <= tokens_out < 1e9:
+        case [
+            int() | float() as tokens_in,
+            int() | float() as tokens_out,
+        ] if 0 <= tokens_in < 1e9 and 0 <= tokens_out < 1e9:
             return float(tokens_in), float(tokens_out)
-    raise UsageError(f'{path}: {model} must be two numbers of 0 or more, such as "{model}" = [0.15, 0.60]')
+    raise UsageError(
+        f'{path}: {model} must be two numbers of 0 or more, such as "{model}" = [0.15, 0.60]'
+    )
 
 
 def _count(value: Any) -> int | None:
@@ -302,14 +390,17 @@ def _count(value: Any) -> int | None:
 
 
 def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample | None:
-    """Return the tokens of a choice; None if the server returned neither tokens nor a reason for the end, or anything else.
+    """Return the tokens of a choice; None if the server returned neither tokens nor a reason for
+    the end, or anything else.
 
     vLLM puts the ids of the prompt beside the choices, SGLang into the choice.
     """
     try:
         token_ids = tuple(choice.get("token_ids") or ())
         prompt_ids = tuple(answer.get("prompt_token_ids") or choice.get("prompt_token_ids") or ())
-        logprobs = tuple(token["logprob"] for token in (choice.get("logprobs") or {}).get("content") or ())
+        logprobs = tuple(
+            token["logprob"] for token in (choice.get("logprobs") or {}).get("content") or ()
+        )
         finish_reason = choice.get("finish_reason")
     except (AttributeError, KeyError, TypeError):
         return None
@@ -317,14 +408,22 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
     if not (all(isinstance(each, int) for each in ids) and all(map(is_number, (*ids, *logprobs)))):
         return None
     reason = finish_reason if isinstance(finish_reason, str) else None
-    return Sample(token_ids, logprobs, reason, prompt_ids=prompt_ids) if token_ids or logprobs or reason else None
+    return (
+        Sample(token_ids, logprobs, reason, prompt_ids=prompt_ids)
+        if token_ids or logprobs or reason
+        else None
+    )
 
 
 def _call(record: Any) -> ToolCall:
     function = record["function"]
     arguments = function.get("arguments", "")
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)  # some servers send the object itself
-    return ToolCall(_storable(str(record.get("id") or "")), _storable(str(function["name"])), _storable(text))
+    text = (
+        arguments if isinstance(arguments, str) else json.dumps(arguments)
+    )  # some servers send the object itself
+    return ToolCall(
+        _storable(str(record.get("id") or "")), _storable(str(function["name"])), _storable(text)
+    )
 
 
 def _storable(text: str) -> str:

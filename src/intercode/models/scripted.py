@@ -17,21 +17,27 @@ from intercode.types import Message, Reply, Tool, ToolCall
 class ScriptedModel:
     """Answer each conversation from the start of `replies`.
 
-    A conversation that has k assistant messages gets reply k of a sequence, and the last reply beyond the end. The model
-    keeps no state, so any number of threads and episodes can share it.
-    A callable gets the messages and returns the reply; it should be deterministic and safe to call from many threads.
-    A reply may call tools that the question does not offer.
+    A conversation that has k assistant messages gets reply k of a sequence, and the last reply
+    beyond the end. The model keeps no state, so any number of threads and episodes can share it. A
+    callable gets the messages and returns the reply; it should be deterministic and safe to call
+    from many threads. A reply may call tools that the question does not offer.
     """
 
     def __init__(
-        self, replies: Sequence[str | Reply] | Callable[[Sequence[Message]], str | Reply], name: str = "scripted"
+        self,
+        replies: Sequence[str | Reply] | Callable[[Sequence[Message]], str | Reply],
+        name: str = "scripted",
     ) -> None:
         if not callable(replies) and (isinstance(replies, str) or not replies):
-            raise UsageError("ScriptedModel: give a list with at least one reply, or a function of the messages")
+            raise UsageError(
+                "ScriptedModel: give a list with at least one reply, or a function of the messages"
+            )
         self.replies = replies if callable(replies) else tuple(replies)
         self.name = name
 
-    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
         if callable(self.replies):
             answer = self.replies(messages)
         else:
@@ -41,11 +47,14 @@ class ScriptedModel:
 
 
 def read_script(path: Path) -> ScriptedModel:
-    """Return the model of a JSON file with a list of texts, or ``{"text": "", "calls": [{"name": …, "arguments": …}]}``."""
+    """Return the model of a JSON file with a list of texts, or ``{"text": "", "calls": [{"name": …,
+    "arguments": …}]}``."""
     try:
         replies = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror}); scripted:PATH names a JSON file") from error
+        raise UsageError(
+            f"{path}: cannot be read ({error.strerror}); scripted:PATH names a JSON file"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: is not JSON ({error})") from error
     try:
@@ -53,7 +62,10 @@ def read_script(path: Path) -> ScriptedModel:
             raise TypeError("an empty list" if replies == [] else "not a list")
         return ScriptedModel([_reply(record) for record in replies], name=f"scripted:{path}")
     except (AttributeError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: must hold a JSON list of at least one reply, a text or one with calls ({error})") from error
+        raise DataError(
+            f"{path}: must hold a JSON list of at least one reply, a text or one with calls"
+            f" ({error})"
+        ) from error
 
 
 def _reply(record: Any) -> Reply:
@@ -69,5 +81,11 @@ def _reply(record: Any) -> Reply:
         name, arguments = call["name"], call["arguments"]
         if not isinstance(name, str) or not isinstance(arguments, str | dict):
             raise TypeError(f"{call!r:.50} has not a name and arguments")
-        made.append(ToolCall(f"call-{number}", name, arguments if isinstance(arguments, str) else json.dumps(arguments)))
+        made.append(
+            ToolCall(
+                f"call-{number}",
+                name,
+                arguments if isinstance(arguments, str) else json.dumps(arguments),
+            )
+        )
     return Reply(text, calls=tuple(made))

@@ -1,4 +1,5 @@
-"""The paper's Bash reward, number for number, so that published results can be compared (InterCode, appendix).
+"""The paper's Bash reward, number for number, so that published results can be compared (InterCode,
+appendix).
 
     reward = 0.01 + p1 + p2 + p3, each part rounded to 2 digits; solved if it is 1
 
@@ -6,14 +7,16 @@
     p2 "contents"  0.33 · (share of the common entries with status A, C or ?? whose MD5 sums agree); 0.33 without any
     p3 "answer"    0.33 · cosine of the TF-IDF vectors of both outputs; without any word: 1 if they are equal, else 0
 
-The first system's own ways are kept: the status text is split at white space and taken in pairs, so a name with a blank
-shifts the pairs (where an odd word is left over, the first system crashed; here it is a pair with an empty path).
-A path with a dot goes through `md5sum`, which follows links and prints the same error on both sides for a folder. One
-without goes through `md5deep`, which the first system's image lacks: it fails on both sides, so such paths agree.
-Content digests stand for MD5.
+The first system's own ways are kept: the status text is split at white space and taken in pairs, so
+a name with a blank shifts the pairs (where an odd word is left over, the first system crashed; here
+it is a pair with an empty path). A path with a dot goes through `md5sum`, which follows links and
+prints the same error on both sides for a folder. One without goes through `md5deep`, which the
+first system's image lacks: it fails on both sides, so such paths agree. Content digests stand for
+MD5.
 
-Left out: links to different unchanged or missing paths agreeing by chance (the template's digests are not known here).
-An answer beyond the sandbox's limit agrees if the digests do, else its kept part is compared.
+Left out: links to different unchanged or missing paths agreeing by chance (the template's digests
+are not known here). An answer beyond the sandbox's limit agrees if the digests do, else its kept
+part is compared.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ _LINKS = 40
 
 Pair = tuple[str, str]
 Leaf = tuple[str, str]
-"""What stands at a path: ("file", digest), ("template", unchanged path), ("folder", path), or ("nothing", "")."""
+"""What stands at a path: ("file", digest), ("template", unchanged path), ("folder", path), or
+("nothing", "")."""
 
 
 class PaperReward:
@@ -47,8 +51,8 @@ class PaperReward:
 
     @staticmethod
     def compare(env: BashEnv, spec: WorkspaceSpec, agent: Outcome) -> tuple[Score, GoldOutcome]:
-        """Return the score against the first gold, and the gold's outcome: from the second turn that is scored on, the outcome
-        of the gold's second execution."""
+        """Return the score against the first gold, and the gold's outcome: from the second turn
+        that is scored on, the outcome of the gold's second execution."""
         again = env.protocol == "paper" and env.turn > 1
         gold = env.gold_outcome(spec, env.task, execute_gold_again if again else None)
         return bash_paper(agent, gold.outcome, tracked_files(spec.template)), gold
@@ -69,12 +73,14 @@ def bash_paper(agent: Outcome, gold: Outcome, tracked: Collection[str]) -> Score
 
 
 def _whole(side: Outcome, tracked: Collection[str]) -> Mapping[str, Change]:
-    """Return the changes over the template's state, if `tracked` has it: a new link may lead to an old file."""
+    """Return the changes over the template's state, if `tracked` has it: a new link may lead to an
+    old file."""
     return {**tracked, **side.changes} if isinstance(tracked, Mapping) else side.changes
 
 
 def pairs(status_text: str) -> set[Pair]:
-    """Return the words of the status text as (path, status) pairs; a blank in a name shifts the pairs."""
+    """Return the words of the status text as (path, status) pairs; a blank in a name shifts the
+    pairs."""
     found = status_text.split()
     found += [""] * (len(found) % 2)
     return set(zip(found[1::2], found[::2], strict=True))
@@ -103,9 +109,13 @@ def answer(agent: Outcome, gold: Outcome) -> float:
 
 
 def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
-    """Return a value for a word of the status text; two words have equal values if the hash command prints the same."""
+    """Return a value for a word of the status text; two words have equal values if the hash command
+    prints the same."""
     if "." not in word or set(word) & set("\"'\\"):
-        return ("nothing", "")  # no such command; or a quoted name, or half of one, which is no file on either side
+        return (
+            "nothing",
+            "",
+        )  # no such command; or a quoted name, or half of one, which is no file on either side
     found = leaf(posixpath.normpath("/" + word), changes)
     return ("folder", "") if found[0] == "folder" else found
 

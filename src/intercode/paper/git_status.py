@@ -1,14 +1,16 @@
-"""Compute what `git status --short` would print for a repository at `/`, without git: a pure function of what changed.
+"""Compute what `git status --short` would print for a repository at `/`, without git: a pure
+function of what changed.
 
-The first system commits the whole tree at `/` with a `.gitignore` (`IGNORED`) and reads the status after an action.
+The first system commits the whole tree at `/` with a `.gitignore` (`IGNORED`) and reads the status
+after an action.
 
     tracked path     gone → " D"     link for file, or back → " T"     other content or owner's x bit → " M"
     any other path   ignored → nothing     file or link → "??", as its topmost folder that git knows nothing of
 
-A folder in the place of a tracked file is " D" only. Empty folders, sockets, pipes and everything in a folder named
-`.git` are invisible; a folder that is a repository of its own is one entry. Left out, since a list of changes does not
-tell it: an index or a `.gitignore` that the agent changed (`git add`, `git commit`), `.git` files that point elsewhere,
-and a `.git` whose HEAD is nonsense.
+A folder in the place of a tracked file is " D" only. Empty folders, sockets, pipes and everything
+in a folder named `.git` are invisible; a folder that is a repository of its own is one entry. Left
+out, since a list of changes does not tell it: an index or a `.gitignore` that the agent changed
+(`git add`, `git commit`), `.git` files that point elsewhere, and a `.git` whose HEAD is nonsense.
 """
 
 from __future__ import annotations
@@ -20,28 +22,46 @@ from intercode.types import Change
 
 _NAMES = "bin boot dev etc home lib media opt proc root run sbin srv sys usr var .dockerenv"
 IGNORED = frozenset(_NAMES.split(" "))
-"""The names in the first system's `.gitignore`; each is ignored at any depth, with everything below it."""
+"""The names in the first system's `.gitignore`; each is ignored at any depth, with everything below
+it."""
 UNSEEN = IGNORED | {".git"}
 """What git never tracks."""
 
-_ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+_ESCAPES = {
+    7: "\\a",
+    8: "\\b",
+    9: "\\t",
+    10: "\\n",
+    11: "\\v",
+    12: "\\f",
+    13: "\\r",
+    34: '\\"',
+    92: "\\\\",
+}
 
 
 class Entry(NamedTuple):
-    """A line of the status: the two letters without blanks (M, D, T, ??), and the path relative to `/`, not quoted."""
+    """A line of the status: the two letters without blanks (M, D, T, ??), and the path relative to
+    `/`, not quoted."""
 
     status: str
     path: str
 
 
 def status(changes: Mapping[str, Change], tracked: Collection[str]) -> list[Entry]:
-    """Return the entries in git's order: tracked ones, then untracked ones, each sorted by the bytes of the path.
+    """Return the entries in git's order: tracked ones, then untracked ones, each sorted by the
+    bytes of the path.
 
-    `changes` are absolute path → change against the template; `tracked` the absolute paths of the template's files and
-    links outside `UNSEEN`. Where `tracked` is a mapping from path to the template's own state (a `Change`), they are
-    compared; where it has paths only, whatever `changes` calls changed is taken for a change of content.
+    `changes` are absolute path → change against the template; `tracked` the absolute paths of the
+    template's files and links outside `UNSEEN`. Where `tracked` is a mapping from path to the
+    template's own state (a `Change`), they are compared; where it has paths only, whatever
+    `changes` calls changed is taken for a change of content.
     """
-    modified = {entry for path in changes.keys() & set(tracked) if (entry := _tracked(path, changes, tracked))}
+    modified = {
+        entry
+        for path in changes.keys() & set(tracked)
+        if (entry := _tracked(path, changes, tracked))
+    }
     deleted = {Entry("D", path[1:]) for path in tracked if _gone(path, changes)}
     return sorted(modified | deleted, key=_bytes) + sorted(_untracked(changes, tracked), key=_bytes)
 
@@ -52,14 +72,18 @@ def text(entries: Collection[Entry]) -> str:
 
 
 def quoted(path: str) -> str:
-    """Return a path as git prints it: in double quotes with C escapes if it has a blank, a quote, or bytes outside ASCII."""
+    """Return a path as git prints it: in double quotes with C escapes if it has a blank, a quote,
+    or bytes outside ASCII."""
     raw = path.encode(errors="surrogateescape")
-    escaped = "".join(_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw)
+    escaped = "".join(
+        _ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw
+    )
     return f'"{escaped}"' if escaped != path or " " in path else path
 
 
 def ignored(path: str) -> bool:
-    """Return whether git ignores an absolute path: below an ignored name, or one of a repository's own files."""
+    """Return whether git ignores an absolute path: below an ignored name, or one of a repository's
+    own files."""
     return any(name in UNSEEN for name in path.split("/"))
 
 
@@ -70,7 +94,11 @@ def _tracked(path: str, changes: Mapping[str, Change], tracked: Collection[str])
         return None
     if then is not None and (then.type == "link") != (now.type == "link"):
         return Entry("T", path[1:])
-    if then is not None and (then.digest, then.target, _runs(then)) == (now.digest, now.target, _runs(now)):
+    if then is not None and (then.digest, then.target, _runs(then)) == (
+        now.digest,
+        now.target,
+        _runs(now),
+    ):
         return None
     return Entry("M", path[1:])
 
@@ -80,7 +108,8 @@ def _runs(change: Change) -> bool:
 
 
 def _gone(path: str, changes: Mapping[str, Change]) -> bool:
-    """Return whether a tracked path was removed or became a folder, or a folder above it is no folder any more."""
+    """Return whether a tracked path was removed or became a folder, or a folder above it is no
+    folder any more."""
     here = changes.get(path)
     if here is not None and (here.kind == "removed" or here.type == "dir"):
         return True
@@ -90,11 +119,20 @@ def _gone(path: str, changes: Mapping[str, Change]) -> bool:
 
 def _untracked(changes: Mapping[str, Change], tracked: Collection[str]) -> set[Entry]:
     known = {folder for path in tracked for folder in _folders(path)}
-    files = {path for path, change in changes.items() if _is_file(change) and path not in tracked and not ignored(path)}
-    repositories = {path for path in _repositories(changes) if path not in known and not ignored(path)}
+    files = {
+        path
+        for path, change in changes.items()
+        if _is_file(change) and path not in tracked and not ignored(path)
+    }
+    repositories = {
+        path for path in _repositories(changes) if path not in known and not ignored(path)
+    }
     below = files | {f"{path}/" for path in repositories}
     # each as the highest folder above it that holds nothing tracked
-    printed = {next((f"{folder}/" for folder in _folders(path) if folder not in known), path) for path in below}
+    printed = {
+        next((f"{folder}/" for folder in _folders(path) if folder not in known), path)
+        for path in below
+    }
     return {Entry("??", path[1:]) for path in printed if path.rstrip("/") not in tracked}
 
 

@@ -1,13 +1,14 @@
-"""Read the logs of InterCode v1 as settings and episodes, the form in which `store.read_run` returns a run.
+"""Read the logs of InterCode v1 as settings and episodes, the form in which `store.read_run`
+returns a run.
 
     {"0": {turn_history, summary, info, …}, …}        Try Again: scored after every turn     protocol `paper`
     {"0": {… actions "execute[…]", "submit"}}         ReAct: scored at the submission        protocol `submit`
     {"meta": …, "logs": {"0": …}}                     Plan & Solve: as Try Again, but a turn without code keeps the reward
 
-Actions are returned as InterCode v1 executed them: a ReAct action without its wrapper, and None where the reply had no code.
-Fences that InterCode v1 did not strip stay. A log has no tokens, no times, and of errors only that there was one: such a
-turn gets the exit status 1. Python logs did not record even that, so the observation decides. Left out: the model's
-thoughts.
+Actions are returned as InterCode v1 executed them: a ReAct action without its wrapper, and None
+where the reply had no code. Fences that InterCode v1 did not strip stay. A log has no tokens, no
+times, and of errors only that there was one: such a turn gets the exit status 1. Python logs did
+not record even that, so the observation decides. Left out: the model's thoughts.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _LABELS = {"hardness": "hardness", "data_set": "dataset"}
 
 
 def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
-    """Return the settings and the episodes of a log. `keeps_reward` in the settings: a turn without code keeps the reward.
+    """Return the settings and the episodes of a log. `keeps_reward` in the settings: a turn without
+    code keeps the reward.
 
     Raises `UsageError` if the file cannot be read, `DataError` naming the episode if it is no log.
     """
@@ -40,7 +42,9 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
         raise DataError(f"{path} is not JSON: {error}") from error
     logs = content.get("logs", content) if isinstance(content, dict) else None
     if not isinstance(logs, dict):
-        raise DataError(f"{path} is not a recorded run: an object with one entry per task is expected")
+        raise DataError(
+            f"{path} is not a recorded run: an object with one entry per task is expected"
+        )
     histories = [entry.get("turn_history") for entry in logs.values() if isinstance(entry, dict)]
     react = any(isinstance(history, dict) and "thoughts" in history for history in histories)
     episodes, labels, limits = [], {name: dict[str, str]() for name in _LABELS}, [0]
@@ -48,8 +52,17 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
         try:
             episode = _episode(entry, react)
             limits.append(int(entry["summary"].get("turns_max", 0)))
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-            raise DataError(f"{path}, episode {key!r:.50} is not a recorded episode: {error!r}") from error
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
+            raise DataError(
+                f"{path}, episode {key!r:.50} is not a recorded episode: {error!r}"
+            ) from error
         episodes.append(episode)
         for name, field in _LABELS.items():
             if entry.get(field):
@@ -74,9 +87,13 @@ def _episode(entry: Mapping[str, Any], react: bool) -> Episode:
     best, count = float(entry["summary"]["max_reward"]), len(history["actions"])
     rewards, valid = history["rewards"][:count], history["valid_action"][:count]
     turns = []
-    for action, seen, reward, fine in zip(history["actions"], history["observations"], rewards, valid, strict=True):
+    for action, seen, reward, fine in zip(
+        history["actions"], history["observations"], rewards, valid, strict=True
+    ):
         observation, score = str(seen), float(reward)
-        if react and action != "submit":  # v1 executed the text between the outermost brackets of `execute[…]`
+        if (
+            react and action != "submit"
+        ):  # v1 executed the text between the outermost brackets of `execute[…]`
             wrapped = _EXECUTE.search(action)
             action = wrapped[1] if wrapped else None
         elif not react and _NO_CODE.match(observation):
@@ -94,6 +111,10 @@ def _episode(entry: Mapping[str, Any], react: bool) -> Episode:
         turns.append(turn)
     if not isinstance(query, str):
         raise TypeError(f"{query!r:.50} is no text")
-    submitted = bool(turns) and (turns[-1].action or "").split()[:1] == ["submit"] and not turns[-1].exit_code
+    submitted = (
+        bool(turns)
+        and (turns[-1].action or "").split()[:1] == ["submit"]
+        and not turns[-1].exit_code
+    )
     ended: Ended = "submit" if submitted else "solved" if best == 1 else "turns"
     return Episode(str(entry["task_id"]), query, tuple(turns), best, best == 1, ended)

@@ -1,4 +1,5 @@
-"""The container and the shell of InterCode v1, for the reward `paper` and stateless sessions (InterCode, appendix).
+"""The container and the shell of InterCode v1, for the reward `paper` and stateless sessions
+(InterCode, appendix).
 
     container             the tree without the files that v1's `git clean -fd` removed at each reset, and v1's variables
     execute_stateless     one action in a new shell, quoted as v1 quoted it; only `cd` carries over to the next action
@@ -36,24 +37,32 @@ done
 }}
 touch -r /dev/shm/root /
 """
-"""Make `/.dockerenv`, remove folders without a tracked file (/tmp and /mnt among them), and make the repository at `/`, in a
-userland without git an empty folder. `/` keeps its modification time."""
+"""Make `/.dockerenv`, remove folders without a tracked file (/tmp and /mnt among them), and make
+the repository at `/`, in a userland without git an empty folder. `/` keeps its modification
+time."""
 _STARTS_JOBS = re.compile(r"(?<![&>])&(?![&>\d])|>\(")
-_WAIT_FOR_JOBS = "for i in {1..100}; do set -- /proc/[0-9]*; [ $# -le 2 ] && break; sleep 0.02; done"
-"""Docker passed on what jobs printed after their shell had ended, for up to 2 s. The two processes are init and this bash."""
+_WAIT_FOR_JOBS = (
+    "for i in {1..100}; do set -- /proc/[0-9]*; [ $# -le 2 ] && break; sleep 0.02; done"
+)
+"""Docker passed on what jobs printed after their shell had ended, for up to 2 s. The two processes
+are init and this bash."""
 _UNDECODABLE = re.compile(r"\\x[89a-f][0-9a-f]")
-"""A byte that is not UTF-8, as an output shows it (and the same four characters, if a program printed them)."""
+"""A byte that is not UTF-8, as an output shows it (and the same four characters, if a program
+printed them)."""
 _ARCHIVE, _NAMES_FILE = "/dev/shm/left.tar", "/dev/shm/left.names"
 
 
 def container(spec: WorkspaceSpec, data: str) -> WorkspaceSpec:
-    """Return `spec` with v1's container for the data set `data`: the tree after a reset, and `docker exec`'s variables."""
+    """Return `spec` with v1's container for the data set `data`: the tree after a reset, and
+    `docker exec`'s variables."""
 
     def reset(template: Start) -> Start:
         start: Start = spec.provider.add_script(template, _RESET, name="the paper's reset")
         return start
 
-    number = match[1] if (match := re.search(r"fs_(\d+)$", data)) else "1"  # other data counts as the first file system
+    number = (
+        match[1] if (match := re.search(r"fs_(\d+)$", data)) else "1"
+    )  # other data counts as the first file system
     environment = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}
     environment |= {"file_system_version": number, "script": f"setup_nl2b_fs_{number}.sh"}
     build = spec.build
@@ -74,8 +83,8 @@ def tracked_files(template: Start) -> dict[str, Change]:
 def execute_stateless(workspace: Workspace, action: str) -> ExecResult:
     """Execute the appendix's "Bash action": in double quotes after `/bin/bash -c`, split by shlex.
 
-    An action that starts with `cd` moves to the folder that its text names. Like v1, wait for what background jobs print, and
-    call an output that is not UTF-8 malformed.
+    An action that starts with `cd` moves to the folder that its text names. Like v1, wait for what
+    background jobs print, and call an output that is not UTF-8 malformed.
     """
     cwd, target = workspace.last.cwd, None
     if action.startswith("cd "):
@@ -104,9 +113,10 @@ def execute_stateless(workspace: Workspace, action: str) -> ExecResult:
 def execute_gold_again(workspace: Workspace, gold: str) -> GoldOutcome:
     """Return the outcome of a gold's second execution.
 
-    V1 executed the gold anew at each scoring, in a container of its own, after `git reset --hard; git clean -fd`: what the gold
-    had left in folders that git ignores (a link in /root, say) was there when it ran again, and the tracked files that it had
-    changed or removed were new. Raises `DataError` if the gold ends its sandbox, or if its files cannot be carried over.
+    V1 executed the gold anew at each scoring, in a container of its own, after `git reset --hard;
+    git clean -fd`: what the gold had left in folders that git ignores (a link in /root, say) was
+    there when it ran again, and the tracked files that it had changed or removed were new. Raises
+    `DataError` if the gold ends its sandbox, or if its files cannot be carried over.
     """
     first = execute_gold(workspace, gold)
     changes = first.outcome.changes
@@ -134,4 +144,7 @@ def _tar(workspace: Workspace, *options: str) -> None:
     result = workspace.sandbox.exec("", argv=["tar", *options], cwd="/")
     if result.exit_code != 0:
         output = result.output.strip()[-200:]
-        raise DataError(f"what the gold left in ignored folders cannot be carried over to its next execution: {output}")
+        raise DataError(
+            "what the gold left in ignored folders cannot be carried over to its next execution:"
+            f" {output}"
+        )

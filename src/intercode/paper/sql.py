@@ -1,4 +1,5 @@
-"""The paper's SQL reward, number for number, so that published results can be compared (InterCode, appendix).
+"""The paper's SQL reward, number for number, so that published results can be compared (InterCode,
+appendix).
 
     reward = iou                                    if the rows in common have no order (tau is undefined)
              round(iou · tau, 2)                    else; below 0 where the order is reversed
@@ -9,13 +10,15 @@
 
     tau_b = (C − D) / √((N − X)(N − Y))      N pairs of places; C agree, D disagree, X tie in the first, Y in the second
 
-Rows are compared as Python prints the driver's tuples. A row that one side has more often than the other is taken as
-often as both have it, and at its first places: of the readings of "the rows of the intersection in their order", the
-one that agrees with most recorded rewards. Recorded rewards also show that the product is rounded, not tau.
+Rows are compared as Python prints the driver's tuples. A row that one side has more often than the
+other is taken as often as both have it, and at its first places: of the readings of "the rows of
+the intersection in their order", the one that agrees with most recorded rewards. Recorded rewards
+also show that the product is rounded, not tau.
 
-Source of tau: Kendall, "The treatment of ties in ranking problems", 1945; of the counting: Knight, 1966: sort by the first
-list, then D is the number of exchanges that a merge sort of the second needs, so n·log n steps in all.
-Left out: rows beyond the limit of what is kept (`Table.cut`); both sides are compared by the rows that were kept.
+Source of tau: Kendall, "The treatment of ties in ranking problems", 1945; of the counting: Knight,
+1966: sort by the first list, then D is the number of exchanges that a merge sort of the second
+needs, so n·log n steps in all. Left out: rows beyond the limit of what is kept (`Table.cut`); both
+sides are compared by the rows that were kept.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ from intercode.types import Score, Table
 
 
 def sql_paper(agent: Table | None, gold: Table | None, *, ordered: bool = True) -> Score:
-    """Score an agent's rows against the gold's; 0 unless both sides returned rows (an empty result is one)."""
+    """Score an agent's rows against the gold's; 0 unless both sides returned rows (an empty result
+    is one)."""
     if agent is None or gold is None:
         return Score(0.0, False, {"iou": 0.0})
     ours, theirs = ([str(row) for row in side.rows] for side in (agent, gold))
@@ -45,11 +49,13 @@ def sql_paper(agent: Table | None, gold: Table | None, *, ordered: bool = True) 
 
 
 sql_overlap = partial(sql_paper, ordered=False)
-"""The reward of some recordings (all of ReAct), which were made before InterCode v1 weighed the order of rows."""
+"""The reward of some recordings (all of ReAct), which were made before InterCode v1 weighed the
+order of rows."""
 
 
 def _common_rows(rows: Sequence[str], common: Counter[str]) -> list[str]:
-    """Return the rows of the intersection in this side's order, the first ones where this side has more."""
+    """Return the rows of the intersection in this side's order, the first ones where this side has
+    more."""
     left, found = common.copy(), []
     for row in rows:
         if left[row] > 0:
@@ -59,7 +65,8 @@ def _common_rows(rows: Sequence[str], common: Counter[str]) -> list[str]:
 
 
 def kendall_tau(first: Sequence[str], second: Sequence[str]) -> float | None:
-    """Return tau-b of two lists of one length, ranked as strings; None if either has fewer than two different values."""
+    """Return tau-b of two lists of one length, ranked as strings; None if either has fewer than two
+    different values."""
     paired = sorted(zip(first, second, strict=True))
     x_ties, y_ties, both = _ties(first), _ties(second), _ties(paired)
     pairs = math.comb(len(paired), 2)

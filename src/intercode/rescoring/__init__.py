@@ -1,1 +1,2 @@
-"""Score a finished run again (`rescore`, `replay`), or let a model judge its unclear answers (`judge`)."""
+"""Score a finished run again (`rescore`, `replay`), or let a model judge its unclear answers
+(`judge`)."""

@@ -3,10 +3,11 @@
     episode that is `ambiguous` ── its answer, the gold's output ──► question ──► `same`, `different` or none
                                                                      └── RUN/judged/replies.jsonl: nothing is asked twice
 
-`reward` and `success` do not change. The agent's output is only data for the judge: it lies between lines of a random mark,
-drawn when the run is first judged (RUN/judged/mark). A reply counts only if it is another word, which only the instructions
-have, and a verdict, nothing else. If a text is too long to be read whole, nothing is asked. An answer may still persuade
-the model: a verdict is an opinion and no score.
+`reward` and `success` do not change. The agent's output is only data for the judge: it lies between
+lines of a random mark, drawn when the run is first judged (RUN/judged/mark). A reply counts only if
+it is another word, which only the instructions have, and a verdict, nothing else. If a text is too
+long to be read whole, nothing is asked. An answer may still persuade the model: a verdict is an
+opinion and no score.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from intercode.trust import require_trust
 from intercode.types import Episode, Turn
 
 LONGEST = 8000
-"""Characters of a text that a judge reads. A longer one, or one that the agent did not see whole, is not judged."""
+"""Characters of a text that a judge reads. A longer one, or one that the agent did not see whole,
+is not judged."""
 _INSTRUCTIONS = Template(Path(__file__).with_suffix(".txt").read_text("utf-8"))
 
 Opinion = Literal["same", "different"]
@@ -43,7 +45,8 @@ Opinion = Literal["same", "different"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judge's opinion: `says` is None if the reply has another form; `reply` is None if the model was not asked."""
+    """A judge's opinion: `says` is None if the reply has another form; `reply` is None if the model
+    was not asked."""
 
     task: str
     epoch: int
@@ -52,15 +55,22 @@ class Verdict:
     reply: str | None
 
 
-def judge_run(run: str | Path, model: Model, *, force: bool = False, trust: bool = False, **options: Any) -> list[Verdict]:
-    """Judge each ambiguous episode of a run, and keep the verdicts in RUN/judged/verdicts.jsonl, with those of other judges.
+def judge_run(
+    run: str | Path, model: Model, *, force: bool = False, trust: bool = False, **options: Any
+) -> list[Verdict]:
+    """Judge each ambiguous episode of a run, and keep the verdicts in RUN/judged/verdicts.jsonl,
+    with those of other judges.
 
-    `options` say where its data are now. Raises `UsageError` if the run marks no ambiguous answers or its world cannot be
-    rebuilt; `StoreError` if another process plays or judges it. `force` allows another userland, `trust` what the run names.
+    `options` say where its data are now. Raises `UsageError` if the run marks no ambiguous answers
+    or its world cannot be rebuilt; `StoreError` if another process plays or judges it. `force`
+    allows another userland, `trust` what the run names.
     """
     then, episodes = read_run(run)
     if then.get("reward") != "exact":
-        raise UsageError(f"{run} was scored by {then.get('reward')}, which marks no answers; rescore it with --reward exact")
+        raise UsageError(
+            f"{run} was scored by {then.get('reward')}, which marks no answers; rescore it with"
+            " --reward exact"
+        )
     if not episodes:
         raise UsageError(f"{run} holds no episodes, so there is nothing to judge")
     ambiguous = [episode for episode in episodes if episode.ambiguous]
@@ -70,7 +80,10 @@ def judge_run(run: str | Path, model: Model, *, force: bool = False, trust: bool
     require_trust(then, {"env": then["env"], **taken_from(world, options)}, trust=trust)
     with alone_in(Path(run)):
         found = list(_verdicts(Path(run), then, ambiguous, model, force, world))
-        others: list[Verdict] = []  # earlier verdicts of this judge are replaced; those of others stay unless they are damaged
+        others: list[
+            Verdict
+            # earlier verdicts of this judge are replaced; those of others stay unless they are damaged
+        ] = []
         with suppress(StoreError):
             others = [each for each in read_verdicts(run) if each.judge != model.name]
         lines = "".join(json.dumps(asdict(each)) + "\n" for each in [*others, *found])
@@ -79,7 +92,9 @@ def judge_run(run: str | Path, model: Model, *, force: bool = False, trust: bool
     return found
 
 
-def summary(run: str, model: Model, episodes: list[Episode], verdicts: list[Verdict]) -> dict[str, Any]:
+def summary(
+    run: str, model: Model, episodes: list[Episode], verdicts: list[Verdict]
+) -> dict[str, Any]:
     """Return the keys of `rescore --judge --json`: the scores, and apart from them the verdicts."""
     scored = [episode for episode in episodes if episode.reward is not None]
     says = Counter(verdict.says or "none" for verdict in verdicts)
@@ -91,7 +106,12 @@ def summary(run: str, model: Model, episodes: list[Episode], verdicts: list[Verd
 
 
 def _verdicts(
-    run: Path, then: Mapping[str, Any], ambiguous: list[Episode], model: Model, force: bool, options: Mapping[str, Any]
+    run: Path,
+    then: Mapping[str, Any],
+    ambiguous: list[Episode],
+    model: Model,
+    force: bool,
+    options: Mapping[str, Any],
 ) -> Iterator[Verdict]:
     factory = rebuild(run, str(then["env"]), options, "exact")
     require_same(then, factory.facts(), force)
@@ -108,34 +128,64 @@ def _verdicts(
             observation, *_, info = env.step(task.gold)
             answer, question = _answer(episode, env), None
             if answer is not None and len(observation) <= LONGEST and not info["truncated_output"]:
-                parts = {"The task": task.query, "The right answer": observation, "The answer to judge": answer}
-                question = "\n\n".join(f"{name}:\n{mark}\n{text.replace(mark, '')}\n{mark}" for name, text in parts.items())
+                parts = {
+                    "The task": task.query,
+                    "The right answer": observation,
+                    "The answer to judge": answer,
+                }
+                question = "\n\n".join(
+                    f"{name}:\n{mark}\n{text.replace(mark, '')}\n{mark}"
+                    for name, text in parts.items()
+                )
             if question and question not in replies:
-                messages = [{"role": "system", "content": instructions}, {"role": "user", "content": question}]
+                messages = [
+                    {"role": "system", "content": instructions},
+                    {"role": "user", "content": question},
+                ]
                 replies[question] = EpisodeModel(model, cache=cache).complete(messages).text
             reply = replies[question] if question else None
-            opinions: dict[str, Opinion] = {f"{word} same": "same", f"{word} different": "different"}
-            yield Verdict(episode.task, episode.epoch, model.name, opinions.get((reply or "").strip()), reply)
+            opinions: dict[str, Opinion] = {
+                f"{word} same": "same",
+                f"{word} different": "different",
+            }
+            yield Verdict(
+                episode.task, episode.epoch, model.name, opinions.get((reply or "").strip()), reply
+            )
 
 
 def _answer(episode: Episode, env: InterCodeEnv) -> str | None:
-    """Return the submitted answer, or the last output before; None if it is too long, or the record has not all of it."""
-    answer, truncated = answer_in(submitted_word(env.submission, episode.line[-1].action or "")), False
+    """Return the submitted answer, or the last output before; None if it is too long, or the record
+    has not all of it."""
+    answer = answer_in(submitted_word(env.submission, episode.line[-1].action or ""))
+    truncated = False
     if not answer:
-        last = next((turn for turn in reversed(episode.line) if not is_submission(turn.action, env.submission)), Turn())
+        last = next(
+            (
+                turn
+                for turn in reversed(episode.line)
+                if not is_submission(turn.action, env.submission)
+            ),
+            Turn(),
+        )
         answer, truncated = last.observation, last.truncated_output
     return None if truncated or len(answer) > LONGEST else answer
 
 
 def mark_of(folder: Path) -> str:
-    """Return the mark of a judged run; draw and keep it if there is none, or a full disk damaged it.
+    """Return the mark of a judged run; draw and keep it if there is none, or a full disk damaged
+    it.
 
-    It is drawn after the agents are done. It is kept so that a question stays the same and its reply is found again.
+    It is drawn after the agents are done. It is kept so that a question stays the same and its
+    reply is found again.
     """
     path = folder / "mark"
     with storage_faults(folder.parent):
         folder.mkdir(exist_ok=True)
-        known = read_inside(folder.parent, folder.name, path.name).decode("ascii", "replace") if path.exists() else ""
+        known = (
+            read_inside(folder.parent, folder.name, path.name).decode("ascii", "replace")
+            if path.exists()
+            else ""
+        )
         if not re.fullmatch("[0-9a-f]{32}", known):
             known = secrets.token_hex(16)
             write_whole(path, known)
@@ -143,7 +193,8 @@ def mark_of(folder: Path) -> str:
 
 
 def read_verdicts(run: str | Path) -> list[Verdict]:
-    """Return the kept verdicts of a run; none if it was never judged. Raises `StoreError` for a damaged file."""
+    """Return the kept verdicts of a run; none if it was never judged. Raises `StoreError` for a
+    damaged file."""
     file = Path(run) / "judged" / "verdicts.jsonl"
     try:
         with storage_faults(Path(run)):

@@ -1,7 +1,8 @@
-"""Actions that were made earlier, for the agents `replay:PATH` and `static:PATH`: recordings and predictions.
+"""Actions that were made earlier, for the agents `replay:PATH` and `static:PATH`: recordings and
+predictions.
 
-A recording is a run folder, or a log of InterCode v1 (`paper/logs.py`). Predictions are one action for each task, made by any
-program (the paper's sequence-to-sequence setting):
+A recording is a run folder, or a log of InterCode v1 (`paper/logs.py`). Predictions are one action
+for each task, made by any program (the paper's sequence-to-sequence setting):
 
     {"task": "0", "action": "SELECT 1"}      JSONL: one object a line, in any order
     SELECT 1                                 or one action a line, in the order of the tasks; an empty line is no action
@@ -24,7 +25,8 @@ from intercode.types import Episode, Task
 
 @dataclass(frozen=True)
 class Recording:
-    """The settings and episodes of one file or folder. `shortened`: the middle of a long observation is cut."""
+    """The settings and episodes of one file or folder. `shortened`: the middle of a long
+    observation is cut."""
 
     path: str
     settings: Mapping[str, Any]
@@ -44,13 +46,17 @@ class Recording:
         return {episode.query: episode for episode in reversed(self.episodes)}
 
     def find(self, task: Task) -> Episode:
-        """Return the episode of `task`: by id if the query agrees, else by query. Raises `DataError` if there is none."""
+        """Return the episode of `task`: by id if the query agrees, else by query. Raises
+        `DataError` if there is none."""
         same_id = self._by_task.get(task.id)
         if same_id and (same_id.query in task.query or task.query in same_id.query):
             return same_id
         if task.query in self._by_query:
             return self._by_query[task.query]
-        raise DataError(f"{self.path} has no episode of task {task.id}; give the task file that it was recorded with")
+        raise DataError(
+            f"{self.path} has no episode of task {task.id}; give the task file that it was recorded"
+            " with"
+        )
 
     def has(self, task: Task) -> bool:
         return task.id in self._by_task or task.query in self._by_query
@@ -60,18 +66,26 @@ class Recording:
 
 
 def load_recording(path: str | Path) -> Recording:
-    """Read a log of InterCode v1, or the first epoch of a run folder without the episodes that have no reward.
+    """Read a log of InterCode v1, or the first epoch of a run folder without the episodes that have
+    no reward.
 
-    Raises `UsageError` if there is no such file or run, `DataError` for a file that is no log, `StoreError` for a damaged run.
+    Raises `UsageError` if there is no such file or run, `DataError` for a file that is no log,
+    `StoreError` for a damaged run.
     """
     path = Path(path)
     if not path.is_dir():
         return Recording(str(path), *read_log(path))
     settings, episodes = read_run(path)
-    if unknown := [key for key in ("env", "reward", "session", "engine") if not isinstance(settings.get(key) or "", str)]:
+    if unknown := [
+        key
+        for key in ("env", "reward", "session", "engine")
+        if not isinstance(settings.get(key) or "", str)
+    ]:
         raise DataError(f"{path / 'run.json'} is not a run's: {unknown[0]} is no text")
     if settings.get("protocol") not in ("submit", "paper", None):
-        raise DataError(f"{path / 'run.json'} is not a run's: the protocol {settings['protocol']!r} is unknown")
+        raise DataError(
+            f"{path / 'run.json'} is not a run's: the protocol {settings['protocol']!r} is unknown"
+        )
     first = [episode for episode in episodes if episode.reward is not None and episode.epoch == 0]
     return Recording(str(path), settings, first, shortened=True)
 
@@ -85,12 +99,16 @@ class Predictions:
 
     def actions_for(self, task: Task) -> Sequence[str | None]:
         if task.id not in self.actions:
-            raise DataError(f"{self.path} has no prediction for task {task.id}; predict every task, or an empty action")
+            raise DataError(
+                f"{self.path} has no prediction for task {task.id}; predict every task, or an empty"
+                " action"
+            )
         return [self.actions[task.id]]
 
 
 def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
-    """Read predictions. Raises `UsageError` for a file that cannot be read, `DataError` for a line that does not fit."""
+    """Read predictions. Raises `UsageError` for a file that cannot be read, `DataError` for a line
+    that does not fit."""
     try:
         text = Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -99,14 +117,22 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
         raise DataError(f"{path} is empty; give one action a line, or JSONL with ids")
     lines = text.removesuffix("\n").split("\n")
     first = next(filter(str.strip, lines), "")
-    if first.replace(" ", "").lstrip().startswith('{"'):  # a plain action may begin with a brace too
+    if (
+        first.replace(" ", "").lstrip().startswith('{"')
+    ):  # a plain action may begin with a brace too
         actions = _by_id(path, lines)
     elif len(lines) == len(tasks):
         actions = {task.id: line.strip() or None for task, line in zip(tasks, lines, strict=True)}
     else:
-        raise DataError(f"{path} has {len(lines)} lines for {len(tasks)} tasks; give one action a line, or JSONL with ids")
+        raise DataError(
+            f"{path} has {len(lines)} lines for {len(tasks)} tasks; give one action a line, or"
+            " JSONL with ids"
+        )
     if strangers := sorted(set(actions) - {task.id for task in tasks}):
-        raise DataError(f"{path} predicts task {strangers[0]!r}, which is not among these tasks; name their data with --data")
+        raise DataError(
+            f"{path} predicts task {strangers[0]!r}, which is not among these tasks; name their"
+            " data with --data"
+        )
     return Predictions(str(path), actions)
 
 
@@ -118,7 +144,9 @@ def _by_id(path: str | Path, lines: Sequence[str]) -> dict[str, str | None]:
             record = json.loads(line)
             task, action = str(record["task"]), record["action"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataError(f'{where}: {error!r}; an object {{"task": …, "action": …}} is expected') from error
+            raise DataError(
+                f'{where}: {error!r}; an object {{"task": …, "action": …}} is expected'
+            ) from error
         if not isinstance(action, str | None):
             raise DataError(f"{where}: the action of task {task} is {action!r:.60}, not a text")
         if task in found:

@@ -1,7 +1,8 @@
 """Execute a recording again and compare it turn by turn.
 
-The environment continues after a success, so that every recorded turn is executed. Two rewards agree if they differ by at
-most `TOLERANCE`, since recorded ones are sums of parts rounded to two digits.
+The environment continues after a success, so that every recorded turn is executed. Two rewards
+agree if they differ by at most `TOLERANCE`, since recorded ones are sums of parts rounded to two
+digits.
 """
 
 from __future__ import annotations
@@ -35,17 +36,25 @@ def replay(
 ) -> dict[str, Any]:
     """Return the keys of `replay --json`.
 
-    Raises `DataError` for a task that the recording has no episode of, `SandboxError` if an episode could not be executed.
+    Raises `DataError` for a task that the recording has no episode of, `SandboxError` if an episode
+    could not be executed.
     """
     recorded = [recording.find(task) for task in tasks]
-    played = evaluate(make_env, replay_agent(recording), tasks=tasks, workers=workers, on_episode=on_episode)
+    played = evaluate(
+        make_env, replay_agent(recording), tasks=tasks, workers=workers, on_episode=on_episode
+    )
     if failed := [episode for episode in played if episode.error]:
-        raise SandboxError(f"{len(failed)} episodes could not be re-executed; task {failed[0].task}: {failed[0].error}")
+        raise SandboxError(
+            f"{len(failed)} episodes could not be re-executed; task {failed[0].task}:"
+            f" {failed[0].error}"
+        )
     turns = agree = equal = 0
     disagreements = []
     for task, then, now in zip(tasks, recorded, played, strict=True):
         again = list(now.turns)
-        if recording.settings.get("keeps_reward"):  # a turn without code keeps the score of the turn before
+        if recording.settings.get(
+            "keeps_reward"
+        ):  # a turn without code keeps the score of the turn before
             for place in range(1, len(again)):
                 if not again[place].action:
                     again[place] = replace(again[place], score=again[place - 1].score)
@@ -56,14 +65,24 @@ def replay(
             if abs(before - after) <= TOLERANCE:
                 agree += 1
             else:
-                row = {"task": task.id, "turn": number, "recorded": before, "replayed": after, "action": new.action}
-                disagreements.append({**row, "cause": None})  # a key of the first release, always null
+                row = {
+                    "task": task.id,
+                    "turn": number,
+                    "recorded": before,
+                    "replayed": after,
+                    "action": new.action,
+                }
+                disagreements.append(
+                    {**row, "cause": None}
+                )  # a key of the first release, always null
     return {
         "turns": turns,
         "agree": agree,
         "agreement": agree / max(1, turns),
         "observations_equal": equal,
-        "recorded_success_rate": sum(episode.success for episode in recorded) / max(1, len(recorded)),
+        "recorded_success_rate": (
+            sum(episode.success for episode in recorded) / max(1, len(recorded))
+        ),
         "replayed_success_rate": sum(episode.success for episode in played) / max(1, len(played)),
         "disagreements": disagreements,
     }
@@ -72,10 +91,12 @@ def replay(
 def prepare_replay(
     log: str, env: str | None, *, reward: str | None, trust: bool = False, **options: Any
 ) -> tuple[Recording, EnvFactory, Sequence[Task]]:
-    """Return the recording, a factory with its settings, and the tasks that it has episodes of, at least one.
+    """Return the recording, a factory with its settings, and the tasks that it has episodes of, at
+    least one.
 
-    Without `env` the recording's is used. An option that is not given is the recording's, if it is a run folder; a log of
-    InterCode v1 has that system's reward and session. `trust` allows what the recording names, if it is not signed.
+    Without `env` the recording's is used. An option that is not given is the recording's, if it is
+    a run folder; a log of InterCode v1 has that system's reward and session. `trust` allows what
+    the recording names, if it is not signed.
     """
     recording = load_recording(log)
     given = {**options, "env": env, "reward": reward}
@@ -86,9 +107,13 @@ def prepare_replay(
     how = {**then, **{name: value for name, value in options.items() if value or name not in then}}
     how["protocol"] = recording.protocol
     how["engine"] = how.get("engine") or recording.settings.get("engine")
-    how["session"] = options.get("session") or recording.settings.get("session", None if is_run else "stateless")
+    how["session"] = options.get("session") or recording.settings.get(
+        "session", None if is_run else "stateless"
+    )
     recorded = recording.settings.get("reward", None if is_run else "paper")
-    require_trust(recording.settings, taken_from({**how, "env": env, "reward": recorded}, given), trust=trust)
+    require_trust(
+        recording.settings, taken_from({**how, "env": env, "reward": recorded}, given), trust=trust
+    )
     view = View() if recording.shortened else View(head=None)
     if reward is None and recorded:
         reward = load_plugin(recorded, "reward") if ":" in recorded else recorded
@@ -96,5 +121,8 @@ def prepare_replay(
     factory = with_submission(environment_class(env).submission_under(recorded), factory)
     tasks = [task for task in factory.tasks if recording.has(task)]
     if not tasks:
-        raise UsageError(f"{log} has no episode of any of these tasks; give the data that it was recorded with (--data)")
+        raise UsageError(
+            f"{log} has no episode of any of these tasks; give the data that it was recorded with"
+            " (--data)"
+        )
     return recording, factory, tasks

@@ -1,12 +1,14 @@
-"""Score a run under another reward: from the record where it decides the score, else by executing the episode again.
+"""Score a run under another reward: from the record where it decides the score, else by executing
+the episode again.
 
     observed    the agent never submitted, or broke its sandbox: 0 under every reward
     executed    everything else: a record has what the agent saw, not its effect on files, databases or interpreters
     kept        episodes without a result
     earlier     episodes that a resumed run has already
 
-Data and userland must be the run's: they are compared with the record before anything is scored. For an executed episode,
-the first turn whose observation differs shows whether it went as it did then.
+Data and userland must be the run's: they are compared with the record before anything is scored.
+For an executed episode, the first turn whose observation differs shows whether it went as it did
+then.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ DATA = ("data_digest", "assets_digest")
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """An episode with its new score. `differs` is the first turn, from 0, whose observation is not the recorded one."""
+    """An episode with its new score. `differs` is the first turn, from 0, whose observation is not
+    the recorded one."""
 
     episode: Episode
     before: Episode
@@ -58,16 +61,28 @@ class Rescored:
 class Rescoring:
     """One run that is scored by `reward`; `options` say where its data are now.
 
-    Raises `UsageError` if its world cannot be rebuilt or is another one; `force` allows another userland, `trust` what an
-    unsigned run names. `signs`: the new run may be signed.
+    Raises `UsageError` if its world cannot be rebuilt or is another one; `force` allows another
+    userland, `trust` what an unsigned run names. `signs`: the new run may be signed.
     """
 
-    def __init__(self, run: str | Path, reward: str, *, force: bool = False, trust: bool = False, **given: Any) -> None:
+    def __init__(
+        self,
+        run: str | Path,
+        reward: str,
+        *,
+        force: bool = False,
+        trust: bool = False,
+        **given: Any,
+    ) -> None:
         then, self.episodes = read_run(run)
         if missing_keys := sorted({"env", "agent"} - then.keys()):
-            raise UsageError(f"{run} does not say its {' and '.join(missing_keys)}: it cannot be scored again")
+            raise UsageError(
+                f"{run} does not say its {' and '.join(missing_keys)}: it cannot be scored again"
+            )
         if then.get("reward") is None:
-            raise UsageError(f"{run} cannot be scored again: its environment has one reward of its own")
+            raise UsageError(
+                f"{run} cannot be scored again: its environment has one reward of its own"
+            )
         if then.get("reward") == reward:
             raise UsageError(f"{run} was scored by {reward} already")
         self.env, self._run = str(then["env"]), str(run)
@@ -89,16 +104,26 @@ class Rescoring:
         self._protocol = then.get("protocol", SUBMIT)
         self._tasks = {task.id: task for task in self.factory.tasks}
         if missing := sorted({episode.task for episode in self.episodes} - set(self._tasks)):
-            raise UsageError(f"the task {missing[0]} of {run} is not among these tasks; give the run's own with --data")
+            raise UsageError(
+                f"the task {missing[0]} of {run} is not among these tasks; give the run's own with"
+                " --data"
+            )
 
-    def run(self, store: RunStore, *, workers: int, tick: Callable[[Episode], None]) -> list[Rescored]:
-        """Return all episodes in the order of the data. Each that `store` lacks is put there as soon as it has its score.
+    def run(
+        self, store: RunStore, *, workers: int, tick: Callable[[Episode], None]
+    ) -> list[Rescored]:
+        """Return all episodes in the order of the data. Each that `store` lacks is put there as
+        soon as it has its score.
 
         `tick` takes each of those, too.
         """
         done: list[Rescored] = []
         left: list[Episode] = []
-        stored = {(episode.task, episode.epoch): episode for episode in store.episodes() if episode.reward is not None}
+        stored = {
+            (episode.task, episode.epoch): episode
+            for episode in store.episodes()
+            if episode.reward is not None
+        }
 
         def note(each: Rescored) -> None:
             if each.how != "earlier":
@@ -111,17 +136,21 @@ class Rescoring:
                 note(Rescored(again, episode, "earlier"))
             elif episode.reward is None:
                 note(Rescored(episode, episode, "kept"))
-            elif episode.ended == "agent_fault" or (self._protocol == SUBMIT and not any(map(self._submits, episode.line))):
+            elif episode.ended == "agent_fault" or (
+                self._protocol == SUBMIT and not any(map(self._submits, episode.line))
+            ):
                 note(Rescored(_with_score(episode, Score(0.0, False)), episode, "observed"))
             else:
                 left.append(episode)
         for epoch in sorted({episode.epoch for episode in left}):
             then = {episode.task: episode for episode in left if episode.epoch == epoch}
             evaluate(
-                self.factory, replay_agent(Recording(self._run, {}, list(then.values()))),
-                tasks=[self._tasks[task] for task in then], workers=workers,
+                self.factory,
+                replay_agent(Recording(self._run, {}, list(then.values()))),
+                tasks=[self._tasks[task] for task in then],
+                workers=workers,
                 on_episode=lambda again, then=then: note(self._compared(again, then[again.task])),  # type: ignore[misc]
-            )  # fmt: skip
+            )
         order = {task: place for place, task in enumerate(self._tasks)}
         return sorted(done, key=lambda each: (order[each.episode.task], each.episode.epoch))
 
@@ -130,31 +159,54 @@ class Rescoring:
 
     def _compared(self, again: Episode, then: Episode) -> Rescored:
         if again.error is not None:
-            failed = replace(then, reward=None, success=False, parts={}, ended=None, error=again.error)
+            failed = replace(
+                then, reward=None, success=False, parts={}, ended=None, error=again.error
+            )
             return Rescored(failed, then, "executed")
-        scores = {place: turn.score for place, turn in zip(line_of(then.turns), again.turns, strict=False)}
-        turns = tuple(replace(turn, score=scores.get(place)) for place, turn in enumerate(then.turns))
+        scores = {
+            place: turn.score for place, turn in zip(line_of(then.turns), again.turns, strict=False)
+        }
+        turns = tuple(
+            replace(turn, score=scores.get(place)) for place, turn in enumerate(then.turns)
+        )
         now = Score(again.reward or 0.0, again.success, again.parts, again.ambiguous)
-        episode = replace(_with_score(then, now), turns=turns, ended=_end(then, again, self._protocol))
-        # Feedback to a submission depends on the reward, and the note to a reply without code is no output: both may differ.
+        episode = replace(
+            _with_score(then, now), turns=turns, ended=_end(then, again, self._protocol)
+        )
+        # Feedback to a submission depends on the reward, and the note to a reply without code is no
+        # output: both may differ.
         pairs = enumerate(zip(then.line, again.turns, strict=False))
-        compared = ((n, old, new) for n, (old, new) in pairs if old.action is not None and not self._submits(old))
-        differs = next((number for number, old, new in compared if old.observation != new.observation), None)
+        compared = (
+            (n, old, new)
+            for n, (old, new) in pairs
+            if old.action is not None and not self._submits(old)
+        )
+        differs = next(
+            (number for number, old, new in compared if old.observation != new.observation), None
+        )
         return Rescored(episode, then, "executed", differs)
 
 
 def options_of(then: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a run with settings `then`; `options` replace all but `KEPT`. Raises `UsageError` without data."""
-    found = {key: options.get(key) or then.get(key) for key in options} | {key: then.get(key) for key in KEPT}
+    """Return the options of a run with settings `then`; `options` replace all but `KEPT`. Raises
+    `UsageError` without data."""
+    found = {key: options.get(key) or then.get(key) for key in options} | {
+        key: then.get(key) for key in KEPT
+    }
     found["data"] = options.get("data") or then.get("data_from")
     if not found["data"]:  # the catalog has it, or the environment brings it
         name, env = str(then.get("data") or ""), str(then["env"])
         if name in {entry.name for entry in list_entries()}:
             found["data"] = name
         elif name and name != f"{env}-starter" and ":" not in env:
-            raise UsageError(f"{then['run']} does not say where its data ({name}) lie; name their file or folder with --data")
+            raise UsageError(
+                f"{then['run']} does not say where its data ({name}) lie; name their file or folder"
+                " with --data"
+            )
     server = then.get("server")  # the engine's, or a fact of the user's own environment
-    found["engine"] = found.get("engine") or (server.get("engine") if isinstance(server, dict) else None)
+    found["engine"] = found.get("engine") or (
+        server.get("engine") if isinstance(server, dict) else None
+    )
     found["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
     return found
 
@@ -165,7 +217,8 @@ def taken_from(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
 
 
 def rebuild(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> EnvFactory:
-    """Return a factory with the data and the world of a run. Raises `UsageError` if they are not here."""
+    """Return a factory with the data and the world of a run. Raises `UsageError` if they are not
+    here."""
     try:
         return prepare(env, reward=reward, max_turns=None, keep_going=True, **options)
     except (UsageError, DataError) as error:
@@ -174,22 +227,38 @@ def rebuild(run: str | Path, env: str, options: Mapping[str, Any], reward: str) 
 
 
 def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
-    """Raise `UsageError` if the facts `now` are not those of the run's settings `then`. `force` allows all but other data."""
+    """Raise `UsageError` if the facts `now` are not those of the run's settings `then`. `force`
+    allows all but other data."""
     facts = {key: value for key, value in json.loads(json.dumps(now)).items() if key != "data"}
     other = sorted(key for key, value in facts.items() if then.get(key) != value)
-    differences = "; ".join(f"{key}: {then.get(key)!r:.200} then, {facts[key]!r:.200} now" for key in other)
+    differences = "; ".join(
+        f"{key}: {then.get(key)!r:.200} then, {facts[key]!r:.200} now" for key in other
+    )
     if set(other) & set(DATA):
-        raise UsageError(f"these are not the data of {then['run']} ({differences}); give the run's own with --data")
+        raise UsageError(
+            f"these are not the data of {then['run']} ({differences}); give the run's own with"
+            " --data"
+        )
     if other and not force:
-        raise UsageError(f"this is not the world of {then['run']} ({differences}); add --force to score in it anyway")
+        raise UsageError(
+            f"this is not the world of {then['run']} ({differences}); add --force to score in it"
+            " anyway"
+        )
 
 
 def _with_score(episode: Episode, score: Score) -> Episode:
-    return replace(episode, reward=score.reward, success=score.success, parts=score.parts, ambiguous=score.ambiguous)
+    return replace(
+        episode,
+        reward=score.reward,
+        success=score.success,
+        parts=score.parts,
+        ambiguous=score.ambiguous,
+    )
 
 
 def _end(then: Episode, again: Episode, protocol: str) -> Ended | None:
-    """Return how a rescored episode ended. Under `paper` success ends it; one that is no success any more ran out of turns."""
+    """Return how a rescored episode ended. Under `paper` success ends it; one that is no success
+    any more ran out of turns."""
     if again.ended == "agent_fault":
         return again.ended
     if protocol == SUBMIT:
@@ -200,7 +269,8 @@ def _end(then: Episode, again: Episode, protocol: str) -> Ended | None:
 
 
 def with_submission(submission: re.Pattern[str], factory: EnvFactory) -> EnvFactory:
-    """Return a factory whose environments submit by the pattern `submission`, as they did when the record was made."""
+    """Return a factory whose environments submit by the pattern `submission`, as they did when the
+    record was made."""
 
     def make() -> InterCodeEnv:
         env = factory.make()

@@ -6,4 +6,14 @@ from intercode.tasks.catalog import Entry, get, list_entries
 from intercode.tasks.dataset import DataSet, in_split, open_data
 from intercode.tasks.loader import Preprocess, Record, load_tasks
 
-__all__ = ["DataSet", "Entry", "Preprocess", "Record", "get", "in_split", "list_entries", "load_tasks", "open_data"]
+__all__ = [
+    "DataSet",
+    "Entry",
+    "Preprocess",
+    "Record",
+    "get",
+    "in_split",
+    "list_entries",
+    "load_tasks",
+    "open_data",
+]

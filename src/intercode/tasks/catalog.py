@@ -2,9 +2,11 @@
 
     catalog.toml ─► list_entries ─► get NAME ─► CACHE/data/NAME/{tasks.json, tree.tar, dump.sql, …} ─► downloaded
 
-A file is complete when its hash is right, so a file that the user put there is as good as a fetched one.
+A file is complete when its hash is right, so a file that the user put there is as good as a fetched
+one.
 
-Left out: resuming a download (the largest file has 1 MB), deleting and updating (remove the folder), searching.
+Left out: resuming a download (the largest file has 1 MB), deleting and updating (remove the
+folder), searching.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +34,19 @@ LONGEST_WAIT = 60.0
 """Seconds between two tries at most, whatever a server asks for."""
 Progress = Callable[[int, int], None]
 """Called with the bytes so far and the bytes in all."""
-_CUT = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
+_CUT = (
+    urllib.error.URLError,
+    http.client.HTTPException,
+    ConnectionError,
+    TimeoutError,
+    ssl.SSLError,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file of a data set: its address, its SHA-256 and size, and its path in the data set's folder."""
+    """A file of a data set: its address, its SHA-256 and size, and its path in the data set's
+    folder."""
 
     url: str
     sha256: str
@@ -58,11 +68,14 @@ class Entry:
 
 
 def list_entries() -> list[Entry]:
-    """Return all data sets of the catalog, in its order. Raises `DataError` if the catalog is malformed."""
+    """Return all data sets of the catalog, in its order. Raises `DataError` if the catalog is
+    malformed."""
     try:
         fields = ("name", "env", "description", "count", "licence", "checked")
         return [
-            Entry(**{field: table[field] for field in fields}, files=tuple(map(_file, table["files"])))
+            Entry(
+                **{field: table[field] for field in fields}, files=tuple(map(_file, table["files"]))
+            )
             for table in tomllib.loads(CATALOG.read_text(encoding="utf-8"))["entry"]
         ]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -81,8 +94,8 @@ def find(name: str) -> Entry:
     entries = {entry.name: entry for entry in list_entries()}
     if name not in entries:
         raise UsageError(
-            f"no data set is called {name!r}, nor is there such a file or folder; `intercode data get NAME` fetches "
-            f"one of: {', '.join(entries)}"
+            f"no data set is called {name!r}, nor is there such a file or folder; `intercode data"
+            f" get NAME` fetches one of: {', '.join(entries)}"
         )
     return entries[name]
 
@@ -96,7 +109,7 @@ def get(name: str, *, progress: Progress | None = None) -> Path:
     entry, folder = find(name), root_path() / "data" / name
     total, before = sum(file.bytes for file in entry.files), 0
     for file in entry.files:
-        step: Progress | None = progress and (lambda done, _, before=before: progress(before + done, total))  # type: ignore[misc]
+        step = progress and partial(_report_file, progress, before, total)
         fetch(file.url, folder / file.path, sha256=file.sha256, size=file.bytes, progress=step)
         before += file.bytes
         if progress:
@@ -119,6 +132,10 @@ def digest_of(path: Path) -> str | None:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _report_file(progress: Progress, before: int, total: int, done: int, _: int) -> None:
+    progress(before + done, total)
+
+
 def fetch(
     url: str,
     dest: Path,
@@ -130,11 +147,13 @@ def fetch(
     backoff: float = 0.5,
     progress: Progress | None = None,
 ) -> Path:
-    """Fetch the file of `size` bytes with this hash to `dest`, complete or not at all, and return `dest`.
+    """Fetch the file of `size` bytes with this hash to `dest`, complete or not at all, and return
+    `dest`.
 
-    A file that is there already is not requested. `timeout` (seconds) bounds connecting and each wait for data. After the n-th
-    failure the wait is `backoff` × 2ⁿ seconds, or the server's Retry-After, and a minute at most.
-    Raises `DataError` if the server does not deliver these bytes, `UsageError` if `dest` cannot be written.
+    A file that is there already is not requested. `timeout` (seconds) bounds connecting and each
+    wait for data. After the n-th failure the wait is `backoff` × 2ⁿ seconds, or the server's
+    Retry-After, and a minute at most. Raises `DataError` if the server does not deliver these
+    bytes, `UsageError` if `dest` cannot be written.
     """
     if not url.lower().startswith(("http://", "https://")):
         raise UsageError(f"{url}: only http:// and https:// addresses can be fetched")
@@ -154,7 +173,9 @@ def fetch(
                     failure = f"HTTP {error.code} {error.reason}"
                     if error.code not in (408, 425, 429) and error.code < 500:
                         raise DataError(f"{url}: {failure}; has the file moved?") from error
-                    after = str(error.headers.get("Retry-After"))  # may also be a date, which is ignored
+                    after = str(
+                        error.headers.get("Retry-After")
+                    )  # may also be a date, which is ignored
                     wait = int(after) if after.isdecimal() else wait
             except _CUT as error:
                 failure = f"the connection failed ({error})"
@@ -164,19 +185,26 @@ def fetch(
                     return dest
                 failure = f"the SHA-256 of what arrives is {found}, not {sha256}"
     except OSError as error:
-        raise UsageError(f"{dest}: cannot be written ({error}); is the disk full? INTERCODE_CACHE moves it") from error
+        raise UsageError(
+            f"{dest}: cannot be written ({error}); is the disk full? INTERCODE_CACHE moves it"
+        ) from error
     finally:
         if part.exists():
             part.unlink()
-    raise DataError(f"{url}: {failure} (tried {tries} times). If you have the right file, put it at {dest}")
+    raise DataError(
+        f"{url}: {failure} (tried {tries} times). If you have the right file, put it at {dest}"
+    )
 
 
 def _receive(url: str, part: Path, size: int, timeout: float, progress: Progress | None) -> str:
-    """Write what the server sends to `part`, and return its SHA-256. Raises `ConnectionError` if it is shorter than `size`."""
+    """Write what the server sends to `part`, and return its SHA-256. Raises `ConnectionError` if it
+    is shorter than `size`."""
     request = urllib.request.Request(url, headers={"User-Agent": "intercode"})
     state, done = hashlib.sha256(), 0
     with urllib.request.urlopen(request, timeout=timeout) as response, part.open("wb") as file:
-        while done <= size and (block := response.read1(2**16)):  # the hash of a longer file is wrong anyway
+        while done <= size and (
+            block := response.read1(2**16)
+        ):  # the hash of a longer file is wrong anyway
             file.write(block)
             state.update(block)
             done += len(block)

@@ -1,6 +1,8 @@
-"""`open_data` finds a data set and returns its tasks with the trees and scripts that belong to them.
+"""`open_data` finds a data set and returns its tasks with the trees and scripts that belong to
+them.
 
-A data folder (the user's, a starter set of this package, or a fetched one) has this layout; only the task file is required:
+A data folder (the user's, a starter set of this package, or a fetched one) has this layout; only
+the task file is required:
 
     tasks.jsonl        or .json, .csv, .parquet
     tree/              or tree.tar: the files at / before an episode starts
@@ -31,8 +33,8 @@ STARTER = Path(__file__).with_name("starter")
 class DataSet:
     """Tasks and the files that belong to them.
 
-    `digest` is the hex SHA-256 of the task file's bytes, whatever the limit, and of the names of the gold fields unless it is
-    only `gold`.
+    `digest` is the hex SHA-256 of the task file's bytes, whatever the limit, and of the names of
+    the gold fields unless it is only `gold`.
     """
 
     name: str
@@ -58,26 +60,34 @@ def open_data(
 ) -> DataSet:
     """Return the data set that `source` names.
 
-    None is the starter set of `env`. An existing path is a data folder, or a task file, which is used without the trees and
-    scripts in its folder. Any other text names a data set of the catalog, which `intercode data get NAME` must have fetched.
-    Raises `UsageError` if there is no such data or it cannot be read, `DataError` if it is malformed.
+    None is the starter set of `env`. An existing path is a data folder, or a task file, which is
+    used without the trees and scripts in its folder. Any other text names a data set of the
+    catalog, which `intercode data get NAME` must have fetched. Raises `UsageError` if there is no
+    such data or it cannot be read, `DataError` if it is malformed.
     """
     how = {"limit": limit, "preprocess": preprocess, "gold_fields": tuple(gold_fields or ("gold",))}
     if source is None:
         if not (STARTER / env).is_dir():
-            raise UsageError(f"no starter tasks are shipped for {env!r}; name your own with --data FILE or --data DIR")
+            raise UsageError(
+                f"no starter tasks are shipped for {env!r}; name your own with --data FILE or"
+                " --data DIR"
+            )
         return _open_folder(STARTER / env, f"{env}-starter", how)
     path = Path(source)
     if os.path.isdir(path):
         return _open_folder(path, path.resolve().name, how)
-    if os.path.exists(path):  # False also in a folder that may not be entered, where `Path.exists` may raise
+    if os.path.exists(
+        path
+    ):  # False also in a folder that may not be entered, where `Path.exists` may raise
         return _open_file(path, path.stem, how)
     name = str(source)
     if (language := find(name).env) != env:
         raise UsageError(f"{name}: these tasks are for {language!r}, not for {env!r}")
     folder = downloaded(name)
     if folder is None:
-        raise UsageError(f"{name}: is not here yet, or not all of it; run `intercode data get {name}` first")
+        raise UsageError(
+            f"{name}: is not here yet, or not all of it; run `intercode data get {name}` first"
+        )
     return _open_folder(folder, name, how)
 
 
@@ -87,9 +97,13 @@ def _open_folder(folder: Path, name: str, how: dict[str, Any]) -> DataSet:
 
     files = [file for suffix in SUFFIXES if os.path.exists(file := folder / f"tasks{suffix}")]
     if not files:
-        raise UsageError(f"{folder}: has no task file; call it tasks.jsonl (or {', '.join(SUFFIXES)})")
+        raise UsageError(
+            f"{folder}: has no task file; call it tasks.jsonl (or {', '.join(SUFFIXES)})"
+        )
     if len(files) > 1:
-        raise DataError(f"{folder}: has {' and '.join(file.name for file in files)}; keep one of them")
+        raise DataError(
+            f"{folder}: has {' and '.join(file.name for file in files)}; keep one of them"
+        )
     return replace(
         _open_file(files[0], name, how),
         tree=first("tree", "tree.tar"),
@@ -108,7 +122,8 @@ def _open_file(path: Path, name: str, how: dict[str, Any]) -> DataSet:
 
 
 def in_split(tasks: Sequence[Task], split: str) -> list[Task]:
-    """Return the tasks of a split. Raises `UsageError` with the splits that there are if it has none."""
+    """Return the tasks of a split. Raises `UsageError` with the splits that there are if it has
+    none."""
     if kept := [task for task in tasks if task.split == split]:
         return kept
     splits = sorted({task.split for task in tasks if task.split})

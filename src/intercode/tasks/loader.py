@@ -2,18 +2,22 @@
 
     file ─► _READERS[suffix] ─► (place, record), … ─► preprocess ─► _to_task ─► Task
 
-Each record needs `query` and `gold`; `id` is optional; every other field goes to `Task.extra` as it is.
-Every error names the file, the place in it ("line 7", or "record 3" where there are no lines) and the field.
+Each record needs `query` and `gold`; `id` is optional; every other field goes to `Task.extra` as it
+is. Every error names the file, the place in it ("line 7", or "record 3" where there are no lines)
+and the field.
 
 Decided here:
-- A missing `id` is the record's index in the file, from 0, as in the published logs. Ids are unique.
-- A gold may be a list of strings; it is joined with ";" (the paper's form of a gold of several commands).
+- A missing `id` is the record's index in the file, from 0, as in the published logs. Ids are
+  unique.
+- A gold may be a list of strings; it is joined with ";" (the paper's form of a gold of several
+  commands).
 - `golds` is a list of alternative golds. If a record has no `gold`, the first of them is the gold.
 - Numbers are not accepted for `query` or `gold`, since reading changes 007 and 1.50. Quote them.
 - A null field (None, NaN) counts as absent. `general`, which is text in CSV, becomes a bool.
 - Records beyond `limit` are not read.
 
-Left out: other encodings than UTF-8 (with or without BOM), compressed files, data sets too big for memory.
+Left out: other encodings than UTF-8 (with or without BOM), compressed files, data sets too big for
+memory.
 """
 
 from __future__ import annotations
@@ -49,9 +53,10 @@ def load_tasks(
 ) -> list[Task]:
     """Return the tasks of a file, in its order, at most `limit` of them.
 
-    `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and the like. `gold_fields`
-    name the fields of that record that hold golds; a record may leave some of them empty.
-    Raises `UsageError` when the file cannot be read at all or `preprocess` raises, `DataError` when its content is malformed.
+    `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and
+    the like. `gold_fields` name the fields of that record that hold golds; a record may leave some
+    of them empty. Raises `UsageError` when the file cannot be read at all or `preprocess` raises,
+    `DataError` when its content is malformed.
     """
     path = Path(path)
     if limit is not None and limit < 1:
@@ -63,7 +68,9 @@ def load_tasks(
         raise UsageError(f"{path}: no such file")
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise UsageError(f"{path}: cannot tell the format by its name; it must end in {', '.join(_READERS)}")
+        raise UsageError(
+            f"{path}: cannot tell the format by its name; it must end in {', '.join(_READERS)}"
+        )
     for index, (place, record) in enumerate(islice(reader(path), limit)):
         where = f"{path}: {place}"
         record = _preprocessed(record, preprocess, where)
@@ -72,13 +79,16 @@ def load_tasks(
     if not tasks:
         raise DataError(f"{path}: holds no records")
     if unknown := [name for name in gold_fields if name not in {*known, "gold"}]:
-        raise UsageError(f"{path}: no record has the gold field {unknown[0]!r}; records have {', '.join(sorted(known))}")
+        raise UsageError(
+            f"{path}: no record has the gold field {unknown[0]!r}; records have"
+            f" {', '.join(sorted(known))}"
+        )
     first: dict[str, int] = {}
     for number, task in enumerate(tasks, start=1):
         if (other := first.setdefault(task.id, number)) != number:
             raise DataError(
-                f"{path}: records {other} and {number}, field 'id': both are {task.id!r}; give each its own, "
-                "or leave ids out to count from 0"
+                f"{path}: records {other} and {number}, field 'id': both are {task.id!r}; give each"
+                " its own, or leave ids out to count from 0"
             )
     return tasks
 
@@ -96,7 +106,9 @@ def _read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         byte = data[error.start]
-        raise DataError(f"{path}: line {line}: byte 0x{byte:02x} is not UTF-8; save the file as UTF-8") from error
+        raise DataError(
+            f"{path}: line {line}: byte 0x{byte:02x} is not UTF-8; save the file as UTF-8"
+        ) from error
 
 
 def _parse_json(text: str, path: Path, first_line: int = 1) -> Any:
@@ -104,7 +116,9 @@ def _parse_json(text: str, path: Path, first_line: int = 1) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {first_line + error.lineno - 1}, column {error.colno}"
-        raise DataError(f"{path}: {place}: is not JSON ({error.msg}); was the file cut short?") from error
+        raise DataError(
+            f"{path}: {place}: is not JSON ({error.msg}); was the file cut short?"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: line {first_line}: JSON that cannot be read ({error})") from error
 
@@ -113,7 +127,10 @@ def _read_json(path: Path) -> Located:
     text = _read_text(path)
     records = _parse_json(text, path) if text.strip() else []
     if not isinstance(records, list):
-        raise DataError(f"{path}: holds {_kind(records)} where a list of records should be; put the records in [ ]")
+        raise DataError(
+            f"{path}: holds {_kind(records)} where a list of records should be; put the records"
+            " in [ ]"
+        )
     for number, record in enumerate(records, start=1):
         yield f"record {number}", record
 
@@ -125,7 +142,9 @@ def _read_jsonl(path: Path) -> Located:
 
 
 def _read_csv(path: Path) -> Located:
-    csv.field_size_limit(max(LARGEST_CSV_FIELD, csv.field_size_limit()))  # for the whole process; never lowered
+    csv.field_size_limit(
+        max(LARGEST_CSV_FIELD, csv.field_size_limit())
+    )  # for the whole process; never lowered
     rows = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
     line, header = 1, list[str]()
     try:
@@ -133,7 +152,10 @@ def _read_csv(path: Path) -> Located:
             if row and not header:
                 header = [name.strip() for name in row]
                 if twice := sorted({name for name in header if header.count(name) > 1}):
-                    raise DataError(f"{path}: line 1: the header names {', '.join(map(repr, twice))} more than once")
+                    raise DataError(
+                        f"{path}: line 1: the header names {', '.join(map(repr, twice))} more than"
+                        " once"
+                    )
             elif row and len(row) != len(header):
                 what = f"{len(row)} fields where the header has {len(header)}"
                 raise DataError(f"{path}: line {line}: {what}; quote fields that contain commas")
@@ -141,7 +163,10 @@ def _read_csv(path: Path) -> Located:
                 yield f"line {line}", dict(zip(header, row, strict=True))
             line = rows.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path}: line {line}: the record from here on is not CSV ({error}); is a quote left open?") from error
+        raise DataError(
+            f"{path}: line {line}: the record from here on is not CSV ({error}); is a quote left"
+            " open?"
+        ) from error
 
 
 def _read_parquet(path: Path) -> Located:
@@ -149,7 +174,9 @@ def _read_parquet(path: Path) -> Located:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise UsageError(f"{path}: reading Parquet needs pyarrow: pip install 'intercode-gym[parquet]'") from error
+        raise UsageError(
+            f"{path}: reading Parquet needs pyarrow: pip install 'intercode-gym[parquet]'"
+        ) from error
     try:
         rows = pyarrow.parquet.read_table(path, partitioning=None).to_pylist()
     except (pyarrow.ArrowException, OSError, ValueError) as error:
@@ -172,7 +199,9 @@ SUFFIXES = tuple(_READERS)
 
 def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Record:
     if not isinstance(record, dict):
-        raise DataError(f"{where}: is {_kind(record)} where an object with query and gold should be")
+        raise DataError(
+            f"{where}: is {_kind(record)} where an object with query and gold should be"
+        )
     if preprocess is None:
         return record
     try:
@@ -182,23 +211,33 @@ def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Rec
     except Exception as error:
         raise UsageError(f"{where}: preprocess raised {describe_error(error)}") from error
     if not isinstance(record, dict):
-        raise UsageError(f"{where}: preprocess returned {_kind(record)}; it must return the record as a dict")
+        raise UsageError(
+            f"{where}: preprocess returned {_kind(record)}; it must return the record as a dict"
+        )
     return record
 
 
 def _to_task(record: Record, index: int, where: str, gold_fields: Sequence[str]) -> Task:
-    absent = {name for name, value in record.items() if value is None or (isinstance(value, float) and math.isnan(value))}
+    absent = {
+        name
+        for name, value in record.items()
+        if value is None or (isinstance(value, float) and math.isnan(value))
+    }
     fields = {name: value for name, value in record.items() if name not in absent}
     for field in fields.items():
         try:
             json.dumps(field, ensure_ascii=False, skipkeys=True, default=str).encode()
         except UnicodeEncodeError as error:  # such a text can neither be executed nor stored
-            raise DataError(f"{where}: field {field[0]!r} holds half a surrogate pair; remove it") from error
+            raise DataError(
+                f"{where}: field {field[0]!r} holds half a surrogate pair; remove it"
+            ) from error
     golds = _golds(fields, gold_fields, where)
     if "general" in fields:
         word = str(fields["general"]).strip().lower()
         if word not in _TRUE | _FALSE:
-            raise DataError(f"{where}: field 'general' is {fields['general']!r}; write true or false")
+            raise DataError(
+                f"{where}: field 'general' is {fields['general']!r}; write true or false"
+            )
         fields["general"] = word in _TRUE
     id = fields.pop("id", "")
     if id == "":
@@ -213,14 +252,21 @@ def _to_task(record: Record, index: int, where: str, gold_fields: Sequence[str])
 
 
 def _golds(fields: Record, names: Sequence[str], where: str) -> tuple[str, ...]:
-    """Remove the golds from the fields and return them: the non-empty fields `names`, then the list `golds`."""
+    """Remove the golds from the fields and return them: the non-empty fields `names`, then the list
+    `golds`."""
     more = fields.pop("golds", [])
     found = [(name, fields.pop(name, None)) for name in names]
     if not isinstance(more, list):
         raise DataError(f"{where}: field 'golds' is {_kind(more)}; write a list of golds")
-    given = [(name, gold) for name, gold in found if gold not in (None, "")] + [("golds", gold) for gold in more]
+    given = [(name, gold) for name, gold in found if gold not in (None, "")] + [
+        ("golds", gold) for gold in more
+    ]
     return tuple(
-        _text(";".join(_text(part, name, where) for part in gold) if isinstance(gold, list) else gold, name, where)
+        _text(
+            ";".join(_text(part, name, where) for part in gold) if isinstance(gold, list) else gold,
+            name,
+            where,
+        )
         for name, gold in given or found[:1]
     )
 
@@ -233,10 +279,19 @@ def _text(value: Any, field: str, where: str) -> str:
     if not value.strip():
         raise DataError(f"{where}: field {field!r} is empty; every record needs query and gold")
     if "\0" in value:
-        raise DataError(f"{where}: field {field!r} contains a NUL character, which no command can carry; remove it")
+        raise DataError(
+            f"{where}: field {field!r} contains a NUL character, which no command can carry;"
+            " remove it"
+        )
     return value
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "a text",
+        bool: "a truth value",
+        type(None): "null",
+    }
     return names.get(type(value), f"a value of type {type(value).__name__}")

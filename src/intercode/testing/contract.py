@@ -1,7 +1,8 @@
 """The contract of `InterCodeEnv` as clauses that can be tried on any environment.
 
-A clause is a function whose docstring is the promised sentence; it gets `make`, and raises if the promise is broken. Of a
-reward only two things are tested here: golds succeed, and doing nothing does not. `intercode check` tests every task.
+A clause is a function whose docstring is the promised sentence; it gets `make`, and raises if the
+promise is broken. Of a reward only two things are tested here: golds succeed, and doing nothing
+does not. `intercode check` tests every task.
 """
 
 from __future__ import annotations
@@ -33,14 +34,16 @@ _RESETS = 5
 def check_env(make: Make, *, tasks: int | None = 3) -> None:
     """Raise AssertionError naming every clause that environments from `make` break.
 
-    `make` returns a new environment at each call, with 3 turns or more; an `EnvFactory` does. The golds of the first `tasks`
-    tasks are played, those of all tasks if that is None. Raises `UsageError` if `make` makes no environment.
+    `make` returns a new environment at each call, with 3 turns or more; an `EnvFactory` does. The
+    golds of the first `tasks` tasks are played, those of all tasks if that is None. Raises
+    `UsageError` if `make` makes no environment.
     """
     env = make() if callable(make) else None
     if not isinstance(env, InterCodeEnv):
         made = f"makes {env!r:.60}" if callable(make) else f"is {make!r:.60}"
         raise UsageError(
-            f"check_env takes a function that makes an InterCodeEnv at each call, or what intercode.prepare gives; this {made}"
+            "check_env takes a function that makes an InterCodeEnv at each call, or what"
+            f" intercode.prepare gives; this {made}"
         )
     with suppress(Exception):  # clauses test how it closes
         env.close()
@@ -49,7 +52,10 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
         try:
             clause(*((make, tasks) if clause in _SCORING else (make,)))
         except Exception as error:  # an environment of the user's own may raise anything
-            broken.append(f"  - {clause.__doc__} [{clause.__name__.strip('_')}] {type(error).__name__}: {error}")
+            broken.append(
+                f"  - {clause.__doc__} [{clause.__name__.strip('_')}] {type(error).__name__}:"
+                f" {error}"
+            )
     if broken:
         raise AssertionError("the environment breaks its contract:\n" + "\n".join(broken))
 
@@ -73,7 +79,7 @@ def _gold_actions(make: Make) -> list[str]:
         return [action for action, _ in _play(env, gold)]
 
 
-# -- the clauses --------------------------------------------------------------------------------------------------------
+# -- the clauses -----------------------------------------------------------------------------------
 
 
 def _passes_gymnasiums_checker(make: Make) -> None:
@@ -84,10 +90,13 @@ def _passes_gymnasiums_checker(make: Make) -> None:
 
 
 def _resets_to_the_task(make: Make) -> None:
-    """reset: a task is chosen by its id or its index, info names it, and one that is not there is the caller's fault."""
+    """reset: a task is chosen by its id or its index, info names it, and one that is not there is
+    the caller's fault."""
     with closing(make()) as env:
         last = len(env.tasks) - 1
-        by_index, by_id = (env.reset(options={"task": wanted}) for wanted in (last, env.tasks[last].id))
+        by_index, by_id = (
+            env.reset(options={"task": wanted}) for wanted in (last, env.tasks[last].id)
+        )
         same("reset by index and by id", by_index, by_id)
         same("info['task']", by_id[1].get("task"), env.tasks[last].id)
         for wanted in (last + 1, "no such task"):
@@ -96,18 +105,25 @@ def _resets_to_the_task(make: Make) -> None:
 
 
 def _orders_tasks_by_seed(make: Make) -> None:
-    """reset: without a task, each comes once before any comes again, in an order that the seed decides."""
+    """reset: without a task, each comes once before any comes again, in an order that the seed
+    decides."""
     orders = []
     for _ in range(2):
         with closing(make()) as env:
             count = min(_RESETS, len(env.tasks))
-            orders.append([env.reset(seed=7 if number == 0 else None)[1].get("task") for number in range(count)])
+            orders.append(
+                [
+                    env.reset(seed=7 if number == 0 else None)[1].get("task")
+                    for number in range(count)
+                ]
+            )
     same("the order under the same seed", *orders)
     same("how many different tasks came", len(set(orders[0])), len(orders[0]))
 
 
 def _is_deterministic(make: Make) -> None:
-    """step: the same actions from the same start give the same observations, rewards and infos, at any time of day."""
+    """step: the same actions from the same start give the same observations, rewards and infos, at
+    any time of day."""
     with closing(make()) as env:
         first = _play(env, gold)
     second = int(time.time())
@@ -126,7 +142,8 @@ def _resets_everything(make: Make) -> None:
 
 
 def _returns_facts(make: Make) -> None:
-    """info: every step has exit_code, timed_out, truncated_output, session_lost; the last a Score, outcomes and `ended`."""
+    """info: every step has exit_code, timed_out, truncated_output, session_lost; the last a Score,
+    outcomes and `ended`."""
     with closing(make()) as env:
         steps = [step for _, step in _play(env, gold)]
     for observation, _, _, _, info in steps:
@@ -140,12 +157,17 @@ def _returns_facts(make: Make) -> None:
 
 
 def _rewards_by_protocol(make: Make) -> None:
-    """step: under submit only the submission earns and ends; under paper each step earns its score, and success ends."""
+    """step: under submit only the submission earns and ends; under paper each step earns its score,
+    and success ends."""
     with closing(make()) as env:
         protocol, steps = env.protocol, [step for _, step in _play(env, gold)]
     for number, (_, reward, terminated, _, info) in enumerate(steps, 1):
         last = number == len(steps)
-        score = info.get("score", Score(0.0, False)) if protocol == "paper" or last else Score(0.0, False)
+        score = (
+            info.get("score", Score(0.0, False))
+            if protocol == "paper" or last
+            else Score(0.0, False)
+        )
         same(f"reward of step {number}", float(reward), score.reward)
         same(f"terminated at step {number}", terminated, last)
 
@@ -177,13 +199,18 @@ def _counts_its_turns(make: Make) -> None:
             return
         env.reset(options={"task": 0})
         ends = [env.step("")[2:4] for _ in range(env.max_turns)]
-        same("terminated, truncated of all steps", ends, [(False, False)] * (len(ends) - 1) + [(False, True)])
+        same(
+            "terminated, truncated of all steps",
+            ends,
+            [(False, False)] * (len(ends) - 1) + [(False, True)],
+        )
         with raises("step after the last turn", UsageError):
             env.step("")
 
 
 def _forks_independently(make: Make) -> None:
-    """fork: the copy is in the same state and neither touches the other; what cannot be copied raises ForkError."""
+    """fork: the copy is in the same state and neither touches the other; what cannot be copied
+    raises ForkError."""
     *before, last = _gold_actions(make)
     with closing(make()) as env:
         env.reset(options={"task": 0})
@@ -202,10 +229,13 @@ def _forks_independently(make: Make) -> None:
 
 
 def _raises_faults(make: Make) -> None:
-    """faults: an error of the data or of a sandbox, below execute and score too, comes out of step and earns nothing."""
+    """faults: an error of the data or of a sandbox, below execute and score too, comes out of step
+    and earns nothing."""
     actions, unnoticed = _gold_actions(make), list[str]()
 
-    def fail(sandbox: GuestSandbox, head: dict[str, Any], *more: object, **options: object) -> NoReturn:
+    def fail(
+        sandbox: GuestSandbox, head: dict[str, Any], *more: object, **options: object
+    ) -> NoReturn:
         failed.append(head["op"])
         raise SandboxError("a fault that the check put here")
 
@@ -237,7 +267,8 @@ def _raises_faults(make: Make) -> None:
 
 
 def _blames_the_agent(make: Make) -> None:
-    """faults: an agent that breaks its sandbox earns 0, and the episode ends with `ended` agent_fault."""
+    """faults: an agent that breaks its sandbox earns 0, and the episode ends with `ended`
+    agent_fault."""
     first, *_ = _gold_actions(make)
     with closing(make()) as env:
         env.reset(options={"task": 0})
@@ -248,7 +279,11 @@ def _blames_the_agent(make: Make) -> None:
 
         env.execute = die  # type: ignore[method-assign]
         _, reward, terminated, _, info = env.step(first)
-        same("reward, terminated, ended", (float(reward), terminated, info.get("ended")), (0.0, True, "agent_fault"))
+        same(
+            "reward, terminated, ended",
+            (float(reward), terminated, info.get("ended")),
+            (0.0, True, "agent_fault"),
+        )
 
 
 def _raise(error: Exception, *_: object) -> NoReturn:
@@ -275,18 +310,30 @@ def _ends_its_sandboxes(make: Make) -> None:
 
 
 def _open_sandboxes() -> set[GuestSandbox]:
-    return {each for each in gc.get_objects() if issubclass(type(each), GuestSandbox) and not each.closed}
+    return {
+        each
+        for each in gc.get_objects()
+        if issubclass(type(each), GuestSandbox) and not each.closed
+    }
 
 
 def _gold_solves(make: Make, tasks: int | None) -> None:
     """score: the gold of each task earns 1 and is a success."""
-    found = [(task, score.reward) for task, score in _scores(make, gold, tasks) if score.reward != 1 or not score.success]
+    found = [
+        (task, score.reward)
+        for task, score in _scores(make, gold, tasks)
+        if score.reward != 1 or not score.success
+    ]
     same("golds that do not", found, [])
 
 
 def _noop_fails(make: Make, tasks: int | None) -> None:
     """score: doing nothing succeeds on no task."""
-    same("tasks where it does", [(task, score.reward) for task, score in _scores(make, noop, tasks) if score.success], [])
+    same(
+        "tasks where it does",
+        [(task, score.reward) for task, score in _scores(make, noop, tasks) if score.success],
+        [],
+    )
 
 
 def _scores(make: Make, strategy: Strategy, tasks: int | None) -> Iterator[tuple[str, Score]]:

@@ -1,4 +1,5 @@
-"""Check a data set: execute each gold twice, and play the gold, nothing, and the most similar task's gold.
+"""Check a data set: execute each gold twice, and play the gold, nothing, and the most similar
+task's gold.
 
     two raw executions differ        → gold_differs             else it scores below 1     → gold_fails, with its parts
     the execution itself complains   → gold_fails, missing …    doing nothing succeeds     → noop_solves
@@ -6,7 +7,8 @@
     the texts disagree (`lint`)      → disagrees, weak_tests …  an alternative gold fails  → alternative_fails
     gold and alternative differ      → golds_disagree
 
-`types.py` has the kinds. `PAUSE` lies between the two raw executions, so that a clock in the answer shows.
+`types.py` has the kinds. `PAUSE` lies between the two raw executions, so that a clock in the answer
+shows.
 """
 
 from __future__ import annotations
@@ -49,10 +51,11 @@ def check(
     workers: int = 1,
     on_task: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
-    """Return the keys of `check --json`: counts, and `broken` and `suspicious` with one entry for each issue of a task.
+    """Return the keys of `check --json`: counts, and `broken` and `suspicious` with one entry for
+    each issue of a task.
 
-    Tasks that are `left_out`, since they cannot be played, count too, and their texts are checked. `on_task` is called
-    `count_steps` times.
+    Tasks that are `left_out`, since they cannot be played, count too, and their texts are checked.
+    `on_task` is called `count_steps` times.
     """
     checks = _Checks(make_env, workers, on_task)
     first = checks.run_golds(tasks)
@@ -61,12 +64,28 @@ def check(
     nearest = nearest_tasks(tasks)
     by_gold, by_noop = checks.play(gold, tasks), checks.play(noop, tasks)
     by_neighbour = checks.play(_gold_of(nearest), tasks)
-    differing = [issue for task, *pair in zip(tasks, first, second, strict=True) for issue in _difference(task, *pair)]
+    differing = [
+        issue
+        for task, *pair in zip(tasks, first, second, strict=True)
+        for issue in _difference(task, *pair)
+    ]
     unstable = {task.id for task, _ in differing}
-    golds = [issue for task, run in zip(tasks, first, strict=True) for issue in _gold_issues(task, run, by_gold[task.id])]
+    golds = [
+        issue
+        for task, run in zip(tasks, first, strict=True)
+        for issue in _gold_issues(task, run, by_gold[task.id])
+    ]
     failing = {task.id for task, issue in golds if issue.kind == "gold_fails"}
-    golds = [(task, issue) for task, issue in golds if issue.kind != "gold_fails" or task.id not in unstable]
-    paid = [(task, TaskIssue("doing nothing succeeds", "noop_solves")) for task in tasks if by_noop[task.id].success]
+    golds = [
+        (task, issue)
+        for task, issue in golds
+        if issue.kind != "gold_fails" or task.id not in unstable
+    ]
+    paid = [
+        (task, TaskIssue("doing nothing succeeds", "noop_solves"))
+        for task in tasks
+        if by_noop[task.id].success
+    ]
     retrieved = [
         (task, TaskIssue(f"the gold of task {nearest[task.id].id} succeeds", "retrieval_solves"))
         for task in tasks
@@ -74,10 +93,14 @@ def check(
     ]
     alternatives: list[tuple[Task, TaskIssue]] = []
     for place in range(1, max((len(task.golds) for task in tasks), default=1)):
-        alternatives += checks.alternatives([task for task in tasks if len(task.golds) > place], place)
+        alternatives += checks.alternatives(
+            [task for task in tasks if len(task.golds) > place], place
+        )
     every = [*tasks, *{task.id: task for task, _ in left_out}.values()]
     with closing(make_env()) as env:
-        texts = [(task, issue) for task, issue in _lint(every, type(env)) if issue.kind != "gold_fails"]  # it was executed
+        texts = [
+            (task, issue) for task, issue in _lint(every, type(env)) if issue.kind != "gold_fails"
+        ]  # it was executed
     counts = {
         "gold_ok": sum(by_gold[task.id].success and task.id not in failing for task in tasks),
         "noop_paid": len(paid),
@@ -88,7 +111,8 @@ def check(
 
 
 def count_steps(tasks: Sequence[Task]) -> int:
-    """Return how often `check` calls `on_task`: five times for each task, and three times for each alternative gold."""
+    """Return how often `check` calls `on_task`: five times for each task, and three times for each
+    alternative gold."""
     return 5 * len(tasks) + 3 * sum(len(task.golds) - 1 for task in tasks)
 
 
@@ -102,7 +126,8 @@ def check_texts(
     task: Sequence[str] = (),
     **files: Any,
 ) -> dict[str, Any]:
-    """Return what `check` does for the texts and files alone. Nothing is executed or built, so the counts are None.
+    """Return what `check` does for the texts and files alone. Nothing is executed or built, so the
+    counts are None.
 
     `files` are the options of `InterCodeEnv.lint_files`.
     """
@@ -110,9 +135,15 @@ def check_texts(
     require_data(made, data)
     source = data or (attribute_path(made, "data") if hasattr(made, "data") else None)
     most = None if task or split else limit
-    found = open_data(source, env=made.language, limit=most, preprocess=made.preprocess, gold_fields=gold_fields)
-    tasks, by_task = select(found.tasks, task, split=split, limit=limit), made.lint_files(found, **files)
-    issues = [*_lint(tasks, made), *((task, issue) for task in tasks for issue in by_task.get(task.id, ()))]
+    found = open_data(
+        source, env=made.language, limit=most, preprocess=made.preprocess, gold_fields=gold_fields
+    )
+    tasks = select(found.tasks, task, split=split, limit=limit)
+    by_task = made.lint_files(found, **files)
+    issues = [
+        *_lint(tasks, made),
+        *((task, issue) for task in tasks for issue in by_task.get(task.id, ())),
+    ]
     unknown = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
     return {"tasks": len(tasks), **unknown, **_report(tasks, issues)}
 
@@ -137,7 +168,8 @@ def _report(tasks: Sequence[Task], issues: Issues) -> dict[str, Any]:
 
 
 def _gold_of(others: Mapping[str, Task]) -> Strategy:
-    """Return a strategy that answers a task as the gold of another task does; `others` are by the task's id."""
+    """Return a strategy that answers a task as the gold of another task does; `others` are by the
+    task's id."""
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
         if task.id in others:
@@ -155,7 +187,8 @@ class _Checks:
     on_task: Callable[[], object]
 
     def run_golds(self, tasks: Sequence[Task]) -> list[GoldRun]:
-        """Execute each gold once, and return the results in task order. An error or Ctrl-C stops all workers after one gold."""
+        """Execute each gold once, and return the results in task order. An error or Ctrl-C stops
+        all workers after one gold."""
         idle: SimpleQueue[InterCodeEnv] = SimpleQueue()
 
         def execute(task: Task) -> GoldRun:
@@ -172,7 +205,9 @@ class _Checks:
                 idle.put(stack.enter_context(closing(self.make_env())))
             return list(pool.map(execute, tasks))
 
-    def play(self, agent: Strategy, tasks: Sequence[Task], make_env: Callable[[], Any] | None = None) -> dict[str, Episode]:
+    def play(
+        self, agent: Strategy, tasks: Sequence[Task], make_env: Callable[[], Any] | None = None
+    ) -> dict[str, Episode]:
         """Play each task once. Raises `IntercodeError` for a fault that is not the data's."""
 
         def note(episode: Episode) -> None:
@@ -180,11 +215,14 @@ class _Checks:
                 raise IntercodeError(f"task {episode.task} cannot be checked: {episode.error}")
             self.on_task()
 
-        episodes = evaluate(make_env or self.make_env, agent, tasks=tasks, workers=self.workers, on_episode=note)
+        episodes = evaluate(
+            make_env or self.make_env, agent, tasks=tasks, workers=self.workers, on_episode=note
+        )
         return {episode.task: episode for episode in episodes}
 
     def alternatives(self, tasks: Sequence[Task], place: int) -> Iterator[tuple[Task, TaskIssue]]:
-        """Yield the tasks whose alternative gold number `place` does not run, or matches the gold in neither direction.
+        """Yield the tasks whose alternative gold number `place` does not run, or matches the gold
+        in neither direction.
 
         Flags of CTF tasks may differ on purpose.
         """
@@ -204,35 +242,68 @@ class _Checks:
 
         matches = play_as(golds, others), play_as(others, golds)
         for task, other, run in zip(golds, others, runs, strict=True):
-            issue = next((issue for issue in run.faults if getattr(issue, "kind", "gold_fails") == "gold_fails"), None)
+            issue = next(
+                (
+                    issue
+                    for issue in run.faults
+                    if getattr(issue, "kind", "gold_fails") == "gold_fails"
+                ),
+                None,
+            )
             if issue is not None:
-                yield task, TaskIssue(f"the alternative {other.gold!r:.100}: {issue}", "alternative_fails")
-            elif "gold_is" not in task.extra and not any(each[task.id].success or each[task.id].error for each in matches):
-                yield task, TaskIssue(f"the alternative {other.gold!r:.100} and the gold do not match", "golds_disagree")
+                yield (
+                    task,
+                    TaskIssue(f"the alternative {other.gold!r:.100}: {issue}", "alternative_fails"),
+                )
+            elif "gold_is" not in task.extra and not any(
+                each[task.id].success or each[task.id].error for each in matches
+            ):
+                yield (
+                    task,
+                    TaskIssue(
+                        f"the alternative {other.gold!r:.100} and the gold do not match",
+                        "golds_disagree",
+                    ),
+                )
 
 
 def _gold_issues(task: Task, run: GoldRun, episode: Episode) -> Iterator[tuple[Task, TaskIssue]]:
-    """Yield what the execution of the gold shows, and the reward that it earns if the execution does not explain that."""
+    """Yield what the execution of the gold shows, and the reward that it earns if the execution
+    does not explain that."""
     issues = [issue if isinstance(issue, TaskIssue) else TaskIssue(issue) for issue in run.faults]
     yield from ((task, issue) for issue in issues)
-    if not episode.success and not any(issue.kind == "gold_fails" or episode.error for issue in issues):
+    if not episode.success and not any(
+        issue.kind == "gold_fails" or episode.error for issue in issues
+    ):
         parts = ", ".join(f"{name} {value:g}" for name, value in episode.parts.items())
-        yield task, TaskIssue(episode.error or f"the gold itself earns only {episode.reward} ({parts})")
+        yield (
+            task,
+            TaskIssue(episode.error or f"the gold itself earns only {episode.reward} ({parts})"),
+        )
 
 
 def _difference(task: Task, one: GoldRun, other: GoldRun) -> Iterator[tuple[Task, TaskIssue]]:
     if one.evidence == other.evidence:
         return
-    lines = list(difflib.unified_diff(one.summary.splitlines(), other.summary.splitlines(), lineterm="", n=0))[2:]
+    lines = list(
+        difflib.unified_diff(one.summary.splitlines(), other.summary.splitlines(), lineterm="", n=0)
+    )[2:]
     what = "; ".join(line for line in lines[:4] if not line.startswith("@@"))[:200]
-    yield task, TaskIssue(f"two executions of the gold differ: {what or 'in the files they leave'}", "gold_differs")
+    yield (
+        task,
+        TaskIssue(
+            f"two executions of the gold differ: {what or 'in the files they leave'}",
+            "gold_differs",
+        ),
+    )
 
 
-# -- similar tasks -----------------------------------------------------------------------------------------------------------
+# -- similar tasks ---------------------------------------------------------------------------------
 
 
 def find_duplicates(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskIssue]]:
-    """Yield tasks whose query repeats an earlier one but for letter case and blanks, or, with the same gold, almost does."""
+    """Yield tasks whose query repeats an earlier one but for letter case and blanks, or, with the
+    same gold, almost does."""
     earlier: dict[str, Task] = {}
     for task in tasks:
         first = earlier.setdefault(" ".join(task.query.lower().split()), task)
@@ -244,9 +315,17 @@ def find_duplicates(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskIssue]]:
     weights = vectors([task.query for task in tasks])
     for place, task in enumerate(tasks):
         group = groups[_database(task), " ".join(task.gold.split())]
-        near = next((other for other in group if cosine(weights[other], weights[place]) >= NEAR), None)
+        near = next(
+            (other for other in group if cosine(weights[other], weights[place]) >= NEAR), None
+        )
         if near is not None:
-            yield task, TaskIssue(f"asks almost the same as task {tasks[near].id} and has the same gold", "near_duplicate")
+            yield (
+                task,
+                TaskIssue(
+                    f"asks almost the same as task {tasks[near].id} and has the same gold",
+                    "near_duplicate",
+                ),
+            )
         group.append(place)
 
 
@@ -259,7 +338,10 @@ def nearest_tasks(tasks: Sequence[Task]) -> Mapping[str, Task]:
     for group in by_database.values():
         weights = vectors([task.query for task in group])
         for place, task in enumerate(group if len(group) > 1 else ()):
-            cosines = [-1.0 if other == place else cosine(weights[place], weights[other]) for other in range(len(group))]
+            cosines = [
+                -1.0 if other == place else cosine(weights[place], weights[other])
+                for other in range(len(group))
+            ]
             nearest[task.id] = group[cosines.index(max(cosines))]
     return nearest
 

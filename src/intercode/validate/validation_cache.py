@@ -2,9 +2,9 @@
 
     ROOT/findings/KEY.json      KEY: tasks, the factory's facts (digests of data and template, userland, reward), this program
 
-The key covers the text of this program and of the user's own environment, since an issue may come from a rule, an
-environment or a reward. Left out: whatever else the user's environment reads without naming it in its facts; check again
-then.
+The key covers the text of this program and of the user's own environment, since an issue may come
+from a rule, an environment or a reward. Left out: whatever else the user's environment reads
+without naming it in its facts; check again then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def cached_check(env: str, factory: EnvFactory, *, workers: int) -> CheckResult:
-    """Return the result of an earlier check of the same factory; else check, and keep the result if the cache takes it."""
+    """Return the result of an earlier check of the same factory; else check, and keep the result if
+    the cache takes it."""
     known = read(_file(env, factory))
     if known is not None:
         return known
@@ -40,7 +41,8 @@ def cached_check(env: str, factory: EnvFactory, *, workers: int) -> CheckResult:
 
 
 def write(env: str, factory: EnvFactory, found: CheckResult) -> None:
-    """Keep the result of a check for all who share the cache. Raises `OSError` if the cache cannot be written."""
+    """Keep the result of a check for all who share the cache. Raises `OSError` if the cache cannot
+    be written."""
     file = _file(env, factory)
     file.parent.mkdir(exist_ok=True)
     write_whole(file, json.dumps(found))
@@ -50,7 +52,15 @@ def read(file: Path) -> CheckResult | None:
     """Return a kept result; None if there is none, or the file is damaged or may not be read."""
     try:
         found = json.loads(file.read_bytes())
-        return found if all(isinstance(row[key], str) for row in found["broken"] for key in ("task", "kind", "why")) else None
+        return (
+            found
+            if all(
+                isinstance(row[key], str)
+                for row in found["broken"]
+                for key in ("task", "kind", "why")
+            )
+            else None
+        )
     except (OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
 
@@ -64,7 +74,13 @@ def broken(found: CheckResult) -> Mapping[str, str]:
 
 
 def _file(env: str, factory: EnvFactory) -> Path:
-    facts = [_program(), env, source_digests(env=env), [task.id for task in factory.tasks], factory.facts()]
+    facts = [
+        _program(),
+        env,
+        source_digests(env=env),
+        [task.id for task in factory.tasks],
+        factory.facts(),
+    ]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
     return cache.root() / "findings" / f"{key[:32]}.json"
 
