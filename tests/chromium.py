@@ -1,4 +1,5 @@
-"""A real headless Chromium, spoken to over a pair of pipes in its own DevTools protocol: no driver, no port, no packages.
+"""A real headless Chromium, spoken to over a pair of pipes in its own DevTools protocol: no driver,
+no port, no packages.
 
 test ── {"id", "method", "params"} NUL ──► fd 3   Chromium
      ◄─ {"id", "result"} or events NUL ─── fd 4
@@ -22,7 +23,9 @@ from typing import Any
 import pytest
 
 PROGRAM = shutil.which("chromium")
-needs_chromium = pytest.mark.skipif(PROGRAM is None, reason="needs chromium: apt-get install chromium")
+needs_chromium = pytest.mark.skipif(
+    PROGRAM is None, reason="needs chromium: apt-get install chromium"
+)
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -38,25 +41,37 @@ _COMPLAINTS = ("Runtime.exceptionThrown", "Log.entryAdded")
 
 
 class Tab:
-    """One page. `complaints` are console errors and warnings, uncaught exceptions, and what the browser itself logged."""
+    """One page. `complaints` are console errors and warnings, uncaught exceptions, and what the
+    browser itself logged."""
 
     def __init__(self, sent: int, received: int) -> None:
         self._sent, self._received, self._rest, self._number = sent, received, b"", 0
         self._session: str | None = None
         self._seen: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for room in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{room}.enable")
 
     def open(self, page: Path | str, *, width: int, dark: bool = False) -> None:
-        """Show a file or an address at a width in CSS pixels, as a phone would below 600; returns when it is loaded."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+        """Show a file or an address at a width in CSS pixels, as a phone would below 600; returns
+        when it is loaded."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self._seen.clear()
         with self.loading():
-            self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
+            self.call(
+                "Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri()
+            )
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -74,7 +89,13 @@ class Tab:
         for key in keys:
             text, code = _NAMED_KEYS.get(key, (key, 0))
             for kind, words in (("keyDown", {"text": text}), ("keyUp", {})):
-                self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **words)
+                self.call(
+                    "Input.dispatchKeyEvent",
+                    type=kind,
+                    key=key,
+                    windowsVirtualKeyCode=code,
+                    **words,
+                )
 
     def wait(self, script: str, seconds: float = 10) -> Any:
         """Evaluate a JavaScript expression until it is true, and return its value."""
@@ -91,8 +112,11 @@ class Tab:
         return [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in kept]
 
     def ask(self, script: str) -> Any:
-        """The value of a JavaScript expression in the page; the page's own policy does not apply to it."""
-        return self.call("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
+        """The value of a JavaScript expression in the page; the page's own policy does not apply to
+        it."""
+        return self.call("Runtime.evaluate", expression=script, returnByValue=True)["result"].get(
+            "value"
+        )
 
     @property
     def complaints(self) -> list[str]:
@@ -100,25 +124,40 @@ class Tab:
         said = [event for event in self._seen if event["method"] in _COMPLAINTS]
         calls = [event for event in self._seen if event["method"] == "Runtime.consoleAPICalled"]
         return [
-            json.dumps(event["params"]) for event in said + [c for c in calls if c["params"]["type"] in ("error", "warning")]
+            json.dumps(event["params"])
+            for event in said + [c for c in calls if c["params"]["type"] in ("error", "warning")]
         ]
 
     @property
     def requests(self) -> list[str]:
         """What was fetched, the page included."""
-        return [e["params"]["request"]["url"] for e in self._seen if e["method"] == "Network.requestWillBeSent"]
+        return [
+            e["params"]["request"]["url"]
+            for e in self._seen
+            if e["method"] == "Network.requestWillBeSent"
+        ]
 
     def picture(self, file: Path) -> None:
         """The whole page as PNG, at most 6000 pixels high."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(6000, size["height"]), "scale": 1}
+        clip = {
+            "x": 0,
+            "y": 0,
+            "width": size["width"],
+            "height": min(6000, size["height"]),
+            "scale": 1,
+        }
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         file.write_bytes(base64.b64decode(shot["data"]))
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         self._number += 1
         message = {"id": self._number, "method": method, "params": params}
-        os.write(self._sent, json.dumps(message | ({"sessionId": self._session} if self._session else {})).encode() + b"\0")
+        os.write(
+            self._sent,
+            json.dumps(message | ({"sessionId": self._session} if self._session else {})).encode()
+            + b"\0",
+        )
         while (answer := self._next()).get("id") != self._number:
             self._seen.append(answer)
         assert "error" not in answer, answer
@@ -141,7 +180,9 @@ def browser() -> Iterator[Tab]:
     assert PROGRAM is not None
     to_it, sent = os.pipe()
     received, from_it = os.pipe()
-    with tempfile.TemporaryDirectory(prefix="intercode-chromium-", ignore_cleanup_errors=True) as profile:
+    with tempfile.TemporaryDirectory(
+        prefix="intercode-chromium-", ignore_cleanup_errors=True
+    ) as profile:
         words = [PROGRAM, *_FLAGS, "--remote-debugging-pipe", f"--user-data-dir={profile}"]
         process = subprocess.Popen(
             ["bash", "-c", f'exec "$@" 3<&{to_it} 4>&{from_it}', "chromium", *words],

@@ -1,4 +1,5 @@
-"""Which processes a process started, told from other people's sandboxes, which run as the same user; how they are ended."""
+"""Which processes a process started, told from other people's sandboxes, which run as the same
+user; how they are ended."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ done < /proc/1/maps
 (sleep 0.01 &)
 sleep 0.3
 """
-"""Pid 1 is a program of the agent's own rights: its code is overwritten, and a dead orphan makes it run."""
+"""Pid 1 is a program of the agent's own rights: its code is overwritten, and a dead orphan makes it
+run."""
 
 
 def wait_until(true: Callable[[], object], seconds: float = 10.0) -> bool:
@@ -57,12 +59,15 @@ def family(pid: int) -> set[Process]:
 def alive(processes: set[Process]) -> set[Process]:
     """Those that have not ended; a zombie that nobody has waited for yet counts as ended."""
     known = ((each, stat(each[0])) for each in processes)
-    return {each for each, fields in known if fields and int(fields[19]) == each[1] and fields[0] != "Z"}
+    return {
+        each for each, fields in known if fields and int(fields[19]) == each[1] and fields[0] != "Z"
+    }
 
 
 @dataclass(frozen=True)
 class Traces:
-    """By which the processes that a process started are known after its death: themselves, and their pid namespaces."""
+    """By which the processes that a process started are known after its death: themselves, and
+    their pid namespaces."""
 
     processes: set[Process]
     spaces: set[str]
@@ -79,7 +84,8 @@ class Traces:
 
 
 def spaces(pid: int) -> set[str]:
-    """The pid namespaces below a process, by which its sandboxes are told from others of the same user."""
+    """The pid namespaces below a process, by which its sandboxes are told from others of the same
+    user."""
     return {namespace(each) for each, _ in family(pid)} - {namespace(os.getpid()), ""}
 
 
@@ -91,8 +97,13 @@ def left_in(spaces: set[str], seconds: float = 10.0) -> set[Process]:
 
 
 def _older(spaces: set[str], moment: float) -> set[Process]:
-    """The processes in these namespaces that began before. The kernel gives a namespace's number out again."""
-    found = {(pid, int(fields[19])) for pid in all_pids() if namespace(pid) in spaces and (fields := stat(pid))}
+    """The processes in these namespaces that began before. The kernel gives a namespace's number
+    out again."""
+    found = {
+        (pid, int(fields[19]))
+        for pid in all_pids()
+        if namespace(pid) in spaces and (fields := stat(pid))
+    }
     return {each for each in found if each[1] <= moment}
 
 
@@ -107,13 +118,18 @@ def commands(pid: int) -> list[str]:
 
 def walls() -> list[int]:
     """The bwrap processes that this process started."""
-    children = [pid for pid, _ in family(os.getpid()) if (fields := stat(pid)) and int(fields[1]) == os.getpid()]
+    children = [
+        pid
+        for pid, _ in family(os.getpid())
+        if (fields := stat(pid)) and int(fields[1]) == os.getpid()
+    ]
     return [pid for pid in children if "--die-with-parent" in _arguments(pid)]
 
 
 @contextlib.contextmanager
 def killing_the_wall_at(word: str, times: int) -> Iterator[list[int]]:
-    """While the block runs, kills the wall around each new process of ours with `word` in its arguments, so often.
+    """While the block runs, kills the wall around each new process of ours with `word` in its
+    arguments, so often.
 
     A wall is in the list when nothing of it lives any more.
     """
@@ -133,7 +149,8 @@ def killing_the_wall_at(word: str, times: int) -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def killing_the_parent_of(command: str, times: int) -> Iterator[list[int]]:
-    """While the block runs, kills whoever started each new process of ours with this command line, so often."""
+    """While the block runs, kills whoever started each new process of ours with this command line,
+    so often."""
     seen: set[Process] = set()  # an orphan has another parent
 
     def kill(killed: list[int]) -> None:
@@ -196,6 +213,11 @@ def stat(pid: int) -> list[str] | None:
 
 
 def mounts() -> list[str]:
-    """But for those of containers and their networks, which a daemon makes and ends in its own time."""
+    """But for those of containers and their networks, which a daemon makes and ends in its own
+    time."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return [line for line in lines if "/docker/" not in line and "/containers/" not in line and " nsfs " not in line]
+    return [
+        line
+        for line in lines
+        if "/docker/" not in line and "/containers/" not in line and " nsfs " not in line
+    ]

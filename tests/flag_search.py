@@ -1,8 +1,10 @@
-"""Executed inside by the tests: every readable place that holds one of the words, which come turned around.
+"""Executed inside by the tests: every readable place that holds one of the words, which come turned
+around.
 
     python3 flag_search.py WORD… /ROOT…
 
-Files whole; of each process its variables, arguments and all memory that it can be read of. Its own is left out.
+Files whole; of each process its variables, arguments and all memory that it can be read of. Its own
+is left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A document's commands, as a reader follows them: its files are written, its lines typed, and what they print is compared.
+"""A document's commands, as a reader follows them: its files are written, its lines typed, and what
+they print is compared.
 
 `name.py` …: and a fenced block    that file, the last one that the paragraph before names
 ```console                         `$ line` and what it prints; … stands for anything, blanks count as one
@@ -33,15 +34,20 @@ def steps(document: str) -> list[Step]:
         paragraph = before.rpartition("\n\n")[2]
         named = _FILE.findall(paragraph)
         if block[1] == "console":
-            typed = [part.partition("\n") for part in re.split(r"^\$ ", block[2], flags=re.MULTILINE)[1:]]
+            typed = [
+                part.partition("\n") for part in re.split(r"^\$ ", block[2], flags=re.MULTILINE)[1:]
+            ]
             found += [Step(None, line, printed) for line, _, printed in typed]
         elif named:
             found.append(Step(named[-1], block[2]))
     return found
 
 
-def follow(step: Step, folder: Path, environment: Mapping[str, str], *, ends: Sequence[int] = (0,)) -> None:
-    """Raises AssertionError with what was printed where that differs, or the line ends with another status."""
+def follow(
+    step: Step, folder: Path, environment: Mapping[str, str], *, ends: Sequence[int] = (0,)
+) -> None:
+    """Raises AssertionError with what was printed where that differs, or the line ends with another
+    status."""
     if step.file:
         path = folder / step.file
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,8 +55,13 @@ def follow(step: Step, folder: Path, environment: Mapping[str, str], *, ends: Se
         return
     done = subprocess.run(
         ["bash", "-c", step.text],
-        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
     assert done.returncode in ends, f"$ {step.text}\n{done.stdout}"
     pattern = ".*?".join(re.escape(part) for part in re.split(" ?… ?", _blanks(step.printed)))
     assert re.fullmatch(pattern, _blanks(done.stdout), re.DOTALL), f"$ {step.text}\n{done.stdout}"

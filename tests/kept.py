@@ -1,4 +1,5 @@
-"""Environments for tests: settings that are prepared once, and whatever was made is closed at the end."""
+"""Environments for tests: settings that are prepared once, and whatever was made is closed at the
+end."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def needs_bwrap() -> None:
 
 
 def write_box(folder: Path, tasks: list[dict[str, Any]], last: str = "plum") -> Path:
-    """A data folder: /box with the files a, b and c; on the second contents `a` holds another word."""
+    """A data folder: /box with the files a, b and c; on the second contents `a` holds another
+    word."""
     for tree, first in (("tree", "apple"), ("second", "quince")):
         inside = folder / tree / "box"
         inside.mkdir(parents=True)

@@ -8,7 +8,8 @@ from typing import Any
 
 
 def episodes(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's episodes.jsonl, without the time that each turn took, which differs between equal runs."""
+    """The lines of a run's episodes.jsonl, without the time that each turn took, which differs
+    between equal runs."""
     found = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
     for episode in found:
         for turn in episode["turns"]:

@@ -14,7 +14,8 @@ Behaviour = Callable[[Any], None]
 
 
 class Server(ThreadingHTTPServer):
-    """Answers request k with behaviour k, and the last one again beyond the end; keeps what it was asked."""
+    """Answers request k with behaviour k, and the last one again beyond the end; keeps what it was
+    asked."""
 
     daemon_threads = True
 

@@ -1,4 +1,5 @@
-"""Whether rows are equal in any order, told slowly and without the reward's code: `docs/rewards.md` in twenty lines."""
+"""Whether rows are equal in any order, told slowly and without the reward's code: `docs/rewards.md`
+in twenty lines."""
 
 from __future__ import annotations
 
@@ -27,10 +28,16 @@ def same_value(one: object, other: object) -> bool:
         return type(one) is type(other) and one == other
     exact = [Fraction(str(number)) for number in (one, other)]
     apart, larger = abs(exact[0] - exact[1]), max(map(abs, exact))
-    scales = [len(str(number).partition(".")[2]) for number in (one, other) if isinstance(number, Decimal)]
+    scales = [
+        len(str(number).partition(".")[2]) for number in (one, other) if isinstance(number, Decimal)
+    ]
     doubles = sum(isinstance(number, float) for number in (one, other))
     if doubles == 2:
         return apart <= max(larger / 10**9, Fraction(1, 10**12))
-    if doubles + len(scales) < 2 or min(scales) < 4 or (len(scales) == 2 and scales[0] == scales[1]):
+    if (
+        doubles + len(scales) < 2
+        or min(scales) < 4
+        or (len(scales) == 2 and scales[0] == scales[1])
+    ):
         return apart == 0
     return apart <= max(Fraction(1, 10 ** min(scales)), doubles * larger / 10**12)

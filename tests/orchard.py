@@ -1,4 +1,5 @@
-"""The small data set of the SQL attacks, `intercode.envs.sql.attacks`, and environments on it, on both engines."""
+"""The small data set of the SQL attacks, `intercode.envs.sql.attacks`, and environments on it, on
+both engines."""
 
 from __future__ import annotations
 
@@ -22,10 +23,24 @@ from intercode.envs.sql.attacks import CELLAR, CONSTANT, ENGINES, GOLDS, ORCHARD
 from intercode.envs.sql.databases import read_databases
 from intercode.envs.sql.engines import Databases, mariadb
 
-__all__ = ["CELLAR", "CONSTANT", "ENDLESS", "ENGINES", "GOLDS", "ORCHARD", "TASKS", "Pool", "pool", "prepared", "write_data"]
+__all__ = [
+    "CELLAR",
+    "CONSTANT",
+    "ENDLESS",
+    "ENGINES",
+    "GOLDS",
+    "ORCHARD",
+    "TASKS",
+    "Pool",
+    "pool",
+    "prepared",
+    "write_data",
+]
 
 ENDLESS = {
-    "sqlite": "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r",
+    "sqlite": (
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r"
+    ),
     "mariadb": "SELECT SLEEP(60)",
 }
 """Statements of which no test sees the end."""
@@ -45,27 +60,37 @@ def orchard_databases() -> Databases:
 @functools.cache
 def _prepared(engine: str, options: str, cache: str | None) -> EnvFactory:
     with tempfile.TemporaryDirectory() as folder:
-        return intercode.prepare("sql", data=str(write_data(Path(folder) / "orchard")), engine=engine, **json.loads(options))
+        return intercode.prepare(
+            "sql",
+            data=str(write_data(Path(folder) / "orchard")),
+            engine=engine,
+            **json.loads(options),
+        )
 
 
 def prepared(engine: str, **options: Any) -> EnvFactory:
-    """`prepare`, done once for equal options; `reward` may be a function. Skips where the engine is not installed."""
+    """`prepare`, done once for equal options; `reward` may be a function. Skips where the engine is
+    not installed."""
     skip_unless_there(engine)
     if callable(options.get("reward")):
         with tempfile.TemporaryDirectory() as folder:
-            return intercode.prepare("sql", data=str(write_data(Path(folder) / "orchard")), engine=engine, **options)
+            return intercode.prepare(
+                "sql", data=str(write_data(Path(folder) / "orchard")), engine=engine, **options
+            )
     return _prepared(engine, json.dumps(options, sort_keys=True), os.environ.get("INTERCODE_CACHE"))
 
 
 class Pool:
-    """Environments that tests use one after the other; each may use what an earlier one has left."""
+    """Environments that tests use one after the other; each may use what an earlier one has
+    left."""
 
     def __init__(self, new: Callable[..., Any], engine: str = "") -> None:
         self._new, self.engine = new, engine
         self._made: list[tuple[str, Any]] = []
 
     def lent(self) -> Callable[..., Any]:
-        """A maker of environments, none of them given twice; with a task it has begun, and taken the actions."""
+        """A maker of environments, none of them given twice; with a task it has begun, and taken
+        the actions."""
         free = list(self._made)
 
         def make(task: str | None = None, *actions: str, **options: Any) -> Any:
@@ -103,7 +128,12 @@ def servers_below(pid: int) -> list[int]:
     found = []
     for child, _ in alive(family(pid)):
         with contextlib.suppress(OSError):
-            line = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            line = (
+                Path(f"/proc/{child}/cmdline")
+                .read_bytes()
+                .replace(b"\0", b" ")
+                .decode(errors="replace")
+            )
             if any(mark in line for mark in marks) and "bash -c" not in line:
                 found.append(child)
     return found

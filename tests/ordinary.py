@@ -1,4 +1,5 @@
-"""What happens to an ordinary user, also when the tests run as root: a forked child gives its rights up first."""
+"""What happens to an ordinary user, also when the tests run as root: a forked child gives its
+rights up first."""
 
 import os
 import warnings
@@ -8,7 +9,8 @@ NOBODY = 65_534
 
 
 def error_of_an_ordinary_user(action: Callable[[], object]) -> str:
-    """The class and message of what `action` raises; empty if it raises nothing. Nothing that it imports may be new."""
+    """The class and message of what `action` raises; empty if it raises nothing. Nothing that it
+    imports may be new."""
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # pytest's process may have threads

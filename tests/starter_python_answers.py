@@ -1,4 +1,5 @@
-"""A wrong solution of each task of the Python starter set, as a change of its gold; and solutions built differently."""
+"""A wrong solution of each task of the Python starter set, as a change of its gold; and solutions
+built differently."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ MISSES: dict[str, tuple[str, str]] = {
     "type-case": ('total = ways(at + 1, left) if line[at] == "l" else 0', "total = 0"),
     "day-sheet": ("(share + 50) // 100", "(share + 49) // 100"),
     "standing-texts": ('return f"({name})"', 'return ""'),
-    "stacker": ("        if len(pile) == most:\n            yield pile\n            pile = []\n", ""),
+    "stacker": (
+        "        if len(pile) == most:\n            yield pile\n            pile = []\n",
+        "",
+    ),
     "window-queue": ("% 3 == 0", "% 4 == 0"),
     "point-columns": ('.ljust(right, "_")', ""),
     "stack-machine": ("abs(a) // abs(b)", "a // b"),
@@ -36,12 +40,18 @@ MISSES: dict[str, tuple[str, str]] = {
     "short-handles": ("== 1", "<= 2"),
     "drying-lockers": ("wet[0][0] < moment", "wet[0][0] <= moment"),
     "weight-cache": ("        self._kept.pop(key, None)\n", ""),
-    "span-set": ("span[0] <= last + 1 and span[1] >= first - 1", "span[0] <= last and span[1] >= first"),
+    "span-set": (
+        "span[0] <= last + 1 and span[1] >= first - 1",
+        "span[0] <= last and span[1] >= first",
+    ),
     "nested-drafts": ("self._layers[-2:] = self._layers[-1:]", "self._layers.pop(0)"),
     "root-two": ("a < 0 if a * a > 2 * b * b else b < 0", "a + b * 2**0.5 < 0"),
     "code-safe": ('elif key == "#" and self._entered:', 'elif key == "#":'),
     "outline": ('other.startswith(number + ".")', "other.startswith(number)"),
-    "median-window": ("f\"{'-' if double < 0 else ''}{whole}", "f\"{'-' if double < -1 else ''}{whole}"),
+    "median-window": (
+        "f\"{'-' if double < 0 else ''}{whole}",
+        "f\"{'-' if double < -1 else ''}{whole}",
+    ),
     "rising-turns": ("waiting.append((source, [element]))", "waiting.append((source, []))"),
     "resettable-meter": ("answer = resets", "answer = total"),
     "pruned-walk": (
@@ -51,8 +61,14 @@ MISSES: dict[str, tuple[str, str]] = {
     "again-decorator": ("if tries == times:", "if tries > times:"),
     "memo-by-key": ("if mark not in results:", "if results.get(mark) is None:"),
     "span-of-time": ('or text.endswith(" ")', ""),
-    "all-complaints": ("error.exceptions if isinstance(error, ExceptionGroup) else [error]", "[error]"),
-    "changed-for-a-while": ("{key: self._mapping.get(key, ...) for key in self._values}", "dict(self._mapping)"),
+    "all-complaints": (
+        "error.exceptions if isinstance(error, ExceptionGroup) else [error]",
+        "[error]",
+    ),
+    "changed-for-a-while": (
+        "{key: self._mapping.get(key, ...) for key in self._values}",
+        "dict(self._mapping)",
+    ),
     "price-rules": ('list(amount) if kind == "then" else amount', "amount"),
     "fair-shares": ("-(cents * weights[place] % total)", "(cents * weights[place] % total)"),
     "nearest-fraction": ("Fraction(text)", "Fraction(float(text))"),
@@ -72,19 +88,24 @@ MISSES: dict[str, tuple[str, str]] = {
 """Task to what of its gold is replaced by what: a mistake one makes."""
 
 SECOND = {
-    "telegram-check": """
+    "telegram-check": (
+        """
 def check_sign(text):
     worth = {str(d): d for d in range(10)} | {chr(65 + i): 11 + i for i in range(26)}
     values = [worth.get(c, 5) for c in text][::-1]
     return "ACEFHJKLMNPRTUVWXY347"[(sum(values) + 3 * sum(values[2::3])) % 21]
-""",
-    "scattered-bits": """
+"""
+    ),
+    "scattered-bits": (
+        """
 def scatter(value, mask):
     bits = bin(value)[:1:-1]
     places = [i for i, c in enumerate(bin(mask)[:1:-1]) if c == "1"]
     return sum(1 << p for p, c in zip(places, bits) if c == "1"), bits[len(places):].count("1")
-""",
-    "period-lengths": """
+"""
+    ),
+    "period-lengths": (
+        """
 def period(top, bottom, base):
     bottom = abs(bottom)
     rest = abs(top) % bottom
@@ -95,8 +116,10 @@ def period(top, bottom, base):
     if not rest:
         return len(seen), 0
     return seen[rest], len(seen) - seen[rest]
-""",
-    "free-slots": """
+"""
+    ),
+    "free-slots": (
+        """
 def free_slots(busy, first, last, need):
     taken = set()
     for a, b in busy:
@@ -110,8 +133,10 @@ def free_slots(busy, first, last, need):
                 out.append([start, minute])
             start = None
     return out
-""",
-    "short-handles": """
+"""
+    ),
+    "short-handles": (
+        """
 def handles(names):
     order = sorted(names)
     found = {}
@@ -124,8 +149,10 @@ def handles(names):
             shared = max(shared, n)
         found[name] = name[: shared + 1] if shared < len(name) else name + "."
     return [found[name] for name in names]
-""",
-    "register-order": """
+"""
+    ),
+    "register-order": (
+        """
 def register(names):
     order = "abcdefgh\\x01ijkl\\x02mnopqrstuvwxzåäö"
     keyed = []
@@ -137,5 +164,6 @@ def register(names):
         kept = kept.replace("ch", "\\x01").replace("ll", "\\x02")
         keyed.append(([order.find(c) for c in kept], -len(name), place))
     return [names[place] for _, _, place in sorted(keyed)]
-""",
+"""
+    ),
 }

@@ -26,16 +26,31 @@ LANGUAGES = {path.name for path in (SOURCE / "envs").iterdir() if (path / "env.p
 
 
 def imports() -> list[tuple[str, str]]:
-    """Each module and a module of intercode that it imports, in functions and for type checking as well."""
+    """Each module and a module of intercode that it imports, in functions and for type checking as
+    well."""
     found = []
     for path in SOURCE.rglob("*.py"):
-        here = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
+        here = (
+            ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+            .removesuffix("__init__")
+            .removesuffix(".")
+        )
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.level == 0 and str(node.module).split(".")[0] == "intercode":
+            if (
+                isinstance(node, ast.ImportFrom)
+                and node.level == 0
+                and str(node.module).split(".")[0] == "intercode"
+            ):
                 module = str(node.module).removeprefix("intercode").removeprefix(".")
-                found += [(here, f"{module}.{alias.name}".removeprefix(".")) for alias in node.names]
+                found += [
+                    (here, f"{module}.{alias.name}".removeprefix(".")) for alias in node.names
+                ]
             elif isinstance(node, ast.Import):
-                found += [(here, alias.name[10:]) for alias in node.names if alias.name.startswith("intercode.")]
+                found += [
+                    (here, alias.name[10:])
+                    for alias in node.names
+                    if alias.name.startswith("intercode.")
+                ]
     return found
 
 
@@ -50,24 +65,34 @@ def test_a_language_a_sandbox_the_adapters_and_the_papers_wing_stand_alone() -> 
     for here, there in imports():
         room, target = here.split("."), there.split(".")
         if room[0] == "envs" and len(room) > 2:
-            assert not (target[0] == "envs" and target[1] in LANGUAGES - {room[1]}), f"{here} imports {there}"
-        if target[0] == "paper":  # environments name the wing in a string, `rewards`, and load it when asked
+            assert not (target[0] == "envs" and target[1] in LANGUAGES - {room[1]}), (
+                f"{here} imports {there}"
+            )
+        if (
+            target[0] == "paper"
+        ):  # environments name the wing in a string, `rewards`, and load it when asked
             assert room[0] in {"paper", "rescoring", "evaluation", "cli"}, f"{here} imports {there}"
         if target[0] == "adapters":  # which import frameworks
             assert room[0] == "adapters", f"{here} imports {there}"
         if room[0] == "sandbox" and target[0] != "sandbox":
-            assert target[0] in ({"errors", "types"} if "guest" not in room else ()), f"{here} imports {there}"
+            assert target[0] in ({"errors", "types"} if "guest" not in room else ()), (
+                f"{here} imports {there}"
+            )
 
 
 def test_ray_is_imported_by_the_cluster_alone_and_only_when_it_is_used() -> None:
     def names(node: ast.AST) -> list[str]:
         found = [node.module or ""] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
-        return found + ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
+        return found + (
+            [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        )
 
     using = set()
     for path in SOURCE.rglob("*.py"):
         tree = ast.parse(path.read_text())
         if any(name.split(".")[0] == "ray" for node in ast.walk(tree) for name in names(node)):
             using.add(path.relative_to(SOURCE).parts[0])
-        assert not any(name.split(".")[0] == "ray" for node in tree.body for name in names(node)), path
+        assert not any(name.split(".")[0] == "ray" for node in tree.body for name in names(node)), (
+            path
+        )
     assert using == {"cluster"}

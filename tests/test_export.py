@@ -34,7 +34,12 @@ def assistant(text: str, **more: Any) -> Message:
     return {"role": "assistant", "content": text, **more}
 
 
-PROMPT = ({"role": "system", "content": "be brief"}, user("an example"), assistant("```ls```"), user("How many?"))
+PROMPT = (
+    {"role": "system", "content": "be brief"},
+    user("an example"),
+    assistant("```ls```"),
+    user("How many?"),
+)
 ONE = Turn(PROMPT, "I look.\n```ls```", "I look.", "ls", "a\nb\n", 0, usage=Usage(3, 4, 0.5))
 TWO = Turn((*PROMPT, assistant(ONE.reply or ""), user("a\nb\n")), "```wc```", None, "wc", "2\n", 0)
 LAST = Turn(action="submit", score=1.0)
@@ -46,14 +51,25 @@ CALLED = (
     Turn(
         (
             *PROMPT,
-            {"role": "assistant", "content": None, "tool_calls": [
-                {"id": "c1", "type": "function", "function": {"name": "execute", "arguments": '{"code": "ls"'}}
-            ]},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {
+                        "id": "c1",
+                        "type": "function",
+                        "function": {"name": "execute", "arguments": '{"code": "ls"'},
+                    }
+                ],
+            },
             {"role": "tool", "tool_call_id": "c1", "content": "a\n"},
         ),
-        "done", None, "submit", score=1.0,
+        "done",
+        None,
+        "submit",
+        score=1.0,
     ),
-)  # fmt: skip
+)
 
 
 def a_run(path: Path, *episodes: Episode, **config: Any) -> Path:
@@ -69,19 +85,32 @@ def exported(run: Path, form: str, **how: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_chat_has_the_whole_conversation_and_weighs_only_what_the_agent_wrote(tmp_path: Path) -> None:
+def test_chat_has_the_whole_conversation_and_weighs_only_what_the_agent_wrote(
+    tmp_path: Path,
+) -> None:
     (row,) = exported(a_run(tmp_path / "run", SOLVED), "chat")
     assert [message["content"] for message in row["messages"]] == [
         *("be brief", "an example", "```ls```", "How many?"),
         *("I look.\n```ls```", "a\nb\n", "```wc```"),
     ]
-    assert [message.get("weight") for message in row["messages"]] == [None, None, 0, None, 1, None, 1]
+    assert [message.get("weight") for message in row["messages"]] == [
+        None,
+        None,
+        0,
+        None,
+        1,
+        None,
+        1,
+    ]
     assert (row["task"], row["reward"], row["agent"]) == ("count", 1.0, "try_again")
 
 
 def test_sft_has_each_reply_once_with_what_was_seen_before_it(tmp_path: Path) -> None:
     rows = exported(a_run(tmp_path / "run", SOLVED), "sft")
-    assert [row["completion"] for row in rows] == [[assistant(ONE.reply or "")], [assistant("```wc```")]]
+    assert [row["completion"] for row in rows] == [
+        [assistant(ONE.reply or "")],
+        [assistant("```wc```")],
+    ]
     assert [row["prompt"] for row in rows] == [list(ONE.ask or ()), list(TWO.ask or ())]
 
 
@@ -89,9 +118,18 @@ def test_an_episode_is_as_many_conversations_as_its_questions_began() -> None:
     plan = Turn(ask=(user("Make a plan."),), reply="1. look")
     elsewhere = replace(TWO, ask=(PROMPT[0], *(TWO.ask or ())[4:]))
     asked = conversations(replace(SOLVED, turns=(plan, ONE, elsewhere, LAST)))
-    assert [each.own for each in asked] == [[False, True], [False] * 4 + [True], [False] * 3 + [True]]
+    assert [each.own for each in asked] == [
+        [False, True],
+        [False] * 4 + [True],
+        [False] * 3 + [True],
+    ]
     (acted,) = conversations(replace(SOLVED, turns=(Turn(action="ls", observation="a\n"), LAST)))
-    assert acted.messages == [user("How many?"), assistant("ls"), user("a\n"), assistant("submit")], "without a model"
+    assert acted.messages == [
+        user("How many?"),
+        assistant("ls"),
+        user("a\n"),
+        assistant("submit"),
+    ], "without a model"
 
 
 def test_what_was_given_up_when_an_episode_forked_is_not_learnt() -> None:
@@ -105,17 +143,33 @@ def test_calls_of_tools_survive_as_the_model_wrote_them(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", replace(SOLVED, turns=CALLED))
     (row,) = exported(run, "chat")
     called = row["messages"][4]
-    assert (called["weight"], called["tool_calls"][0]["function"]["arguments"]) == (1, '{"code": "ls"')
-    assert [message["role"] for message in row["messages"][4:]] == ["assistant", "tool", "assistant"]
+    assert (called["weight"], called["tool_calls"][0]["function"]["arguments"]) == (
+        1,
+        '{"code": "ls"',
+    )
+    assert [message["role"] for message in row["messages"][4:]] == [
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert exported(run, "sft")[0]["completion"][0]["tool_calls"][0]["id"] == "c1"
-    assert exported(run, "jsonl")[0]["calls"] == [{"id": "c1", "name": "execute", "arguments": '{"code": "ls"'}]
+    assert exported(run, "jsonl")[0]["calls"] == [
+        {"id": "c1", "name": "execute", "arguments": '{"code": "ls"'}
+    ]
 
 
 @pytest.mark.parametrize("protocol", ["submit", "paper"])
 def test_the_first_systems_form_is_read_back_as_the_run_is(tmp_path: Path, protocol: str) -> None:
     odd = ["a[1]]", "execute[x]\n]", None, "submit f", "", "submit"]
-    turns = [Turn(action=action, observation=f"seen {place}", score=place / 10) for place, action in enumerate(odd)]
-    episodes = [replace(SOLVED, turns=tuple(turns), reward=0.7), replace(FAILED, turns=()), replace(SOLVED, epoch=1)]
+    turns = [
+        Turn(action=action, observation=f"seen {place}", score=place / 10)
+        for place, action in enumerate(odd)
+    ]
+    episodes = [
+        replace(SOLVED, turns=tuple(turns), reward=0.7),
+        replace(FAILED, turns=()),
+        replace(SOLVED, epoch=1),
+    ]
     run = a_run(tmp_path / "run", *episodes, protocol=protocol)
     assert export_run(run, "intercode", output=tmp_path / "log.json") == (2, 2)
     log = load_recording(tmp_path / "log.json")
@@ -128,21 +182,34 @@ def test_the_first_systems_form_is_read_back_as_the_run_is(tmp_path: Path, proto
 def test_parquet_has_the_rows_of_jsonl(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     broken = replace(ONE, observation="half \ud83d", ask=(user("half \ud83d"),))
-    run = a_run(tmp_path / "run", SOLVED, FAILED, replace(SOLVED, task="half", turns=(broken, *CALLED)))
+    run = a_run(
+        tmp_path / "run", SOLVED, FAILED, replace(SOLVED, task="half", turns=(broken, *CALLED))
+    )
     rows = exported(run, "jsonl")
     assert export_run(run, "parquet", output=tmp_path / "p") == (3, len(rows)) == (3, 9)
     assert rows[6]["observation"] == "half ?"
     for row, flat in zip(rows, parquet.read_table(tmp_path / "p").to_pylist(), strict=True):
         for key in ("ask", "calls", "parts"):
-            row[key] = None if row[key] is None else json.dumps(row[key]).replace("half ?", "half \\ud83d")
+            row[key] = (
+                None if row[key] is None else json.dumps(row[key]).replace("half ?", "half \\ud83d")
+            )
         assert flat == {key: row.get(key) for key in flat}
 
 
 def test_only_some_and_never_an_episode_without_a_result(tmp_path: Path) -> None:
-    faulty = replace(SOLVED, task="faulty", reward=None, success=False, ended=None, error="model: down")
+    faulty = replace(
+        SOLVED, task="faulty", reward=None, success=False, ended=None, error="model: down"
+    )
     run = a_run(tmp_path / "run", SOLVED, FAILED, faulty, replace(SOLVED, epoch=1))
-    assert [(row["task"], row["epoch"]) for row in exported(run, "chat")] == [("count", 0), ("other", 0), ("count", 1)]
-    assert [(row["task"], row["epoch"]) for row in exported(run, "chat", only="successful")] == [("count", 0), ("count", 1)]
+    assert [(row["task"], row["epoch"]) for row in exported(run, "chat")] == [
+        ("count", 0),
+        ("other", 0),
+        ("count", 1),
+    ]
+    assert [(row["task"], row["epoch"]) for row in exported(run, "chat", only="successful")] == [
+        ("count", 0),
+        ("count", 1),
+    ]
     with pytest.raises(UsageError, match="--only human"):
         export_run(run, "chat", only="human", output=tmp_path / "none")
     assert not (tmp_path / "none").exists()
@@ -164,9 +231,13 @@ def test_a_file_is_replaced_only_by_force_and_never_half(tmp_path: Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == {"run", "file"}
 
 
-def played(env: str, agent: str, folder: Path, replies: ScriptedModel | None = None, **options: Any) -> list[Episode]:
+def played(
+    env: str, agent: str, folder: Path, replies: ScriptedModel | None = None, **options: Any
+) -> list[Episode]:
     (folder.parent / "replies.json").write_text('["replaced below"]')
-    evaluation = Evaluation.plan(env, agent=agent, model=f"scripted:{folder.parent / 'replies.json'}", **options)
+    evaluation = Evaluation.plan(
+        env, agent=agent, model=f"scripted:{folder.parent / 'replies.json'}", **options
+    )
     evaluation.model = replies
     with evaluation.open(folder, resume=False, workers=1) as store:
         return evaluation.run(store, workers=1)[1]
@@ -185,17 +256,28 @@ def test_a_told_episode_has_the_prompts_that_eval_sends(
 ) -> None:
     needs_bwrap()
     how: dict[str, Any] = {"task": tasks, "protocol": protocol}
-    assert all(episode.success for episode in played(env, "gold", tmp_path / "gold", turns=3, **how))
+    assert all(
+        episode.success for episode in played(env, "gold", tmp_path / "gold", turns=3, **how)
+    )
     for agent in agents:
         told = exported(tmp_path / "gold", "sft", told_as=agent, turns=turns)
 
         def reply(messages: Sequence[Message], told: list[dict[str, Any]] = told) -> Reply:
-            (completion,) = next(row["completion"] for row in told if row["prompt"] == list(messages))
-            calls = [ToolCall(call["id"], **call["function"]) for call in completion.get("tool_calls", ())]
+            (completion,) = next(
+                row["completion"] for row in told if row["prompt"] == list(messages)
+            )
+            calls = [
+                ToolCall(call["id"], **call["function"])
+                for call in completion.get("tool_calls", ())
+            ]
             return Reply(completion["content"], calls=tuple(calls))
 
-        episodes = played(env, agent, tmp_path / agent, ScriptedModel(reply), turns=turns or 3, **how)
-        assert [episode.ended for episode in episodes] == ["submit" if protocol == "submit" else "solved"] * len(tasks)
+        episodes = played(
+            env, agent, tmp_path / agent, ScriptedModel(reply), turns=turns or 3, **how
+        )
+        assert [episode.ended for episode in episodes] == [
+            "submit" if protocol == "submit" else "solved"
+        ] * len(tasks)
         assert all(episode.success for episode in episodes)
         asked = [list(turn.ask or ()) for episode in episodes for turn in episode.turns]
         assert [row["prompt"] for row in told] == asked
@@ -207,9 +289,17 @@ TOLD = replace(SOLVED, takes_answer=False)
 
 
 def test_a_told_episode_has_the_agents_form_and_closing_submission(tmp_path: Path) -> None:
-    markdown = Turn(action="cat <<'END'\n```sh\n\nEND", observation="```sh\n", exit_code=1, score=0.5)
-    run = a_run(tmp_path / "run", replace(TOLD, turns=(markdown, Turn(action=None, observation="?"))), turns=5)
-    (fences,), (thoughts,), (calls,) = (exported(run, "chat", told_as=name) for name in ("try_again", "react", "tools"))
+    markdown = Turn(
+        action="cat <<'END'\n```sh\n\nEND", observation="```sh\n", exit_code=1, score=0.5
+    )
+    run = a_run(
+        tmp_path / "run",
+        replace(TOLD, turns=(markdown, Turn(action=None, observation="?"))),
+        turns=5,
+    )
+    (fences,), (thoughts,), (calls,) = (
+        exported(run, "chat", told_as=name) for name in ("try_again", "react", "tools")
+    )
     assert [tool["function"]["name"] for tool in calls["tools"]] == ["execute", "submit"]
     assert "tools" not in fences
     form = [message["content"] for message in fences["messages"][2:]]
@@ -218,17 +308,32 @@ def test_a_told_episode_has_the_agents_form_and_closing_submission(tmp_path: Pat
         "```sh\n[exit code 1]\n[4 turns left]",
         "```bash\nsubmit\n```",
     ]
-    assert [message["content"].rpartition("Action: ")[2] for message in thoughts["messages"][2::2]] == [
+    assert [
+        message["content"].rpartition("Action: ")[2] for message in thoughts["messages"][2::2]
+    ] == [
         "execute[cat <<'END'\n```sh\n\nEND]",
         "submit",
     ]
-    assert [message["tool_calls"][0]["function"]["name"] for message in calls["messages"][2::2]] == ["execute", "submit"]
-    (paper,) = exported(a_run(tmp_path / "paper", replace(TOLD, turns=(ONE, TWO)), turns=5, protocol="paper"), "chat",
-                        told_as="try_again_blind")  # fmt: skip
-    assert [message["role"] for message in paper["messages"]] == ["system", "user", "assistant", "user", "assistant"]
+    assert [
+        message["tool_calls"][0]["function"]["name"] for message in calls["messages"][2::2]
+    ] == ["execute", "submit"]
+    (paper,) = exported(
+        a_run(tmp_path / "paper", replace(TOLD, turns=(ONE, TWO)), turns=5, protocol="paper"),
+        "chat",
+        told_as="try_again_blind",
+    )
+    assert [message["role"] for message in paper["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
 
 
-def test_only_solved_episodes_are_told_and_none_in_another_way_than_it_was_played(tmp_path: Path) -> None:
+def test_only_solved_episodes_are_told_and_none_in_another_way_than_it_was_played(
+    tmp_path: Path,
+) -> None:
     twice = replace(TOLD, task="split", turns=(Turn(action="echo a]\nls"), LAST))
     run = a_run(tmp_path / "run", TOLD, replace(FAILED, takes_answer=False), twice, turns=5)
     assert [row["task"] for row in exported(run, "chat", told_as="try_again")] == ["count", "split"]
@@ -253,12 +358,30 @@ def test_rl_has_a_row_for_each_segment_of_tokens(tmp_path: Path) -> None:
     first = replace(ONE, sample=Sample((3, 4), (-0.5, -1.0), prompt_ids=(1, 2)))
     second = replace(TWO, sample=Sample((6,), (-2.0,), prompt_ids=(1, 2, 3, 4, 5)))
     elsewhere = replace(TWO, sample=Sample((8,), prompt_ids=(7,)))
-    rows = exported(a_run(tmp_path / "run", replace(SOLVED, turns=(first, second, elsewhere, LAST))), "rl")
-    labels = {key: rows[0][key] for key in ("env", "agent", "model", "task", "epoch", "reward", "success")}
-    tokens = {"prompt_ids": [1, 2], "token_ids": [3, 4, 5, 6], "mask": [1, 1, 0, 1], "logprobs": [-0.5, -1.0, 0.0, -2.0]}
+    rows = exported(
+        a_run(tmp_path / "run", replace(SOLVED, turns=(first, second, elsewhere, LAST))), "rl"
+    )
+    labels = {
+        key: rows[0][key] for key in ("env", "agent", "model", "task", "epoch", "reward", "success")
+    }
+    tokens = {
+        "prompt_ids": [1, 2],
+        "token_ids": [3, 4, 5, 6],
+        "mask": [1, 1, 0, 1],
+        "logprobs": [-0.5, -1.0, 0.0, -2.0],
+    }
     assert rows[0] == {**tokens, "turns": [0, 1], **labels}
-    assert rows[1] == {**labels, "prompt_ids": [7], "token_ids": [8], "mask": [1], "logprobs": [], "turns": [2]}
-    with pytest.raises(UsageError, match="INTERCODE_LOGPROBS=1 and a server that returns token ids"):
+    assert rows[1] == {
+        **labels,
+        "prompt_ids": [7],
+        "token_ids": [8],
+        "mask": [1],
+        "logprobs": [],
+        "turns": [2],
+    }
+    with pytest.raises(
+        UsageError, match="INTERCODE_LOGPROBS=1 and a server that returns token ids"
+    ):
         exported(a_run(tmp_path / "none", SOLVED), "rl")
 
 
@@ -281,6 +404,15 @@ def test_the_datasets_library_loads_every_form(tmp_path: Path) -> None:
     rows = [export_run(run, form, output=file)[1] for form, file in files.items()]
     offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
     command = [sys.executable, "-c", LOAD, *(str(word) for pair in files.items() for word in pair)]
-    done = subprocess.run(command, env={**os.environ, **offline}, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        command,
+        env={**os.environ, **offline},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
-    assert [json.loads(line) for line in done.stdout.splitlines()] == [[count, "tools", 1.0] for count in rows]
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        [count, "tools", 1.0] for count in rows
+    ]

@@ -10,7 +10,11 @@ import intercode
 
 ROOT = Path(intercode.__file__).parent
 APART = {"starter", "adapters"}  # tasks' own modules, and what imports a framework
-FILES = [path.relative_to(ROOT.parent).with_suffix("") for path in ROOT.rglob("*.py") if not APART & set(path.parts)]
+FILES = [
+    path.relative_to(ROOT.parent).with_suffix("")
+    for path in ROOT.rglob("*.py")
+    if not APART & set(path.parts)
+]
 MODULES = sorted(".".join(path.parts) for path in FILES if path.name != "__init__")
 
 
@@ -23,12 +27,19 @@ def test_no_module_warns_when_it_is_imported() -> None:
 
 
 def imported(code: str) -> set[str]:
-    done = subprocess.run([sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True)
-    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True
+    )
+    return {
+        line.rpartition("|")[2].strip()
+        for line in done.stderr.splitlines()
+        if line.startswith("import time:")
+    }
 
 
 def test_help_imports_hardly_more_than_click_does() -> None:
-    """It costs at most 1.3 of `import click, rich`, by benchmarks/startup.py: one module too many is a tenth of that."""
+    """It costs at most 1.3 of `import click, rich`, by benchmarks/startup.py: one module too many
+    is a tenth of that."""
     helped = imported("from intercode.cli import main; main(['--help'], standalone_mode=False)")
     assert "intercode.cli.image" in helped
     more = {name.partition(".")[0] for name in helped - imported("import click, rich")}

@@ -31,8 +31,16 @@ def test_both_forms_give_each_task_its_action(tmp_path: Path) -> None:
         {"task": 0, "action": "SELECT\n1"},
         {"task": "1", "action": None},
     )
-    assert predicted(tmp_path, "\n" + lines(*objects) + "\n\n") == ["SELECT\n1", None, "SELECT 3"], "in any order"
-    assert predicted(tmp_path, "SELECT 1\r\n\r\n  SELECT 'ü\u2028' ;  \n") == ["SELECT 1", None, "SELECT 'ü\u2028' ;"]
+    assert predicted(tmp_path, "\n" + lines(*objects) + "\n\n") == [
+        "SELECT\n1",
+        None,
+        "SELECT 3",
+    ], "in any order"
+    assert predicted(tmp_path, "SELECT 1\r\n\r\n  SELECT 'ü\u2028' ;  \n") == [
+        "SELECT 1",
+        None,
+        "SELECT 'ü\u2028' ;",
+    ]
     assert predicted(tmp_path, b"\xef\xbb\xbfSELECT 1\nSELECT 2\nSELECT 3\n")[0] == "SELECT 1"
 
 
@@ -41,15 +49,26 @@ def test_both_forms_give_each_task_its_action(tmp_path: Path) -> None:
     [
         ("SELECT 1\nSELECT 2\n", "has 2 lines for 3 tasks"),
         ("", "is empty"),
-        (lines({"task": "nosuch", "action": "x"}), "predicts task 'nosuch', which is not among these tasks"),
-        (lines({"task": "0", "action": "x"}, {"task": 0, "action": "y"}), "line 2: task 0 is predicted twice"),
+        (
+            lines({"task": "nosuch", "action": "x"}),
+            "predicts task 'nosuch', which is not among these tasks",
+        ),
+        (
+            lines({"task": "0", "action": "x"}, {"task": 0, "action": "y"}),
+            "line 2: task 0 is predicted twice",
+        ),
         (lines({"task": "0", "action": 7}), "line 1: the action of task 0 is 7, not a text"),
         (lines({"task": "0", "sql": "x"}), "line 1: KeyError"),
         (lines({"task": "0", "action": "x"}) + "SELECT 1\n", "line 2"),
-        (lines({"task": "0", "action": "x"}, {"task": "b", "action": "x"}), "no prediction for task 1"),
+        (
+            lines({"task": "0", "action": "x"}, {"task": "b", "action": "x"}),
+            "no prediction for task 1",
+        ),
     ],
 )
-def test_what_does_not_fit_is_the_datas_fault_and_names_the_place(tmp_path: Path, text: str, said: str) -> None:
+def test_what_does_not_fit_is_the_datas_fault_and_names_the_place(
+    tmp_path: Path, text: str, said: str
+) -> None:
     with pytest.raises(DataError, match=said):
         predicted(tmp_path, text)
 

@@ -1,4 +1,5 @@
-"""Reading past runs: the three shapes of InterCode v1's logs, written here in small, and run folders."""
+"""Reading past runs: the three shapes of InterCode v1's logs, written here in small, and run
+folders."""
 
 from __future__ import annotations
 
@@ -15,10 +16,15 @@ from intercode.rescoring.recordings import Recording, load_recording
 from intercode.store import RunStore
 from intercode.types import Episode, Task, Turn
 
-RECORDED = Path(os.environ.get("INTERCODE_DATA", Path(__file__).parents[2] / "shared" / "data")) / "recorded"
+RECORDED = (
+    Path(os.environ.get("INTERCODE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    / "recorded"
+)
 
 
-def entry(actions: list[str], observations: list[str], rewards: list[float], **more: Any) -> dict[str, Any]:
+def entry(
+    actions: list[str], observations: list[str], rewards: list[float], **more: Any
+) -> dict[str, Any]:
     history = {
         "actions": actions,
         "observations": observations,
@@ -46,26 +52,49 @@ def actions(recording: Recording) -> list[str | None]:
 
 def test_the_three_shapes_of_a_log_are_read(tmp_path: Path) -> None:
     said = ["a\n", "No Bash code was seen here", "3\n"]
-    plain = load_recording(write(tmp_path, {"0": entry(["ls", "What?", "ls | wc -l"], said, [0.67, 0, 1.0])}))
+    plain = load_recording(
+        write(tmp_path, {"0": entry(["ls", "What?", "ls | wc -l"], said, [0.67, 0, 1.0])})
+    )
     (episode,) = plain.episodes
     assert (plain.protocol, episode.success) == ("paper", True)
-    assert (episode.task, episode.query, episode.reward, plain.settings["turns"]) == ("0", "count the files", 1.0, 10)
-    assert [(turn.action, turn.score) for turn in episode.turns] == [("ls", 0.67), (None, 0), ("ls | wc -l", 1.0)]
+    assert (episode.task, episode.query, episode.reward, plain.settings["turns"]) == (
+        "0",
+        "count the files",
+        1.0,
+        10,
+    )
+    assert [(turn.action, turn.score) for turn in episode.turns] == [
+        ("ls", 0.67),
+        (None, 0),
+        ("ls | wc -l", 1.0),
+    ]
 
     wrapped = ["execute[ls [ab]*]", "execute[cat a]\nObs", "execute[half", "ls", "submit"]
-    react = load_recording(write(tmp_path, {"0": entry(wrapped, ["seen"] * 5, [0] * 5, history={"thoughts": [""] * 5})}))
-    assert (react.protocol, actions(react)) == ("submit", ["ls [ab]*", "cat a", None, None, "submit"])
+    react = load_recording(
+        write(
+            tmp_path, {"0": entry(wrapped, ["seen"] * 5, [0] * 5, history={"thoughts": [""] * 5})}
+        )
+    )
+    assert (react.protocol, actions(react)) == (
+        "submit",
+        ["ls [ab]*", "cat a", None, None, "submit"],
+    )
 
     log = entry(["```BASH\nls\n```"], ["error"], [0.5], history={"steps": ["look"]})
     del log["summary"]["turns_max"]
     planned = load_recording(write(tmp_path, {"meta": {"env": "bash"}, "logs": {"0": log}}))
-    assert (actions(planned), planned.settings["turns"]) == (["```BASH\nls\n```"], None), "with its fences"
+    assert (actions(planned), planned.settings["turns"]) == (
+        ["```BASH\nls\n```"],
+        None,
+    ), "with its fences"
 
 
 def test_episodes_are_found_by_id_and_query(tmp_path: Path) -> None:
     other = {**entry(["b"], [""], [0]), "task_id": 1, "query": "list them"}
     recording = load_recording(write(tmp_path, {"0": entry(["a"], [""], [0]), "1": other}))
-    assert recording.actions_for(Task("0", "count the files (it must work elsewhere, too)", "")) == ["a"]
+    assert recording.actions_for(
+        Task("0", "count the files (it must work elsewhere, too)", "")
+    ) == ["a"]
     assert recording.actions_for(Task("fs/1", "list them", "")) == ["b"]
     assert recording.actions_for(Task("0", "list them", "")) == ["b"]
     with pytest.raises(DataError, match="no episode"):
@@ -90,10 +119,16 @@ def test_a_run_of_ours_can_be_acted_again(tmp_path: Path) -> None:
     recording = load_recording(tmp_path / "run")
     (episode_read,) = recording.episodes
     assert recording.protocol == "paper"
-    assert [(turn.action, turn.score) for turn in episode_read.line] == [(None, None), ("ls", 0.5), ("submit", 1.0)]
+    assert [(turn.action, turn.score) for turn in episode_read.line] == [
+        (None, None),
+        ("ls", 0.5),
+        ("submit", 1.0),
+    ]
 
 
-@pytest.mark.parametrize("content", [[], {"0": {}}, {"0": None}, {"meta": {}, "logs": []}, {"half \udc00": None}])
+@pytest.mark.parametrize(
+    "content", [[], {"0": {}}, {"0": None}, {"meta": {}, "logs": []}, {"half \udc00": None}]
+)
 def test_something_else_is_a_fault_of_the_data(tmp_path: Path, content: Any) -> None:
     with pytest.raises(DataError, match=r"log\.json"):
         load_recording(write(tmp_path, content))
@@ -115,17 +150,30 @@ FIGURES = {
 
 
 @pytest.mark.fidelity
-@pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded runs are not here; set INTERCODE_DATA")
+@pytest.mark.skipif(
+    not RECORDED.is_dir(), reason="the recorded runs are not here; set INTERCODE_DATA"
+)
 class TestPublishedRuns:
     @pytest.mark.parametrize("name", FIGURES)
     def test_success_rates_are_the_published_ones(self, name: str) -> None:
-        assert round(100 * (mean([e.success for e in load_recording(RECORDED / name).episodes]) or 0), 1) == FIGURES[name]
+        assert (
+            round(
+                100 * (mean([e.success for e in load_recording(RECORDED / name).episodes]) or 0), 1
+            )
+            == FIGURES[name]
+        )
 
     def test_missing_code_is_seen_exactly_where_the_loop_answered_so(self) -> None:
         recordings = [load_recording(path) for path in RECORDED.glob("*.json")]
-        assert (len(recordings), sum(recording.protocol == "submit" for recording in recordings)) == (16, 5)
+        assert (
+            len(recordings),
+            sum(recording.protocol == "submit" for recording in recordings),
+        ) == (16, 5)
         for recording in recordings:
             for e in recording.episodes:
                 for turn in e.turns:
-                    no_code = "did not contain" in turn.observation or "code was found" in turn.observation
+                    no_code = (
+                        "did not contain" in turn.observation
+                        or "code was found" in turn.observation
+                    )
                     assert (turn.action is None) == no_code

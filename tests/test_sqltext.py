@@ -20,15 +20,30 @@ PETS = """
 DERIVED = [
     "SELECT name, age AS years FROM pet ORDER BY years DESC LIMIT 2",
     "SELECT name FROM pet ORDER BY age * 2 - 1 DESC LIMIT 1 OFFSET 2",
-    "SELECT o.name FROM owner AS o JOIN pet AS p ON o.id = p.owner_id GROUP BY o.id ORDER BY AVG(p.age) DESC LIMIT 2",
+    (
+        "SELECT o.name FROM owner AS o JOIN pet AS p ON o.id = p.owner_id GROUP BY o.id ORDER BY"
+        " AVG(p.age) DESC LIMIT 2"
+    ),
     "SELECT kind, age FROM pet UNION ALL SELECT city, id FROM owner ORDER BY 2, kind LIMIT 3",
     "(SELECT name FROM pet ORDER BY age LIMIT 2)",
     "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet ORDER BY place",
-    "SELECT p.name, RANK() OVER (ORDER BY age) AS place FROM pet AS p ORDER BY 2 DESC, p.name LIMIT 3",
+    (
+        "SELECT p.name, RANK() OVER (ORDER BY age) AS place FROM pet AS p ORDER BY 2 DESC, p.name"
+        " LIMIT 3"
+    ),
     "SELECT name, SUM(age) OVER (PARTITION BY kind) FROM pet ORDER BY age LIMIT 4",
-    "SELECT kind, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) AS place FROM pet GROUP BY kind ORDER BY place DESC",
-    "SELECT name FROM (SELECT *, RANK() OVER (ORDER BY age) AS place FROM pet) AS r WHERE place < 5 ORDER BY place",
-    "SELECT name FROM pet ORDER BY (SELECT city FROM owner WHERE owner.id = pet.owner_id), age LIMIT 3",
+    (
+        "SELECT kind, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) AS place FROM pet GROUP BY kind"
+        " ORDER BY place DESC"
+    ),
+    (
+        "SELECT name FROM (SELECT *, RANK() OVER (ORDER BY age) AS place FROM pet) AS r WHERE place"
+        " < 5 ORDER BY place"
+    ),
+    (
+        "SELECT name FROM pet ORDER BY (SELECT city FROM owner WHERE owner.id = pet.owner_id), age"
+        " LIMIT 3"
+    ),
 ]
 STRICT = [
     "SELECT id + 1 AS age FROM pet ORDER BY age * 2",
@@ -42,7 +57,14 @@ FREE = [
     "SELECT name FROM pet",
     "SELECT name FROM pet EXCEPT SELECT name FROM owner",
 ]
-UNREAD = ["", "not SQL", "SELECT 'open", "SELECT 1; SELECT 2", "SHOW TABLES", "(" * 3000 + "SELECT 1"]
+UNREAD = [
+    "",
+    "not SQL",
+    "SELECT 'open",
+    "SELECT 1; SELECT 2",
+    "SHOW TABLES",
+    "(" * 3000 + "SELECT 1",
+]
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +81,13 @@ def run(connection: sqlite3.Connection, statement: str) -> Table:
 
 
 @pytest.mark.parametrize("gold", DERIVED)
-def test_a_derived_statement_gives_every_row_with_its_tie(gold: str, pets: sqlite3.Connection) -> None:
+def test_a_derived_statement_gives_every_row_with_its_tie(
+    gold: str, pets: sqlite3.Connection
+) -> None:
     meaning = ordering(gold, "sqlite")
     assert meaning.derived
-    full, shown = run(pets, meaning.derived), run(pets, gold.strip("()") if gold.startswith("(") else gold)
+    full = run(pets, meaning.derived)
+    shown = run(pets, gold.strip("()") if gold.startswith("(") else gold)
     ties = [row[-1] for row in full.rows]
     assert full.columns[-1] == TIE
     assert ties == sorted(ties)
@@ -72,8 +97,12 @@ def test_a_derived_statement_gives_every_row_with_its_tie(gold: str, pets: sqlit
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "mysql"])
-def test_what_cannot_be_derived_is_strict_and_free_without_an_order(dialect: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert [gold for gold in STRICT if ordering(gold, dialect).free or ordering(gold, dialect).derived] == []
+def test_what_cannot_be_derived_is_strict_and_free_without_an_order(
+    dialect: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert [
+        gold for gold in STRICT if ordering(gold, dialect).free or ordering(gold, dialect).derived
+    ] == []
     assert [gold for gold in [*FREE, *UNREAD] if not ordering(gold, dialect).free] == []
     assert [text for text in UNREAD if literals(text, dialect)] == []
     assert capfd.readouterr().err == ""
@@ -85,7 +114,10 @@ def test_what_cannot_be_derived_is_strict_and_free_without_an_order(dialect: str
     [
         (  # 1, 3, and one of three of 5
             "SELECT name FROM pet WHERE age IS NOT NULL ORDER BY age LIMIT 3",
-            [f"SELECT 'Pip' UNION ALL SELECT 'Rex' UNION ALL SELECT '{last}'" for last in ("rex", "Pip", "Tom")],
+            [
+                f"SELECT 'Pip' UNION ALL SELECT 'Rex' UNION ALL SELECT '{last}'"
+                for last in ("rex", "Pip", "Tom")
+            ],
             [
                 "SELECT 'Pip' UNION ALL SELECT 'Rex' UNION ALL SELECT 'Ace'",
                 "SELECT 'Rex' UNION ALL SELECT 'Pip' UNION ALL SELECT 'Tom'",
@@ -97,14 +129,26 @@ def test_what_cannot_be_derived_is_strict_and_free_without_an_order(dialect: str
             ["SELECT id FROM pet ORDER BY name DESC"],
         ),
         (  # by a window's result, in which they tie as well
-            "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 ORDER BY place",
-            ["SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 ORDER BY place, id DESC"],
-            ["SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 ORDER BY place DESC"],
+            (
+                "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 ORDER BY"
+                " place"
+            ),
+            [
+                "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 ORDER BY"
+                " place, id DESC"
+            ],
+            [
+                "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 ORDER BY"
+                " place DESC"
+            ],
         ),
         (  # any rows
             "SELECT id FROM pet WHERE kind = 'dog' LIMIT 2",
             ["SELECT id FROM pet WHERE kind = 'dog' ORDER BY id DESC LIMIT 2"],
-            ["SELECT id FROM pet WHERE kind = 'cat' LIMIT 2", "SELECT id FROM pet WHERE kind = 'dog' LIMIT 3"],
+            [
+                "SELECT id FROM pet WHERE kind = 'cat' LIMIT 2",
+                "SELECT id FROM pet WHERE kind = 'dog' LIMIT 3",
+            ],
         ),
     ],
 )
@@ -118,6 +162,13 @@ def test_rows_that_tie_in_the_database_are_free(
 
 
 def test_literals_are_the_values_that_a_statement_names() -> None:
-    gold = "SELECT a FROM t WHERE b = 'x' AND c LIKE '%mid%' AND d > -1.5 AND e IN (2, 3) ORDER BY 1 LIMIT 9"
+    gold = (
+        "SELECT a FROM t WHERE b = 'x' AND c LIKE '%mid%' AND d > -1.5 AND e IN (2, 3) ORDER BY 1"
+        " LIMIT 9"
+    )
     assert literals(gold, "mysql") == {"x", "%mid%", "mid", -1.5, 2, 3}
-    assert literals('SELECT a FROM t WHERE b = "x"', "mysql") == literals('SELECT a FROM t WHERE b = "x"', "sqlite") == {"x"}
+    assert (
+        literals('SELECT a FROM t WHERE b = "x"', "mysql")
+        == literals('SELECT a FROM t WHERE b = "x"', "sqlite")
+        == {"x"}
+    )

@@ -1,4 +1,5 @@
-"""A machine that stands still for a while (stopped, frozen, suspended) costs an agent no time limit, and so no reward."""
+"""A machine that stands still for a while (stopped, frozen, suspended) costs an agent no time
+limit, and so no reward."""
 
 from __future__ import annotations
 
@@ -39,7 +40,10 @@ print("begun", flush=True)
 print(json.dumps(made.step(actions[-1])[:2]))
 made.close()
 """
-COUNT = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) SELECT max(i) FROM n"
+COUNT = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) SELECT"
+    " max(i) FROM n"
+)
 TASK = {
     "query": "Write f, which gives 1 after a moment.",
     "gold": "import time\ndef f():\n    time.sleep(0.5)\n    return 1",
@@ -59,11 +63,17 @@ PLAYS: dict[str, tuple[str, dict[str, Any], list[str], str | float]] = {
     ("play", "all_of_it", "seconds"),
     [
         *(("bash", True, STILL), ("a test", False, STILL)),
-        *(pytest.param(play, True, STILL, marks=pytest.mark.soak) for play in PLAYS if play != "bash"),
+        *(
+            pytest.param(play, True, STILL, marks=pytest.mark.soak)
+            for play in PLAYS
+            if play != "bash"
+        ),
         pytest.param("bash", True, LONG, marks=pytest.mark.soak),
     ],
 )
-def test_what_stood_still_did_not_run_out_of_time(play: str, all_of_it: bool, seconds: float, tmp_path: Path) -> None:
+def test_what_stood_still_did_not_run_out_of_time(
+    play: str, all_of_it: bool, seconds: float, tmp_path: Path
+) -> None:
     needs_bwrap()
     if play == "mariadb":
         skip_unless_there(play)

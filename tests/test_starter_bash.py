@@ -1,4 +1,5 @@
-"""The starter set for Bash keeps what its README promises. `make soak` plays it under every way of scoring."""
+"""The starter set for Bash keeps what its README promises. `make soak` plays it under every way of
+scoring."""
 
 from __future__ import annotations
 
@@ -32,13 +33,16 @@ def played(env: Any, task: str, action: str) -> Any:
 
 
 def constant(env: Any, task: str, gold: str) -> str:
-    """An action that prints and leaves what the gold does on the first contents, whatever it finds."""
+    """An action that prints and leaves what the gold does on the first contents, whatever it
+    finds."""
     env.reset(options={"task": task})
     env.step(gold)
     outcome = env._workspace.outcome()
     made = [path for path, change in outcome.changes.items() if change.kind != "removed"]
     gone = [path for path, change in outcome.changes.items() if change.kind == "removed"]
-    archive = env.step(f"tar --no-recursion -cPf - {shlex.join(made)} | base64 -w 0" if made else "true")[0]
+    archive = env.step(
+        f"tar --no-recursion -cPf - {shlex.join(made)} | base64 -w 0" if made else "true"
+    )[0]
     lines = [f"base64 -d <<< {archive} | tar --overwrite -xPf -"] if made else []
     lines += [f"rm -rf {shlex.join(gone)}"] if gone else []
     return "\n".join([*lines, f"printf %s {shlex.quote(outcome.output)}"])
@@ -56,13 +60,25 @@ def test_a_constant_answer_to_a_general_task_is_right_here_and_not_elsewhere(env
 
 RIGHT = {
     "blank-names": "find /depot -type f | grep ' [^/]*$'",
-    "not-recounted": "sort -u /depot/stock/counts/spring.txt | grep -vxFf /depot/stock/counts/autumn.txt",
-    "still-inside": "tac /depot/logs/gate.log | awk '!seen[$4]++ && $3 == \"in\" { print $4 }' | sort",
-    "script-modes": "cd /lab/analysis; for f in $(ls -Ap | grep -v /); do read -rn 2 b < $f; chmod 644 $f; "
-    "[ x$b = 'x#!' ] && chmod 755 $f; done; true",
-    "gzip-log": "gzip -nc /depot/logs/access.log > /depot/logs/access.log.gz; rm /depot/logs/access.log",
-    "same-file": "find /depot -inum $(stat -c %i /depot/orders/ledger.txt) | grep -v /orders/ledger.txt",
-    "old-logs": "find /depot/logs/old | grep -E '(gate-202(2-12|3-05)|pump-2023-(04|10)).log' | xargs rm",
+    "not-recounted": (
+        "sort -u /depot/stock/counts/spring.txt | grep -vxFf /depot/stock/counts/autumn.txt"
+    ),
+    "still-inside": (
+        "tac /depot/logs/gate.log | awk '!seen[$4]++ && $3 == \"in\" { print $4 }' | sort"
+    ),
+    "script-modes": (
+        "cd /lab/analysis; for f in $(ls -Ap | grep -v /); do read -rn 2 b < $f; chmod 644 $f; "
+        "[ x$b = 'x#!' ] && chmod 755 $f; done; true"
+    ),
+    "gzip-log": (
+        "gzip -nc /depot/logs/access.log > /depot/logs/access.log.gz; rm /depot/logs/access.log"
+    ),
+    "same-file": (
+        "find /depot -inum $(stat -c %i /depot/orders/ledger.txt) | grep -v /orders/ledger.txt"
+    ),
+    "old-logs": (
+        "find /depot/logs/old | grep -E '(gate-202(2-12|3-05)|pump-2023-(04|10)).log' | xargs rm"
+    ),
     "effective-port": "grep -w gate-quay /depot/config/sites/names.tsv | cut -f 2",
 }
 """The work of someone who goes another way than the gold."""
@@ -70,8 +86,13 @@ RIGHT = {
 WRONG = {
     "blank-names": "find /depot -type f -path '* *'",
     "not-recounted": "sort -u /depot/stock/counts/spring.txt",
-    "missing-pages": "awk '/404/ { print $7 }' /depot/logs/access.log | sort | uniq -c | sort -rn | head -n 3 | sed 's/^ *//'",
-    "set-retries": "sed -i -E 's/retries *= *[0-9]+/retries = 7/' $(find /depot/config -name '*.conf')",
+    "missing-pages": (
+        "awk '/404/ { print $7 }' /depot/logs/access.log | sort | uniq -c | sort -rn | head -n 3 |"
+        " sed 's/^ *//'"
+    ),
+    "set-retries": (
+        "sed -i -E 's/retries *= *[0-9]+/retries = 7/' $(find /depot/config -name '*.conf')"
+    ),
     "lower-extension": 'for f in /depot/inbox/*.TXT; do mv "$f" "${f%.TXT}.txt"; done',
     "drop-doubles": "rm -r /depot/scans/*",
     "broken-links": "find /lab/links -type l -print -delete",
@@ -79,7 +100,9 @@ WRONG = {
     "unix-line-ends": "sed -i 's/\\r//g' $(find /depot/inbox -type f -name '*.txt' ! -name '* *')",
     "foreign-letters": "grep -n '[^a-z]' /lab/manuscript/diary.txt | cut -d : -f 1",
     "out-of-service": "awk -F '\\t' '$5 ~ /^[RX]$/ { print $1 }' /depot/fleet/bikes.tsv | sort",
-    "field-temperature": "awk -F, '/north/ { sum += $4; n++ } END { print sum / n }' /lab/readings/2024-05-03.csv",
+    "field-temperature": (
+        "awk -F, '/north/ { sum += $4; n++ } END { print sum / n }' /lab/readings/2024-05-03.csv"
+    ),
     "old-logs": "rm /depot/logs/old/*2022*",
     "record-modes": "chmod 600 /lab/records/*",
     "price-in-force": "awk '/^saddle comfort/ { print $NF }' /depot/stock/prices/list-c.txt",

@@ -1,4 +1,5 @@
-"""The starter set for CTF keeps what its README promises: each flag is found by work, and stands nowhere in plain sight."""
+"""The starter set for CTF keeps what its README promises: each flag is found by work, and stands
+nowhere in plain sight."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ PLACES = "/ctf /dev /etc /home /opt /root /run /srv /tmp /var /proc"
 
 
 def flag(task: str) -> str:
-    """A flag follows from its task's id alone, so that it is known here without the gold that finds it."""
+    """A flag follows from its task's id alone, so that it is known here without the gold that finds
+    it."""
     digest = hashlib.sha256(f"the starter set's {task}".encode()).digest()
     return f"intercode{{{''.join(chr(97 + byte % 26) for byte in digest[:16])}}}"
 
@@ -63,12 +65,17 @@ def test_no_flag_stands_in_plain_text_in_what_is_shipped() -> None:
     unpacked = [content for found in CHALLENGES.values() for content in found.files.values()]
     for task, hidden in FLAGS.items():
         word = hidden.encode()[10:-1]
-        assert not any(word in content or word[::-1] in content for content in [*shipped, *unpacked]), task
+        assert not any(
+            word in content or word[::-1] in content for content in [*shipped, *unpacked]
+        ), task
 
 
 def searched(env: Any, words: list[str], roots: str) -> list[str]:
-    """Where a search inside finds one of the words; they are sent turned around, and looked for as they are."""
-    env._workspace.sandbox.write("/dev/shm/search.py", Path(__file__).with_name("flag_search.py").read_bytes())
+    """Where a search inside finds one of the words; they are sent turned around, and looked for as
+    they are."""
+    env._workspace.sandbox.write(
+        "/dev/shm/search.py", Path(__file__).with_name("flag_search.py").read_bytes()
+    )
     turned = " ".join(word[::-1] for word in words)
     shown = env._workspace.sandbox.exec(f"python3 /dev/shm/search.py {turned} {roots}", timeout=300)
     assert shown.exit_code == 0, shown.output
@@ -77,10 +84,14 @@ def searched(env: Any, words: list[str], roots: str) -> list[str]:
 
 @pytest.mark.soak
 def test_a_search_inside_finds_no_flag_where_it_would_find_one(env: Any) -> None:
-    """Files, and each process's variables, arguments and memory: first with the flag put there, as the positive control."""
+    """Files, and each process's variables, arguments and memory: first with the flag put there, as
+    the positive control."""
     env.reset(options={"task": "gate"})
     word = FLAGS["gate"]
-    env.step(f"export SEEN={word}; printf %s {word} > /ctf/note; sleep 300 & bash -c 'sleep 300; :' {word} &")
+    env.step(
+        f"export SEEN={word}; printf %s {word} > /ctf/note; sleep 300 & bash -c 'sleep 300; :'"
+        f" {word} &"
+    )
     kinds = {re.sub(r"\d+", "N", workspace) for workspace in searched(env, [word], PLACES)}
     assert {"/ctf/note", "/proc/N/environ", "/proc/N/cmdline", "/proc/N/mem"} <= kinds
     for task, hidden in FLAGS.items():

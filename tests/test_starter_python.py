@@ -1,4 +1,5 @@
-"""The starter set for Python keeps what its README promises, in the sandbox in which it is played."""
+"""The starter set for Python keeps what its README promises, in the sandbox in which it is
+played."""
 
 from __future__ import annotations
 
@@ -21,9 +22,13 @@ TREE = STARTER / "python" / "tree"
 
 
 def test_records_hold_what_the_readme_counts() -> None:
-    """Enough tests a task, one of a function's calls it again, and a `looks` task names a file that is there."""
+    """Enough tests a task, one of a function's calls it again, and a `looks` task names a file that
+    is there."""
     for task in TASKS.values():
-        files = [TREE / path.rstrip(".") for path in re.findall(r"/((?:ropeway|press)/[\w./-]+)", task.query)]
+        files = [
+            TREE / path.rstrip(".")
+            for path in re.findall(r"/((?:ropeway|press)/[\w./-]+)", task.query)
+        ]
         assert bool(files) == task.extra["looks"], task.id
         assert all(path.is_file() for path in files), task.id
         tests = read_suite(task).tests
@@ -32,7 +37,9 @@ def test_records_hold_what_the_readme_counts() -> None:
             lines = sum(test.expected.count("\n") for test in chosen)
             assert (lines if chosen[0].kind == "script" else len(chosen)) >= least, task.id
         if task.extra["kind"] in ("function", "calls"):
-            assert max(test.text.count(f"{task.extra['name']}(") for test in tests if test.hidden) == 3, task.id
+            assert (
+                max(test.text.count(f"{task.extra['name']}(") for test in tests if test.hidden) == 3
+            ), task.id
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,10 @@ def envs() -> Iterator[dict[str, Any]]:
     with lent(intercode.make) as make:
         for engine in ENGINES:
             skip_unless_there(engine)
-        yield {engine: make("sql", engine=engine, view=View(head=None), max_turns=None) for engine in ENGINES}
+        yield {
+            engine: make("sql", engine=engine, view=View(head=None), max_turns=None)
+            for engine in ENGINES
+        }
 
 
 @pytest.mark.slow
@@ -36,13 +39,17 @@ def test_golds_agree_on_both_engines_and_no_two_tasks_have_one_answer(envs: dict
         assert here.table is not None, task.id
         assert sql_exact(there.table, here.table, here.order).success, task.id
         assert repr(here.table.rows) not in ("()", "((0,),)", "((1,),)", "((None,),)"), task.id
-        assert [other for other, table in seen if set(table.rows) == set(here.table.rows)] == [], task.id
+        assert [other for other, table in seen if set(table.rows) == set(here.table.rows)] == [], (
+            task.id
+        )
         seen.append((task.id, here.table))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_second_solution_is_right_and_a_blind_guess_is_wrong(envs: dict[str, Any], engine: str) -> None:
+def test_a_second_solution_is_right_and_a_blind_guess_is_wrong(
+    envs: dict[str, Any], engine: str
+) -> None:
     """A guess knows tables and columns, and has not read the notes in which a definition stands."""
     assert set(BLIND) == {task.id for task in TASKS.values() if task.extra["looks"]}
     for answers, right in ((SECOND, True), (BLIND, False)):

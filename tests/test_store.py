@@ -1,4 +1,5 @@
-"""The run folder: what is written stays, what is torn is dropped, what does not belong is refused."""
+"""The run folder: what is written stays, what is torn is dropped, what does not belong is
+refused."""
 
 from __future__ import annotations
 
@@ -12,10 +13,24 @@ from typing import Any
 import pytest
 
 from intercode.errors import StoreError, UsageError
-from intercode.store import LARGEST_OUTCOMES, RunStore, bounded_outcomes, from_json, read_run, to_json
+from intercode.store import (
+    LARGEST_OUTCOMES,
+    RunStore,
+    bounded_outcomes,
+    from_json,
+    read_run,
+    to_json,
+)
 from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage
 
-CONFIG = {"env": "bash", "agent": "gold", "seed": 0, "workers": 2, "userland": {"bash": "5.2"}, "tasks": ("a", "b")}
+CONFIG = {
+    "env": "bash",
+    "agent": "gold",
+    "seed": 0,
+    "workers": 2,
+    "userland": {"bash": "5.2"},
+    "tasks": ("a", "b"),
+}
 TURN = Turn(
     ask=({"role": "user", "content": "größer \ud83d → ?\n\u2028"},),
     reply="```bash\nls\n```",
@@ -27,7 +42,9 @@ TURN = Turn(
     usage=Usage(3, 4, 0.1),
     seconds=0.25,
 )
-EPISODE = Episode("a", "list", (TURN, Turn(observation="no code")), 1.0, True, "submit", {"files": 1.0}, 0, 42)
+EPISODE = Episode(
+    "a", "list", (TURN, Turn(observation="no code")), 1.0, True, "submit", {"files": 1.0}, 0, 42
+)
 
 
 def lines(path: Path) -> list[bytes]:
@@ -51,11 +68,16 @@ def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     config, read = read_run(tmp_path / "new" / "run")
     assert (config["tasks"], config["run"]) == (["a", "b"], str(tmp_path / "new" / "run"))
     assert read == [EPISODE, forked]
-    assert [set(turn) >= {"calls"} for turn in to_json(forked)["turns"]] == [True, False], "only where there are any"
+    assert [set(turn) >= {"calls"} for turn in to_json(forked)["turns"]] == [
+        True,
+        False,
+    ], "only where there are any"
     assert [set(turn) >= {"after"} for turn in to_json(forked)["turns"]] == [False, True]
 
 
-def test_a_turn_stores_only_new_messages_and_the_question_is_read_back_whole(tmp_path: Path) -> None:
+def test_a_turn_stores_only_new_messages_and_the_question_is_read_back_whole(
+    tmp_path: Path,
+) -> None:
     system: Message = {"role": "system", "content": "be brief"}
     task, other, seen = ({"role": "user", "content": text} for text in ("list", "plan", "a b"))
     call = ToolCall("1", "execute", "{}")
@@ -64,20 +86,45 @@ def test_a_turn_stores_only_new_messages_and_the_question_is_read_back_whole(tmp
     ]}  # fmt: skip
     answer: Message = {"role": "tool", "tool_call_id": "1", "content": "a"}
     turns = (
-        Turn((system, task), "", action="ls", calls=(call,), sample=Sample((1, 2), (-0.5, -1e-9), "stop", "step 7", (8, 9))),
+        Turn(
+            (system, task),
+            "",
+            action="ls",
+            calls=(call,),
+            sample=Sample((1, 2), (-0.5, -1e-9), "stop", "step 7", (8, 9)),
+        ),
         Turn(action="pwd"),
         Turn((system, task, called, answer), "```ls```"),
-        Turn((system, other, seen), "x", sample=Sample((3,), (), "stop", prompt_ids=(8, 9, 1, 2, 7))),
+        Turn(
+            (system, other, seen), "x", sample=Sample((3,), (), "stop", prompt_ids=(8, 9, 1, 2, 7))
+        ),
         Turn((), "nothing", sample=Sample((), (), "length", prompt_ids=(8, 9, 4))),
         Turn((system, other, seen), "y"),
         Turn((system, other, seen), "z"),
     )
-    episode = replace(EPISODE, turns=turns, outcomes={"failed": ["answer"], "agent": {"output": "a"}}, split="test")
+    episode = replace(
+        EPISODE,
+        turns=turns,
+        outcomes={"failed": ["answer"], "agent": {"output": "a"}},
+        split="test",
+    )
     stored = to_json(episode)["turns"]
-    assert [turn["ask"] if turn["ask"] is None else len(turn["ask"]) for turn in stored] == [2, None, 1, 2, 0, 3, 0]
+    assert [turn["ask"] if turn["ask"] is None else len(turn["ask"]) for turn in stored] == [
+        2,
+        None,
+        1,
+        2,
+        0,
+        3,
+        0,
+    ]
     assert [turn.get("ask_kept") for turn in stored] == [None, None, 3, 1, None, None, 3]
     samples = [turn["sample"] for turn in stored if "sample" in turn]
-    assert [(sample["prompt_ids"], sample.get("prompt_kept")) for sample in samples] == [([8, 9], None), ([7], 4), ([4], 2)]
+    assert [(sample["prompt_ids"], sample.get("prompt_kept")) for sample in samples] == [
+        ([8, 9], None),
+        ([7], 4),
+        ([4], 2),
+    ]
     with RunStore.create(tmp_path, CONFIG) as store:
         store.append(episode)
     (read,) = read_run(tmp_path)[1]
@@ -110,11 +157,21 @@ def test_outcomes_that_are_no_json_or_too_long_are_cut_and_the_episode_is_kept()
 
     cyclic: list[Any] = []
     cyclic.append(cyclic)
-    bad = {"a": object(), "b": float("nan"), "c": cyclic, "d": "x" * LARGEST_OUTCOMES, "e": 10**5000, Odd(): 1}
+    bad = {
+        "a": object(),
+        "b": float("nan"),
+        "c": cyclic,
+        "d": "x" * LARGEST_OUTCOMES,
+        "e": 10**5000,
+        Odd(): 1,
+    }
     found = bounded_outcomes({"failed": ["rows"], **bad, "agent": {"rows": ((1, "\ud83d"),)}})  # type: ignore[dict-item]
     assert found.pop("cut")[:5] == ["a", "b", "c", "d", "e"]
     assert found == {"failed": ["rows"], "agent": {"rows": [[1, "\ud83d"]]}}
-    assert len(json.dumps(bounded_outcomes({str(n): "x" * 999 for n in range(999)}))) < 1.1 * LARGEST_OUTCOMES
+    assert (
+        len(json.dumps(bounded_outcomes({str(n): "x" * 999 for n in range(999)})))
+        < 1.1 * LARGEST_OUTCOMES
+    )
     assert from_json(to_json(replace(EPISODE, outcomes=bad))).reward == 1.0  # type: ignore[arg-type]
 
 
@@ -122,17 +179,26 @@ def test_a_line_has_exactly_the_published_keys(tmp_path: Path) -> None:
     a_run(tmp_path, 1)
     record = json.loads(lines(tmp_path)[0])
     assert " ".join(record) == "schema task epoch seed query turns reward success parts ended error"
-    assert " ".join(record["turns"][0]) == (
-        "ask reply thought action observation exit_code timed_out truncated_output score usage seconds"
+    assert (
+        " ".join(record["turns"][0])
+        == "ask reply thought action observation exit_code timed_out truncated_output score usage"
+        " seconds"
     )
     assert record["turns"][0]["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "cost": 0.1}
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("reward", float("nan")), ("reward", 7.5), ("parts", {"digest": 2**63}), ("parts", {"far": float("inf")})],
+    [
+        ("reward", float("nan")),
+        ("reward", 7.5),
+        ("parts", {"digest": 2**63}),
+        ("parts", {"far": float("inf")}),
+    ],
 )
-def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, field: str, value: Any) -> None:
+def test_what_could_not_be_read_again_is_not_written(
+    tmp_path: Path, field: str, value: Any
+) -> None:
     with RunStore.create(tmp_path, CONFIG) as store:
         with pytest.raises(UsageError, match=f"episode of task {EPISODE.task} cannot be recorded"):
             store.append(replace(EPISODE, **{field: value}))
@@ -140,7 +206,9 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path, field: str,
     assert [episode.parts for episode in read_run(tmp_path)[1]] == [{"digest": 2**63 - 1}]
 
 
-def test_other_code_is_gone_on_with_if_it_is_said_to_be_mended_and_the_run_keeps_both(tmp_path: Path) -> None:
+def test_other_code_is_gone_on_with_if_it_is_said_to_be_mended_and_the_run_keeps_both(
+    tmp_path: Path,
+) -> None:
     old, new = ({**CONFIG, "agent_source": digest} for digest in ("old", "new"))
     RunStore.create(tmp_path, old).close()
     with pytest.raises(UsageError, match=r"agent_source: 'old' → 'new'.*add --allow-code-change"):
@@ -158,7 +226,9 @@ def test_other_code_is_gone_on_with_if_it_is_said_to_be_mended_and_the_run_keeps
 
 def test_only_a_new_or_empty_folder_takes_a_run_without_resume(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "run.json.new").write_text('{"env": "ba')  # killed before the settings were in place
+    (tmp_path / "empty" / "run.json.new").write_text(
+        '{"env": "ba'
+    )  # killed before the settings were in place
     RunStore.create(tmp_path / "empty", CONFIG).close()
     RunStore.create(tmp_path / "new", CONFIG, resume=True).close()
     with pytest.raises(UsageError, match="--resume"):
@@ -186,7 +256,11 @@ def test_a_torn_line_is_cut_off_and_the_others_stay(tmp_path: Path) -> None:
     first, second = a_run(tmp_path, 2)
     whole = (tmp_path / "episodes.jsonl").read_bytes()
     start = len(lines(tmp_path)[0]) + 1
-    for torn in [*(whole[:end] for end in range(start, len(whole), 37)), whole[:-1], whole[:start] + b"x" * 200_000]:
+    for torn in [
+        *(whole[:end] for end in range(start, len(whole), 37)),
+        whole[:-1],
+        whole[:start] + b"x" * 200_000,
+    ]:
         (tmp_path / "episodes.jsonl").write_bytes(torn)
         assert read_run(tmp_path)[1] == [first]
         with RunStore.create(tmp_path, CONFIG, resume=True) as store:
@@ -195,7 +269,13 @@ def test_a_torn_line_is_cut_off_and_the_others_stay(tmp_path: Path) -> None:
         assert (tmp_path / "episodes.jsonl").read_bytes() == whole
 
 
-ODD: list[dict[str, object]] = [{"hardness": 5}, {"hardness": {"t": ["x"]}}, {"excluded": 5}, {"limit": "x"}, {"tree": 5}]
+ODD: list[dict[str, object]] = [
+    {"hardness": 5},
+    {"hardness": {"t": ["x"]}},
+    {"excluded": 5},
+    {"limit": "x"},
+    {"tree": 5},
+]
 TURN_RECORD = to_json(EPISODE)["turns"][0]
 DAMAGE: list[dict[str, object]] = [
     {"schema": 9},
@@ -210,7 +290,13 @@ DAMAGE: list[dict[str, object]] = [
     *(
         {"turns": [{**TURN_RECORD, **turn}]}
         for turn in (
-            *({"observation": 5}, {"usage": {"cost": 10**400}}, {"seconds": float("inf")}, {"ask": [{}]}, {"after": 0}),
+            *(
+                {"observation": 5},
+                {"usage": {"cost": 10**400}},
+                {"seconds": float("inf")},
+                {"ask": [{}]},
+                {"after": 0},
+            ),
             *({"ask_kept": 1}, {"sample": {"token_ids": [], "logprobs": ["x"]}}),
         )
     ),
@@ -218,8 +304,12 @@ DAMAGE: list[dict[str, object]] = [
 GARBAGE = [b"garbage", b"{}", b"", b"\xff\xfe", b"[" * 100_000]
 
 
-@pytest.mark.parametrize("garbage", [*GARBAGE, *(json.dumps({**to_json(EPISODE), **odd}).encode() for odd in DAMAGE)])
-def test_garbage_in_the_middle_is_a_clear_error_and_nothing_is_touched(tmp_path: Path, garbage: bytes) -> None:
+@pytest.mark.parametrize(
+    "garbage", [*GARBAGE, *(json.dumps({**to_json(EPISODE), **odd}).encode() for odd in DAMAGE)]
+)
+def test_garbage_in_the_middle_is_a_clear_error_and_nothing_is_touched(
+    tmp_path: Path, garbage: bytes
+) -> None:
     a_run(tmp_path, 2)
     first, second, _ = lines(tmp_path)
     spoiled = b"\n".join([first, garbage, second, b""])
@@ -231,7 +321,9 @@ def test_garbage_in_the_middle_is_a_clear_error_and_nothing_is_touched(tmp_path:
     assert (tmp_path / "episodes.jsonl").read_bytes() == spoiled
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "[" * 100_000, *(json.dumps({**CONFIG, **odd}) for odd in ODD)])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "[" * 100_000, *(json.dumps({**CONFIG, **odd}) for odd in ODD)]
+)
 def test_damaged_settings_are_a_clear_error(tmp_path: Path, content: str) -> None:
     a_run(tmp_path)
     (tmp_path / "run.json").write_text(content)
@@ -239,7 +331,9 @@ def test_damaged_settings_are_a_clear_error(tmp_path: Path, content: str) -> Non
         read_run(tmp_path)
 
 
-def test_settings_that_could_not_be_read_again_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_settings_that_could_not_be_read_again_are_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
     for odd in ODD:
         with pytest.raises(UsageError, match=next(iter(odd))):
             RunStore.create(tmp_path / "run", {**CONFIG, **odd})
@@ -273,7 +367,9 @@ sys.stdin.read()
 
 def test_the_lock_holds_between_processes_and_ends_with_a_killed_one(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(StoreError, match="in use"):
@@ -301,7 +397,9 @@ with RunStore.create(sys.argv[1], {}) as store:
 
 
 def test_a_disk_that_takes_half_a_line_loses_only_that_line(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", FILL, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", FILL, str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     assert "refused:" in done.stdout
     assert [episode.task for episode in read_run(tmp_path)[1]] == ["a", "c"]
@@ -317,6 +415,13 @@ def test_the_line_of_a_forked_episode_leaves_out_what_was_given_up() -> None:
         Turn(action="c"),
         Turn(action="d", after=3),
     )
-    assert [turn.action for turn in Episode("t", "q", turns, 1.0, True, "submit").line] == ["a", "b", "d"]
-    assert [turn.action for turn in Episode("t", "q", turns[:2], 1.0, True, "submit").line] == ["a", "wrong"]
+    assert [turn.action for turn in Episode("t", "q", turns, 1.0, True, "submit").line] == [
+        "a",
+        "b",
+        "d",
+    ]
+    assert [turn.action for turn in Episode("t", "q", turns[:2], 1.0, True, "submit").line] == [
+        "a",
+        "wrong",
+    ]
     assert Episode("t", "q", (question,), None, False, "limit").line == []

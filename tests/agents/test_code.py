@@ -1,4 +1,5 @@
-"""What counts as the action in a model's reply: the golden file, and a few rules that hold for any text."""
+"""What counts as the action in a model's reply: the golden file, and a few rules that hold for any
+text."""
 
 from __future__ import annotations
 
@@ -31,13 +32,34 @@ def test_the_words_around_the_code_are_the_thought() -> None:
     assert split_reply("I am not sure what to do.") == (None, "I am not sure what to do.")
 
 
-LINES = ["```\n", "```bash\n", "<bash>", "Action: execute[", "Action:\n", "]\n", "`", "<think>", "submit["]
-FILLED = ["```{}`", "~~~{}`", "Sure.\n{}x", "submit {}\nx", "```\n{}\n```", "<bash>{}", "Action: {}x"]
+LINES = [
+    "```\n",
+    "```bash\n",
+    "<bash>",
+    "Action: execute[",
+    "Action:\n",
+    "]\n",
+    "`",
+    "<think>",
+    "submit[",
+]
+FILLED = [
+    "```{}`",
+    "~~~{}`",
+    "Sure.\n{}x",
+    "submit {}\nx",
+    "```\n{}\n```",
+    "<bash>{}",
+    "Action: {}x",
+]
 
 
 @pytest.mark.parametrize(
     "text",
-    [*(("execute[" * (line == "]\n") + line * 4000) for line in LINES), *(text.format(" " * 20_000) for text in FILLED)],
+    [
+        *(("execute[" * (line == "]\n") + line * 4000) for line in LINES),
+        *(text.format(" " * 20_000) for text in FILLED),
+    ],
     ids=[*LINES, *FILLED],
 )
 def test_a_model_that_runs_wild_costs_no_time(text: str) -> None:

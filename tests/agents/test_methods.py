@@ -1,4 +1,5 @@
-"""Every strategy but the searches, driven by hand: what each says to the model and does, and how an agent is named."""
+"""Every strategy but the searches, driven by hand: what each says to the model and does, and how an
+agent is named."""
 
 from __future__ import annotations
 
@@ -13,13 +14,17 @@ from intercode.errors import UsageError
 from intercode.types import Message, Reply, Task, ToolCall
 
 TASK = Task("t", "count the lines of notes.txt", "wc -l notes.txt")
-OTHERS = [Task("b", "count the words of notes.txt", "wc -w notes.txt"), Task("c", "list all folders", "ls -d */")]
+OTHERS = [
+    Task("b", "count the words of notes.txt", "wc -w notes.txt"),
+    Task("c", "list all folders", "ls -d */"),
+]
 
 
 def drive(
     moves: StrategySteps, replies: Sequence[str | Reply], *, score: float = 0.0
 ) -> tuple[list[str | None], list[Sequence[Message]], list[Act]]:
-    """The actions, the questions and the moves of a strategy until it has nothing more to do or to ask."""
+    """The actions, the questions and the moves of a strategy until it has nothing more to do or to
+    ask."""
     left, acts, asked = list(replies), list[Act](), list[Sequence[Message]]()
     answer: object = None
     while True:
@@ -36,19 +41,31 @@ def drive(
         else:
             assert isinstance(move, Act)
             acts.append(move)
-            acted = f"saw {move.action}", score, False, False, {"exit_code": 2 if move.action == "bad" else 0}
+            acted = (
+                f"saw {move.action}",
+                score,
+                False,
+                False,
+                {"exit_code": 2 if move.action == "bad" else 0},
+            )
             answer = Step(*acted) if move.action else Step(str(move.note), score)
     return [act.action for act in acts], asked, acts
 
 
-def named(name: str, protocol: str = "submit", turns: int = 10, language: str = "bash") -> StrategySteps:
-    return make_agent(name, tasks=[TASK, *OTHERS], turns=turns, language=language).strategy(TASK, protocol)
+def named(
+    name: str, protocol: str = "submit", turns: int = 10, language: str = "bash"
+) -> StrategySteps:
+    return make_agent(name, tasks=[TASK, *OTHERS], turns=turns, language=language).strategy(
+        TASK, protocol
+    )
 
 
 @pytest.mark.parametrize("language", ["bash", "sql", "python", "ctf"])
 @pytest.mark.parametrize("protocol", ["submit", "paper"])
 @pytest.mark.parametrize("name", [name.partition(":")[0] for name in MODELLED])
-def test_every_prompt_is_filled_and_says_how_much_there_is(name: str, protocol: str, language: str) -> None:
+def test_every_prompt_is_filled_and_says_how_much_there_is(
+    name: str, protocol: str, language: str
+) -> None:
     moves = named(name, protocol, 12, language)
     ask = next(move for move in moves if isinstance(move, Ask))
     system = str(ask.messages[0]["content"])
@@ -71,9 +88,14 @@ def test_react_reads_actions_and_answers_with_observations() -> None:
     assert "Action: execute[" in asked[2][-1]["content"]
 
 
-@pytest.mark.parametrize(("name", "protocol"), [("try_again", "submit"), ("try_again", "paper"), ("try_again_blind", "paper")])
+@pytest.mark.parametrize(
+    ("name", "protocol"),
+    [("try_again", "submit"), ("try_again", "paper"), ("try_again_blind", "paper")],
+)
 def test_try_again_is_told_output_exit_code_score_and_turns_left(name: str, protocol: str) -> None:
-    actions, asked, acts = drive(named(name, protocol, 3), ["```bash\nbad\n```", "I do not know.", "pwd"], score=0.34)
+    actions, asked, acts = drive(
+        named(name, protocol, 3), ["```bash\nbad\n```", "I do not know.", "pwd"], score=0.34
+    )
     assert actions == ["bad", None, "pwd", *(["submit"] if protocol == "submit" else [])]
     assert acts[1].thought == "I do not know."
     assert "one turn was used up" in str(acts[1].note)
@@ -95,14 +117,21 @@ def test_a_plan_is_carried_out_step_by_step_and_submitted() -> None:
 
 
 def test_a_plan_with_refinement_goes_on_until_the_model_submits() -> None:
-    actions, asked, _ = drive(named("plan_solve_refine"), ["1. Count", "wc notes.txt", "wc -l notes.txt", "submit"])
+    actions, asked, _ = drive(
+        named("plan_solve_refine"), ["1. Count", "wc notes.txt", "wc -l notes.txt", "submit"]
+    )
     assert actions[:3] == ["wc notes.txt", "wc -l notes.txt", "submit"]
     assert "Your plan is carried out" in asked[2][-1]["content"]
     assert "Your plan" not in asked[3][-1]["content"]
 
 
 def calls(*pairs: tuple[str, str], text: str = "") -> Reply:
-    return Reply(text, calls=tuple(ToolCall(f"id{n}", name, arguments) for n, (name, arguments) in enumerate(pairs)))
+    return Reply(
+        text,
+        calls=tuple(
+            ToolCall(f"id{n}", name, arguments) for n, (name, arguments) in enumerate(pairs)
+        ),
+    )
 
 
 def code(text: str) -> tuple[str, str]:
@@ -110,12 +139,17 @@ def code(text: str) -> tuple[str, str]:
 
 
 def test_each_call_is_an_action_and_each_is_answered() -> None:
-    actions, asked, acts = drive(named("tools"), [calls(code("ls"), code("pwd"), text="So."), calls(("submit", "{}"))])
+    actions, asked, acts = drive(
+        named("tools"), [calls(code("ls"), code("pwd"), text="So."), calls(("submit", "{}"))]
+    )
     assert actions[:3] == ["ls", "pwd", "submit"]
     assert [act.thought for act in acts[:2]] == ["So.", None]
     said, *answers = asked[1][2:]
     assert [call["id"] for call in said["tool_calls"]] == ["id0", "id1"]
-    assert [(told["role"], told["tool_call_id"]) for told in answers] == [("tool", "id0"), ("tool", "id1")]
+    assert [(told["role"], told["tool_call_id"]) for told in answers] == [
+        ("tool", "id0"),
+        ("tool", "id1"),
+    ]
     assert answers[1]["content"] == "saw pwd\n[8 turns left]"
 
 
@@ -128,7 +162,9 @@ def test_each_call_is_an_action_and_each_is_answered() -> None:
         (("rm", "{}"), "no tool 'rm'"),
     ],
 )
-def test_a_malformed_call_costs_a_turn_and_is_told_in_its_tool_message(call: tuple[str, str], why: str) -> None:
+def test_a_malformed_call_costs_a_turn_and_is_told_in_its_tool_message(
+    call: tuple[str, str], why: str
+) -> None:
     actions, asked, _ = drive(named("tools", turns=3), [calls(call)])
     assert actions == [None]
     assert asked[1][-1]["role"] == "tool"
@@ -136,12 +172,16 @@ def test_a_malformed_call_costs_a_turn_and_is_told_in_its_tool_message(call: tup
     assert asked[1][-1]["content"].endswith("[2 turns left]")
 
 
-@pytest.mark.parametrize(("language", "worded"), [("bash", False), ("sql", False), ("python", True), ("ctf", True)])
+@pytest.mark.parametrize(
+    ("language", "worded"), [("bash", False), ("sql", False), ("python", True), ("ctf", True)]
+)
 def test_a_word_is_asked_for_only_where_one_is_submitted(language: str, worded: bool) -> None:
     ask = next(named("tools", language=language))
     assert isinstance(ask, Ask)
     assert ("answer" in ask.tools[1]["function"]["parameters"]["properties"]) is worded
-    submitted = drive(named("tools", language=language), [calls(("submit", '{"answer": "18 files"}'))])[0]
+    submitted = drive(
+        named("tools", language=language), [calls(("submit", '{"answer": "18 files"}'))]
+    )[0]
     assert submitted == ["submit 18 files" if worded else "submit"]
 
 
@@ -152,12 +192,22 @@ TAKING = Task("t", "count the lines of notes.txt", "wc -l notes.txt", {"takes_an
     ("name", "reply", "action"),
     [
         ("try_again", "```bash\nsubmit 'two lines'\n```", "submit 'two lines'"),
-        ("react", "Thought: done\nAction: submit <<'END'\none\n\ntwo\nEND", "submit <<'END'\none\n\ntwo\nEND"),
-        ("tools", Reply("", calls=(ToolCall("a", "submit", '{"answer": "it\'s $2\\n"}'),)), "submit 'it'\"'\"'s $2\n'"),
+        (
+            "react",
+            "Thought: done\nAction: submit <<'END'\none\n\ntwo\nEND",
+            "submit <<'END'\none\n\ntwo\nEND",
+        ),
+        (
+            "tools",
+            Reply("", calls=(ToolCall("a", "submit", '{"answer": "it\'s $2\\n"}'),)),
+            "submit 'it'\"'\"'s $2\n'",
+        ),
         ("tools", Reply("", calls=(ToolCall("a", "submit", "{}"),)), "submit"),
     ],
 )
-def test_an_answer_may_be_submitted_where_the_task_takes_one(name: str, reply: str | Reply, action: str) -> None:
+def test_an_answer_may_be_submitted_where_the_task_takes_one(
+    name: str, reply: str | Reply, action: str
+) -> None:
     agent = make_agent(name, tasks=[TAKING], turns=1)
     actions, asked, _ = drive(agent.strategy(TAKING, "submit"), [reply])
     assert actions[0] == action
@@ -177,12 +227,18 @@ def test_an_answer_may_be_submitted_where_the_task_takes_one(name: str, reply: s
         ("intercode.agents.baselines:noop", "submit", 9, ["submit"]),
     ],
 )
-def test_the_baselines_act_without_a_model(name: str, protocol: str, turns: int, actions: list[str]) -> None:
+def test_the_baselines_act_without_a_model(
+    name: str, protocol: str, turns: int, actions: list[str]
+) -> None:
     assert drive(named(name, protocol, turns), [])[0] == actions
-    assert make_agent(name, tasks=[TASK]).needs_model == (":" in name), "one of the user's own may ask"
+    assert make_agent(name, tasks=[TASK]).needs_model == (":" in name), (
+        "one of the user's own may ask"
+    )
 
 
-@pytest.mark.parametrize("name", ["golden", "no_such_module:f", "intercode.agents:NAMES", "best_of:0"])
+@pytest.mark.parametrize(
+    "name", ["golden", "no_such_module:f", "intercode.agents:NAMES", "best_of:0"]
+)
 def test_unknown_agents_are_the_callers_fault(name: str) -> None:
     with pytest.raises(UsageError, match=r"agent|module|function") as error:
         make_agent(name, tasks=[TASK])

@@ -30,11 +30,15 @@ def test_harm_that_failed_is_not_in_the_sandbox_that_is_submitted() -> None:
     model = ScriptedModel(lambda messages: next(replies))
     agent = make_agent("tree_search", tasks=[task], turns=4)
     (episode,) = evaluate(factory, agent.strategy, model, tasks=[task])
-    assert (episode.success, [turn.action for turn in episode.line]) == (True, [task.gold, "submit"])
+    assert (episode.success, [turn.action for turn in episode.line]) == (
+        True,
+        [task.gold, "submit"],
+    )
 
 
 class World:
-    """Answers a strategy by hand: an action whose text holds `bad` fails; remembers what was done on each branch."""
+    """Answers a strategy by hand: an action whose text holds `bad` fails; remembers what was done
+    on each branch."""
 
     def __init__(self, *replies: str, forks: bool = True) -> None:
         self.replies, self.forks = list(replies), forks
@@ -49,7 +53,9 @@ class World:
             while self.submitted is None:
                 answer = self.answer(move)
                 if self.submitted is None:
-                    move = moves.throw(answer) if isinstance(answer, ForkError) else moves.send(answer)
+                    move = (
+                        moves.throw(answer) if isinstance(answer, ForkError) else moves.send(answer)
+                    )
         except StopIteration:
             pass
         moves.close()
@@ -89,7 +95,10 @@ def search(*replies: str, turns: int = 9, forks: bool = True) -> World:
 LINES_OF_PLAY: dict[str, tuple[list[str], list[str]]] = {
     "goes on from what did not fail": (["a", "b", "submit"], ["a", "b"]),
     "takes back what failed": (["a", "bad 1", "bad 2", "b", "submit"], ["a", "b"]),
-    "goes on after three failed tries": (["bad 1", "bad 2", "bad 3", "mend", "submit"], ["bad 3", "mend"]),
+    "goes on after three failed tries": (
+        ["bad 1", "bad 2", "bad 3", "mend", "submit"],
+        ["bad 3", "mend"],
+    ),
     "undoes what did not fail": (["a", "wrong", "undo", "b", "submit"], ["a", "b"]),
     "gives up what came of what it undoes": (["a", "bad 1", "undo", "b", "submit"], ["b"]),
     "spends no copy on a reply without code": (["I wonder.", "a", "submit"], ["None", "a"]),
@@ -109,7 +118,10 @@ def test_what_failed_or_was_undone_is_told() -> None:
     told = search("a", "bad 1", "bad 2", "b", "submit").asks[3].messages[-1]["content"]
     assert "bad 1\nsaw bad 1\n[exit code 1]" in told
     assert "bad 2" in told
-    assert "wrong\nsaw wrong\n[undone]" in search("a", "wrong", "undo", "b", "submit").asks[3].messages[-1]["content"]
+    assert (
+        "wrong\nsaw wrong\n[undone]"
+        in search("a", "wrong", "undo", "b", "submit").asks[3].messages[-1]["content"]
+    )
     assert "nothing to go back to" in search("undo", "a", "submit").asks[1].messages[-1]["content"]
 
 
@@ -132,14 +144,24 @@ def test_the_answer_that_most_lines_have_is_submitted() -> None:
     assert best_of("a", "even", "odd", "submit", "b", "even", turns=6).submitted == ["a", "even"]
     assert best_of("a", "submit now", "b", turns=3, n=1).submitted == ["a"]
     x, y = ("submit", "x"), ("submit", "y")
-    lines = [Attempt(1, "submit", x, failures=1), *(Attempt(n, "submit", vote) for n, vote in ((2, y), (3, x), (4, y)))]
-    assert majority(lines).branch == 2, "of equal answers, the line with the fewest failures, then the first"
+    lines = [
+        Attempt(1, "submit", x, failures=1),
+        *(Attempt(n, "submit", vote) for n, vote in ((2, y), (3, x), (4, y))),
+    ]
+    assert majority(lines).branch == 2, (
+        "of equal answers, the line with the fewest failures, then the first"
+    )
 
 
 def test_an_answer_that_is_submitted_counts_like_one_that_was_printed() -> None:
     taking = replace(TASK, extra={"takes_answer": True})
-    assert best_of("submit odd", "submit 'saw even'", "even", turns=3, task=taking).submission == "submit 'saw even'"
-    assert best_of("submit odd", "even", "submit 'saw even'", turns=3, task=taking).submitted == ["even"]
+    assert (
+        best_of("submit odd", "submit 'saw even'", "even", turns=3, task=taking).submission
+        == "submit 'saw even'"
+    )
+    assert best_of("submit odd", "even", "submit 'saw even'", turns=3, task=taking).submitted == [
+        "even"
+    ]
     assert best_of("a", "submit $(b)", turns=2, n=1, task=taking).submission == "submit"
 
 

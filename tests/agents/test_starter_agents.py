@@ -1,4 +1,5 @@
-"""Every agent on the starter tasks of every environment, with a model that behaves and with models that do not."""
+"""Every agent on the starter tasks of every environment, with a model that behaves and with models
+that do not."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def world(request: pytest.FixtureRequest) -> tuple[str, EnvFactory]:
 
 def seated(world: tuple[str, EnvFactory], name: str) -> tuple[Strategy, BudgetTracker]:
     turns = TURNS * 2 if name == "best_of" else TURNS
-    return make_agent(name, tasks=world[1].tasks, turns=turns, language=world[0]).strategy, BudgetTracker(Limits(turns))
+    return make_agent(
+        name, tasks=world[1].tasks, turns=turns, language=world[0]
+    ).strategy, BudgetTracker(Limits(turns))
 
 
 def behaving(name: str, tasks: Sequence[Task]) -> ScriptedModel:
@@ -42,10 +45,17 @@ def behaving(name: str, tasks: Sequence[Task]) -> ScriptedModel:
 
     def answer(messages: Sequence[Message]) -> str | Reply:
         asked, last = messages[1]["content"], messages[-1]["content"]
-        task = max((task for task in tasks if asked.startswith(task.query)), key=lambda task: len(task.query))
+        task = max(
+            (task for task in tasks if asked.startswith(task.query)),
+            key=lambda task: len(task.query),
+        )
         if "numbered list" in last:
             return "1. Do it.\n2. Submit."
-        acted = [told for told in messages[2:] if told["role"] in ("user", "tool") and " left]" in told["content"]]
+        acted = [
+            told
+            for told in messages[2:]
+            if told["role"] in ("user", "tool") and " left]" in told["content"]
+        ]
         return form(submission(task, acted[-1]["content"]) if acted or is_flag(task) else task.gold)
 
     return ScriptedModel(answer)
@@ -58,7 +68,11 @@ def is_flag(task: Task) -> bool:
 def submission(task: Task, seen: str) -> str:
     word = task.extra.get("submit", "")
     if "gold_is" in task.extra:
-        word = task.gold if is_flag(task) else seen.split("\n[")[0].strip().rpartition("\n")[2].removeprefix("Observation: ")
+        word = (
+            task.gold
+            if is_flag(task)
+            else seen.split("\n[")[0].strip().rpartition("\n")[2].removeprefix("Observation: ")
+        )
     return f"submit {word}".strip()
 
 
@@ -67,7 +81,9 @@ def in_fences(action: str) -> str:
 
 
 def in_react(action: str) -> str:
-    return f"Thought: So.\nAction: {action if action.startswith('submit') else f'execute[{action}]'}"
+    return (
+        f"Thought: So.\nAction: {action if action.startswith('submit') else f'execute[{action}]'}"
+    )
 
 
 def in_calls(action: str) -> Reply:
@@ -78,12 +94,23 @@ def in_calls(action: str) -> Reply:
 
 
 @pytest.mark.parametrize("each", EACH)
-def test_a_model_that_behaves_solves_the_tasks_with_every_agent(world: tuple[str, EnvFactory], each: int) -> None:
+def test_a_model_that_behaves_solves_the_tasks_with_every_agent(
+    world: tuple[str, EnvFactory], each: int
+) -> None:
     tasks = world[1].tasks[::each]
     for name in NAMES:
         strategy, tracker = seated(world, name)
-        episodes = evaluate(world[1], strategy, behaving(name, world[1].tasks), tasks=tasks, workers=2, tracker=tracker)
-        assert [(one.task, one.error, one.turns[-1].observation) for one in episodes if not one.success] == [], name
+        episodes = evaluate(
+            world[1],
+            strategy,
+            behaving(name, world[1].tasks),
+            tasks=tasks,
+            workers=2,
+            tracker=tracker,
+        )
+        assert [
+            (one.task, one.error, one.turns[-1].observation) for one in episodes if not one.success
+        ] == [], name
         assert len(episodes) == len(tasks)
 
 
@@ -99,23 +126,50 @@ WILD: dict[str, str | Reply] = {
     "undoes for ever": "undo",
     "thinks for ever": "<think>" + "and then " * 3000,
     "plans without end": "\n".join(f"{n}. step" for n in range(500)),
-    "calls with broken JSON": calls(("execute", '{"code": "ls'), ("execute", "["), ("execute", "7"), ("execute", "")),
-    "calls what is not there": calls(("rm", "{}"), ("", '{"code": 3}'), ("execute", '{"code": {"a": 1}}')),
-    "calls with NUL": calls(("execute", '{"code": "a\\u0000"}'), ("submit", '{"answer": "\\u0000"}')),
+    "calls with broken JSON": calls(
+        ("execute", '{"code": "ls'), ("execute", "["), ("execute", "7"), ("execute", "")
+    ),
+    "calls what is not there": calls(
+        ("rm", "{}"), ("", '{"code": 3}'), ("execute", '{"code": {"a": 1}}')
+    ),
+    "calls with NUL": calls(
+        ("execute", '{"code": "a\\u0000"}'), ("submit", '{"answer": "\\u0000"}')
+    ),
 }
 
 
 def wild_for(name: str) -> dict[str, object]:
-    """All texts for agents that read texts, all calls for the one that reads calls, and one of the other kind."""
+    """All texts for agents that read texts, all calls for the one that reads calls, and one of the
+    other kind."""
     others = "says nothing" if name == "tools" else "calls with broken JSON"
-    return {wild: reply for wild, reply in WILD.items() if wild == others or isinstance(reply, Reply) == (name == "tools")}
+    return {
+        wild: reply
+        for wild, reply in WILD.items()
+        if wild == others or isinstance(reply, Reply) == (name == "tools")
+    }
 
 
-def test_a_model_that_does_not_behave_earns_nothing_and_breaks_nothing(world: tuple[str, EnvFactory]) -> None:
+def test_a_model_that_does_not_behave_earns_nothing_and_breaks_nothing(
+    world: tuple[str, EnvFactory],
+) -> None:
     with closing(world[1]()) as env:
-        for name, (wild, reply) in ((each, wild) for each in NAMES for wild in wild_for(each).items()):
+        for name, (wild, reply) in (
+            (each, wild) for each in NAMES for wild in wild_for(each).items()
+        ):
             strategy, tracker = seated(world, name)
-            episode = play(env, world[1].tasks[0], strategy, ScriptedModel(lambda messages, reply=reply: reply), tracker)
-            assert (episode.reward, episode.ended in ("submit", "turns")) == (0.0, True), (name, wild)
+            episode = play(
+                env,
+                world[1].tasks[0],
+                strategy,
+                ScriptedModel(lambda messages, reply=reply: reply),
+                tracker,
+            )
+            assert (episode.reward, episode.ended in ("submit", "turns")) == (0.0, True), (
+                name,
+                wild,
+            )
             assert sum(turn.acted for turn in episode.turns) <= 2 * TURNS + 1, (name, wild)
-            assert sum(turn.ask is not None for turn in episode.turns) <= 2 * TURNS + 1, (name, wild)
+            assert sum(turn.ask is not None for turn in episode.turns) <= 2 * TURNS + 1, (
+                name,
+                wild,
+            )

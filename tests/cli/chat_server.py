@@ -1,4 +1,5 @@
-"""A real local server that speaks the OpenAI chat protocol, answers from a table, and breaks when told to."""
+"""A real local server that speaks the OpenAI chat protocol, answers from a table, and breaks when
+told to."""
 
 from __future__ import annotations
 
@@ -16,11 +17,14 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
 
 class ChatServer(Server):
-    """`answers` maps a query to the code that is sent for it, or the codes, one after the other; afterwards comes `submit`.
+    """`answers` maps a query to the code that is sent for it, or the codes, one after the other;
+    afterwards comes `submit`.
 
-    `healthy` False, or `good_for` requests that were answered, makes it send 500 from then on; `dropping` True, hang up. More
-    than `longest` characters in a conversation are refused as too many. `before_answer` is called with the request. `says`
-    makes the whole reply of a request, in place of the table. `usage` is what it says of the tokens."""
+    `healthy` False, or `good_for` requests that were answered, makes it send 500 from then on;
+    `dropping` True, hang up. More than `longest` characters in a conversation are refused as too
+    many. `before_answer` is called with the request. `says` makes the whole reply of a request, in
+    place of the table. `usage` is what it says of the tokens.
+    """
 
     language = "bash"
 
@@ -59,13 +63,24 @@ class _Handler(Quiet):
             self._send(500, {"error": {"message": "out of memory"}})
             return
         messages = request["messages"]
-        if self.server.longest and sum(len(message["content"]) for message in messages) > self.server.longest:
+        if (
+            self.server.longest
+            and sum(len(message["content"]) for message in messages) > self.server.longest
+        ):
             self._send(400, {"error": {"message": "too long", "code": "context_length_exceeded"}})
             return
         self.server.before_answer(request)
         text = self.server.says(request) if self.server.says else self._from_table(messages)
-        choices = [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]
-        answer = {"id": "1", "object": "chat.completion", "created": 0, "model": request["model"], "choices": choices}
+        choices = [
+            {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        ]
+        answer = {
+            "id": "1",
+            "object": "chat.completion",
+            "created": 0,
+            "model": request["model"],
+            "choices": choices,
+        }
         self._send(200, {**answer, "usage": self.server.usage})
 
     def _from_table(self, messages: Sequence[Mapping[str, Any]]) -> str:

@@ -19,7 +19,12 @@ CHECK_KEYS = {"tasks", "gold_ok", "noop_paid", "nondeterministic", "broken", "su
 TASKS: list[dict[str, Any]] = [
     {"id": "count", "query": "How many entries does /box have?", "gold": "ls /box | wc -l"},
     {"id": "touch", "query": "Make the empty file /box/new.", "gold": "touch /box/new"},
-    {"id": "first", "query": "Print what /box/a holds, here and elsewhere.", "gold": "cat /box/a", "general": True},
+    {
+        "id": "first",
+        "query": "Print what /box/a holds, here and elsewhere.",
+        "gold": "cat /box/a",
+        "general": True,
+    },
     {"id": "names", "query": "Print the names in /box.", "gold": "ls /box"},
     {"id": "last", "query": "Print what /box/c holds.", "gold": "cat /box/c"},
 ]

@@ -1,6 +1,7 @@
 """The command line as a user has it, and a small data set in /box.
 
-Most commands run within the tests' own process, which saves a second of imports each; `alone` gives one a process of its own.
+Most commands run within the tests' own process, which saves a second of imports each; `alone` gives
+one a process of its own.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ Cli = Callable[..., Done]
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
-    """Runs `intercode` in a folder of its own. `traced`: a traceback is due. `variables` are added to the environment."""
+    """Runs `intercode` in a folder of its own. `traced`: a traceback is due. `variables` are added
+    to the environment."""
     needs_bwrap()
 
     def run(*words: object, alone: bool = False, traced: bool = False, **variables: str) -> Done:
@@ -62,13 +64,21 @@ def _alone(words: list[str], folder: Path, variables: dict[str, str]) -> Done:
     """As a program in a process of its own, without input."""
     command, env = [INTERCODE, *words], {**_environment(), **variables}
     done = subprocess.run(
-        command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+        command,
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     return Done(done.returncode, done.stdout, done.stderr)
 
 
 def _within(words: list[str], folder: Path, variables: dict[str, str]) -> Done:
-    """As a function of this process, of which nothing is left: no variables, modules, folders of modules, or streams."""
+    """As a function of this process, of which nothing is left: no variables, modules, folders of
+    modules, or streams."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with contextlib.ExitStack() as stack:
         stack.enter_context(_own_state(folder, {**_environment(), **variables}))
@@ -84,11 +94,15 @@ def _within(words: list[str], folder: Path, variables: dict[str, str]) -> Done:
 def _own_state(folder: Path, variables: dict[str, str]) -> Iterator[None]:
     environment, path, named, stdin = dict(os.environ), list(sys.path), set(blame._named), sys.stdin
     sys.path[:0] = filter(None, variables.get("PYTHONPATH", "").split(":"))
-    sys.dont_write_bytecode = True  # a module that is written anew within a second would be taken from its bytecode
+    sys.dont_write_bytecode = (
+        True  # a module that is written anew within a second would be taken from its bytecode
+    )
     importlib.invalidate_caches()
     with contextlib.chdir(folder), warnings.catch_warnings(), open(os.devnull) as sys.stdin:
         warnings.simplefilter("default")
-        warnings.simplefilter("ignore", ResourceWarning)  # a model's connections end with the process
+        warnings.simplefilter(
+            "ignore", ResourceWarning
+        )  # a model's connections end with the process
         try:
             os.environ.clear()
             os.environ.update(variables)
@@ -106,7 +120,11 @@ def _own_state(folder: Path, variables: dict[str, str]) -> Iterator[None]:
 
 def _environment() -> dict[str, str]:
     """Ours, without what names the user's own model server."""
-    return {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "INTERCODE_BASE"))}
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("OPENAI_", "INTERCODE_BASE"))
+    }
 
 
 @pytest.fixture(scope="session")

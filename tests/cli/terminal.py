@@ -15,12 +15,18 @@ UP, CTRL_C, CTRL_D = "\x1b[A", "\x03", "\x04"
 
 
 class Terminal:
-    """`setsid --ctty` makes the new terminal the program's own, so that Ctrl-C comes as a signal."""
+    """`setsid --ctty` makes the new terminal the program's own, so that Ctrl-C comes as a
+    signal."""
 
     def __init__(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> None:
         self._master, inside = os.openpty()
         self.process = subprocess.Popen(
-            ["setsid", "--ctty", *command], cwd=cwd, env={**env, "TERM": "xterm"}, stdin=inside, stdout=inside, stderr=inside
+            ["setsid", "--ctty", *command],
+            cwd=cwd,
+            env={**env, "TERM": "xterm"},
+            stdin=inside,
+            stdout=inside,
+            stderr=inside,
         )
         os.close(inside)
         self.shown, self._read = "", 0
@@ -31,9 +37,12 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def _until_it_sleeps(self) -> None:
-        """An interrupt that comes while Python takes in the key before it is noticed at the next key only."""
+        """An interrupt that comes while Python takes in the key before it is noticed at the next
+        key only."""
         deadline = time.monotonic() + 20
-        while Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+        while (
+            Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S"
+        ):
             assert time.monotonic() < deadline, "it does not wait for a key"
             os.sched_yield()
 
@@ -41,7 +50,9 @@ class Terminal:
         """Wait until `text` is shown after what was expected last; all that came until then."""
         deadline = time.monotonic() + seconds
         while not (found := re.search(re.escape(text), self.shown[self._read :])):
-            assert self._receive(deadline), f"{text!r} does not come; so far: {self.shown[self._read :]!r}"
+            assert self._receive(deadline), (
+                f"{text!r} does not come; so far: {self.shown[self._read :]!r}"
+            )
         start, self._read = self._read, self._read + found.end()
         return self.shown[start : self._read]
 

@@ -1,4 +1,5 @@
-"""`intercode attack`: what it prints, how it ends, and that nothing pays or escapes in the environments that we ship."""
+"""`intercode attack`: what it prints, how it ends, and that nothing pays or escapes in the
+environments that we ship."""
 
 from __future__ import annotations
 
@@ -49,16 +50,29 @@ def test_what_ships_holds_everything(cli: Any, words: str) -> None:
         skip_unless_there("mariadb")
     done = cli("attack", *words.split(), "--json")
     found = done.json
-    assert [each for each in found["exploits"] if each["paid"] or each["escaped"] or not each["honest"]] == []
+    assert [
+        each for each in found["exploits"] if each["paid"] or each["escaped"] or not each["honest"]
+    ] == []
     assert (done.status, done.err) == (0, "")
     assert (found["paid"], found["escaped"], found["harmed"], found["not_tried"]) == (0, 0, 0, 0)
     assert found["tried"] == len(found["exploits"]) > 25
-    assert set(found["exploits"][0]) == {"name", "aim", "tried", "moot", "paid", "escaped", "honest", "why"}
+    assert set(found["exploits"][0]) == {
+        "name",
+        "aim",
+        "tried",
+        "moot",
+        "paid",
+        "escaped",
+        "honest",
+        "why",
+    }
 
 
 def test_ten_of_them_hold_in_docker(box: Path) -> None:
     require_docker()
-    factory = intercode.prepare("bash", data=str(box), sandbox="docker", image=debian(), max_turns=None, limits=LIMITS)
+    factory = intercode.prepare(
+        "bash", data=str(box), sandbox="docker", image=debian(), max_turns=None, limits=LIMITS
+    )
     chosen = [each for each in list_exploits("bash") if each.name in ON_DOCKER]
     assert len(chosen) == 10
     with closing(factory()) as env:

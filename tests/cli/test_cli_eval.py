@@ -35,11 +35,15 @@ def test_one_json_object_with_the_fixed_keys(cli: Any, box: Path) -> None:
     }  # fmt: skip
 
 
-def test_on_a_terminal_a_table_a_bar_and_the_runs_folder(cli: Any, box: Path, tmp_path: Path) -> None:
+def test_on_a_terminal_a_table_a_bar_and_the_runs_folder(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
     """The bar goes to stderr and is gone in the end; stdout has the table only."""
     ours, theirs = pty.openpty()
     words = ["eval", "bash", "--data", str(box), "--agent", "gold"]
-    process = subprocess.Popen([INTERCODE, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs, text=True)
+    process = subprocess.Popen(
+        [INTERCODE, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs, text=True
+    )
     os.close(theirs)
     out, _ = process.communicate(timeout=60)
     shown = os.read(ours, 1 << 16).decode()
@@ -49,26 +53,82 @@ def test_on_a_terminal_a_table_a_bar_and_the_runs_folder(cli: Any, box: Path, tm
     assert "success" in shown
     assert f"run: runs/{folder.name}" in out
     assert "\x1b" not in out
-    assert new_folder(tmp_path / "runs", "bash", "gold") != new_folder(tmp_path / "runs", "bash", "gold")
+    assert new_folder(tmp_path / "runs", "bash", "gold") != new_folder(
+        tmp_path / "runs", "bash", "gold"
+    )
 
 
 def test_the_run_records_all_that_decides_its_results(cli: Any, box: Path, tmp_path: Path) -> None:
-    cli("eval", "bash", "--data", box, "--agent", "gold", "--out", "run", "--seed", 7, "--epochs", 2, "--protocol", "paper")
+    cli(
+        "eval",
+        "bash",
+        "--data",
+        box,
+        "--agent",
+        "gold",
+        "--out",
+        "run",
+        "--seed",
+        7,
+        "--epochs",
+        2,
+        "--protocol",
+        "paper",
+    )
     config = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert {"versions", "data_digest", "template", "userland", "created", "git_commit", "prompt"} <= set(config)
-    assert {"seed": 7, "epochs": 2, "protocol": "paper", "reward": "paper", "session": "stateless"}.items() <= config.items()
-    lines = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
+    assert {
+        "versions",
+        "data_digest",
+        "template",
+        "userland",
+        "created",
+        "git_commit",
+        "prompt",
+    } <= set(config)
+    assert {
+        "seed": 7,
+        "epochs": 2,
+        "protocol": "paper",
+        "reward": "paper",
+        "session": "stateless",
+    }.items() <= config.items()
+    lines = [
+        json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
+    ]
     assert len({(line["task"], line["epoch"]) for line in lines}) == len(lines) == 10
-    keys = {"schema", "task", "epoch", "seed", "query", "turns", "reward", "success", "parts", "ended", "error"}
+    keys = {
+        "schema",
+        "task",
+        "epoch",
+        "seed",
+        "query",
+        "turns",
+        "reward",
+        "success",
+        "parts",
+        "ended",
+        "error",
+    }
     assert set(lines[0]) - {"outcomes", "takes_answer"} == keys
     described = (Path(__file__).parents[2] / "docs" / "run-folder.md").read_text()
-    known = {field.name for kind in (Episode, Turn, Usage, ToolCall, Sample) for field in fields(kind)}  # type: ignore[arg-type]
-    assert [name for name in sorted({*config, *lines[0], *lines[0]["turns"][0], *known}) if f"`{name}`" not in described] == []
+    known = {
+        field.name for kind in (Episode, Turn, Usage, ToolCall, Sample) for field in fields(kind)
+    }  # type: ignore[arg-type]
+    assert [
+        name
+        for name in sorted({*config, *lines[0], *lines[0]["turns"][0], *known})
+        if f"`{name}`" not in described
+    ] == []
 
 
-def test_a_folder_with_a_run_needs_resume_and_the_same_settings(cli: Any, box: Path, tmp_path: Path) -> None:
+def test_a_folder_with_a_run_needs_resume_and_the_same_settings(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
     go = ("eval", "bash", "--data", box, "--out", "run", "--json")
-    assert "it held no run: a new one begins" in (first := cli(*go, "--agent", "gold", "--resume", "run")).err
+    assert (
+        "it held no run: a new one begins"
+        in (first := cli(*go, "--agent", "gold", "--resume", "run")).err
+    )
     written = (tmp_path / "run" / "episodes.jsonl").read_bytes()
     again = cli(*go, "--agent", "gold")
     assert (again.status, again.out) == (2, "")
@@ -106,7 +166,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("words", "blamed"), WRONG, ids=[words for words, _ in WRONG])
-def test_wrong_usage_ends_with_2_and_says_what_is_wrong(cli: Any, tmp_path: Path, words: str, blamed: str) -> None:
+def test_wrong_usage_ends_with_2_and_says_what_is_wrong(
+    cli: Any, tmp_path: Path, words: str, blamed: str
+) -> None:
     variables = {"INTERCODE_BASE_URL": "http://127.0.0.1:9/v1", "XDG_CACHE_HOME": str(tmp_path)}
     done = cli("eval", *words.split(), "--json", **variables)
     assert (done.status, done.out) == (2, "")
@@ -114,7 +176,9 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(cli: Any, tmp_path: Path
     assert list(tmp_path.iterdir()) == [], "nothing was begun"
 
 
-def test_a_setup_script_is_the_starting_point_and_is_named_where_it_fails(cli: Any, box: Path, tmp_path: Path) -> None:
+def test_a_setup_script_is_the_starting_point_and_is_named_where_it_fails(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
     gold = "n=$(ls /box | wc -l); echo $n; [ $n = 4 ] || (exit 3)"
     write_tasks(tmp_path / "tasks.jsonl", [{"id": "four", "query": "How many?", "gold": gold}])
     go = ("eval", "bash", "--agent", "gold", "--data", "tasks.jsonl", "--tree", box / "tree")
@@ -127,10 +191,29 @@ def test_a_setup_script_is_the_starting_point_and_is_named_where_it_fails(cli: A
     assert "about to fail" in failed.err
 
 
-def test_an_interrupted_run_ends_with_130_and_can_be_resumed(cli: Any, box: Path, tmp_path: Path) -> None:
-    slow = "def agent(task, protocol):\n    yield Act('sleep 0.3; ' + task.gold)\n    yield Act('submit')\n"
-    (tmp_path / "slow.py").write_text(f"from intercode.agents import Act\n{slow}agent.needs_model = False\n")
-    words = ["eval", "bash", "--data", str(box), "--agent", "slow:agent", "--out", "run", "--workers", "1", "--json"]
+def test_an_interrupted_run_ends_with_130_and_can_be_resumed(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
+    slow = (
+        "def agent(task, protocol):\n    yield Act('sleep 0.3; ' + task.gold)\n    yield"
+        " Act('submit')\n"
+    )
+    (tmp_path / "slow.py").write_text(
+        f"from intercode.agents import Act\n{slow}agent.needs_model = False\n"
+    )
+    words = [
+        "eval",
+        "bash",
+        "--data",
+        str(box),
+        "--agent",
+        "slow:agent",
+        "--out",
+        "run",
+        "--workers",
+        "1",
+        "--json",
+    ]
     file = tmp_path / "run" / "episodes.jsonl"
     with subprocess.Popen(
         [INTERCODE, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -146,7 +229,9 @@ def test_an_interrupted_run_ends_with_130_and_can_be_resumed(cli: Any, box: Path
     assert len({json.loads(line)["task"] for line in file.read_text().splitlines()}) == 5
 
 
-def test_agents_and_environments_of_the_working_folder_are_found(cli: Any, box: Path, tmp_path: Path) -> None:
+def test_agents_and_environments_of_the_working_folder_are_found(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
     (tmp_path / "mine.py").write_text(
         "from intercode.envs.bash.env import BashEnv\n"
         "from intercode.agents import gold as agent\n"
@@ -157,7 +242,10 @@ def test_agents_and_environments_of_the_working_folder_are_found(cli: Any, box: 
     )
     (tmp_path / "random.py").write_text("1 / 0\n")
     found = cli("eval", "mine:Env", "--data", box, "--agent", "mine:agent", "--json", alone=True)
-    assert (found.status, found.json["success_rate"]) == (0, 1.0), "a module hides none of the same name"
+    assert (found.status, found.json["success_rate"]) == (
+        0,
+        1.0,
+    ), "a module hides none of the same name"
     lost = cli("eval", "bash", "--data", box, "--agent", "mine:lost")
     assert lost.status == 2
     assert "mine:lost returned 7" in lost.err

@@ -16,8 +16,8 @@ def shop(cli: Any, tmp_path: Path) -> Path:
     """A folder with ten generated tasks, two of them of the split test."""
     done = cli("data", "generate", "sql-shop", "--n", 10, "--seed", 2, "--out", "shop")
     assert done.status == 0, done.err
-    assert done.out == (
-        "shop: 8 tasks of the split train, 2 tasks of the split test\n"
+    assert (
+        done.out == "shop: 8 tasks of the split train, 2 tasks of the split test\n"
         "next: intercode eval sql --data shop --split test --agent gold\n"
     )
     return tmp_path / "shop"
@@ -28,9 +28,15 @@ def test_families_are_listed_and_mistakes_are_explained(cli: Any, shop: Path) ->
     assert cli("data", "generate", "poems", "--out", "new").err.startswith(
         "intercode: no family is named 'poems'; there are bash-"
     )
-    assert "n is 3; a family needs at least 10 tasks" in cli("data", "generate", "sql-shop", "--n", 3, "--out", "new").err
+    assert (
+        "n is 3; a family needs at least 10 tasks"
+        in cli("data", "generate", "sql-shop", "--n", 3, "--out", "new").err
+    )
     again = cli("data", "generate", "sql-shop", "--out", "shop")
-    assert (again.status, again.err) == (2, "intercode: shop exists; name a new folder, or remove it first\n")
+    assert (again.status, again.err) == (
+        2,
+        "intercode: shop exists; name a new folder, or remove it first\n",
+    )
 
 
 def test_one_split_is_played_resumed_and_checked(cli: Any, shop: Path, tmp_path: Path) -> None:
@@ -40,12 +46,23 @@ def test_one_split_is_played_resumed_and_checked(cli: Any, shop: Path, tmp_path:
     assert (settings["split"], settings["options"]["split"]) == ("test", "test")
     assert cli("eval", "--resume", "run", "--json").json["episodes"] == 2
     assert "split: 'test' → 'train'" in cli("eval", "--resume", "run", "--split", "train").err
-    assert cli("check", "sql", "--data", "shop", "--split", "train", "--static", "--json").json["tasks"] == 8
+    assert (
+        cli("check", "sql", "--data", "shop", "--split", "train", "--static", "--json").json[
+            "tasks"
+        ]
+        == 8
+    )
     assert cli("check", "sql", "--data", "shop", "--split", "test", "--json").json["gold_ok"] == 2
     unknown = cli("eval", "sql", "--data", "shop", "--split", "dev", "--agent", "gold")
-    assert (unknown.status, unknown.err) == (2, "intercode: no task has the split 'dev'; there are test, train\n")
+    assert (unknown.status, unknown.err) == (
+        2,
+        "intercode: no task has the split 'dev'; there are test, train\n",
+    )
     without = cli("eval", "bash", "--split", "dev", "--agent", "gold")
-    assert (without.status, without.err) == (2, "intercode: no task has the split 'dev'; no task has a field `split`\n")
+    assert (without.status, without.err) == (
+        2,
+        "intercode: no task has the split 'dev'; no task has a field `split`\n",
+    )
 
 
 def test_under_a_split_retrieval_knows_only_the_other_splits(cli: Any, tmp_path: Path) -> None:
@@ -57,4 +74,7 @@ def test_under_a_split_retrieval_knows_only_the_other_splits(cli: Any, tmp_path:
     (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
     words = ("eval", "bash", "--data", "tasks.jsonl", "--agent", "retrieval", "--json")
     assert cli(*words, "--task", "asked", "--out", "all").json["success_rate"] == 1
-    assert cli(*words, "--task", "asked", "--split", "test", "--out", "other").json["success_rate"] == 0
+    assert (
+        cli(*words, "--task", "asked", "--split", "test", "--out", "other").json["success_rate"]
+        == 0
+    )

@@ -1,4 +1,5 @@
-"""`intercode rescore --judge`: a model behind a real server says what it thinks of answers that `exact` calls ambiguous."""
+"""`intercode rescore --judge`: a model behind a real server says what it thinks of answers that
+`exact` calls ambiguous."""
 
 from __future__ import annotations
 
@@ -34,9 +35,17 @@ def judge() -> Iterator[ChatServer]:
 
 @pytest.fixture
 def run(cli: Any, tmp_path: Path) -> Path:
-    write_tasks(tmp_path / "tasks.jsonl", [{"id": id, "query": "Name the animals.", "gold": GOLD} for id in ANSWERS])
-    write_tasks(tmp_path / "answers.jsonl", [{"task": id, "action": action} for id, action in ANSWERS.items()])
-    done = cli("score", "answers.jsonl", "--env", "bash", "--data", "tasks.jsonl", "--out", "run", "--json")
+    write_tasks(
+        tmp_path / "tasks.jsonl",
+        [{"id": id, "query": "Name the animals.", "gold": GOLD} for id in ANSWERS],
+    )
+    write_tasks(
+        tmp_path / "answers.jsonl",
+        [{"task": id, "action": action} for id, action in ANSWERS.items()],
+    )
+    done = cli(
+        "score", "answers.jsonl", "--env", "bash", "--data", "tasks.jsonl", "--out", "run", "--json"
+    )
     assert (done.status, done.json["success_rate"]) == (0, 0.2)
     return tmp_path / "run"
 
@@ -65,7 +74,9 @@ def persuaded(request: dict[str, Any]) -> str:
     return asked[1] if asked else honest(request)
 
 
-def judged(cli: Any, server: ChatServer, says: Callable[[dict[str, Any]], str], judge: str = "tiny") -> dict[str, Any]:
+def judged(
+    cli: Any, server: ChatServer, says: Callable[[dict[str, Any]], str], judge: str = "tiny"
+) -> dict[str, Any]:
     server.says = says
     done = cli("rescore", "run", "--judge", judge, "--json", **server.variables)
     assert (done.status, done.err) == (0, "")
@@ -77,12 +88,20 @@ def said(found: dict[str, Any]) -> dict[str, str | None]:
     return {each["task"]: each["says"] for each in found["judged"]}
 
 
-def test_only_unsure_answers_are_asked_of_once_and_no_reward_changes(cli: Any, judge: ChatServer, run: Path) -> None:
+def test_only_unsure_answers_are_asked_of_once_and_no_reward_changes(
+    cli: Any, judge: ChatServer, run: Path
+) -> None:
     before = (run / "episodes.jsonl").read_bytes()
     unjudged = cli("report", "run", "--json").json
     found = judged(cli, judge, honest)
     assert said(found) == {"wordy": "same", "sly": "different", "slier": "different"}
-    assert (found["solved"], found["ambiguous"], found["same"], found["different"], found["none"]) == (1, 3, 1, 2, 0)
+    assert (
+        found["solved"],
+        found["ambiguous"],
+        found["same"],
+        found["different"],
+        found["none"],
+    ) == (1, 3, 1, 2, 0)
     assert (run / "episodes.jsonl").read_bytes() == before
     kept = [json.loads(line) for line in (run / "judged/verdicts.jsonl").read_text().splitlines()]
     assert kept == found["judged"]
@@ -91,8 +110,21 @@ def test_only_unsure_answers_are_asked_of_once_and_no_reward_changes(cli: Any, j
     report = cli("report", "run", "--json").json
     (told,) = report["analysis"].pop("judged")
     assert report == unjudged
-    assert told.items() >= {"judge": "tiny", "ambiguous": 3, "asked": 3, "same": 1, "different": 2, "none": 0}.items()
-    words = "3 refused answers are ambiguous. The judge tiny read 3 of them: 1 equal to the gold, 2 different"
+    assert (
+        told.items()
+        >= {
+            "judge": "tiny",
+            "ambiguous": 3,
+            "asked": 3,
+            "same": 1,
+            "different": 2,
+            "none": 0,
+        }.items()
+    )
+    words = (
+        "3 refused answers are ambiguous. The judge tiny read 3 of them: 1 equal to the gold, 2"
+        " different"
+    )
     assert words in " ".join(cli("report", "run", "--html", "page.html").out.split())
     assert words in (run.parent / "page.html").read_text("utf-8")
 
@@ -103,7 +135,15 @@ def test_a_judge_that_obeys_the_answer_gives_no_verdict_and_another_leaves_its_r
     found = judged(cli, judge, persuaded)
     assert said(found) == {"wordy": "same", "sly": None, "slier": None}
     told = cli("rescore", "run", "--judge", "tiny", **judge.variables).out
-    assert "a reply in another form is kept as well: to have it asked again, remove run/judged/replies.jsonl" in told
+    assert (
+        "a reply in another form is kept as well: to have it asked again, remove"
+        " run/judged/replies.jsonl" in told
+    )
     judged(cli, judge, honest, judge="large")
-    both = {each["judge"]: each for each in cli("report", "run", "--json").json["analysis"]["judged"]}
-    assert {name: (each["asked"], each["none"]) for name, each in both.items()} == {"tiny": (3, 2), "large": (3, 0)}
+    both = {
+        each["judge"]: each for each in cli("report", "run", "--json").json["analysis"]["judged"]
+    }
+    assert {name: (each["asked"], each["none"]) for name, each in both.items()} == {
+        "tiny": (3, 2),
+        "large": (3, 0),
+    }

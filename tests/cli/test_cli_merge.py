@@ -21,7 +21,11 @@ def lines(run: Path) -> list[dict[str, Any]]:
 
 def settings(run: Path) -> dict[str, Any]:
     config = json.loads((run / "run.json").read_text())
-    return {key: value for key, value in config.items() if key not in ("run", "created", "options", "workers", "signature")}
+    return {
+        key: value
+        for key, value in config.items()
+        if key not in ("run", "created", "options", "workers", "signature")
+    }
 
 
 def test_merged_shards_are_the_run_of_one_machine(cli: Any, box: Path, tmp_path: Path) -> None:
@@ -35,10 +39,14 @@ def test_merged_shards_are_the_run_of_one_machine(cli: Any, box: Path, tmp_path:
     done = cli("merge", *parts[::-1], "--out", "merged", "--json")
     assert (done.status, done.json["episodes"], done.json["run"]) == (0, 15, "merged")
     assert lines(tmp_path / "merged") == lines(tmp_path / "whole")
-    assert settings(tmp_path / "merged") | {"data_from": None} == settings(tmp_path / "whole") | {"data_from": None}
+    assert settings(tmp_path / "merged") | {"data_from": None} == settings(tmp_path / "whole") | {
+        "data_from": None
+    }
 
 
-def test_missing_episodes_are_named_and_a_resumed_run_plays_them(cli: Any, box: Path, tmp_path: Path) -> None:
+def test_missing_episodes_are_named_and_a_resumed_run_plays_them(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
     parts = [f"part{number}" for number in (1, 2, 3)]
     for number, part in enumerate(parts, 1):
         cli(*EVAL, "--data", box, "--shard", f"{number}/3", "--out", part)
@@ -55,7 +63,18 @@ def test_missing_episodes_are_named_and_a_resumed_run_plays_them(cli: Any, box: 
 def test_runs_that_are_no_shards_of_one_are_refused(cli: Any, box: Path, tmp_path: Path) -> None:
     for number, seed in ((1, 3), (2, 4)):
         cli(
-            "eval", "bash", "--data", box, "--agent", "gold", "--seed", seed, "--shard", f"{number}/2", "--out", f"part{number}"
+            "eval",
+            "bash",
+            "--data",
+            box,
+            "--agent",
+            "gold",
+            "--seed",
+            seed,
+            "--shard",
+            f"{number}/2",
+            "--out",
+            f"part{number}",
         )
     for words, why in [
         (("part1", "part2"), "are no shards of one run (seed: 3 → 4)"),

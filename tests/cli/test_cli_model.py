@@ -1,4 +1,5 @@
-"""`intercode eval` with a model behind a real local server: a run, a server that breaks, and the run resumed."""
+"""`intercode eval` with a model behind a real local server: a run, a server that breaks, and the
+run resumed."""
 
 from __future__ import annotations
 
@@ -26,21 +27,39 @@ def server() -> Iterator[ChatServer]:
 
 
 def go(cli: Any, server: ChatServer, box: Path, *more: object) -> Any:
-    words = ("eval", "bash", "--data", box, "--agent", "try_again", "--model", "tiny", "--out", "run", "--json")
+    words = (
+        "eval",
+        "bash",
+        "--data",
+        box,
+        "--agent",
+        "try_again",
+        "--model",
+        "tiny",
+        "--out",
+        "run",
+        "--json",
+    )
     return cli(*words, *more, **server.variables)
 
 
 def lines(tmp_path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
+    ]
 
 
-def test_a_model_on_a_local_server_plays_every_task(cli: Any, server: ChatServer, box: Path, tmp_path: Path) -> None:
+def test_a_model_on_a_local_server_plays_every_task(
+    cli: Any, server: ChatServer, box: Path, tmp_path: Path
+) -> None:
     done = go(cli, server, box, "--seed", 3, "--temperature", 0.5, "--epochs", 2)
     found = done.json
     assert (done.status, done.err) == (0, "run: run\n")
     assert (found["episodes"], found["success_rate"], found["model"]) == (10, 1.0, "tiny")
     assert (found["mean_turns"], found["tokens"], found["cost"]) == (2.0, 2 * 10 * 110, 0.0)
-    assert {(request["model"], request["temperature"]) for request in server.requests} == {("tiny", 0.5)}
+    assert {(request["model"], request["temperature"]) for request in server.requests} == {
+        ("tiny", 0.5)
+    }
     assert Counter(request["seed"] for request in server.requests) == {3: 10, 1003: 10}
     assert all("max_tokens" not in request for request in server.requests)
     turn = lines(tmp_path)[0]["turns"][0]
@@ -49,13 +68,20 @@ def test_a_model_on_a_local_server_plays_every_task(cli: Any, server: ChatServer
     assert turn["usage"] == {"prompt_tokens": 100, "completion_tokens": 10, "cost": 0.0}
 
 
-def test_a_spent_cost_ends_the_run_and_the_price_is_recorded(cli: Any, server: ChatServer, box: Path, tmp_path: Path) -> None:
+def test_a_spent_cost_ends_the_run_and_the_price_is_recorded(
+    cli: Any, server: ChatServer, box: Path, tmp_path: Path
+) -> None:
     done = go(cli, server, box, "--price", "10,100", "--max-cost", 0.003, "--workers", 1)
     assert done.status == 0
     assert "raise --max-cost" in done.err
     assert (len(server.requests), done.json["cost"]) == (2, 0.004)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["price"] == [10.0, 100.0]
-    assert go(cli, server, box, "--resume", "run", "--price", "1,1", "--max-cost", 1).json["success_rate"] == 1.0
+    assert (
+        go(cli, server, box, "--resume", "run", "--price", "1,1", "--max-cost", 1).json[
+            "success_rate"
+        ]
+        == 1.0
+    )
 
 
 def test_the_users_table_of_prices_is_looked_up_and_named_where_it_lacks_the_model(
@@ -73,12 +99,17 @@ def test_the_users_table_of_prices_is_looked_up_and_named_where_it_lacks_the_mod
     assert cli(*words, **server_and_table).json["cost"] == 0.02
 
 
-def test_a_server_that_hangs_does_not_hold_up_the_end_of_the_runs_time(cli: Any, server: ChatServer, box: Path) -> None:
+def test_a_server_that_hangs_does_not_hold_up_the_end_of_the_runs_time(
+    cli: Any, server: ChatServer, box: Path
+) -> None:
     server.before_answer = lambda request: server.stopping.wait(60)
     started = time.monotonic()
     done = go(cli, server, box, "--max-seconds", 1)
     assert (done.status, 1 <= done.json["errors"] <= 2) == (3, True)
-    assert re.search(r"no answer within 1(\.0)? s; not tried again, since the limit of 1 seconds is reached", done.err)
+    assert re.search(
+        r"no answer within 1(\.0)? s; not tried again, since the limit of 1 seconds is reached",
+        done.err,
+    )
     assert time.monotonic() - started < 40, "one try, and not six"
     server.before_answer = lambda request: None
     assert go(cli, server, box, "--resume", "run", "--max-seconds", 60).json["success_rate"] == 1.0
@@ -97,25 +128,52 @@ def test_a_server_that_is_down_is_counted_as_errors_and_a_resumed_run_is_complet
     assert (found["success_rate"], found["mean_reward"], found["ci95"]) == (None, None, [0.0, 1.0])
     assert {line["reward"] for line in lines(tmp_path)} == {None}
     shown = cli("report", "run", "--json")
-    assert (shown.status, shown.json.items() >= found.items(), "HTTP 500" in shown.err) == (0, True, True)
+    assert (shown.status, shown.json.items() >= found.items(), "HTTP 500" in shown.err) == (
+        0,
+        True,
+        True,
+    )
     server.healthy = True
     mended = go(cli, server, box, "--resume", "run")
     assert mended.status == 0
-    assert (mended.json["episodes"], mended.json["errors"], mended.json["success_rate"]) == (5, 0, 1.0)
+    assert (mended.json["episodes"], mended.json["errors"], mended.json["success_rate"]) == (
+        5,
+        0,
+        1.0,
+    )
     assert Counter(line["reward"] for line in lines(tmp_path))[1.0] == 5
 
 
-def test_resume_alone_takes_all_from_the_run_and_counts_what_the_whole_of_it_cost(cli: Any, box: Path, tmp_path: Path) -> None:
-    """The first action prints a time, so that what followed it is not asked again; those answers were paid all the same."""
+def test_resume_alone_takes_all_from_the_run_and_counts_what_the_whole_of_it_cost(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
+    """The first action prints a time, so that what followed it is not asked again; those answers
+    were paid all the same."""
     with serving({query: ["date +%N", "pwd", gold] for query, gold in GOLDS.items()}) as server:
         answered = list[object]()
         server.before_answer = answered.append
         server.good_for = 6
-        words = ("--model", "tiny", "--price", "10,100", "--workers", 1, "--seed", 3, "--out", "run", "--json")
-        broken = cli("eval", "bash", "--data", box, *words, OPENAI_API_KEY="sk-secret", **server.variables)
+        words = (
+            "--model",
+            "tiny",
+            "--price",
+            "10,100",
+            "--workers",
+            1,
+            "--seed",
+            3,
+            "--out",
+            "run",
+            "--json",
+        )
+        broken = cli(
+            "eval", "bash", "--data", box, *words, OPENAI_API_KEY="sk-secret", **server.variables
+        )
         assert (broken.json["errors"], broken.json["episodes"]) == (3, 4)
         kept = [line for line in lines(tmp_path) if line["reward"] is not None]
-        assert next(line for line in lines(tmp_path) if line["error"])["turns"], "the turns until then are kept"
+        assert next(line for line in lines(tmp_path) if line["error"])["turns"], (
+            "the turns until then are kept"
+        )
         server.healthy, server.good_for = True, None
         rest = cli("eval", "--resume", "run", "--no-retry-errors", "--json")
         assert (rest.status, rest.json["errors"], rest.json["episodes"]) == (3, 3, 5)
@@ -124,6 +182,9 @@ def test_resume_alone_takes_all_from_the_run_and_counts_what_the_whole_of_it_cos
         assert {(request["seed"], request["model"]) for request in server.requests} == {(3, "tiny")}
     assert len(answered) == 5 * 4 + 1
     for found in (whole.json, cli("report", "run", "--json").json):
-        assert (found["tokens"], found["cost"]) == (len(answered) * 110, pytest.approx(len(answered) * 0.002))
+        assert (found["tokens"], found["cost"]) == (
+            len(answered) * 110,
+            pytest.approx(len(answered) * 0.002),
+        )
     assert kept[0] in lines(tmp_path)
     assert "sk-secret" not in (tmp_path / "run" / "run.json").read_text()

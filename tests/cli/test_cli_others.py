@@ -34,13 +34,23 @@ def test_every_command_explains_itself(cli: Any) -> None:
 def test_bash_completes_options_after_the_line_of_the_document() -> None:
     line = next(
         line
-        for line in (Path(__file__).parents[2] / "docs" / "environments.md").read_text().splitlines()
+        for line in (
+            (Path(__file__).parents[2] / "docs" / "environments.md").read_text().splitlines()
+        )
         if "bash_source" in line
     )
-    press_tab = "COMP_WORDS=(intercode eval bash --max-t) COMP_CWORD=3; _intercode_completion intercode; echo ${COMPREPLY[@]}"
+    press_tab = (
+        "COMP_WORDS=(intercode eval bash --max-t) COMP_CWORD=3; _intercode_completion intercode;"
+        " echo ${COMPREPLY[@]}"
+    )
     env = {**os.environ, "PATH": f"{Path(INTERCODE).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
-        ["bash", "-c", f"{line}\n{press_tab}"], env=env, capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", f"{line}\n{press_tab}"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (done.stdout, done.stderr) == ("--max-tokens\n", "")
 
@@ -59,12 +69,17 @@ RENAMED = [
 
 
 @pytest.mark.parametrize(("name", "old", "new"), RENAMED)
-def test_the_old_spelling_of_an_option_works_and_is_not_shown(name: str, old: str, new: str) -> None:
+def test_the_old_spelling_of_an_option_works_and_is_not_shown(
+    name: str, old: str, new: str
+) -> None:
     command: Any = main
     for word in name.split():
         command = command.commands[word]
     argument = "bash" if name in ("eval", "play") else "."
-    contexts = [command.make_context(name, [argument, *words.split()]) for words in (old, new, new.rpartition("--")[0])]
+    contexts = [
+        command.make_context(name, [argument, *words.split()])
+        for words in (old, new, new.rpartition("--")[0])
+    ]
     assert contexts[0].params == contexts[1].params != contexts[2].params
     assert f"{old.split()[-2 if ' ' in old else -1]} " not in command.get_help(contexts[0])
 
@@ -98,7 +113,11 @@ def test_doctor_says_that_this_machine_can_run_sandboxes(cli: Any) -> None:
 
 @pytest.mark.parametrize(
     ("words", "status", "package"),
-    [("doctor", 1, "bubblewrap"), ("eval bash --agent gold", 3, "bubblewrap"), ("image build some", 3, "mmdebstrap")],
+    [
+        ("doctor", 1, "bubblewrap"),
+        ("eval bash --agent gold", 3, "bubblewrap"),
+        ("image build some", 3, "mmdebstrap"),
+    ],
 )
 def test_a_program_that_is_not_installed_is_named_with_the_line_that_installs_it(
     cli: Any, tmp_path: Path, words: str, status: int, package: str

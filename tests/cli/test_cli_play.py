@@ -1,4 +1,5 @@
-"""`intercode play` in a real terminal: a person solves tasks, looks back, changes their mind, and leaves."""
+"""`intercode play` in a real terminal: a person solves tasks, looks back, changes their mind, and
+leaves."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def sit_down(tmp_path: Path, box: Path) -> Iterator[Callable[..., Terminal]]:
 
         def sit(*words: object, **variables: str) -> Terminal:
             command = [INTERCODE, "play", "bash", "--data", str(box), *map(str, words)]
-            return stack.enter_context(Terminal(command, cwd=tmp_path, env={**os.environ, **variables}))
+            return stack.enter_context(
+                Terminal(command, cwd=tmp_path, env={**os.environ, **variables})
+            )
 
         yield sit
 
@@ -49,7 +52,9 @@ def episodes(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
 
 
-def test_a_task_is_solved_in_a_terminal_and_the_episode_replays(sit_down: Any, cli: Any, tmp_path: Path) -> None:
+def test_a_task_is_solved_in_a_terminal_and_the_episode_replays(
+    sit_down: Any, cli: Any, tmp_path: Path
+) -> None:
     terminal = sit_down("--out", "run", "--limit", 1)
     terminal.expect("How many entries does /box have?")
     talk(
@@ -62,17 +67,28 @@ def test_a_task_is_solved_in_a_terminal_and_the_episode_replays(sit_down: Any, c
         ("```\nsubmit <<'E'\n3\nE\n```\n", "solved\x1b[0m\nreference solution: ls /box | wc -l"),
     )
     assert terminal.ends() == 0
-    assert not [sign for sign in ("\x1b]0;", "\x07", "\x1b[2J", "\x9b", "\u202e") if sign in terminal.shown]
+    assert not [
+        sign for sign in ("\x1b]0;", "\x07", "\x1b[2J", "\x9b", "\u202e") if sign in terminal.shown
+    ]
     (episode,) = episodes(tmp_path / "run")
     assert (episode["success"], episode["ended"]) == (True, "submit")
-    typed = ["ls /box", HOSTILE, "echo 'got'-it", "echo 'got'-it", "echo 'f\nenced'", "submit <<'E'\n3\nE"]
+    typed = [
+        "ls /box",
+        HOSTILE,
+        "echo 'got'-it",
+        "echo 'got'-it",
+        "echo 'f\nenced'",
+        "submit <<'E'\n3\nE",
+    ]
     assert [turn["action"] for turn in episode["turns"]] == typed
     assert json.loads((tmp_path / "run" / "run.json").read_text())["agent"] == "human"
     found = cli("replay", "run", "--json").json
     assert (found["turns"], found["agreement"], found["observations_equal"]) == (6, 1.0, 6)
 
 
-def test_tasks_are_listed_skipped_and_chosen_and_unknown_orders_are_no_actions(sit_down: Any, tmp_path: Path) -> None:
+def test_tasks_are_listed_skipped_and_chosen_and_unknown_orders_are_no_actions(
+    sit_down: Any, tmp_path: Path
+) -> None:
     terminal = sit_down("--out", "run")
     talk(
         terminal,
@@ -88,7 +104,9 @@ def test_tasks_are_listed_skipped_and_chosen_and_unknown_orders_are_no_actions(s
         (":quit\n", "`intercode play --resume run`"),
     )
     assert terminal.ends() == 0
-    assert [(each["task"], len(each["turns"])) for each in episodes(tmp_path / "run")] == [("last", 2)]
+    assert [(each["task"], len(each["turns"])) for each in episodes(tmp_path / "run")] == [
+        ("last", 2)
+    ]
     again = sit_down("--resume", "run")
     again.expect("task count, 4 left")
     again.expect(PROMPT)
@@ -119,7 +137,9 @@ def test_ctrl_c_clears_the_line_and_during_an_action_leaves_with_nothing_recorde
     assert episodes(tmp_path / "run") == []
 
 
-def test_the_live_score_changes_nothing_and_nothing_goes_on_when_the_window_is_closed(sit_down: Any, tmp_path: Path) -> None:
+def test_the_live_score_changes_nothing_and_nothing_goes_on_when_the_window_is_closed(
+    sit_down: Any, tmp_path: Path
+) -> None:
     terminal = sit_down("--out", "run", "--show-score")
     talk(
         terminal,
@@ -129,7 +149,11 @@ def test_the_live_score_changes_nothing_and_nothing_goes_on_when_the_window_is_c
         ("submit\n", "not solved"),
     )
     terminal.expect(PROMPT)
-    assert [turn["score"] is None for turn in episodes(tmp_path / "run")[0]["turns"]] == [True, True, False]
+    assert [turn["score"] is None for turn in episodes(tmp_path / "run")[0]["turns"]] == [
+        True,
+        True,
+        False,
+    ]
     spaces = families.spaces(terminal.process.pid)
     assert spaces
     terminal.hang_up()
@@ -146,7 +170,10 @@ def test_texts_wrap_at_words_and_a_full_screen_program_costs_no_turn_and_the_gol
         terminal,
         ("vim /box/a\n", "vim needs a terminal, and the\nsandbox has none."),
         ("ls /box|less -R\n", "less needs a terminal"),
-        ("echo 'a; vi b' more words than one line of it holds\n", "\na; vi b more words than one line of it holds\n"),
+        (
+            "echo 'a; vi b' more words than one line of it holds\n",
+            "\na; vi b more words than one line of it holds\n",
+        ),
         ("submit\n", "not solved: 0"),
     )
     terminal.expect("reference solution: cat /box/a")
@@ -155,11 +182,15 @@ def test_texts_wrap_at_words_and_a_full_screen_program_costs_no_turn_and_the_gol
 
 
 @pytest.mark.parametrize("protocol", ["submit", "paper"])
-def test_without_a_terminal_piped_lines_are_played(box: Path, tmp_path: Path, protocol: str) -> None:
+def test_without_a_terminal_piped_lines_are_played(
+    box: Path, tmp_path: Path, protocol: str
+) -> None:
     words = ["play", "bash", "--data", box, "--limit", "1", "--out", "run", "--protocol", protocol]
     keys = b"\xff\xfe\necho \xc3\xa9\nls /box\nsubmit\n"
     env = {**os.environ, "LC_ALL": "C"}
-    done = subprocess.run([INTERCODE, *words], cwd=tmp_path, env=env, input=keys, capture_output=True, check=False)
+    done = subprocess.run(
+        [INTERCODE, *words], cwd=tmp_path, env=env, input=keys, capture_output=True, check=False
+    )
     assert (done.returncode, b"that is not UTF-8" in done.stdout) == (0, True), done.stderr
     (episode,) = episodes(tmp_path / "run")
     assert [turn["action"] for turn in episode["turns"]][:2] == ["echo é", "ls /box"]

@@ -1,4 +1,5 @@
-"""`intercode replay`: our own runs and InterCode v1's three kinds of log, executed again and compared."""
+"""`intercode replay`: our own runs and InterCode v1's three kinds of log, executed again and
+compared."""
 
 from __future__ import annotations
 
@@ -15,25 +16,43 @@ COUNT = "How many entries does /box have?"
 TOUCH = "Make the empty file /box/new."
 
 
-def episode(task: str, query: str, turns: list[tuple[str, str, float]], **history: Any) -> dict[str, Any]:
+def episode(
+    task: str, query: str, turns: list[tuple[str, str, float]], **history: Any
+) -> dict[str, Any]:
     """One entry of an InterCode v1 log, with (action, observation, reward) a turn."""
     actions, observations, rewards = (list(column) for column in zip(*turns, strict=True))
-    columns = {"actions": actions, "observations": observations, "rewards": rewards, "valid_action": [True] * len(turns)}
+    columns = {
+        "actions": actions,
+        "observations": observations,
+        "rewards": rewards,
+        "valid_action": [True] * len(turns),
+    }
     return {
         "environment": "ic_bash",
         "dataset": "box.json",
         "task_id": task,
         "query": query,
         "turn_history": {**columns, **history},
-        "summary": {"max_reward": max(rewards), "max_reward_idx": 0, "turns_taken": len(turns), "turns_max": 10},
+        "summary": {
+            "max_reward": max(rewards),
+            "max_reward_idx": 0,
+            "turns_taken": len(turns),
+            "turns_max": 10,
+        },
         "info": {},
     }
 
 
-def test_a_try_again_log_goes_on_after_its_success_and_tells_what_differs(cli: Any, box: Path, tmp_path: Path) -> None:
+def test_a_try_again_log_goes_on_after_its_success_and_tells_what_differs(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
     log = {
-        "0": episode("count", COUNT, [("ls /box | wc -l", "3\n", 1.0), ("ls /box", "a\nb\nc\n", 0.67)]),
-        "1": episode("touch", TOUCH, [("cd /box", "", 0.37), ("touch new", "", 1.0), ("rm new", "", 0.9)]),
+        "0": episode(
+            "count", COUNT, [("ls /box | wc -l", "3\n", 1.0), ("ls /box", "a\nb\nc\n", 0.67)]
+        ),
+        "1": episode(
+            "touch", TOUCH, [("cd /box", "", 0.37), ("touch new", "", 1.0), ("rm new", "", 0.9)]
+        ),
     }
     (tmp_path / "log.json").write_text(json.dumps(log))
     words = ("replay", "log.json", "--env", "bash", "--data", box)
@@ -51,8 +70,22 @@ def test_a_try_again_log_goes_on_after_its_success_and_tells_what_differs(cli: A
 
 
 @pytest.mark.parametrize(("agent", "protocol"), [("retrieval", "paper"), ("gold", "submit")])
-def test_a_run_of_ours_is_the_same_when_executed_again(cli: Any, box: Path, agent: str, protocol: str) -> None:
-    cli("eval", "bash", "--data", box, "--agent", agent, "--protocol", protocol, "--out", "run", "--json")
+def test_a_run_of_ours_is_the_same_when_executed_again(
+    cli: Any, box: Path, agent: str, protocol: str
+) -> None:
+    cli(
+        "eval",
+        "bash",
+        "--data",
+        box,
+        "--agent",
+        agent,
+        "--protocol",
+        protocol,
+        "--out",
+        "run",
+        "--json",
+    )
     done = cli("replay", "run", "--json")
     found = done.json
     assert (done.status, done.err, set(found)) == (0, "", REPLAY_KEYS)
@@ -61,9 +94,16 @@ def test_a_run_of_ours_is_the_same_when_executed_again(cli: Any, box: Path, agen
     assert found["recorded_success_rate"] == found["replayed_success_rate"]
 
 
-def test_what_is_no_log_is_the_datas_fault_and_one_of_other_tasks_the_callers(cli: Any, box: Path, tmp_path: Path) -> None:
+def test_what_is_no_log_is_the_datas_fault_and_one_of_other_tasks_the_callers(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
     other = json.dumps({"0": episode("other", "Something else.", [("ls", "", 0.1)])})
-    for content, status in (("not json", 3), ("[]", 3), ('{"0": {"turn_history": 3}}', 3), (other, 2)):
+    for content, status in (
+        ("not json", 3),
+        ("[]", 3),
+        ('{"0": {"turn_history": 3}}', 3),
+        (other, 2),
+    ):
         (tmp_path / "log.json").write_text(content)
         done = cli("replay", "log.json", "--env", "bash", "--data", box, "--json")
         assert (done.status, done.out) == (status, "")

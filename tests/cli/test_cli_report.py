@@ -1,4 +1,5 @@
-"""`intercode report` and `show`: one run closely, two compared, the page and the plots; runs, episodes and transcripts."""
+"""`intercode report` and `show`: one run closely, two compared, the page and the plots; runs,
+episodes and transcripts."""
 
 from __future__ import annotations
 
@@ -17,13 +18,19 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def runs(box: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run over two epochs that solves all, `gold`, and of one that solves two tasks of five."""
+    """The folder of a run over two epochs that solves all, `gold`, and of one that solves two tasks
+    of five."""
     needs_bwrap()
     folder = tmp_path_factory.mktemp("runs")
-    (folder / "answers").write_text("ls /box | wc -l\ncat /nowhere\ncat /nowhere\nls /box\ncat /box/a\n")
-    guess, gold = "score answers --env bash --out guess", "eval bash --agent gold --epochs 2 --out gold"
+    (folder / "answers").write_text(
+        "ls /box | wc -l\ncat /nowhere\ncat /nowhere\nls /box\ncat /box/a\n"
+    )
+    guess = "score answers --env bash --out guess"
+    gold = "eval bash --agent gold --epochs 2 --out gold"
     for words in (guess, gold):
-        subprocess.run([INTERCODE, *words.split(), "--data", box], cwd=folder, capture_output=True, check=True)
+        subprocess.run(
+            [INTERCODE, *words.split(), "--data", box], cwd=folder, capture_output=True, check=True
+        )
     return folder
 
 
@@ -38,14 +45,20 @@ def test_one_run_is_looked_at_closely_also_while_it_is_written(cli: Any, tmp_pat
     found = whole["analysis"]
     assert [row["solved"] for row in found["by_turn"]] == [0.0, 0.4]
     assert found["actions"]["all"]["errors"] == 0.4
-    assert {row["name"]: row["episodes"] for row in found["failures"]} == {"only errors": 2, "wrong answer": 1}
+    assert {row["name"]: row["episodes"] for row in found["failures"]} == {
+        "only errors": 2,
+        "wrong answer": 1,
+    }
     assert found["failures"][0]["examples"][0]["action"] == "cat /nowhere"
     with (tmp_path / "guess" / "episodes.jsonl").open("a") as file:
         file.write('{"schema": 1, "task": "torn')
     assert cli("report", "guess", "--json").json == whole
     shown = cli("report", "guess")
     assert (shown.status, shown.err) == (0, "")
-    assert all(words in shown.out for words in ("by turn", "only errors", "every action failed", "exploring %"))
+    assert all(
+        words in shown.out
+        for words in ("by turn", "only errors", "every action failed", "exploring %")
+    )
     rates = cli("report", "gold", "--json").json["pass_at_k"]
     assert {k: part["rate"] for k, part in rates.items()} == {"1": 1.0, "2": 1.0}
 
@@ -54,22 +67,36 @@ def test_two_runs_are_compared_task_by_task(cli: Any, tmp_path: Path) -> None:
     both = cli("report", "guess", "gold", "--json").json
     assert both["runs"][0] == cli("report", "guess", "--json").json
     found = both["comparison"]
-    assert (found["tasks"], found["difference"], found["p_value"], found["lost"]) == (5, 0.6, 0.25, [])
+    assert (found["tasks"], found["difference"], found["p_value"], found["lost"]) == (
+        5,
+        0.6,
+        0.25,
+        [],
+    )
     assert [flip["task"] for flip in found["gained"]] == ["first", "last", "touch"]
     shown = cli("report", "guess", "gold")
     assert "gained (3)" in shown.out
     assert "touch: Make the empty file" in shown.out
-    assert [run["run"] for run in cli("report", ".", "--json").json["runs"]] == ["gold", "guess"], "a folder of runs"
+    assert [run["run"] for run in cli("report", ".", "--json").json["runs"]] == [
+        "gold",
+        "guess",
+    ], "a folder of runs"
     file = tmp_path / "guess" / "episodes.jsonl"
     file.write_text(file.read_text().replace('"task": "', '"task": "other-'))
     assert "no task in common" in cli("report", "guess", "gold").out
 
 
-def test_the_page_and_the_plots_are_written_beside_what_is_printed(cli: Any, tmp_path: Path) -> None:
-    plain, more = cli("report", "guess", "--json"), cli("report", "guess", "--json", "--html", "p.html", "--plots", "plots")
+def test_the_page_and_the_plots_are_written_beside_what_is_printed(
+    cli: Any, tmp_path: Path
+) -> None:
+    plain = cli("report", "guess", "--json")
+    more = cli("report", "guess", "--json", "--html", "p.html", "--plots", "plots")
     assert (more.status, more.out) == (0, plain.out)
     assert (tmp_path / "p.html").read_text().startswith("<!DOCTYPE html>")
-    assert {path.name for path in (tmp_path / "plots").iterdir()} >= {"success-by-turn.svg", "failures.svg"}
+    assert {path.name for path in (tmp_path / "plots").iterdir()} >= {
+        "success-by-turn.svg",
+        "failures.svg",
+    }
     lost = cli("report", "guess", "--html", tmp_path / "nowhere" / "p.html")
     assert (lost.status, "nowhere/p.html cannot be written" in lost.err) == (2, True)
     kept = cli("report", "guess", "--html", tmp_path / "guess" / "episodes.jsonl")
@@ -106,12 +133,24 @@ def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> Non
         assert [record["task"] for record in records] == tasks, words
         done = cli("show", *words.split())
         assert done.status == 0
-        assert [task for task in ("count", "first", "last", "names", "touch") if task in done.out] == tasks, done.out
-    records = [json.loads(line) for line in (tmp_path / "guess" / "episodes.jsonl").read_text().splitlines()]
-    assert cli("show", "guess", "last", "--json").json["episodes"] == [each for each in records if each["task"] == "last"]
+        assert [
+            task for task in ("count", "first", "last", "names", "touch") if task in done.out
+        ] == tasks, done.out
+    records = [
+        json.loads(line)
+        for line in (tmp_path / "guess" / "episodes.jsonl").read_text().splitlines()
+    ]
+    assert cli("show", "guess", "last", "--json").json["episodes"] == [
+        each for each in records if each["task"] == "last"
+    ]
     one = cli("show", "guess", "last").out
-    assert all(words in one for words in ("✗ task last", "› cat /box/a\n│ apple\n", "  - plum\n", "  + apple\n")), one
-    assert "› ls /box | wc -l" in cli("show", "guess", "--grep", "wc -l").out, "a single episode is printed"
+    assert all(
+        words in one
+        for words in ("✗ task last", "› cat /box/a\n│ apple\n", "  - plum\n", "  + apple\n")
+    ), one
+    assert "› ls /box | wc -l" in cli("show", "guess", "--grep", "wc -l").out, (
+        "a single episode is printed"
+    )
     unknown = cli("show", "guess", "lst")
     assert (unknown.status, "; it has last" in unknown.err) == (2, True)
 
@@ -120,8 +159,8 @@ def test_runs_of_a_folder_are_listed(cli: Any, tmp_path: Path) -> None:
     rows = {Path(row["run"]).name: row for row in cli("show", ".", "--json").json["runs"]}
     found = cli("report", "guess", "--json").json
     assert set(rows) == {"guess", "gold"}
-    assert {key: rows["guess"][key] for key in ("success_rate", "ci95", "episodes", "mean_reward")} == {
-        key: found[key] for key in ("success_rate", "ci95", "episodes", "mean_reward")
-    }
+    assert {
+        key: rows["guess"][key] for key in ("success_rate", "ci95", "episodes", "mean_reward")
+    } == {key: found[key] for key in ("success_rate", "ci95", "episodes", "mean_reward")}
     assert rows["gold"]["date"][:10] in cli("show", ".").out
     assert cli("show", ".", "last").status == 2

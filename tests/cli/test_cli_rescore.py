@@ -44,7 +44,9 @@ def played(box: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("played")
     (folder / "mine.py").write_text(AGENT)
     words = "eval bash --agent mine:mixed --epochs 2 --out run"
-    subprocess.run([INTERCODE, *words.split(), "--data", box], cwd=folder, capture_output=True, check=True)
+    subprocess.run(
+        [INTERCODE, *words.split(), "--data", box], cwd=folder, capture_output=True, check=True
+    )
     return folder / "run"
 
 
@@ -62,7 +64,9 @@ def rewrite(run: Path, **settings: Any) -> None:
     (run / "run.json").write_text(json.dumps(with_signature({**config, **settings})))
 
 
-def test_a_new_run_has_the_new_scores_and_tells_how_each_was_had(cli: Any, box: Path, mixed: Path) -> None:
+def test_a_new_run_has_the_new_scores_and_tells_how_each_was_had(
+    cli: Any, box: Path, mixed: Path
+) -> None:
     first, *others = episodes(mixed)
     error = {**others[-1], "reward": None, "success": False, "ended": None, "error": "model: down"}
     write_tasks(mixed / "episodes.jsonl", [{**first, "ended": "limit"}, *others[:-1], error])
@@ -71,12 +75,23 @@ def test_a_new_run_has_the_new_scores_and_tells_how_each_was_had(cli: Any, box: 
     found = done.json
     assert (done.status, done.err) == (3, "")
     assert set(found) > EVAL_KEYS
-    assert (found["reward"], found["rescored_from"], found["episodes"], found["errors"]) == ("paper", "run", 10, 1)
+    assert (found["reward"], found["rescored_from"], found["episodes"], found["errors"]) == (
+        "paper",
+        "run",
+        10,
+        1,
+    )
     rows = {row["task"]: row for row in found["rescored"] if not row["epoch"]}
     hows = {"last": "observed", **dict.fromkeys(["count", "touch", "first", "names"], "executed")}
     assert {task: row["how"] for task, row in rows.items()} == hows
-    assert {task: row["differs"] for task, row in rows.items() if row["differs"] is not None} == {"names": 0}
-    assert (rows["last"]["reward"], rows["count"]["recorded"], rows["count"]["reward"]) == (0.0, 1.0, 1.0)
+    assert {task: row["differs"] for task, row in rows.items() if row["differs"] is not None} == {
+        "names": 0
+    }
+    assert (rows["last"]["reward"], rows["count"]["recorded"], rows["count"]["reward"]) == (
+        0.0,
+        1.0,
+        1.0,
+    )
     assert (rows["first"]["recorded"], rows["first"]["success"]) == (0.0, False)
     assert 0.3 < rows["first"]["reward"] < 1
     (kept,) = [row for row in found["rescored"] if row["how"] == "kept"]
@@ -87,26 +102,42 @@ def test_a_new_run_has_the_new_scores_and_tells_how_each_was_had(cli: Any, box: 
     cli("rescore", "again", "--reward", "exact", "--data", box, "--out", "back")
     then, now = (episodes(mixed.parent / run) for run in ("run", "back"))
     key = "task", "epoch", "reward", "success", "ended", "parts", "turns"
-    assert {str([e[k] for k in key]) for e in then} == {str([e[k] for k in key]) for e in now}, "and back"
+    assert {str([e[k] for k in key]) for e in then} == {str([e[k] for k in key]) for e in now}, (
+        "and back"
+    )
 
 
-def test_a_run_of_schema_1_is_reported_rescored_and_resumed(cli: Any, box: Path, mixed: Path) -> None:
+def test_a_run_of_schema_1_is_reported_rescored_and_resumed(
+    cli: Any, box: Path, mixed: Path
+) -> None:
     new = cli("report", "run", "--json").json
-    old = [{key: value for key, value in each.items() if key != "outcomes"} | {"schema": 1} for each in episodes(mixed)]
+    old = [
+        {key: value for key, value in each.items() if key != "outcomes"} | {"schema": 1}
+        for each in episodes(mixed)
+    ]
     write_tasks(mixed / "episodes.jsonl", old[:-1])
     (mixed.parent / "mine.py").write_text(AGENT)
-    resumed = cli("eval", "bash", "--agent", "mine:mixed", "--epochs", 2, "--data", box, "--resume", "run")
+    resumed = cli(
+        "eval", "bash", "--agent", "mine:mixed", "--epochs", 2, "--data", box, "--resume", "run"
+    )
     assert (resumed.status, [each["schema"] for each in episodes(mixed)]) == (0, [1] * 9 + [2])
     shown = cli("report", "run", "--json").json
-    assert {key: shown[key] for key in EVAL_KEYS - {"seconds"}} == {key: new[key] for key in EVAL_KEYS - {"seconds"}}
+    assert {key: shown[key] for key in EVAL_KEYS - {"seconds"}} == {
+        key: new[key] for key in EVAL_KEYS - {"seconds"}
+    }
     assert cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "again").status == 0
 
 
 def test_no_task_or_agent_steers_the_terminal(cli: Any, tmp_path: Path) -> None:
     evil, shown = "\x1b]0;owned\x07\u202e", r"\x1b]0;owned\x07\u202e"
-    raises = f"def raises(task, protocol):\n    raise ValueError({evil!r})\n    yield\n\nraises.needs_model = False\n"
+    raises = (
+        f"def raises(task, protocol):\n    raise ValueError({evil!r})\n   "
+        " yield\n\nraises.needs_model = False\n"
+    )
     (tmp_path / "mine.py").write_text(raises)
-    write_tasks(tmp_path / "evil.jsonl", [{"id": evil, "query": "Fail.", "gold": "printf x; exit 3"}])
+    write_tasks(
+        tmp_path / "evil.jsonl", [{"id": evil, "query": "Fail.", "gold": "printf x; exit 3"}]
+    )
     world = ("--data", "evil.jsonl")
     cli("eval", "bash", *world, "--agent", "noop", "--out", "run")
     (record,) = episodes(tmp_path / "run")

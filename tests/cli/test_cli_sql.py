@@ -1,4 +1,5 @@
-"""`intercode` on SQL as a user has it: eval, score, check, replay and report, on both engines, and what wrong usage says."""
+"""`intercode` on SQL as a user has it: eval, score, check, replay and report, on both engines, and
+what wrong usage says."""
 
 from __future__ import annotations
 
@@ -33,22 +34,49 @@ def by_task(run: Path) -> dict[str, Any]:
     return found
 
 
-def test_golds_solve_all_and_nothing_solves_none(cli: Any, orchard: Path, tmp_path: Path, engine: str) -> None:
+def test_golds_solve_all_and_nothing_solves_none(
+    cli: Any, orchard: Path, tmp_path: Path, engine: str
+) -> None:
     world = ("--data", orchard, "--engine", engine, "--json")
     gold = cli("eval", "sql", "--agent", "gold", "--out", "gold", "--show-schema", *world)
-    assert (gold.status, gold.err, gold.json["success_rate"], gold.json["errors"]) == (0, "run: gold\n", 1.0, 0)
+    assert (gold.status, gold.err, gold.json["success_rate"], gold.json["errors"]) == (
+        0,
+        "run: gold\n",
+        1.0,
+        0,
+    )
     assert set(gold.json) == EVAL_KEYS | {"by_hardness"}
     assert json.loads((tmp_path / "gold" / "run.json").read_text())["handicap"] is True
-    assert all("CREATE TABLE" in episode["query"] for episode in by_task(tmp_path / "gold").values())
+    assert all(
+        "CREATE TABLE" in episode["query"] for episode in by_task(tmp_path / "gold").values()
+    )
     noop = cli("eval", "sql", "--agent", "noop", *world)
     assert (noop.status, noop.json["success_rate"], noop.json["errors"]) == (0, 0.0, 0)
     again = cli("eval", "sql", "--agent", "replay:gold", "--show-schema", *world).json
-    assert (again["success_rate"], again["mean_turns"]) == (gold.json["success_rate"], gold.json["mean_turns"])
+    assert (again["success_rate"], again["mean_turns"]) == (
+        gold.json["success_rate"],
+        gold.json["mean_turns"],
+    )
 
 
 @pytest.mark.parametrize(("agent", "protocol"), [("gold", "submit"), ("retrieval", "paper")])
-def test_a_run_of_ours_is_the_same_when_executed_again(cli: Any, orchard: Path, engine: str, agent: str, protocol: str) -> None:
-    cli("eval", "sql", "--agent", agent, "--protocol", protocol, "--out", "run", "--data", orchard, "--engine", engine)
+def test_a_run_of_ours_is_the_same_when_executed_again(
+    cli: Any, orchard: Path, engine: str, agent: str, protocol: str
+) -> None:
+    cli(
+        "eval",
+        "sql",
+        "--agent",
+        agent,
+        "--protocol",
+        protocol,
+        "--out",
+        "run",
+        "--data",
+        orchard,
+        "--engine",
+        engine,
+    )
     done = cli("replay", "run", "--json")
     found = done.json
     assert (done.status, done.err, set(found)) == (0, "", REPLAY_KEYS)
@@ -56,22 +84,46 @@ def test_a_run_of_ours_is_the_same_when_executed_again(cli: Any, orchard: Path, 
     assert found["recorded_success_rate"] == found["replayed_success_rate"]
 
 
-def test_predictions_are_scored_in_both_forms(cli: Any, orchard: Path, tmp_path: Path, engine: str) -> None:
+def test_predictions_are_scored_in_both_forms(
+    cli: Any, orchard: Path, tmp_path: Path, engine: str
+) -> None:
     answers = {**GOLDS, "count": "SELECT 8", "none": None, "kinds": "SELECT oops"}
-    lines = [json.dumps({"task": task, "action": action}) + "\n" for task, action in answers.items()]
+    lines = [
+        json.dumps({"task": task, "action": action}) + "\n" for task, action in answers.items()
+    ]
     (tmp_path / "ids.jsonl").write_text("".join(reversed(lines)))
-    (tmp_path / "lines.sql").write_text("".join((answer or "") + "\n" for answer in answers.values()))
+    (tmp_path / "lines.sql").write_text(
+        "".join((answer or "") + "\n" for answer in answers.values())
+    )
     seen = []
     for name in ("ids.jsonl", "lines.sql"):
-        done = cli("score", name, "--env", "sql", "--data", orchard, "--engine", engine, "--out", name + ".run", "--json")
+        done = cli(
+            "score",
+            name,
+            "--env",
+            "sql",
+            "--data",
+            orchard,
+            "--engine",
+            engine,
+            "--out",
+            name + ".run",
+            "--json",
+        )
         assert (done.status, done.json["episodes"], done.json["errors"]) == (0, 7, 0)
         seen.append(by_task(tmp_path / (name + ".run")))
     assert seen[0] == seen[1]
-    assert {name for name, episode in seen[0].items() if not episode["success"]} == {"count", "none", "kinds"}
+    assert {name for name, episode in seen[0].items() if not episode["success"]} == {
+        "count",
+        "none",
+        "kinds",
+    }
 
 
 def test_a_task_without_a_prediction_is_an_error(cli: Any, orchard: Path, tmp_path: Path) -> None:
-    (tmp_path / "some.jsonl").write_text(json.dumps({"task": "count", "action": GOLDS["count"]}) + "\n")
+    (tmp_path / "some.jsonl").write_text(
+        json.dumps({"task": "count", "action": GOLDS["count"]}) + "\n"
+    )
     done = cli("score", "some.jsonl", "--env", "sql", "--data", orchard, "--json")
     assert (done.status, done.json["success_rate"], done.json["errors"]) == (3, 1.0, 6)
     assert "no prediction for task" in done.err
@@ -88,12 +140,22 @@ WRONG = [
         "--dump shop.sql --engine sqlite",
         "use --engine mariadb in place of --engine sqlite",
     ),
-    ("--databases files --engine mariadb", "MariaDB does not load SQLite files; use --engine sqlite"),
+    (
+        "--databases files --engine mariadb",
+        "MariaDB does not load SQLite files; use --engine sqlite",
+    ),
 ]
 
 
 def test_wrong_usage_says_what_to_do(cli: Any, tmp_path: Path) -> None:
-    bird = {"question_id": 1, "query": "Q", "gold": "SELECT 1", "evidence": "E", "difficulty": "simple", "db_id": "x"}
+    bird = {
+        "question_id": 1,
+        "query": "Q",
+        "gold": "SELECT 1",
+        "evidence": "E",
+        "difficulty": "simple",
+        "db_id": "x",
+    }
     (tmp_path / "bird.json").write_text(json.dumps([bird]))
     (tmp_path / "shop.sql").write_text("CREATE TABLE t (a INT);")
     (tmp_path / "files" / "empty").mkdir(parents=True)

@@ -1,4 +1,5 @@
-"""Who starts `intercode`, and how, decides no reward: golds succeed, or one sentence names the limit that is too low."""
+"""Who starts `intercode`, and how, decides no reward: golds succeed, or one sentence names the
+limit that is too low."""
 
 from __future__ import annotations
 
@@ -34,15 +35,37 @@ def limiting(name: str, value: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
 
 
-def start(env: str, folder: Path, before: Callable[[], object], **options: str) -> subprocess.CompletedProcess[str]:
-    command = [COMMAND, "eval", env, "--limit", "3", "--agent", "gold", "--workers", "1", "--out", str(folder / "run")]
+def start(
+    env: str, folder: Path, before: Callable[[], object], **options: str
+) -> subprocess.CompletedProcess[str]:
+    command = [
+        COMMAND,
+        "eval",
+        env,
+        "--limit",
+        "3",
+        "--agent",
+        "gold",
+        "--workers",
+        "1",
+        "--out",
+        str(folder / "run"),
+    ]
     return subprocess.run(
-        command, preexec_fn=before, env={**os.environ, **options}, capture_output=True, text=True, timeout=300, check=False
+        command,
+        preexec_fn=before,
+        env={**os.environ, **options},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
 
 
 def success_rate(run: Path) -> str:
-    done = subprocess.run([COMMAND, "report", str(run), "--json"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [COMMAND, "report", str(run), "--json"], capture_output=True, text=True, check=True
+    )
     return done.stdout
 
 
@@ -59,17 +82,33 @@ def success_rate(run: Path) -> str:
         limiting("NPROC", 1000),
         limiting("STACK", 8 << 20),
     ],
-    ids=["SIGCHLD", "SIGPIPE-SIGHUP", "mask", "umask", "no-stdin", "no-stdout", "ulimit-n", "ulimit-u", "ulimit-s"],
+    ids=[
+        "SIGCHLD",
+        "SIGPIPE-SIGHUP",
+        "mask",
+        "umask",
+        "no-stdin",
+        "no-stdout",
+        "ulimit-n",
+        "ulimit-u",
+        "ulimit-s",
+    ],
 )
-def test_golds_succeed_however_the_command_is_started(tmp_path: Path, before: Callable[[], object]) -> None:
+def test_golds_succeed_however_the_command_is_started(
+    tmp_path: Path, before: Callable[[], object]
+) -> None:
     done = start("bash", tmp_path, before)
     assert done.returncode == 0, done.stderr
     assert '"success_rate": 1.0' in success_rate(tmp_path / "run")
 
 
 @pytest.mark.parametrize("env", ["bash", "sql", "python", "ctf"])
-def test_golds_succeed_below_a_daemon_also_while_the_cache_is_filled(tmp_path: Path, env: str) -> None:
-    with tempfile.TemporaryDirectory() as cache:  # not in tmp_path, which is closed to the sandboxes' user
+def test_golds_succeed_below_a_daemon_also_while_the_cache_is_filled(
+    tmp_path: Path, env: str
+) -> None:
+    with (
+        tempfile.TemporaryDirectory() as cache
+    ):  # not in tmp_path, which is closed to the sandboxes' user
         Path(cache).chmod(0o755)
         start(env, tmp_path, as_daemons_do, INTERCODE_CACHE=cache)
     assert '"success_rate": 1.0' in success_rate(tmp_path / "run")
@@ -77,7 +116,13 @@ def test_golds_succeed_below_a_daemon_also_while_the_cache_is_filled(tmp_path: P
 
 @pytest.mark.parametrize(
     ("name", "value", "flag"),
-    [("NOFILE", 64, "-n"), ("NPROC", 50, "-u"), ("STACK", 1 << 18, "-s"), ("FSIZE", 1 << 20, "-f"), ("AS", 1 << 29, "-v")],
+    [
+        ("NOFILE", 64, "-n"),
+        ("NPROC", 50, "-u"),
+        ("STACK", 1 << 18, "-s"),
+        ("FSIZE", 1 << 20, "-f"),
+        ("AS", 1 << 29, "-v"),
+    ],
 )
 def test_a_limit_that_is_too_low_is_named(tmp_path: Path, name: str, value: int, flag: str) -> None:
     done = start("bash", tmp_path, limiting(name, value))

@@ -1,4 +1,5 @@
-"""Streams that are closed, gone, full, or cannot say everything, and a full cache: the exit status is that of what happened."""
+"""Streams that are closed, gone, full, or cannot say everything, and a full cache: the exit status
+is that of what happened."""
 
 from __future__ import annotations
 
@@ -18,14 +19,18 @@ EVAL = "eval bash --data one.jsonl --agent gold"
 @pytest.fixture
 def one(tmp_path: Path) -> Path:
     """A folder with one.jsonl, a file of one task."""
-    (tmp_path / "one.jsonl").write_text(json.dumps({"id": "sum", "query": "Print 1 + 1", "gold": "echo 2"}) + "\n")
+    (tmp_path / "one.jsonl").write_text(
+        json.dumps({"id": "sum", "query": "Print 1 + 1", "gold": "echo 2"}) + "\n"
+    )
     return tmp_path
 
 
 def shell(line: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "INTERCODE": INTERCODE, **variables}
     words = ["bash", "-c", line]
-    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        words, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_a_closed_pipe_is_no_crash(one: Path) -> None:
@@ -40,22 +45,36 @@ def test_a_closed_pipe_is_no_crash(one: Path) -> None:
         (f"{EVAL} <&- >&- 2>&-", 0, ""),
         ("eval bash --bogus 2>/dev/full", 2, ""),
         (f"{EVAL} 2>/dev/full", 3, ""),
-        (f"{EVAL} --json >/dev/full", 3, "intercode: stdout, or a file of the run, the cache or TMPDIR cannot be written"),
+        (
+            f"{EVAL} --json >/dev/full",
+            3,
+            "intercode: stdout, or a file of the run, the cache or TMPDIR cannot be written",
+        ),
         ("--version >/dev/full", 3, "No space left on device\n"),
     ],
 )
-def test_a_stream_that_is_closed_full_or_breaks_is_no_crash(one: Path, line: str, status: int, said: str) -> None:
+def test_a_stream_that_is_closed_full_or_breaks_is_no_crash(
+    one: Path, line: str, status: int, said: str
+) -> None:
     done = shell(f"exec $INTERCODE {line}", one)
-    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (status, True, False)
+    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (
+        status,
+        True,
+        False,
+    )
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may mount a small disk")
 @pytest.mark.parametrize(
-    ("options", "setup"), [("size=20k", ""), ("size=1m", "head -c 2000000 /dev/urandom > /srv/x"), ("ro", "")]
+    ("options", "setup"),
+    [("size=20k", ""), ("size=1m", "head -c 2000000 /dev/urandom > /srv/x"), ("ro", "")],
 )
 def test_a_full_cache_is_named(one: Path, empty_cache: Path, options: str, setup: str) -> None:
     (one / "setup.sh").write_text(setup)
-    small = f'mount -t tmpfs -o {options},mode=755 small "$INTERCODE_CACHE" && exec $INTERCODE {EVAL} --setup setup.sh'
+    small = (
+        f'mount -t tmpfs -o {options},mode=755 small "$INTERCODE_CACHE" && exec $INTERCODE {EVAL}'
+        " --setup setup.sh"
+    )
     done = shell(f"exec unshare --mount sh -c '{small}'", one)
     assert done.returncode == 3
     assert f"intercode: the cache {empty_cache}" in done.stderr

@@ -1,4 +1,5 @@
-"""Which tasks are played, and an environment, an agent and a reward of one's own, which a run is resumed with."""
+"""Which tasks are played, and an environment, an agent and a reward of one's own, which a run is
+resumed with."""
 
 from __future__ import annotations
 
@@ -21,9 +22,24 @@ def played(cli: Any, box: Path, tmp_path: Path) -> Callable[..., list[str]]:
 
     def run(*words: object) -> list[str]:
         folder = f"run{next(runs)}"
-        done = cli("eval", "bash", "--data", box, "--agent", "noop", "--workers", 1, *words, "--out", folder)
+        done = cli(
+            "eval",
+            "bash",
+            "--data",
+            box,
+            "--agent",
+            "noop",
+            "--workers",
+            1,
+            *words,
+            "--out",
+            folder,
+        )
         assert done.status == 0, done.err
-        return [json.loads(line)["task"] for line in (tmp_path / folder / "episodes.jsonl").read_text().splitlines()]
+        return [
+            json.loads(line)["task"]
+            for line in (tmp_path / folder / "episodes.jsonl").read_text().splitlines()
+        ]
 
     return run
 
@@ -38,7 +54,9 @@ def test_tasks_are_chosen_by_their_ids_or_as_those_that_a_run_did_not_solve(
     (tmp_path / "answers").write_text("ls /box | wc -l\nfalse\ncat /box/a\nfalse\ncat /box/c\n")
     assert len(played("--agent", "static:answers")) == len(TASKS)
     assert played("--failed-in", "run3") == ["touch", "names"]
-    assert played("--failed-in", "run3", "--agent", "static:answers", "--task", "names") == ["names"]
+    assert played("--failed-in", "run3", "--agent", "static:answers", "--task", "names") == [
+        "names"
+    ]
 
 
 def test_a_seed_draws_the_order(cli: Any, played: Callable[..., list[str]]) -> None:
@@ -54,15 +72,23 @@ def test_files_are_named_in_place_of_modules(cli: Any, tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "helper.py").write_text("WORTH = 0.25\n")
     (folder / "random.py").write_text(
-        "from helper import WORTH\nfrom intercode import BashEnv\nfrom intercode.agents import gold as agent\n"
-        "agent.needs_model = False\n"
-        "def reward(agent, gold, task): return WORTH\n"
-        "class Own(BashEnv): data = 'tasks.jsonl'\n"
-        "class Bare(BashEnv): pass\n"
+        "from helper import WORTH\nfrom intercode import BashEnv\nfrom intercode.agents import gold"
+        " as agent\nagent.needs_model = False\ndef reward(agent, gold, task): return WORTH\nclass"
+        " Own(BashEnv): data = 'tasks.jsonl'\nclass Bare(BashEnv): pass\n"
     )
     (folder / "tasks.jsonl").write_text('{"query": "Print 1.", "gold": "echo 1"}\n')
     file = "mine/here/random.py"
-    words = ("eval", f"{file}:Own", "--agent", f"{file}:agent", "--reward", f"{file}:reward", "--out", "run", "--json")
+    words = (
+        "eval",
+        f"{file}:Own",
+        "--agent",
+        f"{file}:agent",
+        "--reward",
+        f"{file}:reward",
+        "--out",
+        "run",
+        "--json",
+    )
     assert cli(*words).json["mean_reward"] == 0.25
     assert cli("eval", "--resume", "run", "--json").status == 0
     assert cli("replay", "run", "--json").json["agreement"] == 1.0
@@ -70,6 +96,9 @@ def test_files_are_named_in_place_of_modules(cli: Any, tmp_path: Path) -> None:
     assert "reward_source" in cli("eval", "--resume", "run").err
     bare = cli("eval", f"{file}:Bare", "--agent", "gold")
     assert bare.status == 2
-    assert bare.err == "intercode: Bare has no tasks; name their file by its attribute `data`, or with --data\n"
+    assert (
+        bare.err
+        == "intercode: Bare has no tasks; name their file by its attribute `data`, or with --data\n"
+    )
     absent = cli("eval", "nosuch.py:Own", "--agent", "gold")
     assert (absent.status, "nosuch.py" in absent.err) == (2, True)

@@ -1,4 +1,5 @@
-"""A stranger's run folder: settings are taken from it, and what acts only if the user signed it or says `--trust`."""
+"""A stranger's run folder: settings are taken from it, and what acts only if the user signed it or
+says `--trust`."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ class _KeyHandler(Quiet):
         self.send_error(401)
 
 
-def edit(run: Path, *, signed: bool = False, options: dict[str, Any] | None = None, **settings: Any) -> None:
+def edit(
+    run: Path, *, signed: bool = False, options: dict[str, Any] | None = None, **settings: Any
+) -> None:
     """Change settings of a run as a stranger would; the old signature stays with `signed`."""
     found = json.loads((run / "run.json").read_text())
     found |= {**settings, "options": {**found["options"], **(options or {})}}
@@ -77,7 +80,9 @@ def edit(run: Path, *, signed: bool = False, options: dict[str, Any] | None = No
 def tree(folder: Path) -> dict[str, Any]:
     """What is in a folder: names, links, kinds, contents."""
     paths = sorted(folder.rglob("*"))
-    files = {str(path): path.read_bytes() for path in paths if path.is_file() and not path.is_symlink()}
+    files = {
+        str(path): path.read_bytes() for path in paths if path.is_file() and not path.is_symlink()
+    }
     return {**{str(path): path.lstat().st_mode for path in paths}, **files}
 
 
@@ -101,14 +106,27 @@ def ends(seconds: int = 60) -> Iterator[None]:
 def played(box: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs_bwrap()
     folder = tmp_path_factory.mktemp("played") / "run"
-    words = [INTERCODE, "eval", "bash", "--data", box, "--agent", "gold", "--limit", "2", "--out", folder]
+    words = [
+        INTERCODE,
+        "eval",
+        "bash",
+        "--data",
+        box,
+        "--agent",
+        "gold",
+        "--limit",
+        "2",
+        "--out",
+        folder,
+    ]
     subprocess.run(words, check=True, capture_output=True)
     return folder
 
 
 @pytest.fixture
 def run(played: Path, tmp_path: Path) -> Path:
-    """A run of the user's own, with its data named by a path; and what a stranger might put beside it."""
+    """A run of the user's own, with its data named by a path; and what a stranger might put beside
+    it."""
     shutil.copytree(played, tmp_path / "run")
     (tmp_path / "evil.py").write_text(EVIL)
     (tmp_path / "replies").write_text('["no"]')
@@ -132,9 +150,22 @@ def test_nothing_that_a_strangers_run_names_is_executed_read_or_sent_a_key(
             stranger = shutil.copytree(run, tmp_path / f"stranger-{name}")
             model = {"agent": "try_again", "model": "m"} if name in ("base_url", "model") else {}
             edit(stranger, **({name: value} if name in ("env", "reward", "sandbox") else {}))
-            edit(stranger, options={**model, name: value, "trust": True, "out": str(tmp_path / "elsewhere")})
+            edit(
+                stranger,
+                options={**model, name: value, "trust": True, "out": str(tmp_path / "elsewhere")},
+            )
             if name != "novelty":  # no option of this command
-                commands.append((("eval", "--resume", stranger, *(() if name == "data" else ("--data", box))), str(value)))
+                commands.append(
+                    (
+                        (
+                            "eval",
+                            "--resume",
+                            stranger,
+                            *(() if name == "data" else ("--data", box)),
+                        ),
+                        str(value),
+                    )
+                )
         stranger = shutil.copytree(run, tmp_path / "stranger")
         edit(
             stranger,
@@ -145,40 +176,97 @@ def test_nothing_that_a_strangers_run_names_is_executed_read_or_sent_a_key(
             data_from=str(secret),
         )
         line = json.loads((run / "episodes.jsonl").read_text().splitlines()[0])
-        (stranger / "episodes.jsonl").write_text(json.dumps({**line, "reward": 0, "success": False, "ambiguous": True}) + "\n")
+        (stranger / "episodes.jsonl").write_text(
+            json.dumps({**line, "reward": 0, "success": False, "ambiguous": True}) + "\n"
+        )
         judged = shutil.copytree(stranger, tmp_path / "stranger-judged")
         edit(judged, reward="exact")
-        for name, folder in (("replay", stranger), ("rescore", stranger), ("export", stranger), ("judge", judged)):
+        for name, folder in (
+            ("replay", stranger),
+            ("rescore", stranger),
+            ("export", stranger),
+            ("judge", judged),
+        ):
             words = [word.format(replies=tmp_path / "replies") for word in READERS[name]]
-            commands.append((tuple(folder if word == "RUN" else word for word in words), named["env"]))
+            commands.append(
+                (tuple(folder if word == "RUN" else word for word in words), named["env"])
+            )
         commands += [
-            (("replay", stranger, "--env", "bash", "--reward", "exact", "--data", box), named["sandbox"]),
-            (("replay", stranger, "--env", "bash", "--reward", "exact", "--data", box, "--sandbox", "local"), str(secret)),
+            (
+                ("replay", stranger, "--env", "bash", "--reward", "exact", "--data", box),
+                named["sandbox"],
+            ),
+            (
+                (
+                    "replay",
+                    stranger,
+                    "--env",
+                    "bash",
+                    "--reward",
+                    "exact",
+                    "--data",
+                    box,
+                    "--sandbox",
+                    "local",
+                ),
+                str(secret),
+            ),
         ]
         log = tmp_path / "v1.json"  # a log of InterCode v1 is as strange
-        log.write_text(json.dumps({"0": {
-            "environment": named["env"], "task_id": 0, "query": "q", "summary": {"max_reward": 1, "turns_max": 1},
-            "turn_history": {"actions": ["ls"], "observations": [""], "rewards": [1], "valid_action": [True]},
-        }}))  # fmt: skip
+        log.write_text(
+            json.dumps(
+                {
+                    "0": {
+                        "environment": named["env"],
+                        "task_id": 0,
+                        "query": "q",
+                        "summary": {"max_reward": 1, "turns_max": 1},
+                        "turn_history": {
+                            "actions": ["ls"],
+                            "observations": [""],
+                            "rewards": [1],
+                            "valid_action": [True],
+                        },
+                    }
+                }
+            )
+        )
         commands.append((("replay", log), named["env"]))
         for folder in (stranger, tmp_path / "stranger-agent"):
             for name in ("report", "show"):
                 with ends():
-                    assert cli(*(folder if word == "RUN" else word for word in READERS[name])).status == 0
+                    assert (
+                        cli(*(folder if word == "RUN" else word for word in READERS[name])).status
+                        == 0
+                    )
         before = tree(tmp_path)
         for words, value in commands:
             with ends():
                 done = cli(*words, **key)
-            assert (done.status, value in done.err, "--trust" in done.err) == (2, True, True), (words, done)
+            assert (done.status, value in done.err, "--trust" in done.err) == (2, True, True), (
+                words,
+                done,
+            )
             assert "the secret" not in done.out + done.err
         assert tree(tmp_path) == before
         assert not evil.with_name("EXECUTED").exists()
         assert server.requests == []
         assert len(commands) + 4 >= 20
 
-        # The controls: with --trust the code is loaded and the key is sent, and the run is the user's own from then on.
+        # The controls: with --trust the code is loaded and the key is sent, and the run is the
+        # user's own from then on.
         again = tmp_path / "stranger-agent"
-        cli("eval", "--resume", tmp_path / "stranger-base_url", "--data", box, "--trust", "--limit", 3, **key)
+        cli(
+            "eval",
+            "--resume",
+            tmp_path / "stranger-base_url",
+            "--data",
+            box,
+            "--trust",
+            "--limit",
+            3,
+            **key,
+        )
         trusting = cli("replay", stranger, "--trust", "--data", box)
         assert "the secret" not in trusting.out
     assert evil.with_name("EXECUTED").exists()
@@ -191,10 +279,26 @@ def test_nothing_that_a_strangers_run_names_is_executed_read_or_sent_a_key(
     assert is_signed(read_run(again)[0])
 
 
-def test_a_key_goes_to_an_address_that_a_run_names_only_when_the_run_is_trusted(cli: Any, box: Path, tmp_path: Path) -> None:
+def test_a_key_goes_to_an_address_that_a_run_names_only_when_the_run_is_trusted(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
     with serving(KeyServer()) as server:
         url, key = f"{server.url}/v1", {"OPENAI_API_KEY": "sk-of-the-user"}
-        cli("eval", "bash", "--data", box, "--limit", 1, "--model", "m", "--base-url", url, "--out", "run", **key)
+        cli(
+            "eval",
+            "bash",
+            "--data",
+            box,
+            "--limit",
+            1,
+            "--model",
+            "m",
+            "--base-url",
+            url,
+            "--out",
+            "run",
+            **key,
+        )
         assert server.requests == ["Bearer sk-of-the-user"]
         edit(tmp_path / "run")
         refused = cli("eval", "--resume", "run", **key)
@@ -206,7 +310,9 @@ def test_a_key_goes_to_an_address_that_a_run_names_only_when_the_run_is_trusted(
             assert len(server.requests) == count
 
 
-def test_an_old_run_asks_once_and_changed_settings_ask_again(cli: Any, run: Path, box: Path) -> None:
+def test_an_old_run_asks_once_and_changed_settings_ask_again(
+    cli: Any, run: Path, box: Path
+) -> None:
     edit(run)
     done = cli("eval", "--resume", run)
     assert done.status == 2
@@ -239,8 +345,13 @@ def test_every_option_is_classified() -> None:
 
 
 @pytest.mark.parametrize("fault", ["open", "no home"])
-def test_a_key_that_cannot_be_used_is_told_and_the_run_is_played(cli: Any, box: Path, tmp_path: Path, fault: str) -> None:
-    home = {"INTERCODE_TRUST_KEY": "", "XDG_CONFIG_HOME": "/dev/null/x" if fault == "no home" else str(tmp_path / "config")}
+def test_a_key_that_cannot_be_used_is_told_and_the_run_is_played(
+    cli: Any, box: Path, tmp_path: Path, fault: str
+) -> None:
+    home = {
+        "INTERCODE_TRUST_KEY": "",
+        "XDG_CONFIG_HOME": "/dev/null/x" if fault == "no home" else str(tmp_path / "config"),
+    }
     words = ("eval", "bash", "--data", box, "--agent", "gold", "--limit", 1)
     if fault != "no home":
         assert cli(*words, "--out", "first", **home).err.count("key") == 0
@@ -253,7 +364,10 @@ def test_a_key_that_cannot_be_used_is_told_and_the_run_is_played(cli: Any, box: 
     refused = cli("eval", "--resume", "run", **home)
     assert (refused.status, "the key" in refused.err) == (2, True)
     assert cli("eval", "--resume", "run", "--trust", **home).status == 0
-    assert cli("eval", "--resume", "run", "--data", box, **{**home, "INTERCODE_TRUST_KEY": "k"}).status == 0
+    assert (
+        cli("eval", "--resume", "run", "--data", box, **{**home, "INTERCODE_TRUST_KEY": "k"}).status
+        == 0
+    )
 
 
 def pipe(path: Path) -> None:
@@ -297,12 +411,17 @@ def test_a_file_that_is_no_plain_file_is_refused_by_every_command(
             words = [word.format(replies=tmp_path / "replies") for word in READERS[command]]
             done = cli(*(run if word == "RUN" else word for word in words))
         # `show` shows episodes without their settings
-        assert done.status in ((0,) if (command, name) == ("show", "run.json") else (2, 3)), (command, done)
+        assert done.status in ((0,) if (command, name) == ("show", "run.json") else (2, 3)), (
+            command,
+            done,
+        )
     assert (outside.read_bytes(), outside.stat().st_mtime_ns) == before
     assert not {"MERGED", "RESCORED", "OUT.html", "OUT.jsonl"} & set(os.listdir(tmp_path))
 
 
-def test_what_lies_in_a_run_folder_leads_no_command_out_of_it(cli: Any, run: Path, tmp_path: Path) -> None:
+def test_what_lies_in_a_run_folder_leads_no_command_out_of_it(
+    cli: Any, run: Path, tmp_path: Path
+) -> None:
     line = json.loads((run / "episodes.jsonl").read_text().splitlines()[0])
     (run / "episodes.jsonl").write_text(json.dumps({**line, "ambiguous": True}) + "\n")
     outside = tmp_path / "outside"
@@ -318,14 +437,21 @@ def test_what_lies_in_a_run_folder_leads_no_command_out_of_it(cli: Any, run: Pat
     (run / f"run.json.{os.getpid()}.new").symlink_to(outside / "mark")
     statuses = {}
     for command in ("resume", "judge", "report", "show", "export", "merge"):
-        words = [str(run) if word == "RUN" else word.format(replies=tmp_path / "replies") for word in READERS[command]]
+        words = [
+            str(run) if word == "RUN" else word.format(replies=tmp_path / "replies")
+            for word in READERS[command]
+        ]
         with ends():
-            statuses[command] = cli(*words, *(("--trust",) if command in ("resume", "judge") else ())).status
+            statuses[command] = cli(
+                *words, *(("--trust",) if command in ("resume", "judge") else ())
+            ).status
     with ends():
         statuses["page"] = cli("report", run, "--html", run / "page.html").status
         pipe(run / "piped.html")
         statuses["pipe"] = cli("report", run, "--html", run / "piped.html").status
-        statuses["file"] = cli("export", run, "--format", "jsonl", "--out", run / "page.html", "--force").status
+        statuses["file"] = cli(
+            "export", run, "--format", "jsonl", "--out", run / "page.html", "--force"
+        ).status
     assert tree(outside) == before
     assert statuses == {
         "resume": 3, "judge": 3, "report": 3, "show": 0, "export": 0, "merge": 0, "page": 3, "pipe": 3, "file": 2,
@@ -335,7 +461,9 @@ def test_what_lies_in_a_run_folder_leads_no_command_out_of_it(cli: Any, run: Pat
     assert tree(outside) == before
 
 
-def test_a_journal_beside_a_strangers_index_deletes_no_file(cli: Any, run: Path, tmp_path: Path) -> None:
+def test_a_journal_beside_a_strangers_index_deletes_no_file(
+    cli: Any, run: Path, tmp_path: Path
+) -> None:
     """SQLite deletes the file that a journal names as its "super-journal"."""
 
     def plant(folder: Path, victim: Path) -> Path:
@@ -353,7 +481,9 @@ def test_a_journal_beside_a_strangers_index_deletes_no_file(cli: Any, run: Path,
         db.close()
         name = os.fsencode(victim)
         end = struct.pack(">II", len(name), sum(name)) + bytes.fromhex("d9d505f920a163d7")
-        Path(f"{index}-journal").write_bytes(journal + struct.pack(">I", (1 << 30) // 4096 + 1) + name + end)
+        Path(f"{index}-journal").write_bytes(
+            journal + struct.pack(">I", (1 << 30) // 4096 + 1) + name + end
+        )
         return index
 
     victim = tmp_path / "victim"
@@ -368,24 +498,36 @@ def test_a_journal_beside_a_strangers_index_deletes_no_file(cli: Any, run: Path,
     assert victim.exists()
 
 
-def test_a_merged_run_is_the_users_only_if_all_its_parts_are(cli: Any, box: Path, tmp_path: Path) -> None:
+def test_a_merged_run_is_the_users_only_if_all_its_parts_are(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
     for number in (1, 2):
         shard = ("--shard", f"{number}/2")
         cli("eval", "bash", "--data", box, "--agent", "gold", *shard, "--out", f"part{number}")
-    for name, words, signed in (("own", (), True), ("strange", (), False), ("trusted", ("--trust",), True)):
+    for name, words, signed in (
+        ("own", (), True),
+        ("strange", (), False),
+        ("trusted", ("--trust",), True),
+    ):
         assert cli("merge", "part1", "part2", "--out", name, *words).status == 0
         assert is_signed(read_run(tmp_path / name)[0]) is signed
         assert cli("replay", name).status == (0 if signed else 2)
         edit(tmp_path / "part2")
 
 
-def test_a_killed_merge_leaves_no_run_and_unfinished_runs_say_so(cli: Any, run: Path, tmp_path: Path) -> None:
+def test_a_killed_merge_leaves_no_run_and_unfinished_runs_say_so(
+    cli: Any, run: Path, tmp_path: Path
+) -> None:
     line = json.loads((run / "episodes.jsonl").read_text().splitlines()[0])
     with (run / "episodes.jsonl").open("w") as file:
         file.writelines(json.dumps({**line, "epoch": epoch}) + "\n" for epoch in range(3_000))
     edit(run, epochs=3_000)
-    with subprocess.Popen([INTERCODE, "merge", run, "--out", tmp_path / "merged"], stdout=subprocess.DEVNULL) as merging:
-        while not any(file.stat().st_size for file in tmp_path.glob(".merged.*.new/run/episodes.jsonl")):
+    with subprocess.Popen(
+        [INTERCODE, "merge", run, "--out", tmp_path / "merged"], stdout=subprocess.DEVNULL
+    ) as merging:
+        while not any(
+            file.stat().st_size for file in tmp_path.glob(".merged.*.new/run/episodes.jsonl")
+        ):
             assert merging.poll() is None
             time.sleep(0.01)
         merging.kill()

@@ -1,8 +1,10 @@
-"""A Ray cluster on this machine, as a process: it prints the address, then takes lines of JSON and answers each with `done`.
+"""A Ray cluster on this machine, as a process: it prints the address, then takes lines of JSON and
+answers each with `done`.
 
     ["add", "node-a", {"VARIABLE": "value"}]     ["remove", "node-a"]     the end of stdin ends the cluster
 
-The head plays nothing, and a driver attaches to it, so that the driver outlives every node. `remove` is a loss without a word.
+The head plays nothing, and a driver attaches to it, so that the driver outlives every node.
+`remove` is a loss without a word.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ try:
             before = dict(os.environ)
             os.environ.update(*more)  # a raylet and its workers inherit the variables
             address = f"127.0.0.{len(nodes) + 2}"
-            nodes[name] = cluster.add_node(num_cpus=1, node_name=name, node_ip_address=address, wait=False, **SMALL)
+            nodes[name] = cluster.add_node(
+                num_cpus=1, node_name=name, node_ip_address=address, wait=False, **SMALL
+            )
             os.environ.clear()
             os.environ.update(before)
         else:

@@ -10,20 +10,25 @@ from typing import Any
 
 
 def processes(mark: str, *kinds: str) -> dict[int, str]:
-    """The processes whose command begins with one of `kinds`, and has `mark` in its words or variables, by process id."""
+    """The processes whose command begins with one of `kinds`, and has `mark` in its words or
+    variables, by process id."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words, variables = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
         except OSError:  # it has ended
             continue
-        if words.startswith(tuple(kind.encode() for kind in kinds)) and mark.encode() in words + variables:
+        if (
+            words.startswith(tuple(kind.encode() for kind in kinds))
+            and mark.encode() in words + variables
+        ):
             found[int(folder.name)] = words.replace(b"\0", b" ").decode(errors="replace")
     return found
 
 
 def below(*roots: int) -> set[tuple[int, str]]:
-    """The processes that descend from `roots`, each with the time of its start; sandboxes are among them."""
+    """The processes that descend from `roots`, each with the time of its start; sandboxes are among
+    them."""
     parents, started = dict[int, int](), dict[int, str]()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -36,7 +41,8 @@ def below(*roots: int) -> set[tuple[int, str]]:
 
 
 def alive(known: set[tuple[int, str]]) -> set[tuple[int, str]]:
-    """Those of the processes that have not ended, not even as zombies that Ray has not waited for."""
+    """Those of the processes that have not ended, not even as zombies that Ray has not waited
+    for."""
     found = set()
     for pid, started in known:
         with suppress(OSError):

@@ -1,4 +1,5 @@
-"""Play the same rollouts with environments of this machine and of a cluster's nodes, then lose a host; print what came."""
+"""Play the same rollouts with environments of this machine and of a cluster's nodes, then lose a
+host; print what came."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ from intercode.rollouts import Rollout, RolloutPool, groups, hf_chat
 
 
 def told(rollout: Rollout) -> list[Any]:
-    segments = [[*map(list, (each.prompt_ids, each.token_ids, each.mask, each.logprobs))] for each in rollout.segments]
+    segments = [
+        [*map(list, (each.prompt_ids, each.token_ids, each.mask, each.logprobs))]
+        for each in rollout.segments
+    ]
     return [rollout.task, rollout.seed, rollout.group, rollout.reward, segments]
 
 
@@ -28,12 +32,21 @@ def play(factory: Any) -> tuple[list[Any], list[Any]]:
 
         def generate(prompts: list[list[int]]) -> list[tuple[list[int], list[float]]]:
             """What is drawn depends on the prompt alone, not on the batch."""
-            return [Policy(tokenizer, factory.tasks, wrong=0.3, seed=hash(tuple(each))).reply(each) for each in prompts]
+            return [
+                Policy(tokenizer, factory.tasks, wrong=0.3, seed=hash(tuple(each))).reply(each)
+                for each in prompts
+            ]
 
-        rollouts = pool.run_batch(groups([task.id for task in factory.tasks[:12]], 2), generate, hf_chat(tokenizer))
-        script = ScriptedModel([f"```bash\n{word}\n```" for word in ("ls /box", "seq 2 9", "submit")])
+        rollouts = pool.run_batch(
+            groups([task.id for task in factory.tasks[:12]], 2), generate, hf_chat(tokenizer)
+        )
+        script = ScriptedModel(
+            [f"```bash\n{word}\n```" for word in ("ls /box", "seq 2 9", "submit")]
+        )
         tree = pool.tree(("print-2", 7), script, widths=(2, 2))
-    return [told(each) for each in rollouts], [[each.reward, len(each.episode.turns)] for each in tree.rollouts]
+    return [told(each) for each in rollouts], [
+        [each.reward, len(each.episode.turns)] for each in tree.rollouts
+    ]
 
 
 address, data = sys.argv[1:]

@@ -1,4 +1,5 @@
-"""Runs over Ray on a cluster of this machine: no episode lost or twice, no reward for a fault, and nothing left behind."""
+"""Runs over Ray on a cluster of this machine: no episode lost or twice, no reward for a fault, and
+nothing left behind."""
 
 from __future__ import annotations
 
@@ -90,7 +91,12 @@ with RayCrew(sys.argv[1], plan, options, workers=1, host=Stranger) as crew:
     finally:
         print(crew.line())
 """
-REPLIES = ["I look.\n```bash\nls /box\n```", "```bash\ntouch /box/new3\n```", "```bash\nseq 3 9\n```", "```bash\nsubmit\n```"]
+REPLIES = [
+    "I look.\n```bash\nls /box\n```",
+    "```bash\ntouch /box/new3\n```",
+    "```bash\nseq 3 9\n```",
+    "```bash\nsubmit\n```",
+]
 
 
 class Nodes:
@@ -99,11 +105,19 @@ class Nodes:
     def __init__(self) -> None:
         self.cache = Path(tempfile.mkdtemp(prefix="intercode-test-"))
         self.cache.chmod(0o755)
-        self.variables = {**os.environ, "INTERCODE_CACHE": str(self.cache), "RAY_USAGE_STATS_ENABLED": "0"}
+        self.variables = {
+            **os.environ,
+            "INTERCODE_CACHE": str(self.cache),
+            "RAY_USAGE_STATS_ENABLED": "0",
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", str(HERE / "nodes_on_demand.py")],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=self.variables,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=self.variables,
+        )
         assert self._process.stdout is not None
         self.address = self._process.stdout.readline().strip()
 
@@ -147,7 +161,12 @@ def nodes() -> Iterator[Nodes]:
 def folder(tmp_path: Path) -> Path:
     write_box(tmp_path / "box", TASKS)
     helper = "import time\n\ndef nap():\n    time.sleep(0.3)\n"
-    for name, text in {"own.py": AGENT, "helper.py": helper, "pay.py": REWARD, "env.py": ENV}.items():
+    for name, text in {
+        "own.py": AGENT,
+        "helper.py": helper,
+        "pay.py": REWARD,
+        "env.py": ENV,
+    }.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "replies.json").write_text(json.dumps(REPLIES))
     return tmp_path
@@ -155,7 +174,14 @@ def folder(tmp_path: Path) -> Path:
 
 def start(nodes: Nodes, folder: Path, *words: object) -> subprocess.Popen[str]:
     argv = [INTERCODE, "eval", *map(str, words)]
-    return subprocess.Popen(argv, cwd=folder, env=nodes.variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        argv,
+        cwd=folder,
+        env=nodes.variables,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def run(nodes: Nodes, folder: Path, *words: object) -> tuple[int, str]:
@@ -176,7 +202,11 @@ def lines(run: Path) -> list[dict[str, Any]]:
 
 def settings(run: Path) -> dict[str, Any]:
     config = json.loads((run / "run.json").read_text())
-    return {key: value for key, value in config.items() if key not in ("run", "created", "options", "signature")}
+    return {
+        key: value
+        for key, value in config.items()
+        if key not in ("run", "created", "options", "signature")
+    }
 
 
 def test_three_nodes_play_what_one_machine_plays(nodes: Nodes, folder: Path) -> None:
@@ -207,13 +237,28 @@ def test_three_nodes_play_what_one_machine_plays(nodes: Nodes, folder: Path) -> 
 def test_nodes_with_another_template_are_refused(nodes: Nodes) -> None:
     argv = [sys.executable, "-W", "ignore", "-c", STRANGER, nodes.address]
     done = subprocess.run(argv, capture_output=True, text=True, env=nodes.variables, check=False)
-    assert "SandboxError: no node is left to play on (node-a: it differs from the driver (template: " in done.stderr
+    assert (
+        "SandboxError: no node is left to play on (node-a: it differs from the driver (template: "
+        in done.stderr
+    )
     assert done.stdout == "0 hosts · 0 workers · benched: node-a, node-b, node-c\n"
 
 
 def test_lost_hosts_and_nodes_cost_no_episode(nodes: Nodes, folder: Path) -> None:
     assert run(nodes, folder, "bash", "--data", "box", "--agent", "gold", "--out", "here")[0] == 0
-    driver = start(nodes, folder, "bash", "--data", "box", "--agent", "own.py:slow", "--out", "there", "--on", nodes.address)
+    driver = start(
+        nodes,
+        folder,
+        "bash",
+        "--data",
+        "box",
+        "--agent",
+        "own.py:slow",
+        "--out",
+        "there",
+        "--on",
+        nodes.address,
+    )
     wait_for(lambda: len(lines(folder / "there")) >= 6, 60)
     hosts = nodes.processes("ray::EpisodeHost")
     assert len(hosts) == 3
@@ -231,16 +276,32 @@ def test_lost_hosts_and_nodes_cost_no_episode(nodes: Nodes, folder: Path) -> Non
     assert driver.returncode == 0, said
     wait_for(lambda: not alive(sandboxes), 5)
     played = lines(folder / "there")
-    assert Counter((episode["task"], episode["epoch"]) for episode in played) == Counter((task["id"], 0) for task in TASKS)
+    assert Counter((episode["task"], episode["epoch"]) for episode in played) == Counter(
+        (task["id"], 0) for task in TASKS
+    )
     assert [(each["reward"], each["turns"]) for each in played] == [
         (each["reward"], each["turns"]) for each in lines(folder / "here")
     ]
     nodes.assert_nothing_is_left()
 
 
-def test_a_task_that_ends_its_hosts_is_quarantined_and_the_others_are_played(nodes: Nodes, folder: Path) -> None:
+def test_a_task_that_ends_its_hosts_is_quarantined_and_the_others_are_played(
+    nodes: Nodes, folder: Path
+) -> None:
     status, said = run(
-        nodes, folder, "bash", "--data", "box", "--agent", "own.py:killer", "--limit", 24, "--out", "run", "--on", nodes.address
+        nodes,
+        folder,
+        "bash",
+        "--data",
+        "box",
+        "--agent",
+        "own.py:killer",
+        "--limit",
+        24,
+        "--out",
+        "run",
+        "--on",
+        nodes.address,
     )
     assert status == 3
     assert "task touch-3, epoch 0 was quarantined: its host ended 3 times (node-" in said
@@ -256,15 +317,30 @@ def test_nodes_that_cannot_play_are_named_and_the_others_play(nodes: Nodes, fold
     nodes.add("no-cache", INTERCODE_CACHE="/proc/none")
     nodes.add("bad-disk", BROKEN_DISK="1")
     try:
-        status, said = run(nodes, folder, "env.py:Fragile", "--agent", "own.py:slow", "--out", "run", "--on", nodes.address)
+        status, said = run(
+            nodes,
+            folder,
+            "env.py:Fragile",
+            "--agent",
+            "own.py:slow",
+            "--out",
+            "run",
+            "--on",
+            nodes.address,
+        )
         assert status == 0, said
         assert "node no-cache was benched: the cache /proc/none cannot be made" in said
-        assert "node bad-disk was benched: 3 faults in a row, the last: sandbox: the disk is broken" in said
+        assert (
+            "node bad-disk was benched: 3 faults in a row, the last: sandbox: the disk is broken"
+            in said
+        )
         assert Counter((each["task"], each["reward"]) for each in lines(folder / "run")) == Counter(
             (task["id"], 1.0) for task in TASKS
         )
         argv = [INTERCODE, "doctor", "--on", nodes.address]
-        done = subprocess.run(argv, capture_output=True, text=True, env=nodes.variables, check=False)
+        done = subprocess.run(
+            argv, capture_output=True, text=True, env=nodes.variables, check=False
+        )
         assert (done.returncode, done.stdout.count("ok  ")) == (1, 4), done.stdout + done.stderr
         assert "FAIL  no-cache: 1 cores, " in done.stdout
         assert "ok    node-a: 1 cores, " in done.stdout
@@ -275,14 +351,34 @@ def test_nodes_that_cannot_play_are_named_and_the_others_play(nodes: Nodes, fold
 
 def test_without_ray_the_extra_is_named(tmp_path: Path) -> None:
     (tmp_path / "ray.py").write_text("raise ImportError")
-    argv, variables = [INTERCODE, "eval", "bash", "--agent", "gold", "--on", "ray"], {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(argv, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
-    assert (done.returncode, "pip install 'intercode-gym[ray]'" in done.stderr) == (2, True), done.stderr
+    argv = [INTERCODE, "eval", "bash", "--agent", "gold", "--on", "ray"]
+    variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "pip install 'intercode-gym[ray]'" in done.stderr) == (
+        2,
+        True,
+    ), done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_an_ended_driver_leaves_nothing_on_the_nodes(nodes: Nodes, folder: Path, number: signal.Signals) -> None:
-    driver = start(nodes, folder, "bash", "--data", "box", "--agent", "own.py:sleeper", "--out", "run", "--on", nodes.address)
+def test_an_ended_driver_leaves_nothing_on_the_nodes(
+    nodes: Nodes, folder: Path, number: signal.Signals
+) -> None:
+    driver = start(
+        nodes,
+        folder,
+        "bash",
+        "--data",
+        "box",
+        "--agent",
+        "own.py:sleeper",
+        "--out",
+        "run",
+        "--on",
+        nodes.address,
+    )
     wait_for(lambda: len(below(*nodes.processes("ray::EpisodeHost"))) >= 3 * 2 * 3, 60)
     begun = below(*nodes.processes("ray::EpisodeHost"))
     driver.send_signal(number)
@@ -293,9 +389,22 @@ def test_an_ended_driver_leaves_nothing_on_the_nodes(nodes: Nodes, folder: Path,
 
 
 def test_rollouts_on_nodes_are_those_of_this_machine(nodes: Nodes, folder: Path) -> None:
-    argv = [sys.executable, "-W", "ignore", str(HERE / "rollouts_here_and_there.py"), nodes.address, str(folder / "box")]
+    argv = [
+        sys.executable,
+        "-W",
+        "ignore",
+        str(HERE / "rollouts_here_and_there.py"),
+        nodes.address,
+        str(folder / "box"),
+    ]
     paths = os.pathsep.join(str(HERE.parent / name) for name in ("rollouts", "cluster"))
-    done = subprocess.run(argv, capture_output=True, text=True, env={**nodes.variables, "PYTHONPATH": paths}, timeout=120)
+    done = subprocess.run(
+        argv,
+        capture_output=True,
+        text=True,
+        env={**nodes.variables, "PYTHONPATH": paths},
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert found["there"] == found["here"]

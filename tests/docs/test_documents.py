@@ -1,4 +1,5 @@
-"""The documents: each code block is run by a test, or says that it is not; and the site builds without a warning.
+"""The documents: each code block is run by a test, or says that it is not; and the site builds
+without a warning.
 
 console, files named before a block   typed and compared by `test_tutorial`, `test_first_experiments`, `test_conversions`
 python                                executed here, or by `tests/agents/test_search.py`
@@ -24,7 +25,12 @@ from intercode.cli import main
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FOLLOWED = {"own-environment.md", "own-sandbox.md", "first-experiments.md", "converting-datasets.md"}
+FOLLOWED = {
+    "own-environment.md",
+    "own-sandbox.md",
+    "first-experiments.md",
+    "converting-datasets.md",
+}
 EXECUTED = {"README.md", "agents.md", "training.md"}
 
 
@@ -34,8 +40,13 @@ def blocks(path: Path) -> list[tuple[str, str]]:
     assert len(re.findall("^```", text, re.MULTILINE)) == 2 * len(BLOCK.findall(text)), (
         f"{path.name}: a block without a language"
     )
-    found = [(text[: block.start()].rstrip().rpartition("\n")[2], block) for block in BLOCK.finditer(text)]
-    return [(block[1], block[2]) for before, block in found if not before.startswith("<!-- not run: ")]
+    found = [
+        (text[: block.start()].rstrip().rpartition("\n")[2], block)
+        for block in BLOCK.finditer(text)
+    ]
+    return [
+        (block[1], block[2]) for before, block in found if not before.startswith("<!-- not run: ")
+    ]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
@@ -50,7 +61,9 @@ def test_each_code_block_is_run_or_says_that_it_is_not(path: Path) -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_each_command_line_has_options_that_exist(path: Path) -> None:
-    lines = [line for language, text in blocks(path) if language == "sh" for line in text.splitlines()]
+    lines = [
+        line for language, text in blocks(path) if language == "sh" for line in text.splitlines()
+    ]
     for line in lines:
         name, *words = line.partition("  ")[0].split()
         assert name == "intercode", line
@@ -72,15 +85,30 @@ def test_the_readme_shows_what_happens(capsys: pytest.CaptureFixture[str], tmp_p
     assert re.search(r"whose own name.*\n18\n\n1\.0\n", capsys.readouterr().out, re.DOTALL)
     (tmp_path / "mine.py").write_text(agent)
     (tmp_path / "replies.json").write_text('["ls /depot"]')
-    command = ["eval", "bash", "--agent", "mine:look_first", "--model", "scripted:replies.json", "--limit", "1", "--out", "run"]
-    done = subprocess.run([Path(sys.executable).with_name("intercode"), *command], cwd=tmp_path, env=os.environ)
+    command = [
+        "eval",
+        "bash",
+        "--agent",
+        "mine:look_first",
+        "--model",
+        "scripted:replies.json",
+        "--limit",
+        "1",
+        "--out",
+        "run",
+    ]
+    done = subprocess.run(
+        [Path(sys.executable).with_name("intercode"), *command], cwd=tmp_path, env=os.environ
+    )
     assert done.returncode == 0
 
 
 @pytest.mark.slow
 def test_the_page_on_training_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     needs_bwrap()
-    ((_, code),) = [block for block in blocks(ROOT / "docs" / "training.md") if block[0] == "python"]
+    ((_, code),) = [
+        block for block in blocks(ROOT / "docs" / "training.md") if block[0] == "python"
+    ]
     exec(code, {})
     assert capsys.readouterr().out.splitlines() == [str([1.0] * 4 + [0.0] * 4), str([0.0] * 8)]
 
@@ -92,6 +120,9 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         pytest.skip("mkdocs is not installed: make setup")
     done = subprocess.run(
         [mkdocs, "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"],
-        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr

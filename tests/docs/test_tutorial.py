@@ -1,4 +1,5 @@
-"""docs/own-environment.md, followed literally in an empty folder, with the package as a wheel outside of the sources."""
+"""docs/own-environment.md, followed literally in an empty folder, with the package as a wheel
+outside of the sources."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     """The environment of a user with only the package installed, and its dependencies."""
     site = wheel.install(tmp_path_factory.mktemp("installed"))
     paths = [str(site / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
-    kept = {name: os.environ[name] for name in ("HOME", "LANG", "INTERCODE_CACHE") if name in os.environ}
+    kept = {
+        name: os.environ[name] for name in ("HOME", "LANG", "INTERCODE_CACHE") if name in os.environ
+    }
     return {**kept, "PATH": ":".join(paths), "PYTHONPATH": str(site), "COLUMNS": "120"}
 
 
@@ -46,7 +49,9 @@ def following(tmp_path: Path, installed: Mapping[str, str]) -> Follow:
     return all_of
 
 
-def test_the_package_has_the_tutorials_name_and_a_page_whose_links_lead_somewhere(installed: Mapping[str, str]) -> None:
+def test_the_package_has_the_tutorials_name_and_a_page_whose_links_lead_somewhere(
+    installed: Mapping[str, str],
+) -> None:
     (record,) = Path(installed["PYTHONPATH"]).glob("*.dist-info/METADATA")
     about = message_from_string(record.read_text())
     assert f"$ pip install {about['Name']} pytest" in DOCUMENT
@@ -59,11 +64,16 @@ def test_the_package_has_the_tutorials_name_and_a_page_whose_links_lead_somewher
 def test_a_new_user_gets_what_the_tutorial_prints(following: Follow, tmp_path: Path) -> None:
     where = "import intercode, pathlib; print(pathlib.Path(intercode.__file__).parents[1].name)"
     following([Step(None, f'python -c "{where}"', "site"), *steps(PLAIN)])
-    assert {"tasks.jsonl", "setup.sh", "garden.py", "test_garden.py"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"tasks.jsonl", "setup.sh", "garden.py", "test_garden.py"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
 
 
 def test_so_does_one_with_docker(following: Follow, tmp_path: Path) -> None:
-    if shutil.which("docker") is None or subprocess.run(["docker", "version"], capture_output=True).returncode:
+    if (
+        shutil.which("docker") is None
+        or subprocess.run(["docker", "version"], capture_output=True).returncode
+    ):
         pytest.skip("docker is not installed, or its daemon does not answer")
     if shutil.which("mmdebstrap") is None:
         pytest.skip("mmdebstrap is not installed, and the base image is made by it")

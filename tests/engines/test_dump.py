@@ -39,7 +39,11 @@ REFUSED = [
     ({"x.sqlite": EMPTY, "x/x.sqlite": EMPTY}, UsageError, r"x\.sqlite .*x\.sqlite "),
     ({"a.sqlite": b"something else"}, DataError, "no SQLite database"),
     ({"b.sql": b"\xff\xfe"}, DataError, "UTF-8"),
-    ({"dump": b"CREATE DATABASE `../x`; USE `../x`; CREATE TABLE t (a INT);"}, DataError, r"'\.\./x' cannot be"),
+    (
+        {"dump": b"CREATE DATABASE `../x`; USE `../x`; CREATE TABLE t (a INT);"},
+        DataError,
+        r"'\.\./x' cannot be",
+    ),
 ]
 
 
@@ -51,7 +55,10 @@ REFUSED = [
         (r"SELECT 'it\'s; fine'; SELECT 2", [r"SELECT 'it\'s; fine'", "SELECT 2"]),
         ("SELECT 1 -- no; end\n; # none; either\nSELECT 3--2", ["SELECT 1", "SELECT 3--2"]),
         ("/* a; b */ SELECT /*!50000 1; */ 2;", ["SELECT /*!50000 1; */ 2"]),
-        ("DELIMITER ;;\nBEGIN 1; 2; END ;;\nDELIMITER ;\nSELECT 3;", ["BEGIN 1; 2; END", "SELECT 3"]),
+        (
+            "DELIMITER ;;\nBEGIN 1; 2; END ;;\nDELIMITER ;\nSELECT 3;",
+            ["BEGIN 1; 2; END", "SELECT 3"],
+        ),
         ("SELECT 'unfinished; SELECT 2", ["SELECT 'unfinished", "SELECT 2"]),
         (";;  ;\n-- only this", []),
     ],
@@ -65,7 +72,10 @@ def test_a_dump_is_split_by_database_and_only_its_schema_is_adapted() -> None:
     assert list(found) == ["first", "second", "a`b"]
     first, second = found["first"], found["second"]
     assert first[:4] == (
-        "CREATE DATABASE `first` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_520_ci */",
+        (
+            "CREATE DATABASE `first` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE"
+            " utf8mb4_unicode_520_ci */"
+        ),
         "USE `first`",
         "/*!40101 SET NAMES utf8mb4 */",
         "CREATE TABLE `t` (`a` text COLLATE utf8mb4_unicode_520_ci)",
@@ -73,13 +83,25 @@ def test_a_dump_is_split_by_database_and_only_its_schema_is_adapted() -> None:
     assert len(first) == 5
     assert "USE nothing" in first[4]
     assert '"utf8mb4_0900_ai_ci"' in first[4]
-    assert second == ("CREATE DATABASE `second`", "USE `second`", "/*!40101 SET NAMES utf8mb4 */", "CREATE TABLE u (a int)")
+    assert second == (
+        "CREATE DATABASE `second`",
+        "USE `second`",
+        "/*!40101 SET NAMES utf8mb4 */",
+        "CREATE TABLE u (a int)",
+    )
     assert found["a`b"][:2] == ("CREATE DATABASE `a``b`", "USE `a``b`")
 
 
-def test_a_dump_without_a_name_takes_the_files_and_the_digest_follows_content_and_name(tmp_path: Path) -> None:
+def test_a_dump_without_a_name_takes_the_files_and_the_digest_follows_content_and_name(
+    tmp_path: Path,
+) -> None:
     found = []
-    for name, text in (("shop", "(a int)"), ("shop", "(b int)"), ("shop", "(a int)"), ("depot", "(a int)")):
+    for name, text in (
+        ("shop", "(a int)"),
+        ("shop", "(b int)"),
+        ("shop", "(a int)"),
+        ("depot", "(a int)"),
+    ):
         (tmp_path / f"{name}.sql").write_text(f"CREATE TABLE t {text};")
         found.append(read_databases(tmp_path / f"{name}.sql"))
     assert (found[0].kind, found[0].names, found[3].names) == ("mysql", ("shop",), ("depot",))
@@ -95,17 +117,30 @@ def test_a_dump_without_a_name_takes_the_files_and_the_digest_follows_content_an
         ("-- MySQL dump\n/*!40101 SET NAMES utf8mb4 */;\nCREATE TABLE t (a INT);", "mysql"),
         ("CREATE TABLE t (a INT);\nLOCK TABLES t WRITE;", "mysql"),
         ("CREATE DATABASE other; USE other; CREATE TABLE t (a INT);", "mysql"),
-        ("-- ENGINE=InnoDB\nCREATE TABLE `t` (engine TEXT, [set] INT); UPDATE t SET engine='x';", "portable"),
-        ("BEGIN; CREATE TABLE t (a TEXT);\nINSERT INTO t VALUES ('\nUSE x;\nLOCK TABLES t WRITE'); COMMIT;", "portable"),
+        (
+            "-- ENGINE=InnoDB\nCREATE TABLE `t` (engine TEXT, [set] INT); UPDATE t SET engine='x';",
+            "portable",
+        ),
+        (
+            (
+                "BEGIN; CREATE TABLE t (a TEXT);\nINSERT INTO t VALUES ('\nUSE x;\nLOCK TABLES t"
+                " WRITE'); COMMIT;"
+            ),
+            "portable",
+        ),
     ],
 )
-def test_a_dump_in_a_folder_is_told_from_portable_sql_by_its_statements(tmp_path: Path, script: str, kind: str) -> None:
+def test_a_dump_in_a_folder_is_told_from_portable_sql_by_its_statements(
+    tmp_path: Path, script: str, kind: str
+) -> None:
     (tmp_path / "shop.sql").write_text(script)
     found = read_databases(tmp_path)
     assert (found.kind, found.names) == (kind, ("other" if "other" in script else "shop",))
     if kind == "mysql":
         assert found == read_databases(tmp_path / "shop.sql")
-        with pytest.raises(UsageError, match="a MySQL dump, which SQLite does not load: use --engine mariadb"):
+        with pytest.raises(
+            UsageError, match="a MySQL dump, which SQLite does not load: use --engine mariadb"
+        ):
             engine_maker("sqlite", found)
 
 
@@ -130,15 +165,20 @@ def test_a_folder_that_holds_no_databases_is_refused(
 
 
 def test_changes_that_are_not_in_the_file_yet_are_not_lost(tmp_path: Path) -> None:
-    """They are in the log until SQLite folds them in, or in the journal until the transaction ends."""
+    """They are in the log until SQLite folds them in, or in the journal until the transaction
+    ends."""
     with closing(sqlite3.connect(tmp_path / "a.sqlite", isolation_level=None)) as writer:
         writer.execute("PRAGMA journal_mode = WAL")
         writer.executescript("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
         with pytest.raises(DataError, match=r"a\.sqlite-wal holds changes .*wal_checkpoint"):
             read_databases(tmp_path)
         writer.executescript("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE")
-        assert read_databases(tmp_path / "a.sqlite").names == read_databases(tmp_path).names == ("a",)
+        assert (
+            read_databases(tmp_path / "a.sqlite").names == read_databases(tmp_path).names == ("a",)
+        )
         writer.executescript("PRAGMA cache_size = 1; BEGIN")
-        writer.execute("INSERT INTO t SELECT value FROM json_each(?)", (json.dumps(list(range(20_000))),))
+        writer.execute(
+            "INSERT INTO t SELECT value FROM json_each(?)", (json.dumps(list(range(20_000))),)
+        )
         with pytest.raises(DataError, match=r"a\.sqlite-journal holds changes"):
             read_databases(tmp_path)

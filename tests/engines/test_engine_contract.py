@@ -12,7 +12,10 @@ from intercode.errors import UsageError
 
 CROSS = "SELECT COUNT(*) FROM seed a, seed b, seed c, seed d, seed e"
 ANSWERS = [
-    ("SELECT id, name, height FROM plant ORDER BY id", [(1, "fern", 0.5), (2, "rose", 1.25), (3, None, None)]),
+    (
+        "SELECT id, name, height FROM plant ORDER BY id",
+        [(1, "fern", 0.5), (2, "rose", 1.25), (3, None, None)],
+    ),
     ("SELECT id FROM plant WHERE id > 100", []),
     ("SELECT x'00ff27', 'naïve 漢字 🙂'", [(b"\x00\xff'", "naïve 漢字 🙂")]),
 ]
@@ -30,7 +33,9 @@ WRITES = [
     "CREATE TEMPORARY TABLE plant AS SELECT 1 AS id, 1 AS bed_id, 'fake' AS name, 1 AS height",
 ]
 GONE = ["SELECT * FROM extra", "SELECT soil FROM bed", "SELECT * FROM seen"]
-STATE = "SELECT b.id, b.name, p.name, p.height FROM bed b JOIN plant p ON p.bed_id = b.id ORDER BY p.id"
+STATE = (
+    "SELECT b.id, b.name, p.name, p.height FROM bed b JOIN plant p ON p.bed_id = b.id ORDER BY p.id"
+)
 PRISTINE = [(1, "north", "fern", 0.5), (2, "south", "rose", 1.25), (2, "south", None, None)]
 
 
@@ -60,14 +65,22 @@ def test_databases_are_found_by_name_whatever_its_case_and_described(engine: Eng
     with pytest.raises(UsageError, match="garden_1"):
         engine.open("jungle")
     schema, facts = engine.schema("garden_1"), engine.facts()
-    assert (schema.count("CREATE TABLE"), "bed_id" in schema, "secret" in schema) == (3, True, False)
+    assert (schema.count("CREATE TABLE"), "bed_id" in schema, "secret" in schema) == (
+        3,
+        True,
+        False,
+    )
     assert facts["engine"] in ("mariadb", "sqlite")
     assert facts["version"][0].isdigit()
 
 
 @pytest.mark.parametrize(
     "statement",
-    [CROSS, "CREATE TABLE big AS SELECT a.n FROM seed a, seed b, seed c, seed d", f"DELETE FROM bed WHERE id < ({CROSS})"],
+    [
+        CROSS,
+        "CREATE TABLE big AS SELECT a.n FROM seed a, seed b, seed c, seed d",
+        f"DELETE FROM bed WHERE id < ({CROSS})",
+    ],
 )
 def test_an_endless_statement_is_stopped_and_leaves_nothing(engine: Engine, statement: str) -> None:
     began = time.monotonic()
@@ -76,7 +89,9 @@ def test_an_endless_statement_is_stopped_and_leaves_nothing(engine: Engine, stat
     assert rows(engine, STATE) == PRISTINE
 
 
-NUMBERS = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r{}) SELECT COUNT(*) FROM r"
+NUMBERS = (
+    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r{}) SELECT COUNT(*) FROM r"
+)
 
 
 def test_a_recursion_runs_to_its_end_or_to_the_time_limit(engine: Engine) -> None:
@@ -103,14 +118,20 @@ def test_of_rows_of_megabytes_the_first_come_without_the_others(engine: Engine) 
 
 @pytest.mark.slow
 def test_a_sort_that_outgrows_memory_or_disk_is_an_error_of_the_statement(engine: Engine) -> None:
-    answer = ask(engine, "SELECT * FROM seed a, seed b, seed c, seed d ORDER BY a.n + b.n, c.n", seconds=60)
+    answer = ask(
+        engine, "SELECT * FROM seed a, seed b, seed c, seed d ORDER BY a.n + b.n, c.n", seconds=60
+    )
     assert not answer.lost
-    assert any(why in str(answer.error) for why in ("out of memory", "a temporary table outgrew the disk"))
+    assert any(
+        why in str(answer.error) for why in ("out of memory", "a temporary table outgrew the disk")
+    )
     assert rows(engine, STATE) == PRISTINE
 
 
 @pytest.mark.parametrize("name", ["mariadb", "sqlite"])
-def test_rows_and_bytes_have_caps(name: str, sources: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_and_bytes_have_caps(
+    name: str, sources: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Engine, "max_rows", 10)
     monkeypatch.setattr(Engine, "max_bytes", 4000)
     with make(name, sources) as engine:
@@ -152,7 +173,9 @@ def test_a_gold_reads_any_database_as_it_was_and_cannot_write(engine: Engine) ->
     assert rows(engine, STATE) == PRISTINE
 
 
-def test_two_engines_do_not_see_each_other_and_a_closed_one_says_so(own: Engine, engine: Engine) -> None:
+def test_two_engines_do_not_see_each_other_and_a_closed_one_says_so(
+    own: Engine, engine: Engine
+) -> None:
     do(own, "DELETE FROM plant")
     assert rows(engine, STATE) == PRISTINE
     own.close()

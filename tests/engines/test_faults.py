@@ -1,4 +1,5 @@
-"""Servers that die, engines that end: a clear error, a working engine after, and no process left."""
+"""Servers that die, engines that end: a clear error, a working engine after, and no process
+left."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ from intercode.errors import SandboxDied
 
 def stopped(pid: int) -> bool:
     """Every thread of it: the one that answers may be the last."""
-    states = [path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    states = [
+        path.read_text().rpartition(")")[2].split()[0]
+        for path in Path(f"/proc/{pid}/task").glob("*/stat")
+    ]
     return set(states) == {"T"}
 
 
@@ -45,7 +49,9 @@ def test_a_server_that_dies_is_told_and_replaced(own: Engine) -> None:
     assert gold(own, "vault", "SELECT 1") == [(1,)]
 
 
-def test_a_server_that_is_stuck_or_whose_wall_dies_is_replaced_and_closing_leaves_no_process(own: Engine) -> None:
+def test_a_server_that_is_stuck_or_whose_wall_dies_is_replaced_and_closing_leaves_no_process(
+    own: Engine,
+) -> None:
     """A stopped one neither answers nor ends, as one that is stuck in the kernel."""
     (pid,) = servers_of(own)
     os.kill(pid, signal.SIGSTOP)

@@ -1,4 +1,5 @@
-"""Databases that do not load, and a server that is killed while they load: a clear error, and no template is left."""
+"""Databases that do not load, and a server that is killed while they load: a clear error, and no
+template is left."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("engine", "statement", "message"), BROKEN)
-def test_a_script_that_fails_is_the_datas_fault(tmp_path: Path, engine: str, statement: str, message: str) -> None:
+def test_a_script_that_fails_is_the_datas_fault(
+    tmp_path: Path, engine: str, statement: str, message: str
+) -> None:
     (tmp_path / "odd.sql").write_text(f"CREATE TABLE t (a INT); {statement};")
     with pytest.raises(DataError, match=message):
         make(engine, read_databases(tmp_path))
@@ -31,12 +34,16 @@ def test_a_script_that_fails_is_the_datas_fault(tmp_path: Path, engine: str, sta
 
 @pytest.mark.slow
 def test_a_server_killed_while_it_loads_leaves_no_template(empty_cache: Path) -> None:
-    """Its last second of work would be missing there. The blow falls when the databases' own files are there."""
+    """Its last second of work would be missing there. The blow falls when the databases' own files
+    are there."""
     skip_unless_there("mariadb")
     content = orchard_databases()
 
     def loading() -> list[int]:
-        files = {pid: f"/proc/{pid}/root/var/lib/mariadb/orchard/picking.ibd" for pid in servers_below(os.getpid())}
+        files = {
+            pid: f"/proc/{pid}/root/var/lib/mariadb/orchard/picking.ibd"
+            for pid in servers_below(os.getpid())
+        }
         return [pid for pid, file in files.items() if os.path.exists(file)]
 
     def strike() -> None:

@@ -1,4 +1,5 @@
-"""What an agent may try on MariaDB, and what is left of it; more of it is in `envs/sql/attacks.py`, with positive controls."""
+"""What an agent may try on MariaDB, and what is left of it; more of it is in `envs/sql/attacks.py`,
+with positive controls."""
 
 from __future__ import annotations
 
@@ -48,7 +49,12 @@ WRITES = [
     ("CREATE TABLE t (a INT) DATA DIRECTORY = '/tmp'",),
     ("ANALYZE LOCAL TABLE plant PERSISTENT FOR ALL",),
     ("BEGIN", "INSERT INTO plant (id, bed_id, name) VALUES (99, 1, 'a')", "ROLLBACK"),
-    ("XA START 'deal', 'branch', 2", "DELETE FROM plant", "XA END 'deal', 'branch', 2", "XA PREPARE 'deal', 'branch', 2"),
+    (
+        "XA START 'deal', 'branch', 2",
+        "DELETE FROM plant",
+        "XA END 'deal', 'branch', 2",
+        "XA PREPARE 'deal', 'branch', 2",
+    ),
 ]
 CLEAN = [
     ("SELECT * FROM bed",),
@@ -71,12 +77,17 @@ def written(engine: Engine) -> bool:
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """Databases of awkward names, and one whose script is a statement beyond what servers take by default."""
+    """Databases of awkward names, and one whose script is a statement beyond what servers take by
+    default."""
     folder = tmp_path_factory.mktemp("odd")
     lines = ", ".join(f"({number}, '{number:01000d}')" for number in range(17_000))
-    (folder / "long.sql").write_text(f"CREATE TABLE t (a INT, b TEXT); INSERT INTO t VALUES {lines};")
+    (folder / "long.sql").write_text(
+        f"CREATE TABLE t (a INT, b TEXT); INSERT INTO t VALUES {lines};"
+    )
     for name in ("a_b", "axb", "a`b_1"):
-        (folder / f"{name}.sql").write_text("CREATE TABLE `c``d` (a INT); INSERT INTO `c``d` VALUES (1);")
+        (folder / f"{name}.sql").write_text(
+            "CREATE TABLE `c``d` (a INT); INSERT INTO `c``d` VALUES (1);"
+        )
     with make("mariadb", read_databases(folder)) as engine:
         yield engine
 
@@ -87,7 +98,9 @@ def test_what_is_beyond_the_database_is_denied(mariadb: Engine, statement: str) 
     assert rows(mariadb, "SELECT COUNT(*) FROM plant") == [(3,)]
 
 
-def test_what_is_beyond_the_database_is_hidden_from_the_agent_and_not_from_the_referee(mariadb: Engine) -> None:
+def test_what_is_beyond_the_database_is_hidden_from_the_agent_and_not_from_the_referee(
+    mariadb: Engine,
+) -> None:
     for statement in HIDDEN:
         assert rows(mariadb, statement)[0][0] in (None, 0), statement
     for statement in ("SELECT * FROM vault.secret", "SELECT COUNT(*) FROM mysql.user"):
@@ -145,7 +158,9 @@ def test_a_session_ends_with_the_episode(mariadb: Engine) -> None:
     do(mariadb, "SET character_set_results = utf16")
     ask(mariadb, "SELECT 1.5, DATE '2024-05-06'")  # in an encoding that nobody reads
     mariadb.open("garden_1")
-    assert rows(mariadb, "SELECT @a, \"ü\", GET_LOCK('l', 0), @@in_transaction") == [(None, "ü", 1, 0)]
+    assert rows(mariadb, "SELECT @a, \"ü\", GET_LOCK('l', 0), @@in_transaction") == [
+        (None, "ü", 1, 0)
+    ]
     refused(mariadb, "EXECUTE s")
 
 
@@ -160,8 +175,15 @@ def test_a_gold_after_a_write_to_its_database_is_refused(mariadb: Engine) -> Non
     ["SELECT SLEEP(60)", "SET STATEMENT max_statement_time = 0 FOR SELECT SLEEP(60)", "CALL p()"],
 )
 def test_a_long_statement_is_stopped_and_the_session_lives(mariadb: Engine, statement: str) -> None:
-    handler = "DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; WHILE 1 DO DO SLEEP(5); END WHILE"
-    do(mariadb, f"CREATE PROCEDURE p() BEGIN {handler}; END", "SET max_statement_time = 0", "SET @a = 7")
+    handler = (
+        "DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; WHILE 1 DO DO SLEEP(5); END WHILE"
+    )
+    do(
+        mariadb,
+        f"CREATE PROCEDURE p() BEGIN {handler}; END",
+        "SET max_statement_time = 0",
+        "SET @a = 7",
+    )
     began = time.monotonic()
     answer = ask(mariadb, statement, seconds=0.3)
     assert time.monotonic() - began < 1.0
@@ -170,10 +192,14 @@ def test_a_long_statement_is_stopped_and_the_session_lives(mariadb: Engine, stat
     assert rows(mariadb, "SELECT @a") == [(None if answer.lost else 7,)]
 
 
-def test_calls_errors_after_some_rows_and_the_end_of_the_own_session_are_answers(mariadb: Engine) -> None:
+def test_calls_errors_after_some_rows_and_the_end_of_the_own_session_are_answers(
+    mariadb: Engine,
+) -> None:
     do(mariadb, "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END")
     assert rows(mariadb, "CALL p()") == [(1,)]
-    statement = "SELECT n, IF(n = 150, (SELECT a.n FROM seed a WHERE a.n < seed.n), 0) FROM seed ORDER BY n"
+    statement = (
+        "SELECT n, IF(n = 150, (SELECT a.n FROM seed a WHERE a.n < seed.n), 0) FROM seed ORDER BY n"
+    )
     assert "more than 1 row" in refused(mariadb, statement)
     do(mariadb, "SET @a = 1", "INSERT INTO bed VALUES (7, 'kept')")
     assert ask(mariadb, "KILL CONNECTION_ID()").lost
@@ -234,7 +260,10 @@ def test_a_dump_of_mysql_8_and_of_new_mariadb_loads_as_a_file_and_in_a_folder(
     (tmp_path / "shop.sql").write_text(first_line + MYSQL_8)
     with make("mariadb", read_databases(tmp_path / path)) as engine:
         engine.open("shop")
-        assert rows(engine, "SELECT what FROM line ORDER BY id") == [("utf8mb4_0900_ai_ci DEFINER=`a`@`b`",), ("tea",)]
+        assert rows(engine, "SELECT what FROM line ORDER BY id") == [
+            ("utf8mb4_0900_ai_ci DEFINER=`a`@`b`",),
+            ("tea",),
+        ]
         assert rows(engine, "SELECT * FROM few") == [("tea",)]
 
 

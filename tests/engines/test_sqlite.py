@@ -1,4 +1,5 @@
-"""What an agent may try on SQLite, and what is left of it; more of it is in `envs/sql/attacks.py`, with positive controls."""
+"""What an agent may try on SQLite, and what is left of it; more of it is in `envs/sql/attacks.py`,
+with positive controls."""
 
 from __future__ import annotations
 
@@ -38,8 +39,14 @@ def test_what_is_beyond_the_database_is_denied(embedded: Engine, statement: str)
     assert rows(embedded, "SELECT COUNT(*) FROM plant") == [(3,)]
 
 
-def test_pragmas_that_tell_of_the_schema_or_end_with_the_session_are_allowed(embedded: Engine) -> None:
-    for statement in ("PRAGMA table_info(bed)", "PRAGMA foreign_key_list(plant)", "SELECT * FROM pragma_table_info('bed')"):
+def test_pragmas_that_tell_of_the_schema_or_end_with_the_session_are_allowed(
+    embedded: Engine,
+) -> None:
+    for statement in (
+        "PRAGMA table_info(bed)",
+        "PRAGMA foreign_key_list(plant)",
+        "SELECT * FROM pragma_table_info('bed')",
+    ):
         assert rows(embedded, statement)
     do(embedded, "PRAGMA foreign_keys = ON")
     refused(embedded, "INSERT INTO plant VALUES (9, 77, 'x', 1)")
@@ -48,14 +55,21 @@ def test_pragmas_that_tell_of_the_schema_or_end_with_the_session_are_allowed(emb
 
 
 def test_values_come_as_they_are(embedded: Engine) -> None:
-    statement = "SELECT NULL, 9223372036854775807, -1.5, 1e999, x'00ff', CAST(x'ff41' AS TEXT), '', 'ü', 'a' || char(0)"
-    assert rows(embedded, statement) == [(None, 2**63 - 1, -1.5, float("inf"), b"\x00\xff", "\udcffA", "", "ü", "a\0")]
+    statement = (
+        "SELECT NULL, 9223372036854775807, -1.5, 1e999, x'00ff', CAST(x'ff41' AS TEXT), '', 'ü',"
+        " 'a' || char(0)"
+    )
+    assert rows(embedded, statement) == [
+        (None, 2**63 - 1, -1.5, float("inf"), b"\x00\xff", "\udcffA", "", "ü", "a\0")
+    ]
 
 
 def test_a_function_that_cannot_be_stopped_costs_the_session_only(embedded: Engine) -> None:
     do(embedded, "INSERT INTO bed VALUES (7, 'kept')")
     began = time.monotonic()
-    answer = ask(embedded, "SELECT instr(hex(zeroblob(9000000)), hex(zeroblob(4000000)) || '1')", seconds=0.2)
+    answer = ask(
+        embedded, "SELECT instr(hex(zeroblob(9000000)), hex(zeroblob(4000000)) || '1')", seconds=0.2
+    )
     assert time.monotonic() - began < 0.7
     assert (answer.timed_out, answer.lost) == (True, True)
     assert rows(embedded, "SELECT COUNT(*) FROM bed WHERE id = 7") == [(1,)]
@@ -65,7 +79,11 @@ def test_a_function_that_cannot_be_stopped_costs_the_session_only(embedded: Engi
 
 def test_sqlite_files_are_loaded_as_they_are_and_a_cut_one_is_named(tmp_path: Path) -> None:
     (tmp_path / "nested").mkdir()
-    for file in (tmp_path / "flat.db", tmp_path / "nested" / "nested.sqlite", tmp_path / "cut.sqlite"):
+    for file in (
+        tmp_path / "flat.db",
+        tmp_path / "nested" / "nested.sqlite",
+        tmp_path / "cut.sqlite",
+    ):
         connection = sqlite3.connect(file)
         assert connection.execute("PRAGMA journal_mode = WAL").fetchall() == [("wal",)]
         connection.execute("CREATE TABLE t (a TEXT)")
@@ -77,7 +95,9 @@ def test_sqlite_files_are_loaded_as_they_are_and_a_cut_one_is_named(tmp_path: Pa
     content = read_databases(tmp_path)
     assert content.names == ("cut", "flat", "nested")
     with make("sqlite", content) as engine:
-        with pytest.raises(DataError, match="the database cut cannot be read: database disk image is malformed"):
+        with pytest.raises(
+            DataError, match="the database cut cannot be read: database disk image is malformed"
+        ):
             engine.open("cut")
         assert "the database cut cannot be read" in str(engine.run_gold("cut", "SELECT 1").error)
         for name in ("flat", "nested"):
@@ -90,13 +110,24 @@ def test_sqlite_files_are_loaded_as_they_are_and_a_cut_one_is_named(tmp_path: Pa
 @pytest.mark.parametrize(
     "reply",
     [
-        b"", b"[", b"[1, 2]", b"{}", b'"text"', b"\xff\xfe", b"[" * 200_000, b'{"error": "x"}', b'{"affected": null}',
-        b'{"columns": [0], "rows": [], "cut": false}', b'{"columns": ["a"], "rows": [[1, 2]], "cut": false}',
-        b'{"columns": ["a"], "rows": ["x"], "cut": false}', b'{"columns": ["a"], "rows": [[[1]]], "cut": false}',
-        b'{"columns": ["a"], "rows": [[{"b": "z"}]], "cut": false}', b'{"columns": ["a"], "rows": [[{"b": 1}]], "cut": false}',
+        b"",
+        b"[",
+        b"[1, 2]",
+        b"{}",
+        b'"text"',
+        b"\xff\xfe",
+        b"[" * 200_000,
+        b'{"error": "x"}',
+        b'{"affected": null}',
+        b'{"columns": [0], "rows": [], "cut": false}',
+        b'{"columns": ["a"], "rows": [[1, 2]], "cut": false}',
+        b'{"columns": ["a"], "rows": ["x"], "cut": false}',
+        b'{"columns": ["a"], "rows": [[[1]]], "cut": false}',
+        b'{"columns": ["a"], "rows": [[{"b": "z"}]], "cut": false}',
+        b'{"columns": ["a"], "rows": [[{"b": 1}]], "cut": false}',
     ],
     ids=lambda reply: str(reply[:30]),
-)  # fmt: skip
+)
 def test_what_is_no_answer_is_an_error(reply: bytes) -> None:
     """As a server may give that was taken over."""
     ours, theirs = socket.socketpair()
@@ -111,7 +142,11 @@ def test_a_server_that_reaches_its_memory_was_led_there(sources: Databases) -> N
     """However the episode would go another time: that may depend on the clock."""
     with make("sqlite", sources) as engine:
         engine.open("garden_1")
-        do(engine, f"CREATE TEMP TABLE t AS SELECT zeroblob(10000000) FROM ({' UNION ALL '.join(['SELECT 1'] * 68)})")
+        do(
+            engine,
+            "CREATE TEMP TABLE t AS SELECT zeroblob(10000000) FROM"
+            f" ({' UNION ALL '.join(['SELECT 1'] * 68)})",
+        )
         with pytest.raises(SandboxDied) as caught:
             ask(engine, f"SELECT 1 /*{'x' * (16_000_000)}*/")
         assert caught.value.by_agent

@@ -1,4 +1,5 @@
-"""Variant data keep what makes a database one, and tell queries apart that agree on the original data by accident."""
+"""Variant data keep what makes a database one, and tell queries apart that agree on the original
+data by accident."""
 
 from __future__ import annotations
 
@@ -44,8 +45,9 @@ CREATE VIEW b_tall AS SELECT id, name FROM a_old;
 """
 VARIETIES = ("Russet", "Pearmain", "Codlin")
 TREES = ", ".join(
-    f"({n}, {n % 5 + 1}, '{VARIETIES[n % 3]}', {n // 2 if n > 3 else 'NULL'}, {n % 7}.50, "
-    f"'20{n % 20 + 10}-04-{n % 28 + 1:02d}', {n % 40}, '{('good', 'fair', 'poor')[n // 3 % 3]}', '{'GFP'[n // 3 % 3]}')"
+    f"({n}, {n % 5 + 1}, '{VARIETIES[n % 3]}', {n // 2 if n > 3 else 'NULL'}, {n % 7}.50,"
+    f" '20{n % 20 + 10}-04-{n % 28 + 1:02d}', {n % 40}, '{('good', 'fair', 'poor')[n // 3 % 3]}',"
+    f" '{'GFP'[n // 3 % 3]}')"
     for n in range(1, 61)
 )
 LITERALS = {"orchard": {"Hillock", "Russet", 20, "poor", "1877-11-30", 2.5}}
@@ -55,20 +57,28 @@ WITH RECURSIVE w(id) AS (
 SELECT COUNT(*) FROM tree WHERE id NOT IN (SELECT id FROM w)"""
 NONE = [
     "SELECT COUNT(*) FROM tree WHERE farm_id NOT IN (SELECT id FROM farm)",
-    "SELECT COUNT(*) FROM tree WHERE graft_of IS NOT NULL AND graft_of NOT IN (SELECT id FROM tree)",
-    "SELECT COUNT(*) FROM tree WHERE variety NOT IN (SELECT name FROM variety)",  # nobody declared this reference
+    (
+        "SELECT COUNT(*) FROM tree WHERE graft_of IS NOT NULL AND graft_of NOT IN (SELECT id FROM"
+        " tree)"
+    ),
+    # nobody declared this reference
+    "SELECT COUNT(*) FROM tree WHERE variety NOT IN (SELECT name FROM variety)",
     GRAFTS,  # a tree stays a tree
     "SELECT COUNT(*) FROM ledger",
     "SELECT COUNT(*) FROM tree WHERE age < 0 OR age > 39 OR height < 0 OR height > 7",
     "SELECT COUNT(*) FROM tree WHERE state IS NULL OR state NOT IN ('good', 'fair', 'poor')",
-    "SELECT COUNT(*) FROM tree WHERE (state = 'good') <> (mark = 'G') OR (state = 'poor') <> (mark = 'P')",
+    (
+        "SELECT COUNT(*) FROM tree WHERE (state = 'good') <> (mark = 'G') OR (state = 'poor') <>"
+        " (mark = 'P')"
+    ),
     "SELECT COUNT(*) FROM farm WHERE code NOT LIKE '0__' OR founded NOT LIKE '1___-__-__'",
     "SELECT COUNT(*) - 1 FROM farm WHERE name = 'Hillock'",  # a name that is named stays one row's
 ]
 SOME = [
     "SELECT * FROM b_tall",  # a view that stands on another
     "SELECT 1 FROM farm WHERE id NOT IN (SELECT farm_id FROM tree)",
-    "SELECT 1 FROM (SELECT COUNT(*) AS n FROM grows) g WHERE n > 6",  # a junction of keys alone gets new pairs
+    # a junction of keys alone gets new pairs
+    "SELECT 1 FROM (SELECT COUNT(*) AS n FROM grows) g WHERE n > 6",
     "SELECT 1 FROM farm WHERE village IS NULL OR village = ''",
     "SELECT 1 FROM tree WHERE variety = 'Russet' AND state = 'good'",
     "SELECT 1 FROM tree WHERE state = 'poor'",
@@ -78,8 +88,14 @@ SOME = [
 ]
 BY_ACCIDENT = [
     ("SELECT COUNT(*) FROM tree", "SELECT 60"),
-    ("SELECT COUNT(*) FROM tree WHERE age > 19", "SELECT COUNT(*) FROM tree WHERE age >= 20 AND id < 61"),
-    ("SELECT id FROM farm WHERE id IN (SELECT farm_id FROM tree)", "SELECT id FROM farm WHERE name <> 'Quiet'"),
+    (
+        "SELECT COUNT(*) FROM tree WHERE age > 19",
+        "SELECT COUNT(*) FROM tree WHERE age >= 20 AND id < 61",
+    ),
+    (
+        "SELECT id FROM farm WHERE id IN (SELECT farm_id FROM tree)",
+        "SELECT id FROM farm WHERE name <> 'Quiet'",
+    ),
     ("SELECT COUNT(DISTINCT farm_id) FROM tree", "SELECT COUNT(*) - 1 FROM farm"),
 ]
 Both = tuple[Engine, Engine]
@@ -99,7 +115,10 @@ def orchard(tmp_path_factory: pytest.TempPathFactory) -> Databases:
 @pytest.fixture(scope="module", params=["mariadb", "sqlite"])
 def both(request: pytest.FixtureRequest, orchard: Databases) -> Iterator[Both]:
     """The original data and the variant data, on one kind of engine."""
-    with make(request.param, orchard) as first, make(request.param, variant_contents(first, LITERALS)) as variant:
+    with (
+        make(request.param, orchard) as first,
+        make(request.param, variant_contents(first, LITERALS)) as variant,
+    ):
         yield first, variant
 
 
@@ -122,12 +141,19 @@ def test_tables_grow_to_twice_their_size_at_most_but_small_ones_more(both: Both)
         assert before <= after <= max(2 * before, before + 6)
 
 
-def test_a_query_that_was_right_by_accident_shows_itself_and_a_right_one_does_not(both: Both) -> None:
+def test_a_query_that_was_right_by_accident_shows_itself_and_a_right_one_does_not(
+    both: Both,
+) -> None:
     for right, wrong in BY_ACCIDENT:
         assert Counter(rows(both[0], right)) == Counter(rows(both[0], wrong))
         assert Counter(rows(both[1], right)) != Counter(rows(both[1], wrong))
-    one = "SELECT f.name, COUNT(t.id) FROM farm f LEFT JOIN tree t ON t.farm_id = f.id AND t.age > 20 GROUP BY f.id, f.name"
-    other = "SELECT name, (SELECT COUNT(*) FROM tree WHERE farm_id = farm.id AND age > 20) FROM farm"
+    one = (
+        "SELECT f.name, COUNT(t.id) FROM farm f LEFT JOIN tree t ON t.farm_id = f.id AND t.age > 20"
+        " GROUP BY f.id, f.name"
+    )
+    other = (
+        "SELECT name, (SELECT COUNT(*) FROM tree WHERE farm_id = farm.id AND age > 20) FROM farm"
+    )
     assert Counter(rows(both[1], one)) == Counter(rows(both[1], other))
 
 
@@ -139,20 +165,25 @@ def test_the_same_seed_gives_the_same_bytes_another_one_others_and_the_cache_wha
     assert made.digest != variant_contents(both[0], LITERALS, seed=4).digest
 
 
-def test_sqlite_values_of_every_kind_survive_and_a_large_table_keeps_its_literals(tmp_path: Path) -> None:
+def test_sqlite_values_of_every_kind_survive_and_a_large_table_keeps_its_literals(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "odd.sql").write_text(
-        "CREATE TABLE odd (id INTEGER PRIMARY KEY, what, twice GENERATED ALWAYS AS (id * 2));"
-        "INSERT INTO odd (id, what) VALUES"
-        "(1, x'00ff'), (2, 1.5), (3, 'a' || char(0) || 'b'), (4, CAST(x'ff41' AS TEXT)), (5, 9e999);"
-        "CREATE TABLE big (id INTEGER PRIMARY KEY, word TEXT, n INTEGER);"
-        "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 30000)"
-        "INSERT INTO big SELECT n, CASE n WHEN 29999 THEN 'needle' ELSE 'hay' || n END, n % 100 FROM c;"
+        "CREATE TABLE odd (id INTEGER PRIMARY KEY, what, twice GENERATED ALWAYS AS (id * 2));INSERT"
+        " INTO odd (id, what) VALUES(1, x'00ff'), (2, 1.5), (3, 'a' || char(0) || 'b'), (4,"
+        " CAST(x'ff41' AS TEXT)), (5, 9e999);CREATE TABLE big (id INTEGER PRIMARY KEY, word TEXT, n"
+        " INTEGER);WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n <"
+        " 30000)INSERT INTO big SELECT n, CASE n WHEN 29999 THEN 'needle' ELSE 'hay' || n END, n %"
+        " 100 FROM c;"
     )
     with (
         make("sqlite", read_databases(tmp_path)) as first,
         make("sqlite", variant_contents(first, {"odd": {"needle"}})) as variant,
     ):
-        old, new = ({value for (value,) in gold(engine, "odd", "SELECT what FROM odd")} for engine in (first, variant))
+        old, new = (
+            {value for (value,) in gold(engine, "odd", "SELECT what FROM odd")}
+            for engine in (first, variant)
+        )
         assert new - {None} <= old
         assert gold(variant, "odd", "SELECT COUNT(*) FROM odd WHERE twice <> 2 * id") == [(0,)]
         assert 10_000 < gold(variant, "odd", "SELECT COUNT(*) FROM big")[0][0] < 22_000
@@ -164,9 +195,13 @@ def test_the_starters_general_golds_tell_contents_apart() -> None:
     with make("sqlite", read_databases(STARTER / "sql" / "databases")) as first:
         named: dict[str, set[Any]] = {}
         for task in tasks:
-            named.setdefault(task.extra["db"], set()).update(sqltext.literals(task.gold, first.dialect))
+            named.setdefault(task.extra["db"], set()).update(
+                sqltext.literals(task.gold, first.dialect)
+            )
         with make("sqlite", variant_contents(first, named)) as variant:
             for task in filter(lambda task: task.general, tasks):
-                before, after = (gold(engine, task.extra["db"], task.gold) for engine in (first, variant))
+                before, after = (
+                    gold(engine, task.extra["db"], task.gold) for engine in (first, variant)
+                )
                 assert after, f"{task.id} has no rows on the variant data"
                 assert Counter(before) != Counter(after), f"{task.id} is the same on both"

@@ -1,4 +1,5 @@
-"""A small data set with second contents, and environments on it that tests lend each other; SQL on both engines."""
+"""A small data set with second contents, and environments on it that tests lend each other; SQL on
+both engines."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ from orchard import ENGINES, Pool, pool
 TASKS: list[dict[str, Any]] = [
     {"id": "count", "query": "How many entries does /box have?", "gold": "ls /box | wc -l"},
     {"id": "touch", "query": "Make the empty file /box/new.", "gold": "touch /box/new"},
-    {"id": "first", "query": "Print what /box/a holds, here and elsewhere.", "gold": "cat /box/a", "general": True},
+    {
+        "id": "first",
+        "query": "Print what /box/a holds, here and elsewhere.",
+        "gold": "cat /box/a",
+        "general": True,
+    },
     {"id": "names", "query": "Print the names in /box.", "gold": "ls /box"},
     {"id": "long", "query": "Print the numbers to 5000.", "gold": "seq 5000"},
 ]

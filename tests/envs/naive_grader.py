@@ -1,8 +1,10 @@
-"""The grader that people write first, for attacks to beat: submission and tests in one process, its end is the verdict.
+"""The grader that people write first, for attacks to beat: submission and tests in one process, its
+end is the verdict.
 
     python3 naive_grader.py EPISODE.json…      {"code": …, "tests": […]}, one after the other
 
-The verdict is the last one's: exit status 0, or `passed` as the last line. Run it inside a sandbox only.
+The verdict is the last one's: exit status 0, or `passed` as the last line. Run it inside a sandbox
+only.
 """
 
 import json

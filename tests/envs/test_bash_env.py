@@ -1,4 +1,5 @@
-"""What a Bash environment answers: tasks in their order, the two protocols, observations, second contents, wrong usage."""
+"""What a Bash environment answers: tasks in their order, the two protocols, observations, second
+contents, wrong usage."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ Make = Callable[..., Any]
 KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost", "limits"}
 
 
-# -- tasks --------------------------------------------------------------------------------------------------------------
+# -- tasks -----------------------------------------------------------------------------------------
 
 
 def ids(env: InterCodeEnv, count: int, seed: int | None = None) -> list[str]:
@@ -26,7 +27,9 @@ def ids(env: InterCodeEnv, count: int, seed: int | None = None) -> list[str]:
     return [first, *(env.reset()[1]["task"] for _ in range(count - 1))]
 
 
-def test_the_order_of_tasks_follows_from_the_seed_alone_and_repeats_none_too_early(make: Make) -> None:
+def test_the_order_of_tasks_follows_from_the_seed_alone_and_repeats_none_too_early(
+    make: Make,
+) -> None:
     one, other = make(), make()
     order = ids(one, 10, seed=4)
     assert len(set(order[:5])) == len(set(order[5:])) == 5
@@ -42,7 +45,10 @@ def test_the_order_of_tasks_follows_from_the_seed_alone_and_repeats_none_too_ear
 def test_a_task_is_chosen_by_id_or_index(make: Make) -> None:
     env = make()
     for task in ("touch", 1, np.int64(1)):
-        assert env.reset(options={"task": task}) == ("Make the empty file /box/new.", {"task": "touch"})
+        assert env.reset(options={"task": task}) == (
+            "Make the empty file /box/new.",
+            {"task": "touch"},
+        )
     for task, words in (("nosuch", "nosuch"), (5, "5 tasks"), (-1, "5 tasks"), (1.5, "1.5")):
         with pytest.raises(UsageError, match=words):
             env.reset(options={"task": task})
@@ -50,7 +56,7 @@ def test_a_task_is_chosen_by_id_or_index(make: Make) -> None:
         env.reset(options={"index": 3})
 
 
-# -- wrong usage --------------------------------------------------------------------------------------------------------
+# -- wrong usage -----------------------------------------------------------------------------------
 
 
 def test_steps_outside_of_an_episode_are_the_callers_fault(make: Make) -> None:
@@ -84,9 +90,17 @@ def test_what_is_no_text_is_the_callers_fault_and_costs_no_turn(make: Make) -> N
         ("bash", {"shell": "zsh"}, "shell"),
         ("bash", {"data": "/nowhere"}, "nowhere"),
         ("bash", {"render_mode": "human"}, r"render_mode 'human': it is one of \['ansi'\]"),
-        ("bash", {"reward": "generous"}, r"reward 'generous': it is 'exact', 'paper'.* or a function of \("),
+        (
+            "bash",
+            {"reward": "generous"},
+            r"reward 'generous': it is 'exact', 'paper'.* or a function of \(",
+        ),
         ("sql", {"engine": "oracle"}, "there is no engine 'oracle'"),
-        ("sql", {"engine": "http://localhost/"}, "there is no engine 'http'.*of a running server, dump"),
+        (
+            "sql",
+            {"engine": "http://localhost/"},
+            "there is no engine 'http'.*of a running server, dump",
+        ),
         ("sql", {"databases": "/nowhere"}, "/nowhere"),
         ("sql", {"dump": "a.sql", "databases": "b"}, "not with both"),
         ("sql", {"tree": "x"}, "takes no tree"),
@@ -101,7 +115,7 @@ def test_wrong_options_are_the_callers_fault(env: str, options: dict[str, Any], 
         intercode.make(env, **{"limit": 1, **options})
 
 
-# -- the submit protocol ------------------------------------------------------------------------------------------------
+# -- the submit protocol ---------------------------------------------------------------------------
 
 
 def test_only_the_submission_is_scored_and_the_answer_is_the_last_output(make: Make) -> None:
@@ -110,7 +124,13 @@ def test_only_the_submission_is_scored_and_the_answer_is_the_last_output(make: M
         _, reward, terminated, truncated, info = env.step(action)
         assert (reward, terminated, truncated, set(info)) == (0.0, False, False, KEYS)
     observation, reward, terminated, truncated, info = env.step("  submit\n")
-    assert (observation, reward, terminated, truncated, info["ended"]) == ("", 1.0, True, False, "submit")
+    assert (observation, reward, terminated, truncated, info["ended"]) == (
+        "",
+        1.0,
+        True,
+        False,
+        "submit",
+    )
     assert set(info) == KEYS | {"score", "ended", "outcomes"}
     assert info["score"] == Score(1.0, True, {"effects": 1.0, "answer": 1.0})
     assert make("count", "ls /box | wc -l", "echo 4").step("submit")[1] == 0.0
@@ -118,8 +138,19 @@ def test_only_the_submission_is_scored_and_the_answer_is_the_last_output(make: M
 
 def test_an_answer_that_is_submitted_stands_in_the_place_of_the_last_output(make: Make) -> None:
     env = make()
-    right = ("3", "'There are 3 entries.'", '"3\n"', "<<'END'\n3\nEND", "<<'END'\r\n3\r\nEND\r\n", "3 # as ls says")
-    for reward, before, answers in ((1.0, "echo 4", right), (0.0, "echo 3", ("4", "''")), (1.0, "echo 3", ("# that is it",))):
+    right = (
+        "3",
+        "'There are 3 entries.'",
+        '"3\n"',
+        "<<'END'\n3\nEND",
+        "<<'END'\r\n3\r\nEND\r\n",
+        "3 # as ls says",
+    )
+    for reward, before, answers in (
+        (1.0, "echo 4", right),
+        (0.0, "echo 3", ("4", "''")),
+        (1.0, "echo 3", ("# that is it",)),
+    ):
         for answer in answers:
             env.reset(options={"task": "count"})
             env.step(before)
@@ -128,13 +159,20 @@ def test_an_answer_that_is_submitted_stands_in_the_place_of_the_last_output(make
 
 
 NOT_TEXT = (
-    *("submit $(ls /box | wc -l)", "submit `echo 3`", "submit <<END\n$x\nEND", "submit 3 | cat", "submit 3\nls"),
+    *(
+        "submit $(ls /box | wc -l)",
+        "submit `echo 3`",
+        "submit <<END\n$x\nEND",
+        "submit 3 | cat",
+        "submit 3\nls",
+    ),
     *("submit it's 3", "submit " + "3" * 100_000),
 )
 
 
 @pytest.mark.parametrize(
-    ("task", "submissions", "why"), [("count", NOT_TEXT, "executed or expanded"), ("first", ["submit apple"], "other files")]
+    ("task", "submissions", "why"),
+    [("count", NOT_TEXT, "executed or expanded"), ("first", ["submit apple"], "other files")],
 )
 def test_an_answer_that_cannot_be_taken_costs_a_turn_and_is_not_scored(
     make: Make, task: str, submissions: Sequence[str], why: str
@@ -144,7 +182,12 @@ def test_an_answer_that_cannot_be_taken_costs_a_turn_and_is_not_scored(
     assert env.takes_answer == (task == "count")
     for submission in submissions:
         observation, reward, terminated, _, info = env.step(submission)
-        assert (why in observation, reward, terminated, "score" in info) == (True, 0.0, False, False), submission
+        assert (why in observation, reward, terminated, "score" in info) == (
+            True,
+            0.0,
+            False,
+            False,
+        ), submission
     assert env.turn == 1 + len(submissions)
     assert env.step("submit")[1] == 1.0
 
@@ -163,7 +206,13 @@ def test_effects_count_and_nothing_of_an_episode_is_left_in_the_next(make: Make)
 def test_the_last_turn_truncates_but_a_submission_there_terminates(make: Make) -> None:
     env = make("count", "ls /box | wc -l", max_turns=2)
     _, reward, terminated, truncated, info = env.step("ls /box | wc -l")
-    assert (reward, terminated, truncated, info["ended"], "score" in info) == (0.0, False, True, "turns", False)
+    assert (reward, terminated, truncated, info["ended"], "score" in info) == (
+        0.0,
+        False,
+        True,
+        "turns",
+        False,
+    )
     with pytest.raises(UsageError, match="over"):
         env.step("submit")
     env.reset(options={"task": "count"})
@@ -171,7 +220,7 @@ def test_the_last_turn_truncates_but_a_submission_there_terminates(make: Make) -
     assert env.step("submit")[1:4] == (1.0, True, False)
 
 
-# -- the paper's protocol -----------------------------------------------------------------------------------------------
+# -- the paper's protocol --------------------------------------------------------------------------
 
 
 def test_under_the_papers_protocol_every_step_is_scored_and_1_ends(make: Make) -> None:
@@ -180,7 +229,12 @@ def test_under_the_papers_protocol_every_step_is_scored_and_1_ends(make: Make) -
     assert 0 < reward < 1
     assert (terminated, truncated, info["score"].reward) == (False, False, reward)
     _, reward, terminated, truncated, info = env.step("ls /box | wc -l")
-    assert (reward, terminated, truncated, info["ended"]) == (1.0, True, False, "solved"), "at the last turn, too"
+    assert (reward, terminated, truncated, info["ended"]) == (
+        1.0,
+        True,
+        False,
+        "solved",
+    ), "at the last turn, too"
     env.reset(options={"task": "count"})
     env.step("true")
     observation, reward, terminated, truncated, info = env.step("submit")
@@ -189,19 +243,31 @@ def test_under_the_papers_protocol_every_step_is_scored_and_1_ends(make: Make) -
     assert reward == info["score"].reward < 1
 
 
-# -- info and observation -----------------------------------------------------------------------------------------------
+# -- info and observation --------------------------------------------------------------------------
 
 
 def test_equal_episodes_are_equal_in_everything(make: Make) -> None:
-    actions = ["ls -la /box/../box | tail -3", "nosuch", "sleep 9 & kill $!; echo; cat /box/c", "exit 5", "pwd", "submit"]
+    actions = [
+        "ls -la /box/../box | tail -3",
+        "nosuch",
+        "sleep 9 & kill $!; echo; cat /box/c",
+        "exit 5",
+        "pwd",
+        "submit",
+    ]
 
     def played(env: Any) -> list[Any]:
-        return [env.reset(seed=1, options={"task": "names"}), *(env.step(action) for action in actions)]
+        return [
+            env.reset(seed=1, options={"task": "names"}),
+            *(env.step(action) for action in actions),
+        ]
 
     assert played(make()) == played(make())
 
 
-def test_a_long_observation_is_cut_in_the_middle_and_says_so_but_all_of_it_is_scored(make: Make) -> None:
+def test_a_long_observation_is_cut_in_the_middle_and_says_so_but_all_of_it_is_scored(
+    make: Make,
+) -> None:
     env = make("long", view=View(head=20, tail=10))
     observation, *_, info = env.step("seq 5000")
     whole = "".join(f"{number}\n" for number in range(1, 5001))
@@ -211,7 +277,10 @@ def test_a_long_observation_is_cut_in_the_middle_and_says_so_but_all_of_it_is_sc
     env.reset(options={"task": "long"})
     assert env.step("seq 1000; echo 1000; seq 1002 5000")[0] == observation, "the two look the same"
     assert env.step("submit")[1] == 0.0
-    assert len(make("long", view=View(head=None)).step("head -c 100000 /dev/zero | tr '\\0' x")[0]) == 100_000
+    assert (
+        len(make("long", view=View(head=None)).step("head -c 100000 /dev/zero | tr '\\0' x")[0])
+        == 100_000
+    )
 
 
 def test_a_time_out_and_a_lost_shell_are_told_in_words_and_info(make: Make) -> None:
@@ -227,25 +296,39 @@ def test_a_time_out_and_a_lost_shell_are_told_in_words_and_info(make: Make) -> N
     assert env.step('echo "$(pwd) $word"')[0] == "/box \n"
 
 
-# -- outcomes -----------------------------------------------------------------------------------------------------------
+# -- outcomes --------------------------------------------------------------------------------------
 
 
 def test_outcomes_show_both_answers_and_the_paths_that_differ(make: Make) -> None:
     right = {"failed": [], "agent": {"answer": "3\n"}, "gold": {"answer": "3\n"}, "paths": []}
     assert make("count", "ls /box | wc -l").step("submit")[4]["outcomes"] == right
     long = make("count", "seq 5000").step("submit")[4]["outcomes"]
-    assert (long["failed"], "[… 21993 characters cut …]" in long["agent"]["answer"]) == (["answer"], True)
+    assert (long["failed"], "[… 21993 characters cut …]" in long["agent"]["answer"]) == (
+        ["answer"],
+        True,
+    )
     env = make()
     gold = "echo one > /box/new; printf 'two' > /box/b; rm /box/c; chmod 600 /box/a"
     env.tasks.append(Task("many", "Change the files.", gold))
     env.reset(options={"task": "many"})
-    env.step("echo uno > /box/new; echo two > /box/b; chmod 755 /box/a; ln -s /box /box/link; printf '\\377' > /box/raw")
+    env.step(
+        "echo uno > /box/new; echo two > /box/b; chmod 755 /box/a; ln -s /box /box/link; printf"
+        " '\\377' > /box/raw"
+    )
     outcomes = env.step("submit")[4]["outcomes"]
     env.tasks.pop()
     assert outcomes["failed"] == ["files"]
     sides = [(path["path"][5:], path["agent"], path["gold"]) for path in outcomes["paths"]]
-    assert sides[:3] == [("a", "modified", "modified"), ("b", "modified", "modified"), ("c", "same", "removed")]
-    assert sides[3:] == [("link", "added", "same"), ("new", "added", "added"), ("raw", "added", "same")]
+    assert sides[:3] == [
+        ("a", "modified", "modified"),
+        ("b", "modified", "modified"),
+        ("c", "same", "removed"),
+    ]
+    assert sides[3:] == [
+        ("link", "added", "same"),
+        ("new", "added", "added"),
+        ("raw", "added", "same"),
+    ]
     diffs = [path["diff"] for path in outcomes["paths"]]
     header = "--- gold\n+++ agent\n"
     assert diffs[0] == "gold: file 0600\nagent: file 0755\n"
@@ -256,7 +339,11 @@ def test_outcomes_show_both_answers_and_the_paths_that_differ(make: Make) -> Non
 
 def test_outcomes_of_a_general_task_that_fails_on_variant_data_are_of_these(make: Make) -> None:
     sides = {"agent": {"answer": "apple\n"}, "gold": {"answer": "quince\n"}}
-    assert make("first", "echo apple").step("submit")[4]["outcomes"] == {"failed": ["robust"], **sides, "paths": []}
+    assert make("first", "echo apple").step("submit")[4]["outcomes"] == {
+        "failed": ["robust"],
+        **sides,
+        "paths": [],
+    }
 
 
 def test_under_the_papers_protocol_the_end_alone_has_outcomes(make: Make) -> None:
@@ -267,7 +354,7 @@ def test_under_the_papers_protocol_the_end_alone_has_outcomes(make: Make) -> Non
     assert env.step("ls /box | wc -l")[4]["outcomes"]["failed"] == []
 
 
-# -- second contents and rewards of one's own ---------------------------------------------------------------------------
+# -- second contents and rewards of one's own ------------------------------------------------------
 
 
 def test_an_answer_that_holds_elsewhere_is_robust_and_a_constant_one_is_not(make: Make) -> None:

@@ -24,17 +24,28 @@ FAILURES = [
 
 
 @pytest.mark.parametrize("gold", [*ANSWERS, *FAILURES])
-def test_status_1_is_an_answer_of_the_last_command_where_nothing_complains(gold: str, tmp_path: Path) -> None:
+def test_status_1_is_an_answer_of_the_last_command_where_nothing_complains(
+    gold: str, tmp_path: Path
+) -> None:
     (tmp_path / "notes").write_text("a host\n")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a").write_text("other\n")
     done = subprocess.run(
         ["bash", "-c", f"exec 2>&1\n{gold}"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=10,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
     assert done.returncode == 1
     assert ends_in_failure(1, gold, done.stdout) == (gold in FAILURES), done.stdout
 
 
 def test_other_statuses() -> None:
-    assert [ends_in_failure(status, "grep x f", "") for status in (0, 2, None)] == [False, True, False]
+    assert [ends_in_failure(status, "grep x f", "") for status in (0, 2, None)] == [
+        False,
+        True,
+        False,
+    ]

@@ -1,4 +1,5 @@
-"""What a CTF environment answers: submissions and their limit, files of one task only, tasks that are left out, forks."""
+"""What a CTF environment answers: submissions and their limit, files of one task only, tasks that
+are left out, forks."""
 
 from __future__ import annotations
 
@@ -20,12 +21,22 @@ from intercode.types import Score
 Make = Callable[..., Any]
 TASKS: list[dict[str, Any]] = [
     {"id": "box", "query": "Open the file /ctf/a/letter.", "gold": "tag{Wide Open}"},
-    {"id": "find", "query": "Read the file.", "gold": "echo looking; rev turned", "gold_is": "script"},
+    {
+        "id": "find",
+        "query": "Read the file.",
+        "gold": "echo looking; rev turned",
+        "gold_is": "script",
+    },
     {"id": "number", "query": "What is 0x2A in decimal? Answer tag{n}.", "gold": "tag{42}"},
 ]
 WANTING: list[dict[str, Any]] = [
     {"id": "far", "query": "Ask the host at nc vault.example.net 4000.", "gold": "tag{far}"},
-    {"id": "got", "query": "What is 0x10?", "gold": "tag{got}", "setup": "wget https://files.example.net/x.img"},
+    {
+        "id": "got",
+        "query": "What is 0x10?",
+        "gold": "tag{got}",
+        "setup": "wget https://files.example.net/x.img",
+    },
     {"id": "gone", "query": "Find what is hidden in lost.bin.", "gold": "tag{gone}"},
     {"id": "bare", "query": "What is 0x10 in decimal?", "gold": "16"},
 ]
@@ -64,11 +75,13 @@ def make(vaults: Pool) -> Make:
     return vaults.lent()
 
 
-# -- submissions --------------------------------------------------------------------------------------------------------
+# -- submissions -----------------------------------------------------------------------------------
 
 
 def test_the_flag_ends_the_episode_with_reward_1_and_a_wrong_one_with_0(make: Make) -> None:
-    observation, reward, terminated, truncated, info = make("box").step("submit   tag{Wide Open}  \r\n")
+    observation, reward, terminated, truncated, info = make("box").step(
+        "submit   tag{Wide Open}  \r\n"
+    )
     assert (observation, reward, terminated, truncated) == ("", 1.0, True, False)
     assert (info["score"], info["ended"]) == (Score(1.0, True, {"flag": 1.0}), "submit")
     observation, reward, terminated, _, info = make("box").step("submit tag{wrong}")
@@ -81,7 +94,11 @@ def test_several_wrong_flags_may_be_allowed_and_cost_a_turn_each(make: Make) -> 
     env = make("box", submits=3, max_turns=4)
     for left in (2, 1):
         observation, reward, terminated, _, info = env.step(f"submit tag{{{left}}}")
-        assert (observation, reward, terminated) == (f"That is not the flag. {left} more may be submitted.", 0.0, False)
+        assert (observation, reward, terminated) == (
+            f"That is not the flag. {left} more may be submitted.",
+            0.0,
+            False,
+        )
         assert "score" not in info
     assert (env.turn, env.step("echo still here")[0]) == (2, "still here\n")
     assert env.step("submit tag{0}")[2] is True
@@ -93,15 +110,31 @@ def test_several_wrong_flags_may_be_allowed_and_cost_a_turn_each(make: Make) -> 
 
 
 def test_nothing_but_the_flag_itself_is_right(make: Make) -> None:
-    wrong = ("", "tag{wide open}", "'tag{Wide Open}\"", "''", "Wide Open", "tag{Wide  Open}", "tag{Wide Open} x")
+    wrong = (
+        "",
+        "tag{wide open}",
+        "'tag{Wide Open}\"",
+        "''",
+        "Wide Open",
+        "tag{Wide  Open}",
+        "tag{Wide Open} x",
+    )
     quoted = ("'tag{Wide Open}'", '"tag{Wide Open}"', " ' tag{Wide Open}'")
-    for words, options, earned in ((wrong, {}, 0), (quoted, {}, 1), (("TAG{wide OPEN}",), {"reward": "paper"}, 1)):
+    for words, options, earned in (
+        (wrong, {}, 0),
+        (quoted, {}, 1),
+        (("TAG{wide OPEN}",), {"reward": "paper"}, 1),
+    ):
         env = make(**options)
         for word in words:
             env.reset(options={"task": "box"})
             assert env.step(f"submit {word}")[1] == earned, word
     env = make("box")
-    for action in ("submit tag{Wide Open}\nls", "echo submit tag{Wide Open}", "submitted tag{Wide Open}"):
+    for action in (
+        "submit tag{Wide Open}\nls",
+        "echo submit tag{Wide Open}",
+        "submitted tag{Wide Open}",
+    ):
         assert env.step(action)[1:3] == (0.0, False), "only a line of its own submits"
 
 
@@ -114,23 +147,31 @@ def test_under_the_papers_protocol_any_number_of_flags_is_scored(make: Make) -> 
     assert (reward, terminated, info["ended"]) == (1.0, True, "solved")
 
 
-# -- a task's files -----------------------------------------------------------------------------------------------------
+# -- a task's files --------------------------------------------------------------------------------
 
 
 def test_the_shell_starts_among_the_tasks_own_files(make: Make) -> None:
     """Which the agent may change and remove."""
     for session in ("persistent", "stateless"):
         env = make(session=session)
-        for task, listed in (("box", "a/letter\na/run"), ("find", "turned"), ("number", ""), ("box", "a/letter\na/run")):
+        for task, listed in (
+            ("box", "a/letter\na/run"),
+            ("find", "turned"),
+            ("number", ""),
+            ("box", "a/letter\na/run"),
+        ):
             env.reset(options={"task": task})
-            assert env.step("pwd; find . -type f -printf %P. | tr . '\\n' | sort")[0].split() == ["/ctf", *listed.split()]
+            assert env.step("pwd; find . -type f -printf %P. | tr . '\\n' | sort")[0].split() == [
+                "/ctf",
+                *listed.split(),
+            ]
             env.step("touch mine; mkdir -p /ctf/a; echo changed > a/letter")
         assert env.step("ls /dev/shm")[0] == ""
         env.reset(options={"task": "box"})
         assert env.step("a/run; stat -c %a a/letter")[0] == "ran\n644\n"
 
 
-# -- golds --------------------------------------------------------------------------------------------------------------
+# -- golds -----------------------------------------------------------------------------------------
 
 
 def test_a_scripts_last_line_is_the_flag(make: Make) -> None:
@@ -147,7 +188,9 @@ def test_a_scripts_last_line_is_the_flag(make: Make) -> None:
         ({"gold": "1", "gold_is": "riddle"}, r"task x: .*'riddle'.*flag, script"),
     ],
 )
-def test_a_gold_that_finds_nothing_is_the_datas_fault(tmp_path: Path, fields: dict[str, Any], words: str) -> None:
+def test_a_gold_that_finds_nothing_is_the_datas_fault(
+    tmp_path: Path, fields: dict[str, Any], words: str
+) -> None:
     data = write(tmp_path, [{"id": "x", "query": "What is 0x1?", **fields}])
     with (
         pytest.raises(DataError, match=words),
@@ -156,7 +199,7 @@ def test_a_gold_that_finds_nothing_is_the_datas_fault(tmp_path: Path, fields: di
         env.reset()
 
 
-# -- tasks that cannot be played ----------------------------------------------------------------------------------------
+# -- tasks that cannot be played -------------------------------------------------------------------
 
 
 def test_tasks_that_cannot_be_played_are_left_out_and_listed(vault: Path) -> None:
@@ -166,10 +209,12 @@ def test_tasks_that_cannot_be_played_are_left_out_and_listed(vault: Path) -> Non
     assert list(left_out) == ["far", "got", "gone", "bare"]
     words = ("nc vault.example.net", "files.example.net", "'lost.bin'", "form tag{…}")
     assert all(word in why for word, why in zip(words, left_out.values(), strict=True))
-    assert len(intercode.prepare("ctf", data=str(vault), limit=2).tasks) == 2, "a limit counts before"
+    assert len(intercode.prepare("ctf", data=str(vault), limit=2).tasks) == 2, (
+        "a limit counts before"
+    )
 
 
-# -- forks, leaks -------------------------------------------------------------------------------------------------------
+# -- forks, leaks ----------------------------------------------------------------------------------
 
 
 def test_a_fork_has_the_files_and_as_many_submissions_left(make: Make) -> None:

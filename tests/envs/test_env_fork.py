@@ -1,4 +1,5 @@
-"""Forking an environment: the same state, then separate lives; replay where a live copy is impossible."""
+"""Forking an environment: the same state, then separate lives; replay where a live copy is
+impossible."""
 
 from __future__ import annotations
 
@@ -20,12 +21,13 @@ def test_a_fork_has_files_folder_and_the_shells_state_and_turns(make: Make) -> N
         "count",
         "echo mine > /box/new; rm /box/b; cd /box",
         "word='two words'; list=(x 'y z'); declare -A map=([k]=v); export OUT=1",
-        "greet() { echo hello $1; }; alias say='echo said'; shopt -s nullglob; set -o noclobber; trap 'echo caught' USR1",
+        "greet() { echo hello $1; }; alias say='echo said'; shopt -s nullglob; set -o noclobber;"
+        " trap 'echo caught' USR1",
         max_turns=5,
     )
     look = (
-        'pwd; ls; cat new; echo "$word" "${list[1]}" "${map[k]}"; env | grep ^OUT; greet you; say it; echo no*thing; '
-        "echo x > new; kill -USR1 $$"
+        'pwd; ls; cat new; echo "$word" "${list[1]}" "${map[k]}"; env | grep ^OUT; greet you; say'
+        " it; echo no*thing; echo x > new; kill -USR1 $$"
     )
     with env.fork() as twin:
         seen, *_, info = twin.step(look)
@@ -43,7 +45,11 @@ def test_forks_live_separate_lives(make: Make) -> None:
         right.step("touch wrong")
         assert env.step('echo "$word $(pwd)"; ls')[0] == " /box\na\nb\nc\n"
         assert right.step('echo "$word"; ls')[0] == "\na\nb\nc\nwrong\n"
-        assert (left.step("submit")[1], right.step("submit")[1], env.step("submit")[1]) == (1.0, 0.0, 0.0)
+        assert (left.step("submit")[1], right.step("submit")[1], env.step("submit")[1]) == (
+            1.0,
+            0.0,
+            0.0,
+        )
     with env.fork() as ended, pytest.raises(UsageError, match="over"):
         ended.step("ls")
 
@@ -54,13 +60,15 @@ def test_a_second_thread_is_told_and_takes_nothing_from_the_first(make: Make) ->
         first = threads.submit(env.step, "sleep 0.5; echo here")
         wait_until(lambda: env.turn == 1)
         for call in (lambda: env.step("echo there"), env.reset, env.fork):
-            with pytest.raises(UsageError, match="another thread is using this environment; give each thread one"):
+            with pytest.raises(
+                UsageError, match="another thread is using this environment; give each thread one"
+            ):
                 call()
         assert first.result()[0] == "here\n"
     assert (env.step("echo there")[0], env.turn) == ("there\n", 2)
 
 
-# -- what cannot be copied ------------------------------------------------------------------------------------------------
+# -- what cannot be copied -------------------------------------------------------------------------
 
 
 def test_a_running_job_and_an_open_descriptor_are_named(make: Make) -> None:
@@ -75,7 +83,9 @@ def test_a_running_job_and_an_open_descriptor_are_named(make: Make) -> None:
 
 
 def test_replay_executes_the_episode_again(make: Make) -> None:
-    env = make("count", "cd /box; word=one", "echo $word > new; sleep 60 & cat new", "exit 3", "sleep 60 &")
+    env = make(
+        "count", "cd /box; word=one", "echo $word > new; sleep 60 & cat new", "exit 3", "sleep 60 &"
+    )
     with env.fork(replay=True) as twin:
         assert twin.turn == env.turn == 4
         assert twin.step('jobs -r | wc -l; pwd; cat new; echo "[$word]"')[0] == "1\n/box\none\n[]\n"

@@ -1,4 +1,5 @@
-"""A task with several golds: any of them may match, the best score counts, and one that fails accepts nothing."""
+"""A task with several golds: any of them may match, the best score counts, and one that fails
+accepts nothing."""
 
 from __future__ import annotations
 
@@ -40,10 +41,13 @@ def test_any_gold_may_match_and_one_that_cannot_run_accepts_nothing(make: Make) 
 
 
 def test_on_each_content_any_gold_of_a_general_task_may_match(make: Make) -> None:
-    """/box/a holds another word elsewhere: so `cat /box/a` matches one gold here and the other one there."""
+    """/box/a holds another word elsewhere: so `cat /box/a` matches one gold here and the other one
+    there."""
     here, there = "echo apple", "echo quince"
     general = {"general": True}
-    assert reward(make(), Task("crossed", "Print /box/a.", here, general, (there,)), "cat /box/a") == 1
+    assert (
+        reward(make(), Task("crossed", "Print /box/a.", here, general, (there,)), "cat /box/a") == 1
+    )
     assert reward(make(), Task("single", "Print /box/a.", here, general), "cat /box/a") == 0
 
 
@@ -54,15 +58,38 @@ def test_a_reward_of_the_callers_is_asked_about_each_gold_until_one_succeeds(mak
         asked.append((task.gold, gold.output))
         return {"apple\n": 0.5, "pear\n": 1.0}.get(gold.output, 0.2)
 
-    task = Task("fruit", "Print a fruit.", "cat /box/c", golds=("cat /box/a", "cat /box/b", "echo never"))
+    task = Task(
+        "fruit", "Print a fruit.", "cat /box/c", golds=("cat /box/a", "cat /box/b", "echo never")
+    )
     assert reward(make(reward=share), task, "true") == 1
-    assert asked == [("cat /box/c", "plum ünd €\n"), ("cat /box/a", "apple\n"), ("cat /box/b", "pear\n")]
-    assert reward(make(reward=share), Task("less", "Print.", "cat /box/c", golds=("cat /box/a",)), "true") == 0.5
+    assert asked == [
+        ("cat /box/c", "plum ünd €\n"),
+        ("cat /box/a", "apple\n"),
+        ("cat /box/b", "pear\n"),
+    ]
+    assert (
+        reward(
+            make(reward=share), Task("less", "Print.", "cat /box/c", golds=("cat /box/a",)), "true"
+        )
+        == 0.5
+    )
 
 
 ONLY_FAIL = [
-    *("rmdir /box", "rmdir /box 2> /dev/null", "chmod 600 /box/nosuch", "cat /box/nosuch | xargs chmod 600", "exit 3"),
-    *("cd /nosuch && ls", "mkdir --nosuch", "test -e /box/nosuch && echo yes", 'awk "{" /box/a', "echo 'a"),
+    *(
+        "rmdir /box",
+        "rmdir /box 2> /dev/null",
+        "chmod 600 /box/nosuch",
+        "cat /box/nosuch | xargs chmod 600",
+        "exit 3",
+    ),
+    *(
+        "cd /nosuch && ls",
+        "mkdir --nosuch",
+        "test -e /box/nosuch && echo yes",
+        'awk "{" /box/a',
+        "echo 'a",
+    ),
 ]
 
 
@@ -71,7 +98,10 @@ def test_a_gold_that_only_fails_is_a_fault_of_the_data(make: Make, gold: str) ->
     for action in (gold, "false"):
         with pytest.raises(DataError, match="task bad: the gold only fails"):
             reward(make(), Task("bad", "Change /box.", gold), action)
-    assert any("gold ends with status" in fault for fault in make().run_gold(Task("bad", "Change /box.", gold)).faults)
+    assert any(
+        "gold ends with status" in fault
+        for fault in make().run_gold(Task("bad", "Change /box.", gold)).faults
+    )
 
 
 def test_a_gold_that_only_fails_is_played_under_other_rewards(make: Make) -> None:
@@ -96,15 +126,31 @@ def test_a_gold_that_fails_and_does_something_is_played(make: Make) -> None:
 
 def test_in_sql_any_gold_may_match(sql: Any) -> None:
     env = sql()
-    task = Task("any", "Any?", "SELECT 1", env.tasks[0].extra, ("SELECT nosuch FROM nowhere", "SELECT 2 UNION SELECT 3"))
-    for action, earned in (("SELECT 1", 1), ("SELECT 3 UNION SELECT 2", 1), ("SELECT 2", 0), ("SELECT nosuch", 0)):
+    task = Task(
+        "any",
+        "Any?",
+        "SELECT 1",
+        env.tasks[0].extra,
+        ("SELECT nosuch FROM nowhere", "SELECT 2 UNION SELECT 3"),
+    )
+    for action, earned in (
+        ("SELECT 1", 1),
+        ("SELECT 3 UNION SELECT 2", 1),
+        ("SELECT 2", 0),
+        ("SELECT nosuch", 0),
+    ):
         assert (reward(env, task, action) == 1) is bool(earned), action
 
 
 def test_in_ctf_any_flag_may_match(tmp_path: Path, box: Path) -> None:
     tasks: list[dict[str, Any]] = [
         {"id": "flags", "query": "What is 0x2A in decimal?", "gold": "tag{42}", "golds": ["42"]},
-        {"id": "scripts", "query": "What is 6 * 7?", "golds": ["echo 42", "exit 1", "echo forty"], "gold_is": "script"},
+        {
+            "id": "scripts",
+            "query": "What is 6 * 7?",
+            "golds": ["echo 42", "exit 1", "echo forty"],
+            "gold_is": "script",
+        },
     ]
     (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
     with intercode.make("ctf", data=str(tmp_path), everything=True) as env:

@@ -17,7 +17,11 @@ from intercode.errors import DataError, SandboxDied
 from intercode.sandbox.local import LocalSandbox
 
 PAUSE = "timeout 1 sleep 61.75"
-DOUBLE = {"gold": "def f(x): return x + x", "tests": ["assert f(1) == 2"], "hidden": ["assert f(3) == 6"]}
+DOUBLE = {
+    "gold": "def f(x): return x + x",
+    "tests": ["assert f(1) == 2"],
+    "hidden": ["assert f(3) == 6"],
+}
 ANSWER = "def f(x): return 2 * x"
 Made = Callable[..., Any]
 pytestmark = pytest.mark.slow
@@ -30,7 +34,9 @@ def made(tmp_path: Path) -> Iterator[Made]:
     with ExitStack() as stack:
 
         def make(env: str, options: dict[str, Any] | None = None, **record: Any) -> Any:
-            (tmp_path / "tasks.jsonl").write_text(json.dumps({"id": "t", "query": "Do it.", **record}) + "\n")
+            (tmp_path / "tasks.jsonl").write_text(
+                json.dumps({"id": "t", "query": "Do it.", **record}) + "\n"
+            )
             env = intercode.make(env, data=str(tmp_path), **options or {})
             stack.callback(env.close)
             env.reset(options={"task": "t"})
@@ -47,7 +53,10 @@ def solves(env: Any) -> bool:
 
 def test_a_gold_whose_shell_is_killed_is_an_error_and_not_kept(made: Made) -> None:
     env = made("bash", gold="echo 1")
-    with killing_the_parent_of(PAUSE, times=1) as killed, pytest.raises(DataError, match="gold ends with status -9"):
+    with (
+        killing_the_parent_of(PAUSE, times=1) as killed,
+        pytest.raises(DataError, match="gold ends with status -9"),
+    ):
         made("bash", gold=f"echo 1; {PAUSE}")
     assert len(killed) == 1
     env.step("echo 1")

@@ -47,7 +47,10 @@ def test_each_limit_is_named_in_the_turn_of_the_action_that_hit_it_and_counted(b
     assert {turn.action: turn.limits for turn in episode.turns} == {**ACTIONS, "submit": ()}
     assert from_json(json.loads(json.dumps(to_json(episode)))).turns == episode.turns
     found = analysis(CONFIG, [episode])
-    assert found["limits"] == {name: {"turns": 1, "episodes": 1} for name in ("disk", "memory", "output", "processes", "time")}
+    assert found["limits"] == {
+        name: {"turns": 1, "episodes": 1}
+        for name in ("disk", "memory", "output", "processes", "time")
+    }
     assert any("memory in 1 turns of 1 episodes" in line for line in sentences(found))
     shown = "".join(str(part) for part in Transcript("bash").of(episode))
     assert "limit hit: memory" in shown
@@ -56,11 +59,23 @@ def test_each_limit_is_named_in_the_turn_of_the_action_that_hit_it_and_counted(b
 def test_python_and_runs_that_did_not_record_limits_know_of_time(tmp_path: Path) -> None:
     data = tmp_path / "tasks.jsonl"
     data.write_text(
-        json.dumps({"query": "Write one() that returns 1.", "gold": "def one(): return 1", "tests": ["assert one() == 1"]})
+        json.dumps(
+            {
+                "query": "Write one() that returns 1.",
+                "gold": "def one(): return 1",
+                "tests": ["assert one() == 1"],
+            }
+        )
     )
     factory = PythonEnv.prepare(data=data, limits=SMALL)
     with closing(factory()) as env:
-        episode = play(env, factory.tasks[0], acting("while True: pass", "print('x' * 5000)"), None, BudgetTracker())
+        episode = play(
+            env,
+            factory.tasks[0],
+            acting("while True: pass", "print('x' * 5000)"),
+            None,
+            BudgetTracker(),
+        )
     assert [turn.limits for turn in episode.turns] == [("time",), ("output",), ()]
     old = to_json(episode)
     for turn in old["turns"]:

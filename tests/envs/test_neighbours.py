@@ -1,4 +1,5 @@
-"""One hostile answer beside fifteen honest ones, of the same user: no reward and no fault of theirs may come of it."""
+"""One hostile answer beside fifteen honest ones, of the same user: no reward and no fault of theirs
+may come of it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ GOLDS = 15
 @pytest.mark.slow
 @pytest.mark.parametrize("shared_proc", [False, True], ids=["local", "shared-proc"])
 @pytest.mark.parametrize("attack", NEIGHBOURS, ids=lambda attack: attack.name.replace(" ", "-"))
-def test_golds_succeed_beside_a_hostile_answer(attack: Attack, shared_proc: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golds_succeed_beside_a_hostile_answer(
+    attack: Attack, shared_proc: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(local, "shares_proc", lambda: shared_proc)
     factory = prepare("python", limit=GOLDS)
     with LocalSandbox(template.base(None)) as hostile, factory() as env:

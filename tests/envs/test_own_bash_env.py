@@ -1,4 +1,5 @@
-"""A Bash environment of the user's own: a subclass in a file says its world and its reward, a record its image and setup."""
+"""A Bash environment of the user's own: a subclass in a file says its world and its reward, a
+record its image and setup."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ SERVICE = """
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Own]:
-    """Writes a module with the class `Own` and its task file; the name for `make`. The working folder is another."""
+    """Writes a module with the class `Own` and its task file; the name for `make`. The working
+    folder is another."""
     needs_bwrap()
     folder = tmp_path / "theirs"
     folder.mkdir()
@@ -37,7 +39,10 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Own]:
     monkeypatch.chdir(tmp_path)
 
     def write(body: str, *tasks: dict[str, Any], **files: str) -> str:
-        top = "from intercode import BashEnv, Score\n\n\nclass Own(BashEnv):\n    data = 'tasks.jsonl'\n"
+        top = (
+            "from intercode import BashEnv, Score\n\n\nclass Own(BashEnv):\n    data ="
+            " 'tasks.jsonl'\n"
+        )
         (folder / "own_module.py").write_text(top + textwrap.indent(textwrap.dedent(body), "    "))
         (folder / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
         for name, text in files.items():
@@ -94,11 +99,16 @@ def test_a_wrong_attribute_is_named_with_the_class(own: Own, said: str, why: str
         intercode.prepare(own(said, task(), Dockerfile="FROM scratch"))
 
 
-# -- its reward ---------------------------------------------------------------------------------------------------------
+# -- its reward ------------------------------------------------------------------------------------
 
 
-def test_a_named_reward_goes_before_the_classs_own_which_can_build_on_exact(own: Own, made: Callable[..., Any]) -> None:
-    half = "def reward(self, agent, gold, task):\n    return super().reward(agent, gold, task).reward / 2"
+def test_a_named_reward_goes_before_the_classs_own_which_can_build_on_exact(
+    own: Own, made: Callable[..., Any]
+) -> None:
+    half = (
+        "def reward(self, agent, gold, task):\n    return super().reward(agent, gold,"
+        " task).reward / 2"
+    )
     name = own(half, task(gold="echo x"))
     assert played(made(name), "echo x", "submit").reward == 0.5
     assert played(made(name, reward="exact"), "echo x", "submit").reward == 1.0
@@ -106,42 +116,74 @@ def test_a_named_reward_goes_before_the_classs_own_which_can_build_on_exact(own:
     assert intercode.prepare(name, reward="paper").facts()["reward"] == "paper"
 
 
-# -- services and probes ------------------------------------------------------------------------------------------------
+# -- services and probes ---------------------------------------------------------------------------
 
 
-def test_a_start_script_begins_each_episode_anew_and_forks_play_again(own: Own, made: Callable[..., Any]) -> None:
+def test_a_start_script_begins_each_episode_anew_and_forks_play_again(
+    own: Own, made: Callable[..., Any]
+) -> None:
     name = own(f'start = """{SERVICE}"""', task(gold="echo held"))
     env = made(name)
     for _ in range(2):
         env.reset(seed=0)
         assert env.step("cat /dev/shm/held; cat /proc/[0-9]*/comm | grep -c sleep")[0] == "one\n1\n"
-        env.step("echo two > /dev/shm/held; pkill sleep; kill $(grep -l '^sleep' /proc/[0-9]*/comm | cut -d/ -f3)")
+        env.step(
+            "echo two > /dev/shm/held; pkill sleep; kill $(grep -l '^sleep' /proc/[0-9]*/comm | cut"
+            " -d/ -f3)"
+        )
     env.reset(seed=0)
     env.step("echo mine >> /dev/shm/held")
     with pytest.raises(ForkError, match="sleep"):
         env.fork()
     with env.fork(replay=True) as twin:
-        assert twin.step("cat /dev/shm/held; cat /proc/[0-9]*/comm | grep -c sleep")[0] == "one\nmine\n1\n"
+        assert (
+            twin.step("cat /dev/shm/held; cat /proc/[0-9]*/comm | grep -c sleep")[0]
+            == "one\nmine\n1\n"
+        )
 
 
-def test_what_a_probe_shows_must_be_the_golds_and_counts_for_no_change(own: Own, made: Callable[..., Any]) -> None:
+def test_what_a_probe_shows_must_be_the_golds_and_counts_for_no_change(
+    own: Own, made: Callable[..., Any]
+) -> None:
     name = own("probe = 'cat /dev/shm/held; touch /seen'", task(gold="echo 7 > /dev/shm/held"))
     env = made(name)
     solved = {"effects": 1.0, "answer": 1.0, "probe": 1.0}
     assert played(env, "echo $((3 + 4)) > /dev/shm/held", "submit") == Score(1.0, True, solved)
-    assert played(env, "echo 8 > /dev/shm/held", "submit") == Score(0.0, False, {**solved, "probe": 0.0})
+    assert played(env, "echo 8 > /dev/shm/held", "submit") == Score(
+        0.0, False, {**solved, "probe": 0.0}
+    )
     assert played(env, "rm -f /dev/shm/held", "submit").parts["probe"] == 0
 
 
 @pytest.mark.parametrize(
     ("body", "fields", "why"),
     [
-        ("start = 'echo no service; exit 3'", {}, r"the start script ended with status 3; it printed:\nno service"),
-        ("probe = 'echo what; no-such-tool'", {}, r"after the gold, the probe ended with status 127; it printed:\nwhat"),
-        ("", {"setup": "echo oh no; false"}, r"of task bad \(field 'setup'\) ended with status 1; it printed:\noh no"),
+        (
+            "start = 'echo no service; exit 3'",
+            {},
+            r"the start script ended with status 3; it printed:\nno service",
+        ),
+        (
+            "probe = 'echo what; no-such-tool'",
+            {},
+            r"after the gold, the probe ended with status 127; it printed:\nwhat",
+        ),
+        (
+            "",
+            {"setup": "echo oh no; false"},
+            r"of task bad \(field 'setup'\) ended with status 1; it printed:\noh no",
+        ),
         ("", {"image": "nowhere"}, "task bad: field 'image': no image named 'nowhere'"),
-        ("", {"image": "../.."}, r"task bad: field 'image': '.*' leads out of the task file's folder"),
-        ("", {"image": "x" * 300}, r"task bad: field 'image': '.* can be neither an image nor a path"),
+        (
+            "",
+            {"image": "../.."},
+            r"task bad: field 'image': '.*' leads out of the task file's folder",
+        ),
+        (
+            "",
+            {"image": "x" * 300},
+            r"task bad: field 'image': '.* can be neither an image nor a path",
+        ),
     ],
 )
 def test_scripts_and_images_that_fail_are_the_datas_fault(
@@ -152,7 +194,7 @@ def test_scripts_and_images_that_fail_are_the_datas_fault(
         made(name).reset(seed=0)
 
 
-# -- a record's own world -----------------------------------------------------------------------------------------------
+# -- a record's own world --------------------------------------------------------------------------
 
 
 def test_a_record_may_bring_a_setup_of_its_own(own: Own, made: Callable[..., Any]) -> None:
@@ -175,14 +217,23 @@ def test_a_record_may_bring_a_setup_of_its_own(own: Own, made: Callable[..., Any
 
 
 @pytest.mark.parametrize(("field", "value"), [("setup", 3), ("image", "  "), ("image", "a\0b")])
-def test_a_wrong_field_is_named_with_file_record_and_field(own: Own, field: str, value: object) -> None:
+def test_a_wrong_field_is_named_with_file_record_and_field(
+    own: Own, field: str, value: object
+) -> None:
     name = own("", task(), task(**{field: value}))
-    with pytest.raises(DataError, match=rf"tasks\.jsonl: line 2: field '{field}' is .*; write .* as text, or leave it out"):
+    with pytest.raises(
+        DataError,
+        match=rf"tasks\.jsonl: line 2: field '{field}' is .*; write .* as text, or leave it out",
+    ):
         intercode.prepare(name)
 
 
 def test_a_record_may_bring_an_image_of_its_own(own: Own, tmp_path: Path) -> None:
-    name = own("", task(gold="echo none"), task(id="other", gold="read -r who < /who; echo $who", image="root"))
+    name = own(
+        "",
+        task(gold="echo none"),
+        task(id="other", gold="read -r who < /who; echo $who", image="root"),
+    )
     root = tmp_path / "theirs" / "root"
     listed = subprocess.check_output(["ldd", "/bin/bash"], text=True).split()
     for file in ["/bin/bash", *(word for word in listed if word.startswith("/"))]:
@@ -201,12 +252,21 @@ def test_a_record_may_bring_an_image_of_its_own(own: Own, tmp_path: Path) -> Non
         assert "No such file" in env.step("cat /who")[0]
 
 
-def test_records_are_preprocessed_by_the_class_or_by_the_caller(own: Own, made: Callable[..., Any]) -> None:
-    body = "@staticmethod\ndef preprocess(record):\n    return {'query': record['ask'], 'gold': record['cmd']}"
+def test_records_are_preprocessed_by_the_class_or_by_the_caller(
+    own: Own, made: Callable[..., Any]
+) -> None:
+    body = (
+        "@staticmethod\ndef preprocess(record):\n    return {'query': record['ask'], 'gold':"
+        " record['cmd']}"
+    )
     name = own(body, {"ask": "Say x.", "cmd": "echo x"})
     assert made(name).reset(seed=0)[0] == "Say x."
-    shouted = made(name, preprocess=lambda record: {"query": record["ask"].upper(), "gold": record["cmd"]})
+    shouted = made(
+        name, preprocess=lambda record: {"query": record["ask"].upper(), "gold": record["cmd"]}
+    )
     assert shouted.reset(seed=0)[0] == "SAY X."
     for env in ("sql", "python", "ctf"):
-        factory = intercode.prepare(env, limit=2, preprocess=lambda record: {**record, "query": f"Now: {record['query']}"})
+        factory = intercode.prepare(
+            env, limit=2, preprocess=lambda record: {**record, "query": f"Now: {record['query']}"}
+        )
         assert {each.query.startswith("Now: ") for each in factory.tasks} == {True}

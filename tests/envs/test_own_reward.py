@@ -23,16 +23,24 @@ WRONG = [
 
 @pytest.mark.parametrize("given", WRONG)
 def test_what_is_no_score_is_refused(given: Any) -> None:
-    with pytest.raises(UsageError, match=r"the reward .*<lambda>, asked about task t, returned .+; it returns a Score"):
+    with pytest.raises(
+        UsageError,
+        match=r"the reward .*<lambda>, asked about task t, returned .+; it returns a Score",
+    ):
         call_reward(lambda task: given, TASK)
 
 
-@pytest.mark.parametrize(("error", "told"), [(KeyError("of"), "KeyError: 'of'"), (SystemExit(7), "SystemExit: 7")])
+@pytest.mark.parametrize(
+    ("error", "told"), [(KeyError("of"), "KeyError: 'of'"), (SystemExit(7), "SystemExit: 7")]
+)
 def test_a_reward_that_raises_is_named_with_the_task(error: BaseException, told: str) -> None:
     def failing(task: Task) -> float:
         raise error
 
-    with pytest.raises(UsageError, match=rf"the reward .*failing, asked about task t, raised {told} \(test_own_reward.py, "):
+    with pytest.raises(
+        UsageError,
+        match=rf"the reward .*failing, asked about task t, raised {told} \(test_own_reward.py, ",
+    ):
         call_reward(failing, TASK)
 
 
@@ -45,7 +53,9 @@ def test_a_reward_that_raises_is_named_with_the_task(error: BaseException, told:
         ("ctf", ["submit flag"]),
     ],
 )
-def test_every_environment_asks_a_reward_and_refuses_what_is_no_score(env_name: str, actions: list[str]) -> None:
+def test_every_environment_asks_a_reward_and_refuses_what_is_no_score(
+    env_name: str, actions: list[str]
+) -> None:
     needs_bwrap()
     given: list[Any] = [0.25, None]
     with intercode.make(env_name, limit=1, reward=lambda *asked: given.pop(0)) as env:
@@ -56,5 +66,7 @@ def test_every_environment_asks_a_reward_and_refuses_what_is_no_score(env_name: 
             if len(given) == 2:
                 assert env.step(actions[-1])[1] == 0.25
             else:
-                with pytest.raises(UsageError, match=r"asked about task .+, returned None; it returns a Score"):
+                with pytest.raises(
+                    UsageError, match=r"asked about task .+, returned None; it returns a Score"
+                ):
                     env.step(actions[-1])

@@ -1,6 +1,7 @@
 """The paper's way of executing: quoting, `cd`, the time limit, and golds as lists.
 
-The appendix of the design is the source, and what the first system's recordings show beyond the shell itself.
+The appendix of the design is the source, and what the first system's recordings show beyond the
+shell itself.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ def env(make: Make) -> Any:
 
 def test_an_action_is_quoted_as_the_first_system_did(env: Any) -> None:
     for action, printed in (
-        ('echo "two  words"', "two\n"),  # the inner quotes end the argument, and `words` is bash's name
+        (
+            'echo "two  words"',
+            "two\n",
+        ),  # the inner quotes end the argument, and `words` is bash's name
         ('echo \\"two  words\\"', "two  words\n"),  # a backslash keeps the quotes
         ("echo 'two  words'", "two  words\n"),
         ("word=7; echo $word", "7\n"),  # shlex leaves dollars alone
@@ -40,11 +44,17 @@ def test_an_action_is_quoted_as_the_first_system_did(env: Any) -> None:
         assert env.step(action)[0] == printed, action
     for action in ('echo "', "echo \\", 'echo "two" "thr'):
         observation, reward, *_, info = env.step(action)
-        assert (observation, info["exit_code"], info["timed_out"]) == ("Malformed command", None, False)
+        assert (observation, info["exit_code"], info["timed_out"]) == (
+            "Malformed command",
+            None,
+            False,
+        )
         assert 0 < reward < 1
 
 
-def test_an_action_that_starts_with_cd_moves_if_it_succeeds_and_nothing_else_carries_over(env: Any) -> None:
+def test_an_action_that_starts_with_cd_moves_if_it_succeeds_and_nothing_else_carries_over(
+    env: Any,
+) -> None:
     for actions, folder in (
         (["cd /box", "word=lost; export word; alias ll=ls"], "/box"),
         (["cd box"], "/box"),
@@ -79,11 +89,23 @@ def test_a_timed_out_action_prints_these_words_only(make: Make) -> None:
     assert env.step("pwd")[0] == "/box\n"
 
 
-def test_golds_are_joined_and_quoted_like_actions_and_belong_to_their_task(tmp_path: Path, box: Path) -> None:
-    golds = [["cd /box", "ls | wc -l"], "echo $((1 + 1))", 'echo "broken', 'find /box -name "b"', "echo $((1 + 1)) # again"]
+def test_golds_are_joined_and_quoted_like_actions_and_belong_to_their_task(
+    tmp_path: Path, box: Path
+) -> None:
+    golds = [
+        ["cd /box", "ls | wc -l"],
+        "echo $((1 + 1))",
+        'echo "broken',
+        'find /box -name "b"',
+        "echo $((1 + 1)) # again",
+    ]
     file = tmp_path / "listed.json"
-    file.write_text(json.dumps([{"query": f"task {number}", "gold": gold} for number, gold in enumerate(golds)]))
-    with closing(intercode.make("bash", data=str(file), tree=str(box / "tree"), protocol="paper")) as env:
+    file.write_text(
+        json.dumps([{"query": f"task {number}", "gold": gold} for number, gold in enumerate(golds)])
+    )
+    with closing(
+        intercode.make("bash", data=str(file), tree=str(box / "tree"), protocol="paper")
+    ) as env:
         for task, right in (
             (0, "echo 3"),  # joined by `;`, and executed as one action
             (1, "echo 2"),

@@ -1,4 +1,5 @@
-"""PythonEnv: the contract of an environment, submissions by name, what is told of them, the paper's protocol, APPS records."""
+"""PythonEnv: the contract of an environment, submissions by name, what is told of them, the paper's
+protocol, APPS records."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ def make(envs: Pool) -> Make:
     return envs.lent()
 
 
-# -- submissions --------------------------------------------------------------------------------------------------------
+# -- submissions -----------------------------------------------------------------------------------
 
 
 def test_a_function_written_over_several_turns_is_submitted_by_its_name(make: Make) -> None:
@@ -86,11 +87,16 @@ def test_a_function_written_over_several_turns_is_submitted_by_its_name(make: Ma
     assert env.step("twice(2)")[0] == "4\n"
     _, reward, terminated, _, info = env.step("submit twice")
     assert (reward, terminated, info["ended"]) == (1.0, True, "submit")
-    assert info["score"].parts == {"public": 1.0, "hidden": 1.0, **{f"test {n}": 1.0 for n in range(1, 6)}}
+    assert info["score"].parts == {
+        "public": 1.0,
+        "hidden": 1.0,
+        **{f"test {n}": 1.0 for n in range(1, 6)},
+    }
 
 
 def test_public_tests_alone_do_not_suffice_and_end_the_episode(make: Make) -> None:
-    """What hidden tests call with is never told, and cannot be noted down for another submission."""
+    """What hidden tests call with is never told, and cannot be noted down for another
+    submission."""
     table = "def {}(n): return {{2: 4, -1: -2, 'a': 'aa'}}.get(n)"
     env = make("double", table.format("f"), tell="case", submits=3)
     observation, reward, terminated, _, info = env.step("submit f")
@@ -101,14 +107,22 @@ def test_public_tests_alone_do_not_suffice_and_end_the_episode(make: Make) -> No
 
 
 def test_a_bare_submission_takes_the_golds_name_or_what_was_defined_last(make: Make) -> None:
-    for action in ("def double(n): return n * 2\ndef other(): pass", "def x(n): return 0\ndef y(n): return n * 2"):
+    for action in (
+        "def double(n): return n * 2\ndef other(): pass",
+        "def x(n): return 0\ndef y(n): return n * 2",
+    ):
         assert make("double", action).step("submit")[1] == 1
     env = make("double", "def f(n): return 0", submits=3)
     assert "test 1" in env.step("submit f")[0]
     env.step("del f")
     assert env.step("submit")[0] == "Wrong: nothing was defined. 1 more may be submitted."
     observation, reward, terminated, _, info = env.step("submit")
-    assert (observation, reward, terminated, info["score"].success) == ("Wrong: nothing was defined.", 0.0, True, False)
+    assert (observation, reward, terminated, info["score"].success) == (
+        "Wrong: nothing was defined.",
+        0.0,
+        True,
+        False,
+    )
 
 
 def test_a_submission_that_cannot_be_tested_is_told_and_costs_a_turn_only(make: Make) -> None:
@@ -125,7 +139,9 @@ def test_a_submission_that_cannot_be_tested_is_told_and_costs_a_turn_only(make: 
     for word in ("g", "h"):
         assert "it will be called with 1 argument." in told(word)
     for word in ("f()", "f(3)", "'f'", "f, g", "`f`", "3", "def f(n): return n * 2"):
-        assert told(word) == f"A submission is a name alone, as in `submit double`; {word!r} is none."
+        assert (
+            told(word) == f"A submission is a name alone, as in `submit double`; {word!r} is none."
+        )
     assert env.step("submit f")[1] == 1
 
 
@@ -134,10 +150,15 @@ def test_a_submission_that_cannot_be_tested_is_told_and_costs_a_turn_only(make: 
     [
         ("nothing", "Wrong. 1 more may be submitted."),
         ("number", "Wrong: test 2 of 3 failed. 1 more may be submitted."),
-        ("case", "Wrong: this failed: assert double(-1) == -2\nAssertionError 1 more may be submitted."),
+        (
+            "case",
+            "Wrong: this failed: assert double(-1) == -2\nAssertionError 1 more may be submitted.",
+        ),
     ],
 )
-def test_what_a_wrong_submission_is_told_is_a_setting_and_the_last_one_ends(make: Make, tell: str, told: str) -> None:
+def test_what_a_wrong_submission_is_told_is_a_setting_and_the_last_one_ends(
+    make: Make, tell: str, told: str
+) -> None:
     env = make("double", "def f(n): return n + 2", tell=tell, submits=2)
     observation, reward, terminated, _, info = env.step("submit f")
     assert (observation, reward, terminated, "score" in info) == (told, 0.0, False, False)
@@ -150,8 +171,10 @@ def test_programs_classes_and_files_of_the_data(make: Make) -> None:
     assert "no standard input" in env.step("print(input().upper())")[0]
     assert env.step("submit")[1] == 1, "a program is the text of the last action"
     env.reset(options={"task": "stack"})
-    env.step("class S:\n    def __init__(self): self.l = ()\n    def push(self, x): self.l = (x, *self.l)\n"
-             "    def pop(self):\n        x, *self.l = self.l\n        return x")  # fmt: skip
+    env.step(
+        "class S:\n    def __init__(self): self.l = ()\n    def push(self, x): self.l = (x,"
+        " *self.l)\n    def pop(self):\n        x, *self.l = self.l\n        return x"
+    )
     assert env.step("submit S")[1] == 1, "a class is judged by what a script prints"
     env.reset(options={"task": "file"})
     assert env.step("open('/box/a').read()")[0] == "'apple'\n"
@@ -167,19 +190,29 @@ def test_a_lost_session_and_a_time_out_are_said(make: Make) -> None:
     assert info["session_lost"]
 
 
-# -- golds, rewards, the data check -------------------------------------------------------------------------------------
+# -- golds, rewards, the data check ----------------------------------------------------------------
 
 
-def test_the_papers_reward_is_the_share_of_equal_outcomes_and_ones_own_sees_every_result(make: Make) -> None:
+def test_the_papers_reward_is_the_share_of_equal_outcomes_and_ones_own_sees_every_result(
+    make: Make,
+) -> None:
     _, reward, _, _, info = make("double", "def f(n): return 4", reward="paper").step("submit f")
     assert (reward, info["score"].success) == (pytest.approx(1 / 3), False)
-    env = make("double", reward=lambda results, task: Score(sum(r.passed for r in results) / 10, False))
+    env = make(
+        "double", reward=lambda results, task: Score(sum(r.passed for r in results) / 10, False)
+    )
     env.step("def f(n): return n * 2")
     assert env.step("submit f")[1] == 0.5
 
 
 FIRST = {"test": "assert double(2) == 4", "passed": True, "gold": "passed", "agent": "passed"}
-HIDDEN = {"test": "assert double(0.5) == 1.0", "hidden": True, "passed": False, "gold": "passed", "agent": "AssertionError"}
+HIDDEN = {
+    "test": "assert double(0.5) == 1.0",
+    "hidden": True,
+    "passed": False,
+    "gold": "passed",
+    "agent": "AssertionError",
+}
 WRONG = {**FIRST, "passed": False, "agent": "ValueError: \\udc80"}
 
 
@@ -206,21 +239,42 @@ def test_outcomes_list_results_with_failed_tests_first(
 
 
 @pytest.mark.slow
-def test_the_data_check_finds_golds_that_fail_and_tests_that_any_answer_passes(folder: Path, tmp_path: Path) -> None:
+def test_the_data_check_finds_golds_that_fail_and_tests_that_any_answer_passes(
+    folder: Path, tmp_path: Path
+) -> None:
     broken = [
         {"id": "wrong", "query": "a", "gold": "def f(): return 1", "tests": ["assert f() == 2"]},
-        {"id": "no python", "query": "b", "gold": "def f(: pass", "tests": ["assert f() == 2"], "name": "f"},
+        {
+            "id": "no python",
+            "query": "b",
+            "gold": "def f(: pass",
+            "tests": ["assert f() == 2"],
+            "name": "f",
+        },
         {"id": "no tests", "query": "c", "gold": "def f(): pass"},
-        {"id": "clock", "query": "d", "gold": "import time\ndef f(): return time.time()", "tests": ["assert f() == 2"]},
+        {
+            "id": "clock",
+            "query": "d",
+            "gold": "import time\ndef f(): return time.time()",
+            "tests": ["assert f() == 2"],
+        },
         {"id": "sound", "query": "e", "gold": "def f(): return 1", "tests": ["assert f() == 1"]},
-        {"id": "idle", "query": "f", "gold": "def f(): return 1", "tests": ["assert f() == 1", "assert True"]},
+        {
+            "id": "idle",
+            "query": "f",
+            "gold": "def f(): return 1",
+            "tests": ["assert f() == 1", "assert True"],
+        },
     ]
     (tmp_path / "tasks.json").write_text(json.dumps(broken))
     factory = intercode.prepare("python", data=str(tmp_path / "tasks.json"), max_turns=None)
     found = check(factory, factory.tasks)
     assert found["gold_ok"] == 2
     assert sorted((each["task"], each["kind"]) for each in found["broken"]) == sorted(
-        [*((each, "gold_fails") for each in ("wrong", "no python", "no tests", "clock")), ("idle", "empty_test")]
+        [
+            *((each, "gold_fails") for each in ("wrong", "no python", "no tests", "clock")),
+            ("idle", "empty_test"),
+        ]
     ), "one cause gives one finding"
     whys = " ".join(each["why"] for each in found["broken"])
     assert "fails test 1" in whys
@@ -229,7 +283,7 @@ def test_the_data_check_finds_golds_that_fail_and_tests_that_any_answer_passes(f
         env.reset(options={"task": "no tests"})
 
 
-# -- forks --------------------------------------------------------------------------------------------------------------
+# -- forks -----------------------------------------------------------------------------------------
 
 
 def test_a_fork_executes_the_episode_again_and_must_observe_the_same(make: Make) -> None:
@@ -242,7 +296,7 @@ def test_a_fork_executes_the_episode_again_and_must_observe_the_same(make: Make)
     assert env.step("next(g)")[0] == "2\n"
 
 
-# -- the paper's protocol -----------------------------------------------------------------------------------------------
+# -- the paper's protocol --------------------------------------------------------------------------
 
 
 def rewards(env: PythonEnv, task: str, *actions: str) -> list[float]:
@@ -251,38 +305,71 @@ def rewards(env: PythonEnv, task: str, *actions: str) -> list[float]:
 
 
 def test_the_papers_protocol_scores_the_first_function_of_each_action(make: Make) -> None:
-    """Under the name of the gold's first function, which may be a helper; classes and programs may take several turns."""
+    """Under the name of the gold's first function, which may be a helper; classes and programs may
+    take several turns."""
     env = make(protocol="paper")
     for task in TASKS:
         assert rewards(env, task["id"], task["gold"]) == [1.0]
-    assert rewards(env, "file", "x = 1", "def f(): return x", "def f(): return 'apple'") == [0, 0, 1]
+    assert rewards(env, "file", "x = 1", "def f(): return x", "def f(): return 'apple'") == [
+        0,
+        0,
+        1,
+    ]
     assert rewards(env, "double", "def f(n):\n    return n * 2") == [0.0]
     assert rewards(env, "stack", "x = 1", "class Stack: pass", TASKS[2]["gold"]) == [0.0, 0.0, 1.0]
     assert rewards(env, "echo", "print(1)", "print(input().upper())") == [0.0, 1.0]
-    assert rewards(env, "file", "def f(: pass", "def f(: pass") == [0, 1], "as recorded: the gold's outcome was still there"
+    assert rewards(env, "file", "def f(: pass", "def f(: pass") == [
+        0,
+        1,
+    ], "as recorded: the gold's outcome was still there"
 
 
-# -- APPS records -------------------------------------------------------------------------------------------------------
+# -- APPS records ----------------------------------------------------------------------------------
 
 
-CLASS = "class Solution:\n  def biggest(self, found: List[int], least: int = 0) -> int:\n    return max([*found, least])\n"
+CLASS = (
+    "class Solution:\n  def biggest(self, found: List[int], least: int = 0) -> int:\n    return"
+    " max([*found, least])\n"
+)
 FUNCTION = "def biggest(found, least=0):\n    return max([*found, least])"
-CASES = {"fn_name": "biggest", "inputs": [[[1, 5, 2]], [[], 3], [[-4], -9]], "outputs": [5, 3, [-4]]}
-ASKED = {"question": "Return the biggest of a list, or `least` if that is bigger.", "input_output": json.dumps(CASES)}
+CASES = {
+    "fn_name": "biggest",
+    "inputs": [[[1, 5, 2]], [[], 3], [[-4], -9]],
+    "outputs": [5, 3, [-4]],
+}
+ASKED = {
+    "question": "Return the biggest of a list, or `least` if that is bigger.",
+    "input_output": json.dumps(CASES),
+}
 
 
-def test_apps_records_are_answered_by_a_function_or_a_class_whichever_the_gold_is(folder: Path, tmp_path: Path) -> None:
-    records = [{**ASKED, "problem_id": n, "solutions": json.dumps([text])} for n, text in ((1, CLASS), (2, FUNCTION))]
+def test_apps_records_are_answered_by_a_function_or_a_class_whichever_the_gold_is(
+    folder: Path, tmp_path: Path
+) -> None:
+    records = [
+        {**ASKED, "problem_id": n, "solutions": json.dumps([text])}
+        for n, text in ((1, CLASS), (2, FUNCTION))
+    ]
     file = tmp_path / "apps.jsonl"
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
     factory = intercode.prepare("python", data=str(file), max_turns=None)
-    assert [episode.reward for episode in evaluate(factory, gold, tasks=factory.tasks)] == [1.0, 1.0]
-    answers = {" Solution": f"from typing import List\n{CLASS}\ndef after(): pass", " biggest": FUNCTION}
+    assert [episode.reward for episode in evaluate(factory, gold, tasks=factory.tasks)] == [
+        1.0,
+        1.0,
+    ]
+    answers = {
+        " Solution": f"from typing import List\n{CLASS}\ndef after(): pass",
+        " biggest": FUNCTION,
+    }
     with closing(factory()) as env:
         for task in ("1", "2"):
             for name, answer in answers.items():
                 for word in ("", name):
-                    assert rewards(env, task, answer, f"submit{word}")[-1] == 1.0, (task, answer, word)  # type: ignore[arg-type]
+                    assert rewards(env, task, answer, f"submit{word}")[-1] == 1.0, (
+                        task,
+                        answer,
+                        word,
+                    )  # type: ignore[arg-type]
         env.reset(options={"task": "1"})
         env.step("class Solution:\n    def smallest(self, found): return min(found)")
         assert env.step("submit Solution")[:2] == ("Wrong: test 1 of 3 failed.", 0.0)

@@ -1,6 +1,8 @@
-"""The controls of the reward hacks in Python: each beats a naive grader, `naive_grader.py`, run in a sandbox of its own.
+"""The controls of the reward hacks in Python: each beats a naive grader, `naive_grader.py`, run in
+a sandbox of its own.
 
-The attacks are `intercode.envs.python.attacks`; that none pays or harms here is in `tests/cli/test_cli_attack.py`.
+The attacks are `intercode.envs.python.attacks`; that none pays or harms here is in
+`tests/cli/test_cli_attack.py`.
 """
 
 from __future__ import annotations
@@ -30,12 +32,20 @@ def passed() -> Iterator[Callable[..., bool]]:
         def verdict(attack: Attack, *codes: str) -> bool:
             machine.reset()
             machine.exec("mkdir -p /srv/naive")
-            machine.write("/srv/naive/grader.py", Path(__file__).with_name("naive_grader.py").read_bytes())
+            machine.write(
+                "/srv/naive/grader.py", Path(__file__).with_name("naive_grader.py").read_bytes()
+            )
             paths = [f"{number}.json" for number in range(len(codes))]
             for path, code in zip(paths, codes, strict=True):
-                machine.write(f"/srv/naive/{path}", json.dumps({"code": code, "tests": attack.tests}).encode())
-            each = paths if attack.effect == "harms_next_grader" else [" ".join(paths)]  # by a process each, or by one
-            done = machine.exec("cd /srv/naive; " + "; ".join(f"python3 grader.py {path}" for path in each))
+                machine.write(
+                    f"/srv/naive/{path}", json.dumps({"code": code, "tests": attack.tests}).encode()
+                )
+            each = (
+                paths if attack.effect == "harms_next_grader" else [" ".join(paths)]
+            )  # by a process each, or by one
+            done = machine.exec(
+                "cd /srv/naive; " + "; ".join(f"python3 grader.py {path}" for path in each)
+            )
             if done.timed_out or done.session_lost:
                 return False
             return done.exit_code == 0 or done.output.strip().rpartition("\n")[2] == "passed"

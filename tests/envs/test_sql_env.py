@@ -1,4 +1,5 @@
-"""SqlEnv on both engines: what an agent sees and is told, where an episode ends and the next begins, and forks."""
+"""SqlEnv on both engines: what an agent sees and is told, where an episode ends and the next
+begins, and forks."""
 
 from __future__ import annotations
 
@@ -18,13 +19,16 @@ KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost", "limits"}
 MANY = "SELECT a.id FROM picking a, picking b, picking c, picking d, picking e, picking f"
 
 
-# -- what is seen -------------------------------------------------------------------------------------------------------
+# -- what is seen ----------------------------------------------------------------------------------
 
 
 def test_rows_errors_and_changes_are_seen_as_python_prints_them(sql: Any) -> None:
     env = sql("count")
     for statement, seen in (
-        ("SELECT id, kind, planted FROM tree WHERE id > 3 AND id < 6 ORDER BY id", "[(4, 'plum', None), (5, 'quince', 2001)]"),
+        (
+            "SELECT id, kind, planted FROM tree WHERE id > 3 AND id < 6 ORDER BY id",
+            "[(4, 'plum', None), (5, 'quince', 2001)]",
+        ),
         ("SELECT id FROM tree WHERE id > 99", "[]"),
         ("SELECT 'ünd ☃', NULL", "[('ünd ☃', None)]"),
         ("UPDATE tree SET line_no = 9 WHERE kind = 'apple'", "OK, 3 rows affected"),
@@ -33,7 +37,13 @@ def test_rows_errors_and_changes_are_seen_as_python_prints_them(sql: Any) -> Non
     ):
         observation, reward, terminated, truncated, info = env.step(statement)
         assert (observation, reward, terminated, truncated) == (seen, 0.0, False, False)
-        assert info == {"exit_code": 0, "timed_out": False, "truncated_output": False, "session_lost": False, "limits": ()}
+        assert info == {
+            "exit_code": 0,
+            "timed_out": False,
+            "truncated_output": False,
+            "session_lost": False,
+            "limits": (),
+        }
     observation, reward, *_, info = env.step("SELECT some FROM nowhere")
     assert observation.startswith("Error executing query: ")
     assert "nowhere" in observation
@@ -52,7 +62,8 @@ def test_a_statement_out_of_time_is_ended_and_said(sql: Any, servers: Pool) -> N
         assert 0.27 <= time.monotonic() - began < 1.2
         assert (info["timed_out"], info["exit_code"]) == (True, 1)
         assert seen.startswith(
-            "Error executing query: the statement was stopped after 0.3 seconds, its time limit\n[timed out;"
+            "Error executing query: the statement was stopped after 0.3 seconds, its time"
+            " limit\n[timed out;"
         )
         assert env.step(GOLDS["count"])[0] == "[(7,)]"
         assert env.step("submit")[1] == 1.0
@@ -80,10 +91,12 @@ def test_the_handicap_shows_the_pristine_schema_first(sql: Any) -> None:
     assert "basket" not in seen
 
 
-# -- the two protocols --------------------------------------------------------------------------------------------------
+# -- the two protocols -----------------------------------------------------------------------------
 
 
-def test_only_the_submission_is_scored_and_the_answer_is_what_the_last_statement_returned(sql: Any) -> None:
+def test_only_the_submission_is_scored_and_the_answer_is_what_the_last_statement_returned(
+    sql: Any,
+) -> None:
     env = sql("count")
     _, reward, *_, info = env.step(GOLDS["count"])
     assert (reward, set(info)) == (0.0, KEYS)
@@ -104,7 +117,11 @@ def test_under_the_papers_protocol_every_step_is_scored_and_reward_1_ends(sql: A
     for action, seen, reward in (
         ("SELECT 1", "[(1,)]", 0.0),
         ("DELETE FROM mark", "Error executing query: No result set to fetch from.", 0.0),
-        ("SELECT kind, COUNT(*) FROM tree WHERE kind <> 'plum' GROUP BY kind ORDER BY 2 DESC", "[('apple', 3), (", 0.75),
+        (
+            "SELECT kind, COUNT(*) FROM tree WHERE kind <> 'plum' GROUP BY kind ORDER BY 2 DESC",
+            "[('apple', 3), (",
+            0.75,
+        ),
         ("submit", "Error executing query", 0.0),
     ):
         observation, given, terminated, _, info = env.step(action)
@@ -112,17 +129,26 @@ def test_under_the_papers_protocol_every_step_is_scored_and_reward_1_ends(sql: A
         assert (given, info["score"].reward, terminated) == (reward, reward, False)
     _, reward, terminated, _, info = env.step(GOLDS["kinds"])
     assert (reward, terminated, info["ended"]) == (1.0, True, "solved")
-    _, reward, terminated, _, info = sql("words", protocol="paper").step("SELECT word FROM cask ORDER BY id DESC")
+    _, reward, terminated, _, info = sql("words", protocol="paper").step(
+        "SELECT word FROM cask ORDER BY id DESC"
+    )
     assert (reward, terminated, info["score"].parts["order"]) == (-1.0, False, -1.0)
-    assert sql("none", protocol="paper").step("SELECT id FROM tree WHERE id < 0")[1] == 1.0, "empty results are equal"
+    assert sql("none", protocol="paper").step("SELECT id FROM tree WHERE id < 0")[1] == 1.0, (
+        "empty results are equal"
+    )
 
 
-# -- databases ----------------------------------------------------------------------------------------------------------
+# -- databases -------------------------------------------------------------------------------------
 
 
 def test_nothing_of_an_episode_is_left_in_the_next_nor_seen_by_another(sql: Any) -> None:
     env = sql(
-        "count", "DELETE FROM picking", "DROP TABLE mark", "CREATE TABLE basket (id INTEGER)", "BEGIN", "DELETE FROM tree"
+        "count",
+        "DELETE FROM picking",
+        "DROP TABLE mark",
+        "CREATE TABLE basket (id INTEGER)",
+        "BEGIN",
+        "DELETE FROM tree",
     )
     other = sql("count")
     assert other.step("SELECT COUNT(*) FROM picking")[0] == "[(8,)]"
@@ -135,11 +161,16 @@ def test_nothing_of_an_episode_is_left_in_the_next_nor_seen_by_another(sql: Any)
 
 
 @pytest.mark.parametrize(
-    ("named", "said"), [(None, "names no database"), ("attic", "'attic'.*field `db`"), (5, "'5'.*field `db`")]
+    ("named", "said"),
+    [(None, "names no database"), ("attic", "'attic'.*field `db`"), (5, "'5'.*field `db`")],
 )
-def test_a_task_without_a_database_is_the_datas_fault(tmp_path: Path, named: object, said: str) -> None:
+def test_a_task_without_a_database_is_the_datas_fault(
+    tmp_path: Path, named: object, said: str
+) -> None:
     skip_unless_there("sqlite")
-    folder = write_data(tmp_path / "data", [{"id": "lone", "query": "Print.", "gold": "SELECT 1", "db": named}])
+    folder = write_data(
+        tmp_path / "data", [{"id": "lone", "query": "Print.", "gold": "SELECT 1", "db": named}]
+    )
     with (
         closing(intercode.make("sql", data=str(folder), engine="sqlite")) as env,
         pytest.raises(DataError, match=f"task lone.*{said}"),
@@ -147,12 +178,17 @@ def test_a_task_without_a_database_is_the_datas_fault(tmp_path: Path, named: obj
         env.reset()
 
 
-# -- forks --------------------------------------------------------------------------------------------------------------
+# -- forks -----------------------------------------------------------------------------------------
 
 
 def test_a_fork_has_content_session_and_turns_and_lives_on_its_own(sql: Any) -> None:
     env = sql(
-        *("count", "DELETE FROM picking WHERE id > 2", "CREATE TABLE basket (id INTEGER)", "INSERT INTO basket VALUES (5)"),
+        *(
+            "count",
+            "DELETE FROM picking WHERE id > 2",
+            "CREATE TABLE basket (id INTEGER)",
+            "INSERT INTO basket VALUES (5)",
+        ),
         *("CREATE TEMPORARY TABLE later AS SELECT 7 AS id", "BEGIN", "DELETE FROM mark"),
         max_turns=10,
     )
@@ -167,5 +203,7 @@ def test_a_fork_has_content_session_and_turns_and_lives_on_its_own(sql: Any) -> 
     left.close()
     child = right.fork()
     right.close()
-    assert plays(child, "count", "SELECT COUNT(*) FROM picking", GOLDS["count"]).success, "and begins anew"
+    assert plays(child, "count", "SELECT COUNT(*) FROM picking", GOLDS["count"]).success, (
+        "and begins anew"
+    )
     child.close()

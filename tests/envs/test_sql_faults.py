@@ -1,4 +1,5 @@
-"""Whose fault a dead database server was. An agent that ends its own earns 0; a machine that does is an error, never a 0."""
+"""Whose fault a dead database server was. An agent that ends its own earns 0; a machine that does
+is an error, never a 0."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def killing(env: Any, times: int) -> Iterator[list[int]]:
-    """While the block runs, kills the environment's server a moment after it is seen, and the next where it acts again."""
+    """While the block runs, kills the environment's server a moment after it is seen, and the next
+    where it acts again."""
     killed: list[int] = []
     over, again = threading.Event(), threading.Event()
     redo = env._replay_episode
@@ -69,7 +71,9 @@ def test_a_death_that_does_not_happen_again_is_the_machines_fault(sql: Any, serv
     assert "died" in (episode.error or "")
 
 
-def test_an_action_that_kills_every_server_is_the_agents_fault_and_no_reward_pays_it(sql: Any, servers: Pool) -> None:
+def test_an_action_that_kills_every_server_is_the_agents_fault_and_no_reward_pays_it(
+    sql: Any, servers: Pool
+) -> None:
     def always(agent: Table | None, gold: Table | None, task: Task) -> Score:
         return Score(1.0, True)
 
@@ -78,6 +82,9 @@ def test_an_action_that_kills_every_server_is_the_agents_fault_and_no_reward_pay
         observation, reward, terminated, truncated, info = env.step(ENDLESS[servers.engine])
     assert len(killed) == 2
     assert (reward, terminated, truncated, info["ended"]) == (0.0, True, False, "agent_fault")
-    assert (info["score"], observation) == (Score(0.0, False), "[the sandbox did not survive this action]")
+    assert (info["score"], observation) == (
+        Score(0.0, False),
+        "[the sandbox did not survive this action]",
+    )
     env.reset(options={"task": "count"})
     assert env.step(GOLDS["count"])[0] == "[(7,)]"

@@ -1,7 +1,7 @@
 """The controls of the reward hacks by SQL: each works with exactly one protection off.
 
-The attacks, and what each control leaves off, are in `intercode.envs.sql.attacks`; that none pays or harms here is in
-`tests/cli/test_cli_attack.py`.
+The attacks, and what each control leaves off, are in `intercode.envs.sql.attacks`; that none pays
+or harms here is in `tests/cli/test_cli_attack.py`.
 """
 
 from __future__ import annotations
@@ -102,16 +102,25 @@ def unprotected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
             if off == "trusting":
                 monkeypatch.setattr(mariadb, "_UNREAD", ())
             content = orchard_databases()
-            databases = DatabaseSet(engine_without(engine, off, content), None, False, content.digest)
+            databases = DatabaseSet(
+                engine_without(engine, off, content), None, False, content.digest
+            )
             kind = LateGolds if off == "late" else SqlEnv
-            return stack.enter_context(closing(kind(tasks, databases, golds=GoldCache(), seconds=2)))
+            return stack.enter_context(
+                closing(kind(tasks, databases, golds=GoldCache(), seconds=2))
+            )
 
         yield make
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("engine", "attack"), [case for case in CASES if case.values[1].control not in ("account", "many")])
-def test_without_the_protection_it_works(unprotected: Callable[..., Any], engine: str, attack: Attack) -> None:
+@pytest.mark.parametrize(
+    ("engine", "attack"),
+    [case for case in CASES if case.values[1].control not in ("account", "many")],
+)
+def test_without_the_protection_it_works(
+    unprotected: Callable[..., Any], engine: str, attack: Attack
+) -> None:
     env = unprotected(engine, attack.control)
     assert plays(env, "count", GOLDS["count"]).success, "the control is sound before"
     if attack.sign == "ends":

@@ -1,4 +1,5 @@
-"""What SqlEnv calls solved: order, ties and names of columns on real servers, variant data, golds that are no yardstick."""
+"""What SqlEnv calls solved: order, ties and names of columns on real servers, variant data, golds
+that are no yardstick."""
 
 from __future__ import annotations
 
@@ -18,7 +19,11 @@ def test_an_answer_is_judged_as_a_careful_person_would(sql: Any) -> None:
     env = sql()
     for task, answer, solved in (
         ("kinds", "SELECT kind, COUNT(*) AS n FROM tree GROUP BY kind ORDER BY n DESC, kind", True),
-        ("kinds", "SELECT kind, COUNT(*) AS n FROM tree GROUP BY kind ORDER BY n DESC, kind DESC", True),
+        (
+            "kinds",
+            "SELECT kind, COUNT(*) AS n FROM tree GROUP BY kind ORDER BY n DESC, kind DESC",
+            True,
+        ),
         ("kinds", "SELECT kind, COUNT(*) AS n FROM tree GROUP BY kind ORDER BY n", False),
         ("kinds", "SELECT COUNT(*) AS n, kind FROM tree GROUP BY kind ORDER BY 1 DESC", True),
         ("kinds", "SELECT COUNT(*) AS x, kind AS y FROM tree GROUP BY kind ORDER BY 1 DESC", False),
@@ -39,11 +44,12 @@ def test_an_answer_is_judged_as_a_careful_person_would(sql: Any) -> None:
         assert (score.success, score.reward == 1.0) == (solved, solved), answer
 
 
-# -- variant data ----------------------------------------------------------------------------------------------------
+# -- variant data ----------------------------------------------------------------------------------
 
 
 def test_a_right_episode_holds_elsewhere_and_a_constant_does_not(sql: Any) -> None:
-    """The whole episode is played there: what it changed before is part of it, and is gone after it."""
+    """The whole episode is played there: what it changed before is part of it, and is gone after
+    it."""
     env = sql()
     for actions in (
         (GOLDS["weights"],),
@@ -55,16 +61,26 @@ def test_a_right_episode_holds_elsewhere_and_a_constant_does_not(sql: Any) -> No
         assert (right.reward, right.success, right.parts["robust"]) == (1.0, True, 1.0), actions
     for actions in ((CONSTANT,), ("CREATE TEMPORARY TABLE w AS " + CONSTANT, "SELECT * FROM w")):
         constant = plays(env, "weights", *actions)
-        assert (constant.reward, constant.success, constant.parts["robust"]) == (0.0, False, 0.0), actions
+        assert (constant.reward, constant.success, constant.parts["robust"]) == (
+            0.0,
+            False,
+            0.0,
+        ), actions
         assert constant.parts["rows"] == 1.0, "it was right where it was played"
-    assert "robust" not in plays(env, "weights", "SELECT 1, 2").parts, "a wrong answer is not played again"
+    assert "robust" not in plays(env, "weights", "SELECT 1, 2").parts, (
+        "a wrong answer is not played again"
+    )
 
 
 def test_robust_is_told_of_tasks_that_are_not_general_only_when_it_is_asked_for(sql: Any) -> None:
     constant = ("SELECT * FROM mark", "SELECT * FROM picking", "SELECT 4 UNION ALL SELECT 7")
     for options in ({}, {"robust": True}):
         score = plays(sql(**options), "lost", *constant)
-        assert (score.reward, score.success, score.parts.get("robust")) == (1.0, True, 0.0 if options else None)
+        assert (score.reward, score.success, score.parts.get("robust")) == (
+            1.0,
+            True,
+            0.0 if options else None,
+        )
     assert plays(sql(robust=True), "lost", GOLDS["lost"]).parts["robust"] == 1.0
 
 
@@ -72,9 +88,23 @@ OUTCOMES = [
     ("count", "SELECT 8 AS n", ["rows"], {"columns": ["n"], "rows": [[8]]}, [[7]], [[8]]),
     ("count", GOLDS["count"], [], {"columns": ["COUNT(*)"], "rows": [[7]]}, [], []),
     ("words", "SELECT word FROM cask ORDER BY id DESC", ["order"], None, [], []),
-    ("oldest", "SELECT id, planted FROM tree WHERE id = 3", [], None, [], []),  # it ties with the gold's row
+    (
+        "oldest",
+        "SELECT id, planted FROM tree WHERE id = 3",
+        [],
+        None,
+        [],
+        [],
+    ),  # it ties with the gold's row
     ("lost", "SELECT id, mark FROM picking WHERE id = 4", ["rows"], None, [[4], [7]], [[4, "Z"]]),
-    ("lost", "SELECT id FROM picking WHERE id < 6 ORDER BY id", ["rows"], None, [[7]], [[1], [2], [3], [5]]),
+    (
+        "lost",
+        "SELECT id FROM picking WHERE id < 6 ORDER BY id",
+        ["rows"],
+        None,
+        [[7]],
+        [[1], [2], [3], [5]],
+    ),
     ("weights", CONSTANT, ["robust"], None, [], []),
     ("count", "DELETE FROM picking", ["rows"], {"rows": []}, None, None),
 ]
@@ -86,12 +116,20 @@ def test_an_episode_ends_with_what_was_compared_in_a_few_kilobytes(sql: Any) -> 
         env.reset(options={"task": task})
         env.step(answer)
         found = env.step("submit")[4]["outcomes"]
-        assert (found["failed"], found.get("missing"), found.get("extra")) == (failed, missing, extra), answer
+        assert (found["failed"], found.get("missing"), found.get("extra")) == (
+            failed,
+            missing,
+            extra,
+        ), answer
         assert agent in (None, found["agent"]), answer
     env.reset(options={"task": "count"})
     env.step("SELECT oops")
     found = env.step("submit")[4]["outcomes"]
-    assert (found["failed"], "oops" in found["agent"]["error"], found["gold"]["rows"]) == (["error"], True, [[7]])
+    assert (found["failed"], "oops" in found["agent"]["error"], found["gold"]["rows"]) == (
+        ["error"],
+        True,
+        [[7]],
+    )
     env.reset(options={"task": "count"})
     env.step("SELECT 1.5, CURRENT_DATE, x'00ff', a.*, b.* FROM picking a, picking b, picking c")
     found = env.step("submit")[4]["outcomes"]
@@ -99,7 +137,7 @@ def test_an_episode_ends_with_what_was_compared_in_a_few_kilobytes(sql: Any) -> 
     assert 0 < len(found["extra"]) < len(found["agent"]["rows"]) <= 20
 
 
-# -- golds that are no yardstick ----------------------------------------------------------------------------------------
+# -- golds that are no yardstick -------------------------------------------------------------------
 
 BROKEN = [
     {"id": "sound", "query": "Print the trees.", "gold": "SELECT id FROM tree"},
@@ -108,7 +146,11 @@ BROKEN = [
     {"id": "lost", "query": "Print the attic.", "gold": "SELECT 1", "db": "attic"},
     {"id": "constant", "query": "Print one, anywhere.", "gold": "SELECT 1", "general": True},
     {"id": "twice", "query": "print the TREES.", "gold": "SELECT id FROM tree WHERE id > 0"},
-    {"id": "shuffled", "query": "Print them as they fall.", "gold": "SELECT id FROM tree ORDER BY {random}"},
+    {
+        "id": "shuffled",
+        "query": "Print them as they fall.",
+        "gold": "SELECT id FROM tree ORDER BY {random}",
+    },
 ]
 FOUND = {
     "fails": "gold fails",
@@ -122,11 +164,15 @@ FOUND = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_planted_fault_is_found_and_the_sound_task_is_not_blamed(engine: str, tmp_path: Path) -> None:
+def test_every_planted_fault_is_found_and_the_sound_task_is_not_blamed(
+    engine: str, tmp_path: Path
+) -> None:
     skip_unless_there(engine)
     random = "RANDOM()" if engine == "sqlite" else "RAND()"
     planted = [{**task, "gold": task["gold"].format(random=random)} for task in BROKEN]
-    factory = intercode.prepare("sql", data=str(write_data(tmp_path / "planted", planted)), engine=engine)
+    factory = intercode.prepare(
+        "sql", data=str(write_data(tmp_path / "planted", planted)), engine=engine
+    )
     found = check(factory, factory.tasks)
     whys: dict[str, str] = {}
     for finding in found["broken"]:
@@ -136,11 +182,19 @@ def test_every_planted_fault_is_found_and_the_sound_task_is_not_blamed(engine: s
     assert (found["tasks"], found["noop_paid"], found["nondeterministic"]) == (7, 0, 2)
 
 
-def test_a_gold_that_fails_is_an_error_under_exact_and_earns_nothing_under_paper(tmp_path: Path) -> None:
+def test_a_gold_that_fails_is_an_error_under_exact_and_earns_nothing_under_paper(
+    tmp_path: Path,
+) -> None:
     skip_unless_there("sqlite")
-    data = str(write_data(tmp_path / "data", [{"id": "bad", "query": "Print.", "gold": "SELECT height FROM tree"}]))
+    data = str(
+        write_data(
+            tmp_path / "data", [{"id": "bad", "query": "Print.", "gold": "SELECT height FROM tree"}]
+        )
+    )
     env: Any = intercode.make("sql", data=data, engine="sqlite")
-    with pytest.raises(DataError, match="task bad: gold fails: no such column: height; see `intercode check`"):
+    with pytest.raises(
+        DataError, match="task bad: gold fails: no such column: height; see `intercode check`"
+    ):
         env.reset()
     env.close()
     env = intercode.make("sql", data=data, engine="sqlite", protocol="paper")

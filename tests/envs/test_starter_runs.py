@@ -1,4 +1,5 @@
-"""The starter tasks of all environments, played: golds earn 1 under every option, and doing nothing earns no success."""
+"""The starter tasks of all environments, played: golds earn 1 under every option, and doing nothing
+earns no success."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def test_every_gold_is_right_and_doing_nothing_is_not(env: str, options: dict[st
     if env == "sql":
         skip_unless_there(options["engine"])
     factory = intercode.prepare(env, max_turns=None, **options)
-    golds, nothings = (evaluate(factory, agent, tasks=factory.tasks, workers=2) for agent in (gold, noop))
+    golds, nothings = (
+        evaluate(factory, agent, tasks=factory.tasks, workers=2) for agent in (gold, noop)
+    )
     assert len(golds) >= 20
     assert {e.task: e.error or e.parts for e in golds if not e.success or e.reward != 1} == {}
     assert [e.task for e in nothings if e.success or e.error] == []

@@ -17,7 +17,9 @@ import intercode.envs.bash
 from intercode.envs.bash.answers import same_answer
 from intercode.types import Task
 
-ENTRY = re.compile(r"\.?[a-z][a-z0-9]*([-.][a-z0-9]+)*|-{1,2}[A-Za-z0-9]+|\[{1,2}|[:.%€]|°c|__pycache__|\.[a-z_-]+")
+ENTRY = re.compile(
+    r"\.?[a-z][a-z0-9]*([-.][a-z0-9]+)*|-{1,2}[A-Za-z0-9]+|\[{1,2}|[:.%€]|°c|__pycache__|\.[a-z_-]+"
+)
 """A word of English or the name of a command or file; an option; a sign."""
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 OF_THE_FIRST_SYSTEM = {
@@ -27,16 +29,23 @@ OF_THE_FIRST_SYSTEM = {
 }
 """Imports from `intercode-bench`, whose package is called intercode too."""
 MODULE = re.compile(r"intercode(\.\w+)+(:\w+)?")
-STATEMENT = re.compile(r"^(?:from intercode[\w.]* import [\w, ]+|import intercode[\w.]*)", re.MULTILINE)
+STATEMENT = re.compile(
+    r"^(?:from intercode[\w.]* import [\w, ]+|import intercode[\w.]*)", re.MULTILINE
+)
 
 
 def word_lists() -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield each set of words of the modules of envs/bash, with its name; the keys of a table are one."""
+    """Yield each set of words of the modules of envs/bash, with its name; the keys of a table are
+    one."""
     for found in pkgutil.iter_modules(intercode.envs.bash.__path__, "intercode.envs.bash."):
         module = importlib.import_module(found.name)
         for name, value in inspect.getmembers(module):
             entries: Any = value if isinstance(value, set | frozenset | dict) else ()
-            if entries and not name.startswith("__") and all(isinstance(entry, str) for entry in entries):
+            if (
+                entries
+                and not name.startswith("__")
+                and all(isinstance(entry, str) for entry in entries)
+            ):
                 yield f"{found.name}:{name}", frozenset(entries)
 
 
@@ -53,12 +62,18 @@ def test_either_and_otherwise_offer_answers() -> None:
     task = Task("door", "Print either unlocked if /depot/door is open, and otherwise locked.", gold)
     for right in ("unlocked", "locked"):
         assert same_answer(f"The door is {right}", right, task)
-        for answer in ("unlocked locked", "locked unlocked", "unlocked or locked", "either unlocked or locked"):
+        for answer in (
+            "unlocked locked",
+            "locked unlocked",
+            "unlocked or locked",
+            "either unlocked or locked",
+        ):
             assert not same_answer(answer, right, task), (answer, right)
 
 
 def imports(text: str) -> Iterator[str]:
-    """Yield as statements what a text imports from intercode: lines of code, `module`, or `module:attribute`."""
+    """Yield as statements what a text imports from intercode: lines of code, `module`, or
+    `module:attribute`."""
     yield from STATEMENT.findall(text)
     if MODULE.fullmatch(text):
         module, _, name = text.partition(":")
@@ -70,7 +85,9 @@ def test_what_the_strings_of_benchmarks_import_is_there() -> None:
         statement
         for path in BENCHMARKS.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "intercode" in node.value
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and "intercode" in node.value
         for statement in imports(node.value)
     }
     assert found > OF_THE_FIRST_SYSTEM

@@ -1,4 +1,5 @@
-"""The public data, the root of the first system's runs, and the scripts of benchmarks/; what is missing is said, and skips."""
+"""The public data, the root of the first system's runs, and the scripts of benchmarks/; what is
+missing is said, and skips."""
 
 from __future__ import annotations
 
@@ -25,33 +26,53 @@ PROJECT = Path(__file__).parents[2]
 def public_data() -> Path:
     folder = Path(os.environ.get("INTERCODE_DATA") or PROJECT.parent / "shared" / "data")
     if not (folder / "nl2bash").is_dir():
-        pytest.skip("no public data: set INTERCODE_DATA to the folder that holds nl2bash and recorded")
+        pytest.skip(
+            "no public data: set INTERCODE_DATA to the folder that holds nl2bash and recorded"
+        )
     return folder
 
 
 @pytest.fixture(scope="session")
 def image() -> str:
-    """The built root; made once, in half a minute, where the cache has none. Another process may want it as well."""
+    """The built root; made once, in half a minute, where the cache has none. Another process may
+    want it as well."""
     with open(cache.root() / "tests.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not image_path(IMAGE).is_dir():
             if shutil.which("mmdebstrap") is None:
-                pytest.skip(f"no image {IMAGE}, and no mmdebstrap to build it: apt-get install mmdebstrap")
+                pytest.skip(
+                    f"no image {IMAGE}, and no mmdebstrap to build it: apt-get install mmdebstrap"
+                )
             build_image(IMAGE)
     return IMAGE
 
 
 @pytest.fixture(scope="session")
-def measure(public_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Any, Any]]:
+def measure(
+    public_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., tuple[Any, Any]]:
     """Runs a script of benchmarks/ and returns its rows, and what it wrote to `--out`.
 
-    With `may_miss` a missed bound is no failure yet: the tests themselves hold what was measured to it.
+    With `may_miss` a missed bound is no failure yet: the tests themselves hold what was measured to
+    it.
     """
 
     def run(script: str, *names: str, may_miss: bool = False) -> tuple[Any, Any]:
         out = tmp_path_factory.mktemp(script) / "details.json"
-        command = [sys.executable, str(PROJECT / "benchmarks" / f"{script}.py"), "--json", "--out", str(out), *names]
-        done = subprocess.run(command, env=os.environ | {"INTERCODE_DATA": str(public_data)}, capture_output=True, text=True)
+        command = [
+            sys.executable,
+            str(PROJECT / "benchmarks" / f"{script}.py"),
+            "--json",
+            "--out",
+            str(out),
+            *names,
+        ]
+        done = subprocess.run(
+            command,
+            env=os.environ | {"INTERCODE_DATA": str(public_data)},
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode in (0, int(may_miss)), done.stderr[-2000:]
         assert done.stdout, done.stderr[-2000:]
         return json.loads(done.stdout), json.loads(out.read_text())

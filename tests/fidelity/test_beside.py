@@ -1,4 +1,5 @@
-"""The first system beside ours, on a few tasks; all of them are `benchmarks/fidelity.py`, by hand."""
+"""The first system beside ours, on a few tasks; all of them are `benchmarks/fidelity.py`, by
+hand."""
 
 from __future__ import annotations
 
@@ -22,16 +23,29 @@ def _docker() -> None:
         pytest.skip(str(error))
 
 
-def test_the_first_system_earns_today_what_ours_does(image: str, measure: Callable[..., tuple[Any, Any]]) -> None:
+def test_the_first_system_earns_today_what_ours_does(
+    image: str, measure: Callable[..., tuple[Any, Any]]
+) -> None:
     if not os.environ.get("INTERCODE_BENCH_PYTHON"):
-        pytest.skip("no first system to compare with: run benchmarks/peers.sh and set INTERCODE_BENCH_PYTHON")
+        pytest.skip(
+            "no first system to compare with: run benchmarks/peers.sh and set"
+            " INTERCODE_BENCH_PYTHON"
+        )
     rows, figures = measure("fidelity", "--limit", "2")
     turns = {row["what"]: row["against"] for row in rows}
-    assert turns["docker: turns whose rewards agree"] == turns["local: turns whose rewards agree"] >= 30
-    assert set(figures) == {f"fs_{number} {backend}" for number in (1, 3, 4) for backend in ("docker", "local")}
+    assert (
+        turns["docker: turns whose rewards agree"]
+        == turns["local: turns whose rewards agree"]
+        >= 30
+    )
+    assert set(figures) == {
+        f"fs_{number} {backend}" for number in (1, 3, 4) for backend in ("docker", "local")
+    }
 
 
-def test_golds_earn_the_same_on_both_backends(image: str, measure: Callable[..., tuple[Any, Any]]) -> None:
+def test_golds_earn_the_same_on_both_backends(
+    image: str, measure: Callable[..., tuple[Any, Any]]
+) -> None:
     rows, differences = measure("backends", "--limit", "3", may_miss=True)
     assert sum(row["against"] for row in rows) == 30
     assert not [each for each in differences if each["cause"] == "unexplained"]

@@ -1,4 +1,5 @@
-"""docs/converting-datasets.md, its lines typed over the public files: they print what the page says."""
+"""docs/converting-datasets.md, its lines typed over the public files: they print what the page
+says."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ pytestmark = pytest.mark.fidelity
 
 
 @pytest.mark.parametrize("step", LINES, ids=[" ".join(step.text.split()[1:5:2]) for step in LINES])
-def test_a_line_of_the_page_prints_what_it_says(public_data: Path, image: str, tmp_path: Path, step: Step) -> None:
+def test_a_line_of_the_page_prints_what_it_says(
+    public_data: Path, image: str, tmp_path: Path, step: Step
+) -> None:
     if "mariadb" in str(step) and shutil.which("mariadbd") is None:
         pytest.skip("mariadb-server is not installed")
     for folder in public_data.iterdir():

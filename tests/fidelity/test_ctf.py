@@ -1,4 +1,5 @@
-"""InterCode's CTF tasks: all load, those whose files are here run, and the data's known defects are found by rule."""
+"""InterCode's CTF tasks: all load, those whose files are here run, and the data's known defects are
+found by rule."""
 
 from __future__ import annotations
 
@@ -25,27 +26,40 @@ def world(public_data: Path) -> dict[str, Any]:
     needs_bwrap()
     if not (public_data / "ctf" / "ic_ctf.json").exists():
         pytest.skip("no public CTF tasks: INTERCODE_DATA has no folder ctf")
-    return {"data": str(public_data / "ctf" / "ic_ctf.json"), "assets": str(public_data / "ctf" / "task_assets")}
+    return {
+        "data": str(public_data / "ctf" / "ic_ctf.json"),
+        "assets": str(public_data / "ctf" / "task_assets"),
+    }
 
 
-def test_a_hundred_tasks_load_every_flag_pays_and_broken_ones_are_found(world: dict[str, Any]) -> None:
+def test_a_hundred_tasks_load_every_flag_pays_and_broken_ones_are_found(
+    world: dict[str, Any],
+) -> None:
     everything = intercode.prepare("ctf", everything=True, **world)
     assert len(everything.tasks) == 100
-    assert all(episode.success for episode in evaluate(everything, gold, tasks=everything.tasks, workers=2))
-    assert not any(episode.success for episode in evaluate(everything, noop, tasks=everything.tasks, workers=2))
+    assert all(
+        episode.success for episode in evaluate(everything, gold, tasks=everything.tasks, workers=2)
+    )
+    assert not any(
+        episode.success for episode in evaluate(everything, noop, tasks=everything.tasks, workers=2)
+    )
     needs_network = {int(task.id) for task in everything.tasks if task.extra["needs_network"]}
     assert needs_network <= WITH_NETWORK
     assert len(needs_network) >= 21, "one says nothing of it"
     assert {int(task.id) for task in everything.tasks if task.extra["broken_gold"]} == {15, 76}
     said = check(everything, everything.tasks, workers=2)
-    findings = [(int(finding["task"]), finding["why"]) for finding in said["broken"] + said["suspicious"]]
+    findings = [
+        (int(finding["task"]), finding["why"]) for finding in said["broken"] + said["suspicious"]
+    ]
     assert {15, 76} <= {task for task, _ in findings}
     assert {task for task, why in findings if "plain text" in why} == {4}
 
 
 def test_tasks_with_files_run_and_find_them(world: dict[str, Any]) -> None:
     env: Any = intercode.make("ctf", **world)
-    assert {int(task.id) for task in env.tasks} == WITH_ASSETS | SELF_CONTAINED | {5}, "5 has the words of 90, and a file"
+    assert {int(task.id) for task in env.tasks} == WITH_ASSETS | SELF_CONTAINED | {5}, (
+        "5 has the words of 90, and a file"
+    )
     for task in WITH_ASSETS:
         env.reset(options={"task": str(task)})
         listed = env.step("ls")[0].split()

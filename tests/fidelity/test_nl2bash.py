@@ -1,4 +1,5 @@
-"""NL2Bash's 200 golds on the built root: they solve their own tasks, and what does not is not deterministic."""
+"""NL2Bash's 200 golds on the built root: they solve their own tasks, and what does not is not
+deterministic."""
 
 from __future__ import annotations
 
@@ -25,13 +26,19 @@ def test_at_least_191_golds_solve_their_tasks_under_the_papers_protocol(measured
 def test_a_gold_that_misses_differs_between_raw_executions(measured: Any, mode: str) -> None:
     _, misses = measured
     assert not [miss for miss in misses[mode] if miss["differing"] == 0 and not miss["no_outcome"]]
-    data_faults = 2 if mode == "exact" else 0  # one gold runs out of time, and one only fails, without a network
+    data_faults = (
+        2 if mode == "exact" else 0
+    )  # one gold runs out of time, and one only fails, without a network
     assert sum(miss["no_outcome"] for miss in misses[mode]) <= data_faults
 
 
 @pytest.mark.parametrize("agent", ["noop", "false"])
-def test_doing_nothing_solves_few_tasks_but_earns_much_of_the_papers_reward(measured: Any, agent: str) -> None:
+def test_doing_nothing_solves_few_tasks_but_earns_much_of_the_papers_reward(
+    measured: Any, agent: str
+) -> None:
     rows, _ = measured
     assert rows[f"paper: {agent} solved of 200, against golds"]["ours"] <= 25
-    assert rows[f"paper: {agent} mean reward, against golds"]["ours"] == pytest.approx(0.69, abs=0.02)
+    assert rows[f"paper: {agent} mean reward, against golds"]["ours"] == pytest.approx(
+        0.69, abs=0.02
+    )
     assert rows[f"exact: {agent} mean reward, against golds"]["ours"] <= 0.1

@@ -1,4 +1,5 @@
-"""The paper's Bash reward against what the first system wrote down: every part that it recorded is computed again."""
+"""The paper's Bash reward against what the first system wrote down: every part that it recorded is
+computed again."""
 
 from __future__ import annotations
 
@@ -14,11 +15,17 @@ from intercode.paper.bash import BASE, WEIGHT, answer, effects
 from intercode.tfidf import similarity
 from intercode.types import Outcome
 
-DATA = Path(os.environ.get("INTERCODE_DATA") or Path(__file__).parents[3] / "shared" / "data") / "recorded"
+DATA = (
+    Path(os.environ.get("INTERCODE_DATA") or Path(__file__).parents[3] / "shared" / "data")
+    / "recorded"
+)
 
 pytestmark = [
     pytest.mark.fidelity,
-    pytest.mark.skipif(not DATA.is_dir(), reason="no recorded runs: set INTERCODE_DATA to the folder of public data"),
+    pytest.mark.skipif(
+        not DATA.is_dir(),
+        reason="no recorded runs: set INTERCODE_DATA to the folder of public data",
+    ),
 ]
 
 
@@ -45,11 +52,17 @@ def test_each_recorded_part_of_the_reward_is_computed_again() -> None:
     for turn in complete:
         ours, theirs = Outcome(turn["agent_obs"]), Outcome(turn["eval_obs"])
         close = similarity(ours.output, theirs.output)
-        assert (float(ours == theirs) if close is None else close) == pytest.approx(turn["answer_similarity"], abs=1e-9)
+        assert (float(ours == theirs) if close is None else close) == pytest.approx(
+            turn["answer_similarity"], abs=1e-9
+        )
         assert answer(ours, theirs) == pytest.approx(turn["reward"]["answer_similarity"], abs=1e-12)
     for turn in turns:
-        extra, missing = ({tuple(entry) for entry in turn[side]} for side in ("diff_extra", "diff_miss"))
+        extra, missing = (
+            {tuple(entry) for entry in turn[side]} for side in ("diff_extra", "diff_miss")
+        )
         assert effects(extra, missing) == pytest.approx(turn["reward"]["file_diff"], abs=1e-12)
         same = turn.get("diff_same", {"correct": 1, "total": 1})
-        assert round(WEIGHT * (same["correct"] / same["total"]), 2) == turn["reward"]["file_changes"]
+        assert (
+            round(WEIGHT * (same["correct"] / same["total"]), 2) == turn["reward"]["file_changes"]
+        )
         assert BASE + sum(turn["reward"].values()) == pytest.approx(turn["total"], abs=1e-9)

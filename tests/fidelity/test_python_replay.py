@@ -13,7 +13,9 @@ pytestmark = pytest.mark.fidelity
 
 
 @pytest.fixture(scope="module")
-def scripts(public_data: Path, measure: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+def scripts(
+    public_data: Path, measure: Callable[..., tuple[Any, Any]]
+) -> Callable[..., tuple[Any, Any]]:
     needs_bwrap()
     for needed in ("mbpp/ic_mbpp.json", "recorded/ic_python_multiturn_gpt-3.5_7_turns.json"):
         if not (public_data / needed).exists():
@@ -41,5 +43,7 @@ def test_the_recorded_run_ends_as_it_did_turn_by_turn(replayed: Any) -> None:
 def test_golds_solve_mbpp_under_both_rewards_and_nothing_solves_none(golds: Any) -> None:
     assert golds["tasks"] == 974
     assert min(golds["exact"]["solved"], golds["paper"]["solved"]) >= 970
-    assert set(golds["exact"]["missed"]) <= set(golds["faults"]), "whatever misses is a finding of the data check"
+    assert set(golds["exact"]["missed"]) <= set(golds["faults"]), (
+        "whatever misses is a finding of the data check"
+    )
     assert golds["noop"]["solved"] == 0

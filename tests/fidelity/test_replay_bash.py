@@ -20,14 +20,18 @@ def measured(image: str, measure: Callable[..., tuple[Any, Any]]) -> dict[str, A
 
 
 @pytest.mark.parametrize("run", TRY_AGAIN)
-def test_rewards_agree_as_far_as_the_first_systems_own_do(measured: dict[str, Any], run: str) -> None:
+def test_rewards_agree_as_far_as_the_first_systems_own_do(
+    measured: dict[str, Any], run: str
+) -> None:
     assert measured[run]["agreement"] >= measured[run]["bound"]
 
 
 @pytest.mark.parametrize("run", TRY_AGAIN)
 def test_success_is_within_four_points_of_the_recorded(measured: dict[str, Any], run: str) -> None:
     figures = measured[run]
-    assert figures["lasting_success_rate"] == pytest.approx(figures["recorded_success_rate"], abs=0.04)
+    assert figures["lasting_success_rate"] == pytest.approx(
+        figures["recorded_success_rate"], abs=0.04
+    )
 
 
 @pytest.mark.parametrize("run", OTHERS)

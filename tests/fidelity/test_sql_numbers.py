@@ -1,4 +1,5 @@
-"""Changed results of Spider's golds, sent through a real server: `exact` accepts those that a slow comparison finds equal."""
+"""Changed results of Spider's golds, sent through a real server: `exact` accepts those that a slow
+comparison finds equal."""
 
 from __future__ import annotations
 
@@ -21,19 +22,30 @@ from intercode.tasks import open_data
 pytestmark = pytest.mark.fidelity
 
 GOLDS, ROWS = 150, 40
-"""How many golds are changed, those with a DECIMAL or a DOUBLE first; and the most rows of a result."""
+"""How many golds are changed, those with a DECIMAL or a DOUBLE first; and the most rows of a
+result."""
 Rows = list[tuple[Any, ...]]
 
 
-def test_mutants_of_golds_are_accepted_if_and_only_if_a_slow_comparison_finds_them_equal(public_data: Path) -> None:
+def test_mutants_of_golds_are_accepted_if_and_only_if_a_slow_comparison_finds_them_equal(
+    public_data: Path,
+) -> None:
     if why := mariadb.missing():
         pytest.skip(why)
     tasks = open_data(str(public_data / "spider" / "ic_spider_dev.json"), env="sql").tasks
     dice, verdicts, wrong = random.Random(42), Counter[tuple[str, bool]](), []
-    with engine_maker("mariadb", read_databases(public_data / "spider" / "ic_spider_dbs.sql"))() as engine:
+    with engine_maker(
+        "mariadb", read_databases(public_data / "spider" / "ic_spider_dbs.sql")
+    )() as engine:
         results = [(task, engine.run_gold(task.extra["db"], task.gold).table) for task in tasks]
-        numeric = [(task, table) for task, table in results if table and 0 < len(table.rows) <= ROWS and places(table.rows)]
-        numeric.sort(key=lambda pair: all(isinstance(value, int) for value in numbers(pair[1].rows)))
+        numeric = [
+            (task, table)
+            for task, table in results
+            if table and 0 < len(table.rows) <= ROWS and places(table.rows)
+        ]
+        numeric.sort(
+            key=lambda pair: all(isinstance(value, int) for value in numbers(pair[1].rows))
+        )
         for task, gold in numeric[:GOLDS]:
             for kind, rows in mutants(list(gold.rows), dice):
                 mutant = engine.table(task.extra["db"], statement(rows))
@@ -43,13 +55,24 @@ def test_mutants_of_golds_are_accepted_if_and_only_if_a_slow_comparison_finds_th
                     wrong.append((task.id, kind, equal))
     assert wrong == []
     assert verdicts.total() > 2000
-    assert min(sum(count for (_, equal), count in verdicts.items() if equal is said) for said in (True, False)) >= 100
+    assert (
+        min(
+            sum(count for (_, equal), count in verdicts.items() if equal is said)
+            for said in (True, False)
+        )
+        >= 100
+    )
 
 
 def places(rows: Any) -> list[tuple[int, int]]:
     """Where the numbers stand: row and column."""
     kinds = (int, float, Decimal)
-    return [(row, place) for row, values in enumerate(rows) for place, value in enumerate(values) if isinstance(value, kinds)]
+    return [
+        (row, place)
+        for row, values in enumerate(rows)
+        for place, value in enumerate(values)
+        if isinstance(value, kinds)
+    ]
 
 
 def numbers(rows: Any) -> list[Any]:
@@ -73,7 +96,14 @@ def mutants(rows: Rows, dice: random.Random) -> Iterator[tuple[str, Rows]]:
     if isinstance(value, float):
         changed += [("noise", value * (1 + share)) for share in (1e-12, 1e-10, 1e-8)]
     for kind, other in changed:
-        yield kind, [*rows[:row], (*rows[row][:place], other, *rows[row][place + 1 :]), *rows[row + 1 :]]
+        yield (
+            kind,
+            [
+                *rows[:row],
+                (*rows[row][:place], other, *rows[row][place + 1 :]),
+                *rows[row + 1 :],
+            ],
+        )
 
 
 def digits(value: object) -> int:
@@ -87,7 +117,9 @@ def number_like(value: object, number: Decimal) -> Any:
 def other_digit(value: object, dice: random.Random) -> Decimal:
     text = str(value)
     place = dice.choice([place for place, letter in enumerate(text) if letter.isdigit()])
-    return Decimal(text[:place] + str((int(text[place]) + dice.randrange(1, 10)) % 10) + text[place + 1 :])
+    return Decimal(
+        text[:place] + str((int(text[place]) + dice.randrange(1, 10)) % 10) + text[place + 1 :]
+    )
 
 
 def rounded(value: object, scale: int) -> Decimal:
@@ -95,7 +127,8 @@ def rounded(value: object, scale: int) -> Decimal:
 
 
 def statement(rows: Rows) -> str:
-    """A query that returns the rows; one of several types in a column makes the server choose one for the column."""
+    """A query that returns the rows; one of several types in a column makes the server choose one
+    for the column."""
     return " UNION ALL ".join("SELECT " + ", ".join(map(literal, row)) for row in rows)
 
 

@@ -30,7 +30,9 @@ def measured(measure: Callable[..., tuple[Any, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_rewards_agree_with_the_recorded_and_success_is_within_a_point(measured: dict[str, Any], run: str) -> None:
+def test_rewards_agree_with_the_recorded_and_success_is_within_a_point(
+    measured: dict[str, Any], run: str
+) -> None:
     agreement, success = RUNS[run]
     assert measured[run]["agreement"] >= agreement
     assert 100 * measured[run]["replayed_success_rate"] == pytest.approx(success, abs=1)

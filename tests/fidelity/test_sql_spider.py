@@ -24,12 +24,16 @@ def measured(measure: Callable[..., tuple[Any, Any]]) -> dict[str, Any]:
     return dict(details)
 
 
-def test_at_least_1028_golds_solve_their_tasks_under_the_papers_protocol(measured: dict[str, Any]) -> None:
+def test_at_least_1028_golds_solve_their_tasks_under_the_papers_protocol(
+    measured: dict[str, Any],
+) -> None:
     assert measured["paper"]["solved"]["gold"] >= 1028
 
 
 @pytest.mark.parametrize("mode", ["paper", "exact"])
-def test_golds_miss_only_where_mariadb_refuses_them_and_no_answer_earns(measured: dict[str, Any], mode: str) -> None:
+def test_golds_miss_only_where_mariadb_refuses_them_and_no_answer_earns(
+    measured: dict[str, Any], mode: str
+) -> None:
     played = measured[mode]
     assert played["missed"] == REFUSED
     assert played["faulty"] == []

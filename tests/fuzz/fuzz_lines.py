@@ -1,7 +1,8 @@
-"""The host's side of the guest protocol: what a guest that was taken over may answer, with any descriptors beside it.
+"""The host's side of the guest protocol: what a guest that was taken over may answer, with any
+descriptors beside it.
 
-A real sandbox, whose line leads to a peer that says what it likes. Out comes a result of the right types, or a `SandboxError`
-(`OSError` for a file); and no descriptor is left open.
+A real sandbox, whose line leads to a peer that says what it likes. Out comes a result of the right
+types, or a `SandboxError` (`OSError` for a file); and no descriptor is left open.
 """
 
 from __future__ import annotations
@@ -57,14 +58,24 @@ _SAID = st.tuples(
 
 def _exec(sandbox: LocalSandbox) -> None:
     result = sandbox.exec("true", timeout=1)
-    assert (type(result.output), type(result.timed_out), type(result.session_lost), type(result.cwd)) == (str, bool, bool, str)
+    assert (
+        type(result.output),
+        type(result.timed_out),
+        type(result.session_lost),
+        type(result.cwd),
+    ) == (str, bool, bool, str)
     assert isinstance(result.exit_code, int | NoneType)
     assert isinstance(result.overflow, str | NoneType)
 
 
 def _diff(sandbox: LocalSandbox) -> None:
     for path, change in sandbox.diff().items():
-        assert (type(path), type(change.kind), type(change.type), type(change.mode)) == (str, str, str, int)
+        assert (type(path), type(change.kind), type(change.type), type(change.mode)) == (
+            str,
+            str,
+            str,
+            int,
+        )
         assert isinstance(change.digest, str | NoneType)
         assert isinstance(change.target, str | NoneType)
 
@@ -121,5 +132,11 @@ _FOUND = (
     ("fork", ([framed({"blockers": True})], 0)),
 )
 TARGETS = [
-    Target("what a guest says to the host", st.tuples(st.sampled_from([*_CALLS]), _SAID), _host, _FOUND, quick=150),
+    Target(
+        "what a guest says to the host",
+        st.tuples(st.sampled_from([*_CALLS]), _SAID),
+        _host,
+        _FOUND,
+        quick=150,
+    ),
 ]

@@ -17,18 +17,36 @@ _SECONDS = 2.0
 """For a reply of some ten thousand characters, on a machine that others use as well."""
 _LANGUAGES = ("bash", "sql", "python", "ctf", "perl")
 _MARKS = (
-    "``` ~~~ ```bash ```sql ` ```` <bash> </bash> <code> <tool_call> </tool_call> <think> </think> <|end|> </s> Action: "
-    "execute[ ] [ submit submit[ submit: Observation: Thought: { } $ >>> ... mysql> > # * _ 1. ; | -l ls SELECT"
+    "``` ~~~ ```bash ```sql ` ```` <bash> </bash> <code> <tool_call> </tool_call> <think> </think>"
+    " <|end|> </s> Action: execute[ ] [ submit submit[ submit: Observation: Thought: { } $ >>> ..."
+    " mysql> > # * _ 1. ; | -l ls SELECT"
 )
-_GAPS = ("\n", "\n\n", " ", "\t", "\r\n", "    ", "Action Input:", "I think. ", "\ud800", "\0", "é", "\u200b", "\ufeff")
-_CALLS = records("id", name=st.sampled_from(["execute", "submit"]), arguments=records("code", "answer"), action=DATA).map(
-    json.dumps
+_GAPS = (
+    "\n",
+    "\n\n",
+    " ",
+    "\t",
+    "\r\n",
+    "    ",
+    "Action Input:",
+    "I think. ",
+    "\ud800",
+    "\0",
+    "é",
+    "\u200b",
+    "\ufeff",
 )
+_CALLS = records(
+    "id",
+    name=st.sampled_from(["execute", "submit"]),
+    arguments=records("code", "answer"),
+    action=DATA,
+).map(json.dumps)
 _MARK = st.sampled_from([*_MARKS.split(" "), *_GAPS])
 _PIECES = st.one_of(_MARK, _MARK, _MARK, st.text(max_size=8), _CALLS)
-_REPLIES = st.tuples(st.lists(_PIECES, max_size=30).map("".join), st.sampled_from([1, 1, 1, 500, 3000])).map(
-    lambda parts: (parts[0] * parts[1])[:30_000]
-)
+_REPLIES = st.tuples(
+    st.lists(_PIECES, max_size=30).map("".join), st.sampled_from([1, 1, 1, 500, 3000])
+).map(lambda parts: (parts[0] * parts[1])[:30_000])
 
 
 @contextmanager
@@ -43,4 +61,11 @@ def _parser() -> Iterator[Attempt]:
     yield attempt
 
 
-TARGETS = [Target("the parser of replies", st.tuples(_REPLIES, st.sampled_from(_LANGUAGES)), _parser, quick=200)]
+TARGETS = [
+    Target(
+        "the parser of replies",
+        st.tuples(_REPLIES, st.sampled_from(_LANGUAGES)),
+        _parser,
+        quick=200,
+    )
+]

@@ -1,9 +1,11 @@
-"""How a target is fuzzed: a little in every test run, the same inputs each time; for as long as one likes by hand.
+"""How a target is fuzzed: a little in every test run, the same inputs each time; for as long as one
+likes by hand.
 
     Target ── inputs, and what once broke it (`found`) ──► trying() ──► a function that takes one input
                                                                          └─ raises for what must not come out
 
-Each crash that was found is kept in `found`, which is tried first every time; hypothesis keeps no files.
+Each crash that was found is kept in `found`, which is tried first every time; hypothesis keeps no
+files.
 """
 
 from __future__ import annotations
@@ -44,8 +46,12 @@ def try_inputs(target: Target, attempt: Attempt, examples: int, start: int) -> i
     for each in target.found:
         test = example(each)(test)
     every_check = list(HealthCheck)
-    test = settings(max_examples=examples, deadline=None, database=None, phases=_PHASES, suppress_health_check=every_check)(
-        test
-    )
+    test = settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=_PHASES,
+        suppress_health_check=every_check,
+    )(test)
     seed(start)(test)()
     return tried

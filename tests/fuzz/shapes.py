@@ -8,18 +8,28 @@ from typing import Any
 from hypothesis import strategies as st
 
 SCALARS = st.one_of(
-    st.none() | st.booleans() | st.integers() | st.integers(-2, 3) | st.floats() | st.text(st.characters(), max_size=12),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(-2, 3)
+    | st.floats()
+    | st.text(st.characters(), max_size=12),
     st.sampled_from(["", " ", "\0", "\ud800", "é", "0", "NaN", "true", "submit"]),
 )
 DATA = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4), max_leaves=8
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
+    ),
+    max_leaves=8,
 )
 
 
 def records(
     *names: str, rest: st.SearchStrategy[Any] = DATA, **fields: st.SearchStrategy[Any]
 ) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects with these fields: mostly as they should be (`fields`), at times something else, or missing."""
+    """Objects with these fields: mostly as they should be (`fields`), at times something else, or
+    missing."""
     often = {name: st.one_of(kind, kind, kind, rest) for name, kind in fields.items()}
     return st.fixed_dictionaries({}, optional={**often, **dict.fromkeys(names, rest)})
 

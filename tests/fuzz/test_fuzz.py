@@ -1,6 +1,8 @@
-"""Whatever comes from outside, be it a guest, a file, a model or a database: an answer, or an error that names who is at fault.
+"""Whatever comes from outside, be it a guest, a file, a model or a database: an answer, or an error
+that names who is at fault.
 
-Long runs (`make soak`) take $INTERCODE_FUZZ_SECONDS a target, ten minutes by default, and print how many inputs they tried.
+Long runs (`make soak`) take $INTERCODE_FUZZ_SECONDS a target, ten minutes by default, and print how
+many inputs they tried.
 """
 
 from __future__ import annotations
@@ -17,8 +19,14 @@ import pytest
 from fuzzing import Target, try_inputs
 
 SECONDS = float(os.environ.get("INTERCODE_FUZZ_SECONDS", "600"))
-TARGETS = [target for part in (fuzz_lines, fuzz_files, fuzz_tables, fuzz_replies) for target in part.TARGETS]
-each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name.replace(" ", "-"))
+TARGETS = [
+    target
+    for part in (fuzz_lines, fuzz_files, fuzz_tables, fuzz_replies)
+    for target in part.TARGETS
+]
+each_target = pytest.mark.parametrize(
+    "target", TARGETS, ids=lambda target: target.name.replace(" ", "-")
+)
 
 
 @each_target
@@ -29,7 +37,9 @@ def test_nothing_unforeseen_comes_out_of(target: Target) -> None:
 
 @pytest.mark.soak
 @each_target
-def test_nothing_unforeseen_comes_out_in_minutes_of(target: Target, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_unforeseen_comes_out_in_minutes_of(
+    target: Target, capsys: pytest.CaptureFixture[str]
+) -> None:
     until, tried = time.monotonic() + SECONDS, 0
     with target.trying() as attempt:
         while time.monotonic() < until:

@@ -1,4 +1,5 @@
-"""The families of generated tasks: sound, deterministic, split, and not to be solved by one answer."""
+"""The families of generated tasks: sound, deterministic, split, and not to be solved by one
+answer."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ N = 15
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
-def family(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+def family(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
     """The name of a family, and a folder with tasks of it."""
     needs_bwrap()
     out = tmp_path_factory.mktemp("generated") / request.param
@@ -41,12 +44,16 @@ def records(folder: Path) -> list[dict[str, Any]]:
 def test_golds_succeed_and_doing_nothing_does_not(family: tuple[str, Path]) -> None:
     name, folder = family
     factory = prepare(FAMILIES[name].env, data=str(folder))
-    tasks = factory.tasks[:6] if FAMILIES[name].env == "python" else factory.tasks  # a Python task takes longest
+    tasks = (
+        factory.tasks[:6] if FAMILIES[name].env == "python" else factory.tasks
+    )  # a Python task takes longest
     found = check(factory, tasks, workers=2)
     assert (found["broken"], found["gold_ok"], found["noop_paid"]) == ([], len(tasks), 0)
 
 
-def test_a_test_task_has_another_place_and_another_query_than_all_training_tasks(family: tuple[str, Path]) -> None:
+def test_a_test_task_has_another_place_and_another_query_than_all_training_tasks(
+    family: tuple[str, Path],
+) -> None:
     name, folder = family
     places: dict[str, set[str]] = {"train": set(), "test": set()}
     for task in records(folder):
@@ -63,7 +70,11 @@ def test_invented_words_beside_the_answer_do_not_pay(family: tuple[str, Path]) -
         for task in factory.tasks if FAMILIES[name].env == "bash" else ():
             (gold,) = env.run_gold(task).evidence  # type: ignore[misc]
             lines = gold.output.splitlines()
-            for wrong in ([f"41 {line}" for line in lines], [*lines, "file"], [f"{line} 12:30" for line in lines]):
+            for wrong in (
+                [f"41 {line}" for line in lines],
+                [*lines, "file"],
+                [f"{line} 12:30" for line in lines],
+            ):
                 said = replace(gold, output="".join(f"{line}\n" for line in wrong))
                 assert not lines or not bash_exact(said, gold, task).success, (task.query, wrong)
 
@@ -74,7 +85,11 @@ def test_a_function_that_treats_a_limit_in_another_way_fails(tmp_path: Path, wro
     generate("python-records", n=20, seed=7, out=tmp_path / "data")
     for task in records(tmp_path / "data"):
         scope: dict[str, Any] = {}
-        if (place := re.search(" ([<>]=? )", task["gold"])) and place[1][0] == wrong[0] and place[1] != wrong:
+        if (
+            (place := re.search(" ([<>]=? )", task["gold"]))
+            and place[1][0] == wrong[0]
+            and place[1] != wrong
+        ):
             exec(task["gold"][: place.start(1)] + wrong + task["gold"][place.end(1) :], scope)
             with pytest.raises(AssertionError):
                 exec("\n".join([*task["tests"], *task["hidden"]]), scope)
@@ -93,7 +108,9 @@ def test_phrasings_of_the_test_split_are_its_own_and_all_levels_are_there(name: 
 
 def test_draws_of_the_splits_have_nothing_in_common() -> None:
     train, test = Draw("7", "train"), Draw("7", "test")
-    assert {train.number(3, 50) for _ in range(500)}.isdisjoint(test.number(3, 50) for _ in range(500))
+    assert {train.number(3, 50) for _ in range(500)}.isdisjoint(
+        test.number(3, 50) for _ in range(500)
+    )
     assert {train.word("abcdefghij") for _ in range(99)} == set("abcdefgh")
     assert {test.word("abcdefghij") for _ in range(99)} == set("ij")
     assert set(train.sites(400)).isdisjoint(test.sites(100))
@@ -106,24 +123,32 @@ def test_the_same_seed_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
     for folder, seed, workers in (("one", 1, 1), ("two", 1, 3), ("three", 2, 2)):
         generate(name, n=N, seed=seed, out=tmp_path / folder, workers=workers)
         files = [path for path in sorted((tmp_path / folder).rglob("*")) if path.is_file()]
-        contents.append({str(path.relative_to(tmp_path / folder)): path.read_bytes() for path in files})
+        contents.append(
+            {str(path.relative_to(tmp_path / folder)): path.read_bytes() for path in files}
+        )
     assert contents[0] == contents[1] != contents[2]
 
 
 @pytest.mark.parametrize("name", ["bash-logs", "sql-league"])
-def test_no_answer_is_frequent_and_training_solutions_do_not_solve_the_test_split(name: str, tmp_path: Path) -> None:
+def test_no_answer_is_frequent_and_training_solutions_do_not_solve_the_test_split(
+    name: str, tmp_path: Path
+) -> None:
     needs_bwrap()
     generate(name, n=200, seed=5, out=tmp_path / "data")
     factory = prepare(FAMILIES[name].env, data=str(tmp_path / "data"))
     with closing(factory()) as env:
-        answers = Counter(answer_of(FAMILIES[name].env, task.gold, env.run_gold(task)) for task in factory.tasks)
+        answers = Counter(
+            answer_of(FAMILIES[name].env, task.gold, env.run_gold(task)) for task in factory.tasks
+        )
     assert max(answers.values()) <= 10  # 5 %
     train, test = (select(factory.tasks, split=split) for split in ("train", "test"))
     played = evaluate(factory, retrieval(train), tasks=test, workers=2)
     assert sum(episode.success for episode in played) <= 8
 
 
-def test_a_menu_of_commands_with_the_path_of_the_query_solves_the_first_level_of_bash_files(tmp_path: Path) -> None:
+def test_a_menu_of_commands_with_the_path_of_the_query_solves_the_first_level_of_bash_files(
+    tmp_path: Path,
+) -> None:
     needs_bwrap()
     generate("bash-files", n=60, seed=5, out=tmp_path / "data")
     first = [task for task in records(tmp_path / "data") if task["difficulty"] == 1]

@@ -1,4 +1,5 @@
-"""Four tasks with known rewards, on an environment whose machine fails at one of them, and what a scripted model answers."""
+"""Four tasks with known rewards, on an environment whose machine fails at one of them, and what a
+scripted model answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The Inspect task, evaluated by Inspect with its own mock model and with its client of a real local server."""
+"""The Inspect task, evaluated by Inspect with its own mock model and with its client of a real
+local server."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from shaky import ANSWERS, REWARDS
 
 pytestmark = [
     pytest.mark.integrations,
-    pytest.mark.skipif(find_spec("inspect_ai") is None, reason="inspect_ai is not installed: make integrations"),
+    pytest.mark.skipif(
+        find_spec("inspect_ai") is None, reason="inspect_ai is not installed: make integrations"
+    ),
     pytest.mark.filterwarnings("default"),
 ]
 
@@ -20,21 +23,35 @@ pytestmark = [
 def evaluate(model: Any, folder: Path, token_limit: int | None = None, **options: Any) -> Any:
     from inspect_ai import eval as inspect_eval
 
-    kept = {"log_dir": str(folder), "display": "none", "fail_on_error": False, "token_limit": token_limit}
-    (log,) = inspect_eval("intercode/coding", model=model, task_args={"env": "shaky:ShakyEnv"} | options, **kept)
+    kept = {
+        "log_dir": str(folder),
+        "display": "none",
+        "fail_on_error": False,
+        "token_limit": token_limit,
+    }
+    (log,) = inspect_eval(
+        "intercode/coding", model=model, task_args={"env": "shaky:ShakyEnv"} | options, **kept
+    )
     assert log.status == "success", log.error
     return log
 
 
 def rewards(log: Any) -> dict[str, float | None]:
-    return {sample.id: sample.scores["reward"].value if sample.scores else None for sample in log.samples}
+    return {
+        sample.id: sample.scores["reward"].value if sample.scores else None
+        for sample in log.samples
+    }
 
 
-def test_each_sample_scores_what_its_answer_deserves_and_a_fault_is_an_error(tmp_path: Path) -> None:
+def test_each_sample_scores_what_its_answer_deserves_and_a_fault_is_an_error(
+    tmp_path: Path,
+) -> None:
     from inspect_ai.model import get_model
 
     with serving(ANSWERS) as server:
-        model = get_model("openai-api/stub/scripted", base_url=f"{server.url}/v1", api_key="none-needed")
+        model = get_model(
+            "openai-api/stub/scripted", base_url=f"{server.url}/v1", api_key="none-needed"
+        )
         log = evaluate(model, tmp_path)
         assert rewards(log) == REWARDS
         (error,) = (sample.error.message for sample in log.samples if sample.error)
@@ -65,7 +82,12 @@ def test_a_server_that_fails_gives_an_error_and_no_score(tmp_path: Path) -> None
     with serving(ANSWERS) as server:
         server.healthy = False
         config = GenerateConfig(max_retries=0)
-        model = get_model("openai-api/stub/scripted", base_url=f"{server.url}/v1", api_key="none-needed", config=config)
+        model = get_model(
+            "openai-api/stub/scripted",
+            base_url=f"{server.url}/v1",
+            api_key="none-needed",
+            config=config,
+        )
         log = evaluate(model, tmp_path, limit=1)
         assert rewards(log) == {"right": None}
         assert log.samples[0].error
@@ -75,7 +97,9 @@ def test_a_limit_of_inspect_ends_the_episode_scored(tmp_path: Path) -> None:
     from inspect_ai.model import get_model
 
     with serving(ANSWERS) as server:  # each reply costs 110 tokens
-        model = get_model("openai-api/stub/scripted", base_url=f"{server.url}/v1", api_key="none-needed")
+        model = get_model(
+            "openai-api/stub/scripted", base_url=f"{server.url}/v1", api_key="none-needed"
+        )
         log = evaluate(model, tmp_path, limit=2, token_limit=150)
         assert rewards(log) == {"right": 1.0, "late": 0.0}
         assert {sample.limit.type for sample in log.samples} == {"token"}

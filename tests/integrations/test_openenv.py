@@ -16,7 +16,9 @@ from shaky import ANSWERS, REWARDS
 
 pytestmark = [
     pytest.mark.integrations,
-    pytest.mark.skipif(find_spec("openenv") is None, reason="openenv is not installed: make integrations"),
+    pytest.mark.skipif(
+        find_spec("openenv") is None, reason="openenv is not installed: make integrations"
+    ),
     pytest.mark.filterwarnings("default"),
 ]
 
@@ -30,11 +32,15 @@ def serving(**options: Any) -> Iterator[Callable[[], Any]]:
     from intercode.adapters.openenv import app
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(app("shaky:ShakyEnv", **options), log_level="warning"))
+        server = uvicorn.Server(
+            uvicorn.Config(app("shaky:ShakyEnv", **options), log_level="warning")
+        )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            yield lambda: GenericEnvClient(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}").sync()
+            yield lambda: GenericEnvClient(
+                base_url=f"http://127.0.0.1:{listening.getsockname()[1]}"
+            ).sync()
         finally:
             server.should_exit = True
             thread.join()
@@ -44,7 +50,10 @@ def play(client: Any, task: str) -> list[Any]:
     """Return the results of an episode with the scripted answers."""
     query = client.reset(task=task).observation["text"]
     codes = ANSWERS[query]
-    return [client.step({"action": code}) for code in [*([codes] if isinstance(codes, str) else codes), "submit"]]
+    return [
+        client.step({"action": code})
+        for code in [*([codes] if isinstance(codes, str) else codes), "submit"]
+    ]
 
 
 def test_each_task_earns_what_its_answer_deserves_and_a_fault_earns_nothing() -> None:
@@ -68,7 +77,9 @@ def test_two_sessions_do_not_meet() -> None:
         one.step({"action": "echo mine > /tmp/note; word=mine"})
         seen = other.step({"action": "cat /tmp/note; echo $word"}).observation["text"]
         assert "mine" not in seen
-        assert one.step({"action": "cat /tmp/note; echo $word"}).observation["text"] == "mine\nmine\n"
+        assert (
+            one.step({"action": "cat /tmp/note; echo $word"}).observation["text"] == "mine\nmine\n"
+        )
 
 
 def test_a_session_that_is_left_is_closed_and_makes_room() -> None:

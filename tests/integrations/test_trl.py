@@ -34,7 +34,8 @@ def reply_to(conversation: str) -> str:
 
 
 def scripted_model(tokenizer: Any) -> Any:
-    """Return a causal language model that says what `reply_to` returns, with near certainty. Its last layer can be trained."""
+    """Return a causal language model that says what `reply_to` returns, with near certainty. Its
+    last layer can be trained."""
     import torch
     from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
     from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput
@@ -43,15 +44,20 @@ def scripted_model(tokenizer: Any) -> Any:
     size = len(tokenizer)
 
     class Script(torch.nn.Module):
-        """Its hidden state at a place is the token that the script has next, one-hot; 0 outside of replies."""
+        """Its hidden state at a place is the token that the script has next, one-hot; 0 outside of
+        replies."""
 
         def forward(self, input_ids: Any, **_: Any) -> Any:
             states = torch.zeros(*input_ids.shape, size)
             for row, ids in enumerate(input_ids.tolist()):
                 for place in range(len(opening), len(ids) + 1):
                     if ids[place - len(opening) : place] == opening:
-                        said = tokenizer.encode(reply_to(tokenizer.decode(ids[:place])), add_special_tokens=False)
-                        for number, token in enumerate([*said, tokenizer.eos_token_id][: len(ids) - place + 1]):
+                        said = tokenizer.encode(
+                            reply_to(tokenizer.decode(ids[:place])), add_special_tokens=False
+                        )
+                        for number, token in enumerate(
+                            [*said, tokenizer.eos_token_id][: len(ids) - place + 1]
+                        ):
                             states[row, place - 1 + number, token] = 1.0
             return BaseModelOutput(last_hidden_state=states)
 
@@ -67,13 +73,21 @@ def scripted_model(tokenizer: Any) -> Any:
         def get_output_embeddings(self) -> Any:
             return self.lm_head
 
-        def forward(self, input_ids: Any, attention_mask: Any = None, logits_to_keep: int = 0, **_: Any) -> Any:
-            return CausalLMOutput(logits=self.lm_head(self.model(input_ids).last_hidden_state[:, -logits_to_keep:]))
+        def forward(
+            self, input_ids: Any, attention_mask: Any = None, logits_to_keep: int = 0, **_: Any
+        ) -> Any:
+            return CausalLMOutput(
+                logits=self.lm_head(self.model(input_ids).last_hidden_state[:, -logits_to_keep:])
+            )
 
-    return Scripted(PretrainedConfig(vocab_size=size, eos_token_id=tokenizer.eos_token_id, use_cache=False))
+    return Scripted(
+        PretrainedConfig(vocab_size=size, eos_token_id=tokenizer.eos_token_id, use_cache=False)
+    )
 
 
-def test_each_rollout_earns_what_its_answer_deserves_and_a_fault_is_left_out(tmp_path: Path) -> None:
+def test_each_rollout_earns_what_its_answer_deserves_and_a_fault_is_left_out(
+    tmp_path: Path,
+) -> None:
     from trl import GRPOConfig, GRPOTrainer
 
     from intercode.adapters.trl import Rollouts
@@ -86,24 +100,43 @@ def test_each_rollout_earns_what_its_answer_deserves_and_a_fault_is_left_out(tmp
 
     def play(prompts: list[str], trainer: Any) -> dict[str, Any]:
         found = rollouts(prompts, trainer)
-        for task, ids, mask in zip(prompts, found["completion_ids"], found["env_mask"], strict=True):
-            trained[task] = tokenizer.decode([token for token, sampled in zip(ids, mask, strict=True) if sampled])
+        for task, ids, mask in zip(
+            prompts, found["completion_ids"], found["env_mask"], strict=True
+        ):
+            trained[task] = tokenizer.decode(
+                [token for token, sampled in zip(ids, mask, strict=True) if sampled]
+            )
         return found
 
     def reward(prompts: list[str], completions: list[str], **columns: Any) -> list[float | None]:
         found = rollouts.reward(**columns)
         for task, earned in zip(prompts, found, strict=True):
             seen.setdefault(task, set()).add(earned)
-        texts.extend(text for text, earned in zip(completions, found, strict=True) if earned is None)
+        texts.extend(
+            text for text, earned in zip(completions, found, strict=True) if earned is None
+        )
         return found
 
     config = GRPOConfig(
-        output_dir=str(tmp_path), max_steps=2, per_device_train_batch_size=8, num_generations=2, max_completion_length=400,
-        gradient_checkpointing=False, generation_kwargs={"use_cache": False}, use_cpu=True, report_to=[], save_strategy="no",
+        output_dir=str(tmp_path),
+        max_steps=2,
+        per_device_train_batch_size=8,
+        num_generations=2,
+        max_completion_length=400,
+        gradient_checkpointing=False,
+        generation_kwargs={"use_cache": False},
+        use_cpu=True,
+        report_to=[],
+        save_strategy="no",
         logging_steps=1,
-    )  # fmt: skip
+    )
     trainer = GRPOTrainer(
-        scripted_model(tokenizer), reward, config, rollouts.dataset(), processing_class=tokenizer, rollout_func=play
+        scripted_model(tokenizer),
+        reward,
+        config,
+        rollouts.dataset(),
+        processing_class=tokenizer,
+        rollout_func=play,
     )
     trainer.train()
     assert seen == {task: {earned} for task, earned in REWARDS.items()}
@@ -121,9 +154,13 @@ def test_three_steps_of_the_example_with_a_random_model(tmp_path: Path) -> None:
 
     tokenizer = make_tokenizer()
     config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2,
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
         eos_token_id=tokenizer.eos_token_id,
-    )  # fmt: skip
+    )
     LlamaForCausalLM(config).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     command = [

@@ -16,7 +16,9 @@ from shaky import ANSWERS, REWARDS
 
 pytestmark = [
     pytest.mark.integrations,
-    pytest.mark.skipif(find_spec("verifiers") is None, reason="verifiers is not installed: make integrations"),
+    pytest.mark.skipif(
+        find_spec("verifiers") is None, reason="verifiers is not installed: make integrations"
+    ),
 ]
 
 
@@ -31,7 +33,9 @@ def evaluate(server: ChatServer, folder: Path, *options: str) -> dict[str, dict[
     done = subprocess.run(command, env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = folder.rglob("traces.jsonl")
-    traces = [trace for line in path.read_text().splitlines() for trace in json.loads(line)["traces"]]
+    traces = [
+        trace for line in path.read_text().splitlines() for trace in json.loads(line)["traces"]
+    ]
     return {trace["task"]["data"]["id"]: trace for trace in traces}
 
 
@@ -75,10 +79,24 @@ def test_a_limit_of_verifiers_ends_the_episode_scored(tmp_path: Path) -> None:
 
 def test_options_choose_the_agent_and_the_data(tmp_path: Path) -> None:
     options = json.dumps({"limit": 1})
-    harness = ["--env.agent.harness.id", "intercode_verifiers", "--env.agent.harness.agent", "react"]
+    harness = [
+        "--env.agent.harness.id",
+        "intercode_verifiers",
+        "--env.agent.harness.agent",
+        "react",
+    ]
     with serving(ANSWERS) as server:
         server.says = lambda request: (
-            "Thought: I know.\nAction: " + ("submit" if len(request["messages"]) > 2 else "execute[echo 5]")
+            "Thought: I know.\nAction: "
+            + ("submit" if len(request["messages"]) > 2 else "execute[echo 5]")
         )
-        traces = evaluate(server, tmp_path, "--env.taskset.options", options, *harness, "--env.agent.harness.turns", "2")
+        traces = evaluate(
+            server,
+            tmp_path,
+            "--env.taskset.options",
+            options,
+            *harness,
+            "--env.agent.harness.turns",
+            "2",
+        )
     assert rewards(traces) == {"right": 1.0}

@@ -36,7 +36,8 @@ def referee(wall: LocalSandbox) -> Iterator[LocalSandbox]:
 
 @pytest.fixture
 def grade(python: LocalSandbox, referee: LocalSandbox) -> Grade:
-    """`grade(code, "f", tests=[…])`: execute the code, submit `f` under the name `it`, give the results."""
+    """`grade(code, "f", tests=[…])`: execute the code, submit `f` under the name `it`, give the
+    results."""
 
     def graded(
         code: str,

@@ -1,4 +1,5 @@
-"""What the agent's interpreter says of itself is bounded where it is received: the host holds little of it."""
+"""What the agent's interpreter says of itself is bounded where it is received: the host holds
+little of it."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def main(): print('a\\n' * (20 << 20))
 def forever():
     while True: print('é ' * 100_000)
 """
-"""A message that would be much larger as the value that it means, and lines that would be much larger as a list."""
+"""A message that would be much larger as the value that it means, and lines that would be much
+larger as a list."""
 
 
 def peak(*, anew: bool = False) -> int:
@@ -41,7 +43,9 @@ def peak(*, anew: bool = False) -> int:
 
 
 @pytest.mark.parametrize("size", [60 << 20, (1 << 32) - 1])
-def test_a_hostile_interpreter_does_not_fill_the_hosts_memory(python: LocalSandbox, referee: LocalSandbox, size: int) -> None:
+def test_a_hostile_interpreter_does_not_fill_the_hosts_memory(
+    python: LocalSandbox, referee: LocalSandbox, size: int
+) -> None:
     grader = Grader(referee, seconds=5.0)
     function = read_suite(Task("t", "q", "def it(): 0", {"tests": ["assert it() == 1"]}))
     program = read_suite(Task("t", "q", "print(1)", {"cases": {"inputs": [""], "outputs": ["1"]}}))
@@ -53,7 +57,9 @@ def test_a_hostile_interpreter_does_not_fill_the_hosts_memory(python: LocalSandb
         assert passed(grader.grade(python, program, name=name)) == [False]
     python.reset()
     python.exec("def f(): return 1\ndef main(): print(1)")
-    assert passed(grader.grade(python, function, name="f") + grader.grade(python, program, name="main")) == [True, True]
+    assert passed(
+        grader.grade(python, function, name="f") + grader.grade(python, program, name="main")
+    ) == [True, True]
     assert peak() - before < GROWTH
     json.loads("[" + "[]," * (1 << 20) + "0]")
     assert peak() - before > GROWTH

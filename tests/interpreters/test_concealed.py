@@ -1,7 +1,8 @@
 """Processes that conceal themselves are weighed like others.
 
-One whose first thread has ended looks like a zombie; one that is not dumpable lets nobody see its namespaces.
-That they are ended is held by the attacks `a process that stays …` (`intercode.envs.python.attacks`).
+One whose first thread has ended looks like a zombie; one that is not dumpable lets nobody see its
+namespaces. That they are ended is held by the attacks `a process that stays …`
+(`intercode.envs.python.attacks`).
 """
 
 from __future__ import annotations
@@ -39,5 +40,8 @@ def start(megabytes):
 
 
 def test_what_it_holds_is_counted(python: LocalSandbox, concealed: str) -> None:
-    done = python.exec(f"{concealed}\nfor _ in range(4): start({python.limits.memory // 3 >> 20})\ntime.sleep(5)", timeout=9)
+    done = python.exec(
+        f"{concealed}\nfor _ in range(4): start({python.limits.memory // 3 >> 20})\ntime.sleep(5)",
+        timeout=9,
+    )
     assert "memory limit of 1024 MiB exceeded" in done.output

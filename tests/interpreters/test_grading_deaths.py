@@ -1,4 +1,5 @@
-"""Processes of a test: what ends one fails the test; a test's own threads and processes ask in turns and give no verdict."""
+"""Processes of a test: what ends one fails the test; a test's own threads and processes ask in
+turns and give no verdict."""
 
 from __future__ import annotations
 
@@ -38,8 +39,13 @@ assert sorted(found.get() for _ in asked) == [(n, n) for n in range(9)]
 
 
 def test_a_program_that_kills_itself_fails(grade: Grade) -> None:
-    found = grade("import os\nif input() == '1': os.kill(os.getpid(), 11)\nprint(4)", None, cases=CASES)
-    assert [(result.passed, result.why) for result in found] == [(False, "ended with status -11"), (True, "")]
+    found = grade(
+        "import os\nif input() == '1': os.kill(os.getpid(), 11)\nprint(4)", None, cases=CASES
+    )
+    assert [(result.passed, result.why) for result in found] == [
+        (False, "ended with status -11"),
+        (True, ""),
+    ]
 
 
 def test_an_answer_that_dies_in_one_test_fails_it_and_is_not_asked_again(grade: Grade) -> None:
@@ -49,8 +55,11 @@ def test_an_answer_that_dies_in_one_test_fails_it_and_is_not_asked_again(grade: 
 
 
 @pytest.mark.parametrize("pauses", [(0.7, 0.45, 0.2, 0), ()], ids=["late", "never"])
-def test_an_answer_that_does_not_read_what_it_is_asked_is_late(grade: Grade, pauses: tuple[float, ...]) -> None:
-    """Its arguments do not fit into the line at once: the host waits while the answer does, and counts that."""
+def test_an_answer_that_does_not_read_what_it_is_asked_is_late(
+    grade: Grade, pauses: tuple[float, ...]
+) -> None:
+    """Its arguments do not fit into the line at once: the host waits while the answer does, and
+    counts that."""
     code = f"""
 import socket, sys, time
 def f(x):
@@ -66,13 +75,17 @@ def f(x):
     time.sleep(60)
 """
     began = time.monotonic()
-    (result,) = grade(code, "f", seconds=1, tests=["assert [it([0] * 300_000) for _ in range(4)] == [1] * 4"])
+    (result,) = grade(
+        code, "f", seconds=1, tests=["assert [it([0] * 300_000) for _ in range(4)] == [1] * 4"]
+    )
     assert (result.passed, result.why) == (False, "ran out of time")
     assert time.monotonic() - began < 3
 
 
 @pytest.mark.parametrize("test", [THREADS, PROCESSES], ids=["threads", "processes"])
-def test_threads_and_processes_of_a_test_each_get_their_own_answers(grade: Grade, test: str) -> None:
+def test_threads_and_processes_of_a_test_each_get_their_own_answers(
+    grade: Grade, test: str
+) -> None:
     assert passed(grade("def f(n): return n", "f", tests=[test], seconds=10)) == [True]
 
 
@@ -83,9 +96,17 @@ def test_only_the_process_that_received_a_test_gives_the_verdict(grade: Grade) -
 
 
 def test_a_test_that_gives_up_a_call_is_judged_at_once(grade: Grade) -> None:
-    test = "import threading\nthread = threading.Thread(target=it, daemon=True)\nthread.start()\nthread.join(0.2)\nassert {}"
+    test = (
+        "import threading\nthread = threading.Thread(target=it,"
+        " daemon=True)\nthread.start()\nthread.join(0.2)\nassert {}"
+    )
     began = time.monotonic()
-    found = grade("import time\ndef f(): time.sleep(60)", "f", seconds=5, tests=[test.format(end) for end in (1, 0)])
+    found = grade(
+        "import time\ndef f(): time.sleep(60)",
+        "f",
+        seconds=5,
+        tests=[test.format(end) for end in (1, 0)],
+    )
     assert (passed(found), time.monotonic() - began < 4) == ([True, False], True)
 
 
@@ -99,14 +120,20 @@ def test_a_test_that_ends_its_own_process_or_is_too_large_is_the_datas_fault(gra
 
 
 def descendants(pid: int) -> list[int]:
-    children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    children = [
+        int(child)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
     return [*children, *(each for child in children for each in descendants(child))]
 
 
 def test_an_agent_that_may_start_no_process_fails_and_a_machine_without_room_is_an_error(
     grade: Grade, python: LocalSandbox
 ) -> None:
-    own_limit = "import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (1, 1))\ndef f(): return 1"
+    own_limit = (
+        "import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (1, 1))\ndef f(): return 1"
+    )
     assert [result.why for result in grade(own_limit, "f", tests=["assert it() == 1"])] == [
         "the interpreter ended during the call"
     ]

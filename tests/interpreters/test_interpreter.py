@@ -1,4 +1,5 @@
-"""The persistent interpreter: what it keeps, what it shows, and what becomes of it when an action goes wrong."""
+"""The persistent interpreter: what it keeps, what it shows, and what becomes of it when an action
+goes wrong."""
 
 from __future__ import annotations
 
@@ -24,10 +25,19 @@ SESSION = [
     ("from __future__ import annotations", ""),
     ("def f(x: not_defined_anywhere): pass", ""),
     (
-        "import os\nprint(1)\nos.system('echo 2')\nprint(3, file=sys.stderr)\nos.system('echo 4 >&2')\nprint(5)",
+        (
+            "import os\nprint(1)\nos.system('echo 2')\nprint(3, file=sys.stderr)\nos.system('echo 4"
+            " >&2')\nprint(5)"
+        ),
         "1\n2\n3\n4\n5\n",
     ),
-    ("import threading\ngo = threading.Event()\ndone = []\ndef work(): go.wait(); done.append(1)", ""),
+    (
+        (
+            "import threading\ngo = threading.Event()\ndone = []\ndef work(): go.wait();"
+            " done.append(1)"
+        ),
+        "",
+    ),
     ("t = threading.Thread(target=work); t.start()", ""),
     ("go.set(); t.join(); done", "[1]\n"),
     ("pid = os.fork()\nif pid: _ = os.waitpid(pid, 0)", ""),
@@ -49,11 +59,19 @@ ERRORS = [
     ("import intercode", "ModuleNotFoundError"),
     ("b = bytearray(1 << 34)", "MemoryError"),
     ("def f(n): return f(n + 1)\nf(0)", "RecursionError"),
-    ("import builtins, sys\nbuiltins.print = builtins.repr = None\nsys.stdout = sys.stderr = None\n1/0", "ZeroDivisionError"),
+    (
+        (
+            "import builtins, sys\nbuiltins.print = builtins.repr = None\nsys.stdout = sys.stderr ="
+            " None\n1/0"
+        ),
+        "ZeroDivisionError",
+    ),
 ]
 
 
-def test_a_session_keeps_its_state_and_shows_what_an_interactive_one_shows(python: LocalSandbox) -> None:
+def test_a_session_keeps_its_state_and_shows_what_an_interactive_one_shows(
+    python: LocalSandbox,
+) -> None:
     python.exec("import sys")
     for action, shown in SESSION:
         result = python.exec(action)
@@ -69,9 +87,13 @@ def test_an_action_that_fails_shows_its_error_and_costs_no_state(python: LocalSa
     assert python.exec("assert kept == 5").exit_code == 0
 
 
-def test_an_error_shows_the_agents_own_lines_those_of_earlier_actions_too(python: LocalSandbox) -> None:
+def test_an_error_shows_the_agents_own_lines_those_of_earlier_actions_too(
+    python: LocalSandbox,
+) -> None:
     python.exec("import json\ndef read(text):\n    return json.loads(text)  # here")
-    shown = python.exec("try:\n    read('{')\nexcept ValueError as error:\n    raise KeyError('k') from error").output
+    shown = python.exec(
+        "try:\n    read('{')\nexcept ValueError as error:\n    raise KeyError('k') from error"
+    ).output
     lines = shown.splitlines()
     assert (lines[0], lines[-1]) == ("Traceback (most recent call last):", "KeyError: 'k'")
     assert "    return json.loads(text)  # here" in lines
@@ -113,7 +135,13 @@ def test_an_action_that_ends_the_interpreter_gets_a_new_one(
         ("import time; time.sleep(60)", False),
         ("import subprocess; subprocess.run(['sleep', '60'])", False),
         ("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", True),
-        ("import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\ntime.sleep(60)", True),
+        (
+            (
+                "import threading, time\nthreading.Thread(target=time.sleep,"
+                " args=(60,)).start()\ntime.sleep(60)"
+            ),
+            True,
+        ),
     ],
 )
 def test_an_action_out_of_time_is_interrupted_or_killed_with_what_it_started(
@@ -124,28 +152,45 @@ def test_an_action_out_of_time_is_interrupted_or_killed_with_what_it_started(
     assert (result.timed_out, result.session_lost) == (True, lost)
     assert lost or "KeyboardInterrupt" in result.output
     assert ("NameError" in python.exec("x").output) is lost
-    assert python.exec("import os; [p for p in os.listdir('/proc') if p.isdigit() and int(p) > 1]").output.count(",") <= 1
+    assert (
+        python.exec(
+            "import os; [p for p in os.listdir('/proc') if p.isdigit() and int(p) > 1]"
+        ).output.count(",")
+        <= 1
+    )
 
 
 @pytest.mark.parametrize(
     "action",
-    ["keep = []\nwhile True: keep.append(bytearray(1 << 22))", "import sys; sys.setrecursionlimit(10**8)\ndef f(): f()\nf()"],
+    [
+        "keep = []\nwhile True: keep.append(bytearray(1 << 22))",
+        "import sys; sys.setrecursionlimit(10**8)\ndef f(): f()\nf()",
+    ],
 )
-def test_an_action_that_takes_all_memory_may_end_the_interpreter_and_no_more(python: LocalSandbox, action: str) -> None:
+def test_an_action_that_takes_all_memory_may_end_the_interpreter_and_no_more(
+    python: LocalSandbox, action: str
+) -> None:
     result = python.exec(action, timeout=5)
     assert result.exit_code != 0
     assert python.exec("1").output == "1\n"
 
 
-def test_the_interpreter_has_no_rights_and_no_descriptors_of_the_cells(python: LocalSandbox) -> None:
+def test_the_interpreter_has_no_rights_and_no_descriptors_of_the_cells(
+    python: LocalSandbox,
+) -> None:
     status = python.exec("print(open('/proc/self/status').read())").output
     assert {line.split()[1] for line in status.splitlines() if line.startswith("Cap")} == {"0" * 16}
     assert "Seccomp:\t2" in status
-    assert python.exec("import os; sorted(map(int, os.listdir('/proc/self/fd')))").output == "[0, 1, 2, 3, 200]\n"
+    assert (
+        python.exec("import os; sorted(map(int, os.listdir('/proc/self/fd')))").output
+        == "[0, 1, 2, 3, 200]\n"
+    )
 
 
 def test_a_reset_leaves_nothing_and_random_numbers_differ(python: LocalSandbox) -> None:
-    first = python.exec("x = 1\nn = open('/left', 'w').write('x')\nimport random; random.random()").output
+    first = python.exec(
+        "x = 1\nn = open('/left', 'w').write('x')\nimport random; random.random()"
+    ).output
     python.reset()
     assert "NameError" in python.exec("x").output
     assert "FileNotFoundError" in python.exec("open('/left')").output

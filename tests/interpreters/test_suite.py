@@ -47,16 +47,27 @@ def suite(gold: str, **record: Any) -> Suite:
 
 def test_names_arguments_and_hidden_tests_are_read_off_gold_and_tests() -> None:
     gold = "def part(x): return x\ndef whole(x, y=1): return part(x)"
-    found = suite(gold, tests=["assert sorted(whole([2, 1])) == [1, 2]"], hidden=["assert not whole([])"])
-    assert (found.name, found.arity, [test.hidden for test in found.tests]) == ("whole", (1, 2), [False, True])
+    found = suite(
+        gold, tests=["assert sorted(whole([2, 1])) == [1, 2]"], hidden=["assert not whole([])"]
+    )
+    assert (found.name, found.arity, [test.hidden for test in found.tests]) == (
+        "whole",
+        (1, 2),
+        [False, True],
+    )
     assert suite(gold, tests=["assert whole(1) == 1"], name="part").name == "part"
     assert suite("def f(a, *b): pass", tests=["assert f(1)"]).arity == (1, -1)
-    found = suite("import sys\nclass Pair: pass\ndef f(p): pass", tests=["import math\nassert f(Pair(math.pi, sys.maxsize))"])
+    found = suite(
+        "import sys\nclass Pair: pass\ndef f(p): pass",
+        tests=["import math\nassert f(Pair(math.pi, sys.maxsize))"],
+    )
     assert (found.names, found.setup) == (("Pair", "f"), ("import sys",))
 
 
 def test_cases_with_a_function_are_calls_and_others_are_programs() -> None:
-    calls = suite("def f(a): pass", cases={"fn_name": "f", "inputs": [[1], [True]], "outputs": [2, [3]]})
+    calls = suite(
+        "def f(a): pass", cases={"fn_name": "f", "inputs": [[1], [True]], "outputs": [2, [3]]}
+    )
     assert (calls.program, calls.name) == (False, "f")
     program = suite("print(1)", cases={"inputs": ["1\n", ["2", "3"]], "outputs": ["1", ["4"]]})
     assert program.program
@@ -65,14 +76,25 @@ def test_cases_with_a_function_are_calls_and_others_are_programs() -> None:
 
 def test_apps_and_mbpp_records_are_read_as_they_are_published() -> None:
     cases = json.dumps({"inputs": ["1\n"], "outputs": ["1\n"]})
-    record = {"question": "Echo.", "solutions": json.dumps(["print(input())", "…"]), "input_output": cases, "problem_id": 7}
+    record = {
+        "question": "Echo.",
+        "solutions": json.dumps(["print(input())", "…"]),
+        "input_output": cases,
+        "problem_id": 7,
+    }
     found = convert_record({**record, "starter_code": "def f():"})
     assert (found["query"], found["id"]) == ("Echo.\n\nStart from this:\ndef f():", "7")
     assert found["gold"].startswith("import sys, ")
     assert found["gold"].endswith("\nprint(input())")
     assert suite(found["gold"], input_output=found["input_output"]).program
-    found = convert_record({"text": "q", "code": "def f(): pass", "test_list": ["assert f() is None"], "task_id": 2})
-    assert (found["query"], found["gold"], found["tests"]) == ("q", "def f(): pass", ["assert f() is None"])
+    found = convert_record(
+        {"text": "q", "code": "def f(): pass", "test_list": ["assert f() is None"], "task_id": 2}
+    )
+    assert (found["query"], found["gold"], found["tests"]) == (
+        "q",
+        "def f(): pass",
+        ["assert f() is None"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,13 +116,23 @@ def test_a_test_uses_the_answer_or_any_answer_passes_it(text: str, does: bool) -
 
 
 def test_an_answer_is_used_under_a_builtins_name_and_by_a_setup() -> None:
-    assert list(find_empty_tests(suite("def sum(a): return a", tests=["assert sum(1) == 1", "assert max(1, 2) == 2"]))) == [2]
-    assert not list(find_empty_tests(suite("def f(): pass", tests=["assert x is None"], test_setup_code="x = f()")))
+    assert list(
+        find_empty_tests(
+            suite("def sum(a): return a", tests=["assert sum(1) == 1", "assert max(1, 2) == 2"])
+        )
+    ) == [2]
+    assert not list(
+        find_empty_tests(
+            suite("def f(): pass", tests=["assert x is None"], test_setup_code="x = f()")
+        )
+    )
     assert not list(find_empty_tests(suite("print(1)", cases={"inputs": [""], "outputs": ["1"]})))
 
 
 @pytest.mark.parametrize(("record", "complaint"), UNUSABLE)
-def test_a_record_without_usable_tests_is_the_datas_fault(record: dict[str, Any], complaint: str) -> None:
+def test_a_record_without_usable_tests_is_the_datas_fault(
+    record: dict[str, Any], complaint: str
+) -> None:
     with pytest.raises(DataError, match=complaint):
         suite("def f(x): return x + 1", **record)
 
@@ -124,5 +156,7 @@ def test_solutions_in_no_known_form_are_the_datas_fault() -> None:
         ("1\n\n2", "1\n2", False),
     ],
 )
-def test_blanks_at_the_ends_of_lines_and_empty_lines_around_do_not_count(printed: str, expected: str, same: bool) -> None:
+def test_blanks_at_the_ends_of_lines_and_empty_lines_around_do_not_count(
+    printed: str, expected: str, same: bool
+) -> None:
     assert same_text(printed, expected) is same

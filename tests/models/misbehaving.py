@@ -1,4 +1,5 @@
-"""A chat server on loopback that answers as it is told to: well, wrongly, by half, or not at all."""
+"""A chat server on loopback that answers as it is told to: well, wrongly, by half, or not at
+all."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from loopback import Behaviour, Quiet
 GOOD = {
     "id": "1",
     "object": "chat.completion",
-    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "ls"}}],
+    "choices": [
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "ls"}}
+    ],
     "usage": {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010},
 }
 
@@ -21,10 +24,17 @@ class Handler(Quiet):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        request = {"path": self.path, "key": self.headers["Authorization"], "body": body, "time": time.monotonic()}
+        request = {
+            "path": self.path,
+            "key": self.headers["Authorization"],
+            "body": body,
+            "time": time.monotonic(),
+        }
         self.server.next_behaviour(request)(self)
 
-    def respond(self, status: int, body: bytes, headers: dict[str, str], announced: int | None = None) -> None:
+    def respond(
+        self, status: int, body: bytes, headers: dict[str, str], announced: int | None = None
+    ) -> None:
         self.send_response(status)
         for name, value in {"Content-Type": "application/json", **headers}.items():
             self.send_header(name, value)
@@ -35,7 +45,9 @@ class Handler(Quiet):
 
 def answer(body: Any, status: int = 200, **headers: str) -> Behaviour:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return lambda handler: handler.respond(status, data, {k.replace("_", "-"): v for k, v in headers.items()})
+    return lambda handler: handler.respond(
+        status, data, {k.replace("_", "-"): v for k, v in headers.items()}
+    )
 
 
 def half_a_body(handler: Handler) -> None:
@@ -60,7 +72,9 @@ def refuse(status: int, message: str = "no") -> Behaviour:
 def drip(handler: Handler) -> None:
     """One space at a time, as a proxy sends them while it waits, and no end."""
     handler.close_connection = True
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n")
+    handler.wfile.write(
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
+    )
     while not handler.server.stopping.wait(0.02):
         try:
             handler.wfile.write(b" ")

@@ -15,7 +15,10 @@ from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models import OpenAIModel, openai_chat
 from intercode.types import Message, Sample, ToolCall
 
-MESSAGES: list[Message] = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "list files"}]
+MESSAGES: list[Message] = [
+    {"role": "system", "content": "be brief"},
+    {"role": "user", "content": "list files"},
+]
 
 
 @pytest.fixture
@@ -31,7 +34,9 @@ def connect(server: Server) -> Iterator[Callable[..., OpenAIModel]]:
     models: list[OpenAIModel] = []
 
     def connect(name: str = "small", **options: Any) -> OpenAIModel:
-        models.append(OpenAIModel(name, **{"base_url": f"{server.url}/v1", "backoff": 0.001, **options}))
+        models.append(
+            OpenAIModel(name, **{"base_url": f"{server.url}/v1", "backoff": 0.001, **options})
+        )
         return models[-1]
 
     yield connect
@@ -42,22 +47,44 @@ def connect(server: Server) -> Iterator[Callable[..., OpenAIModel]]:
 Connect = Callable[..., OpenAIModel]
 
 
-def test_the_request_carries_messages_and_settings_and_the_answer_its_tokens(server: Server, connect: Connect) -> None:
-    reply = connect("m", temperature=0.5, max_tokens=7, seed=3, price=(3.0, 15.0)).complete(MESSAGES, draw=2)
-    assert (reply.text, reply.usage.prompt_tokens, reply.usage.completion_tokens) == ("ls", 1000, 10)
+def test_the_request_carries_messages_and_settings_and_the_answer_its_tokens(
+    server: Server, connect: Connect
+) -> None:
+    reply = connect("m", temperature=0.5, max_tokens=7, seed=3, price=(3.0, 15.0)).complete(
+        MESSAGES, draw=2
+    )
+    assert (reply.text, reply.usage.prompt_tokens, reply.usage.completion_tokens) == (
+        "ls",
+        1000,
+        10,
+    )
     assert reply.usage.cost == pytest.approx((1000 * 3.0 + 10 * 15.0) / 1e6)
     (request,) = server.requests
     assert (request["path"], request["key"]) == ("/v1/chat/completions", "Bearer none-needed")
-    assert request["body"] == {"model": "m", "temperature": 0.5, "max_tokens": 7, "seed": 5, "messages": MESSAGES}
-    assert connect("m", temperature=None, max_tokens=None).complete(MESSAGES, draw=1).usage.cost == 0.0
+    assert request["body"] == {
+        "model": "m",
+        "temperature": 0.5,
+        "max_tokens": 7,
+        "seed": 5,
+        "messages": MESSAGES,
+    }
+    assert (
+        connect("m", temperature=None, max_tokens=None).complete(MESSAGES, draw=1).usage.cost == 0.0
+    )
     assert server.requests[1]["body"] == {"model": "m", "messages": MESSAGES}
 
 
-def test_tokens_come_back_as_a_sample_if_they_are_asked_for(server: Server, connect: Connect) -> None:
+def test_tokens_come_back_as_a_sample_if_they_are_asked_for(
+    server: Server, connect: Connect
+) -> None:
     message = {"role": "assistant", "content": "ls"}
     tokens = {"content": [{"token": "l", "logprob": -0.5}, {"token": "s", "logprob": -0.25}]}
     choice = {"message": message, "finish_reason": "stop", "logprobs": tokens, "token_ids": [7, 8]}
-    bare = {"message": message, "finish_reason": "stop", "logprobs": {"content": [{"logprob": "?"}]}}
+    bare = {
+        "message": message,
+        "finish_reason": "stop",
+        "logprobs": {"content": [{"logprob": "?"}]},
+    }
     server.script = [answer({"choices": [each]}) for each in (choice, bare, choice)]
     model = connect(logprobs=True)
     assert model.complete(MESSAGES).sample == Sample((7, 8), (-0.5, -0.25), "stop")
@@ -65,30 +92,58 @@ def test_tokens_come_back_as_a_sample_if_they_are_asked_for(server: Server, conn
     assert [request["body"].get("logprobs") for request in server.requests] == [True, True, None]
 
 
-TOOL = {"type": "function", "function": {"name": "execute", "parameters": {"type": "object", "properties": {}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "execute", "parameters": {"type": "object", "properties": {}}},
+}
 
 
 def calling(*calls: object, content: object = None) -> Behaviour:
-    return answer({"choices": [{"message": {"role": "assistant", "content": content, "tool_calls": list(calls)}}]})
+    return answer(
+        {
+            "choices": [
+                {"message": {"role": "assistant", "content": content, "tool_calls": list(calls)}}
+            ]
+        }
+    )
 
 
-def test_tools_are_sent_and_calls_come_back_as_the_model_wrote_them(server: Server, connect: Connect) -> None:
+def test_tools_are_sent_and_calls_come_back_as_the_model_wrote_them(
+    server: Server, connect: Connect
+) -> None:
     server.script = [
         calling(
-            {"id": "a", "type": "function", "function": {"name": "execute", "arguments": '{"code": '}},
+            {
+                "id": "a",
+                "type": "function",
+                "function": {"name": "execute", "arguments": '{"code": '},
+            },
             {"function": {"name": "submit", "arguments": {}}},
         )
     ]
     reply = connect().complete(MESSAGES, tools=[TOOL])
-    assert (reply.text, reply.calls) == ("", (ToolCall("a", "execute", '{"code": '), ToolCall("", "submit", "{}")))
+    assert (reply.text, reply.calls) == (
+        "",
+        (ToolCall("a", "execute", '{"code": '), ToolCall("", "submit", "{}")),
+    )
     assert server.requests[0]["body"]["tools"] == [TOOL]
 
 
-@pytest.mark.parametrize("usage", [None, "many", {"prompt_tokens": None}, *({"prompt_tokens": n} for n in (10**400, -5, 2.5))])
-def test_missing_or_odd_usage_counts_as_no_tokens(server: Server, connect: Connect, usage: Any) -> None:
+@pytest.mark.parametrize(
+    "usage",
+    [None, "many", {"prompt_tokens": None}, *({"prompt_tokens": n} for n in (10**400, -5, 2.5))],
+)
+def test_missing_or_odd_usage_counts_as_no_tokens(
+    server: Server, connect: Connect, usage: Any
+) -> None:
     server.script = [answer({**GOOD, "usage": usage})]
     reply = connect(price=(1.0, 1.0)).complete(MESSAGES)
-    assert (reply.text, reply.usage.prompt_tokens, reply.usage.completion_tokens, reply.usage.cost) == ("ls", 0, 0, 0.0)
+    assert (
+        reply.text,
+        reply.usage.prompt_tokens,
+        reply.usage.completion_tokens,
+        reply.usage.cost,
+    ) == ("ls", 0, 0, 0.0)
 
 
 def test_the_address_and_key_come_from_the_environment(
@@ -121,7 +176,11 @@ def test_what_is_no_address_or_key_is_wrong_usage(
     assert str(key) not in str(caught.value)
 
 
-@pytest.mark.parametrize(("content", "text"), [(b"", ""), (b"echo \\ud83d", "echo ?")], ids=["empty", "half a surrogate pair"])
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [(b"", ""), (b"echo \\ud83d", "echo ?")],
+    ids=["empty", "half a surrogate pair"],
+)
 def test_odd_texts_are_answers(server: Server, connect: Connect, content: bytes, text: str) -> None:
     server.script = [answer(b'{"choices": [{"message": {"content": "%s"}}]}' % content)]
     assert connect().complete(MESSAGES).text == text
@@ -149,13 +208,17 @@ def test_a_passing_fault_is_mended_by_asking_again_and_a_lasting_one_is_told(
     assert len(server.requests) == 3
     assert all(request["body"] == server.requests[0]["body"] for request in server.requests)
     server.script = [fault]
-    with pytest.raises(ModelError, match=rf"{server.url}/v1/chat/completions: .*tried 2 times") as caught:
+    with pytest.raises(
+        ModelError, match=rf"{server.url}/v1/chat/completions: .*tried 2 times"
+    ) as caught:
         connect(tries=2).complete(MESSAGES)
     assert len(server.requests) == 5
     assert len(str(caught.value)) < 600
 
 
-def test_a_reply_of_more_than_32_mib_is_not_asked_for_again(server: Server, connect: Connect) -> None:
+def test_a_reply_of_more_than_32_mib_is_not_asked_for_again(
+    server: Server, connect: Connect
+) -> None:
     server.script = [answer(b" " * (openai_chat.LARGEST + (1 << 20)))]
     with pytest.raises(ModelError, match="more than 32 MiB"):
         connect().complete(MESSAGES)
@@ -163,7 +226,9 @@ def test_a_reply_of_more_than_32_mib_is_not_asked_for_again(server: Server, conn
 
 
 @pytest.mark.parametrize("slow", [hang, drip])
-def test_a_reply_that_takes_too_long_is_asked_for_again_and_told(server: Server, connect: Connect, slow: Behaviour) -> None:
+def test_a_reply_that_takes_too_long_is_asked_for_again_and_told(
+    server: Server, connect: Connect, slow: Behaviour
+) -> None:
     server.script = [slow, answer(GOOD), slow]
     started = time.monotonic()
     assert connect(timeout=0.2).complete(MESSAGES).text == "ls"
@@ -184,16 +249,26 @@ def test_retry_after_is_waited_for_but_not_for_an_hour(
     waits = ("0.2", "3600", "soon", "-5", "nan")
     server.script = [*(answer({}, 429, Retry_After=wait) for wait in waits), answer(GOOD)]
     assert connect(tries=9).complete(MESSAGES).text == "ls"
-    seconds = [after - before for before, after in pairwise(request["time"] for request in server.requests)]
+    seconds = [
+        after - before for before, after in pairwise(request["time"] for request in server.requests)
+    ]
     for found, least in zip(seconds, (0.2, 0.4, 0, 0, 0), strict=True):
         assert least <= found < least + 0.2
 
 
 @pytest.mark.parametrize(
     ("status", "advice"),
-    [(400, "max_tokens"), (401, "OPENAI_API_KEY"), (403, "may not use"), (404, "INTERCODE_BASE_URL"), (422, "refuses")],
+    [
+        (400, "max_tokens"),
+        (401, "OPENAI_API_KEY"),
+        (403, "may not use"),
+        (404, "INTERCODE_BASE_URL"),
+        (422, "refuses"),
+    ],
 )
-def test_a_refusal_is_told_at_once_with_what_to_do(server: Server, connect: Connect, status: int, advice: str) -> None:
+def test_a_refusal_is_told_at_once_with_what_to_do(
+    server: Server, connect: Connect, status: int, advice: str
+) -> None:
     server.script = [refuse(status, "because"), answer(GOOD)]
     with pytest.raises(ModelError, match=rf"HTTP {status}, body .*because.*{advice}") as caught:
         connect(api_key="sk-hidden").complete(MESSAGES)
@@ -202,27 +277,51 @@ def test_a_refusal_is_told_at_once_with_what_to_do(server: Server, connect: Conn
 
 
 OVERFLOWS = {
-    "OpenAI": (400, "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."),
-    "vLLM": (400, "The decoder prompt (length 9000) is longer than the maximum model length of 8192."),
-    "llama.cpp": (400, "request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it"),
+    "OpenAI": (
+        400,
+        (
+            "This model's maximum context length is 8192 tokens. However, your messages resulted in"
+            " 9000 tokens."
+        ),
+    ),
+    "vLLM": (
+        400,
+        "The decoder prompt (length 9000) is longer than the maximum model length of 8192.",
+    ),
+    "llama.cpp": (
+        400,
+        "request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it",
+    ),
     "Ollama": (400, "the input length exceeds the context length"),
     "TGI": (422, "Input validation error: `inputs` must have less than 8192 tokens. Given: 9000"),
     "Anthropic": (400, "prompt is too long: 9000 tokens > 8192 maximum"),
-    "Gemini": (400, "The input token count (9000) exceeds the maximum number of tokens allowed (8192)."),
-    "Mistral": (400, "Prompt contains 9000 tokens, too large for model with 8192 maximum context length"),
+    "Gemini": (
+        400,
+        "The input token count (9000) exceeds the maximum number of tokens allowed (8192).",
+    ),
+    "Mistral": (
+        400,
+        "Prompt contains 9000 tokens, too large for model with 8192 maximum context length",
+    ),
 }
 
 
 @pytest.mark.parametrize(("status", "words"), OVERFLOWS.values(), ids=OVERFLOWS.keys())
-def test_a_conversation_that_is_too_long_is_told_at_once(server: Server, connect: Connect, status: int, words: str) -> None:
+def test_a_conversation_that_is_too_long_is_told_at_once(
+    server: Server, connect: Connect, status: int, words: str
+) -> None:
     server.script = [refuse(status, words), answer(GOOD)]
     with pytest.raises(ContextOverflow, match=f"HTTP {status}"):
         connect().complete(MESSAGES)
     assert len(server.requests) == 1
 
 
-def test_a_model_that_thinks_until_it_is_cut_off_said_nothing_and_is_not_asked_again(server: Server, connect: Connect) -> None:
+def test_a_model_that_thinks_until_it_is_cut_off_said_nothing_and_is_not_asked_again(
+    server: Server, connect: Connect
+) -> None:
     choice = {"finish_reason": "length", "message": {"role": "assistant", "content": None}}
-    server.script = [answer({"choices": [choice], "usage": {"prompt_tokens": 90, "completion_tokens": 77}})]
+    server.script = [
+        answer({"choices": [choice], "usage": {"prompt_tokens": 90, "completion_tokens": 77}})
+    ]
     reply = connect(max_tokens=77).complete(MESSAGES)
     assert (reply.text, reply.usage.completion_tokens, len(server.requests)) == ("", 77, 1)

@@ -1,4 +1,5 @@
-"""The scripted model answers by position in the conversation, so that threads and episodes can share it."""
+"""The scripted model answers by position in the conversation, so that threads and episodes can
+share it."""
 
 from __future__ import annotations
 
@@ -20,9 +21,17 @@ def conversation(turns: int) -> list[Message]:
     return messages
 
 
-def test_reply_k_answers_a_conversation_with_k_assistant_messages_and_the_last_is_repeated() -> None:
+def test_reply_k_answers_a_conversation_with_k_assistant_messages_and_the_last_is_repeated() -> (
+    None
+):
     model = ScriptedModel(["a", "b", "submit"])
-    assert [model.complete(conversation(k)).text for k in (0, 0, 1, 2, 9)] == ["a", "a", "b", "submit", "submit"]
+    assert [model.complete(conversation(k)).text for k in (0, 0, 1, 2, 9)] == [
+        "a",
+        "a",
+        "b",
+        "submit",
+        "submit",
+    ]
 
 
 @pytest.mark.parametrize("replies", [[], "ls"])
@@ -36,7 +45,9 @@ def test_what_is_no_script_is_wrong_usage(tmp_path: Path) -> None:
         make_model(f"scripted:{tmp_path}/gone.json")
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '[{"tex": "ls"}]', '[{"calls": [{"name": "execute", "arguments": 5}]}]'])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '[{"tex": "ls"}]', '[{"calls": [{"name": "execute", "arguments": 5}]}]']
+)
 def test_a_malformed_script_is_the_datas_fault(tmp_path: Path, content: str) -> None:
     path = tmp_path / "replies.json"
     path.write_text(content)
@@ -46,8 +57,14 @@ def test_a_malformed_script_is_the_datas_fault(tmp_path: Path, content: str) -> 
 
 def test_a_script_may_call_tools(tmp_path: Path) -> None:
     path = tmp_path / "replies.json"
-    path.write_text(json.dumps([{"text": "", "calls": [{"name": "execute", "arguments": '{"code": "ls"}'}]}, "done"]))
+    path.write_text(
+        json.dumps(
+            [{"text": "", "calls": [{"name": "execute", "arguments": '{"code": "ls"}'}]}, "done"]
+        )
+    )
     model = make_model(f"scripted:{path}", temperature=0.7)
     assert model.name == f"scripted:{path}"
-    assert model.complete(conversation(0)) == Reply("", calls=(ToolCall("call-1", "execute", '{"code": "ls"}'),))
+    assert model.complete(conversation(0)) == Reply(
+        "", calls=(ToolCall("call-1", "execute", '{"code": "ls"}'),)
+    )
     assert model.complete(conversation(1)) == Reply("done")

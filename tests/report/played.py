@@ -29,5 +29,11 @@ def submit() -> Turn:
 
 def played(task: str, *turns: Turn, solved: bool = False, **more: Any) -> Episode:
     return Episode(
-        task, more.pop("query", f"the query of {task}"), turns, float(solved), solved, more.pop("ended", "submit"), **more
+        task,
+        more.pop("query", f"the query of {task}"),
+        turns,
+        float(solved),
+        solved,
+        more.pop("ended", "submit"),
+        **more,
     )

@@ -19,9 +19,15 @@ CASES: dict[str, tuple[dict[str, Any], Episode]] = {
     "out of time": (CONFIG, played("a", fine(), SLOW, submit())),
     "only errors": (CONFIG, played("a", error("x"), error("y"), submit())),
     "looped": (CONFIG, played("a", fine("ls"), fine("ls"), fine("ls"), submit())),
-    "was closer before": (PAPER, played("a", fine("ls", score=0.7), fine("rm a", score=0.3), ended="turns")),
+    "was closer before": (
+        PAPER,
+        played("a", fine("ls", score=0.7), fine("rm a", score=0.3), ended="turns"),
+    ),
     "wrong answer": (CONFIG, played("a", fine(), error(), submit())),
-    "out of turns": (PAPER, played("a", fine("ls", score=0.3), fine("pwd", score=0.7), ended="turns")),
+    "out of turns": (
+        PAPER,
+        played("a", fine("ls", score=0.3), fine("pwd", score=0.7), ended="turns"),
+    ),
     "stopped": (PAPER, played("a", fine("ls", score=0.3), ended="turns")),
 }
 
@@ -36,13 +42,21 @@ def test_an_answer_that_another_epoch_solved_the_task_with_was_had() -> None:
     right = played("a", fine(seen="42\n"), submit(), solved=True)
     had = played("a", fine(seen="42\n"), fine("date", "today\n"), submit(), epoch=1)
     other = played("b", fine(seen="42\n"), fine("date", "today\n"), submit())
-    found = {row["name"]: row["examples"][0]["task"] for row in failures(CONFIG, [right, had, other])}
+    found = {
+        row["name"]: row["examples"][0]["task"] for row in failures(CONFIG, [right, had, other])
+    }
     assert found == {"had the answer": "a", "wrong answer": "b"}
 
 
 def test_shares_add_up_and_three_examples_of_different_tasks_are_kept() -> None:
-    failed = [replace(episode, task=task) for _, episode in CASES.values() for task in ("b", "a", "d", "a", "c")]
+    failed = [
+        replace(episode, task=task)
+        for _, episode in CASES.values()
+        for task in ("b", "a", "d", "a", "c")
+    ]
     found = failures(CONFIG, [*failed, played("z", solved=True)])
     assert sum(row["episodes"] for row in found) == len(failed)
     assert sum(row["share"] for row in found) == pytest.approx(1)
-    assert [[example["task"] for example in row["examples"]] for row in found] == [["a", "b", "c"]] * len(found)
+    assert [[example["task"] for example in row["examples"]] for row in found] == [
+        ["a", "b", "c"]
+    ] * len(found)

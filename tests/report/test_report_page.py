@@ -19,10 +19,10 @@ from intercode.report.page import page as write_page
 from intercode.types import Episode, Usage
 
 HOSTILE = (
-    "</script></title></style><script>document.title='owned'</script><img src='/x' onerror=\"document.title='owned'\">"
-    "'\"><svg onload=\"document.title='owned'\">&lt;b&gt; \x1b[31mred\x1b]0;title\x07 \u202eeman.txt\u2066 \x00 \ud800 "
-    + "wide" * 200
-)  # fmt: skip
+    "</script></title></style><script>document.title='owned'</script><img src='/x'"
+    " onerror=\"document.title='owned'\">'\"><svg onload=\"document.title='owned'\">&lt;b&gt;"
+    " \x1b[31mred\x1b]0;title\x07 \u202eeman.txt\u2066 \x00 \ud800 " + "wide" * 200
+)
 USAGE = Usage(1200, 80, 0.002)
 
 
@@ -32,8 +32,18 @@ def page(*runs: Run) -> str:
 
 def run(name: str, *, shift: int = 0) -> tuple[dict[str, Any], list[Episode]]:
     """Forty tasks; every second one is solved, or other ones with a `shift`."""
-    config = {**CONFIG, "run": f"runs/{name}", "hardness": {f"t{n}": ("easy", "medium", "hard")[n % 3] for n in range(40)}}
-    failing = (submit(),), (no_code(),), (error(), error("x")), (fine(usage=USAGE), error(), submit()), (fine(), fine(), fine())
+    config = {
+        **CONFIG,
+        "run": f"runs/{name}",
+        "hardness": {f"t{n}": ("easy", "medium", "hard")[n % 3] for n in range(40)},
+    }
+    failing = (
+        (submit(),),
+        (no_code(),),
+        (error(), error("x")),
+        (fine(usage=USAGE), error(), submit()),
+        (fine(), fine(), fine()),
+    )
     episodes = []
     for n in range(40):
         solved = bool((n + shift) % 2)
@@ -43,7 +53,12 @@ def run(name: str, *, shift: int = 0) -> tuple[dict[str, Any], list[Episode]]:
 
 
 def hostile() -> tuple[dict[str, Any], list[Episode]]:
-    names = {"run": f"runs/{HOSTILE.replace('/', '|')}", "agent": HOSTILE, "model": HOSTILE, "env": HOSTILE}
+    names = {
+        "run": f"runs/{HOSTILE.replace('/', '|')}",
+        "agent": HOSTILE,
+        "model": HOSTILE,
+        "env": HOSTILE,
+    }
     turn = fine(HOSTILE, HOSTILE)
     seen = {
         "agent": {"answer": HOSTILE},
@@ -58,7 +73,9 @@ def hostile() -> tuple[dict[str, Any], list[Episode]]:
 
 
 def better(run: tuple[dict[str, Any], list[Episode]]) -> tuple[dict[str, Any], list[Episode]]:
-    return {**run[0], "run": "runs/better"}, [replace(episode, reward=1.0, success=True) for episode in run[1]]
+    return {**run[0], "run": "runs/better"}, [
+        replace(episode, reward=1.0, success=True) for episode in run[1]
+    ]
 
 
 WHOLES = {
@@ -80,7 +97,9 @@ def written(folder: Path, text: str) -> Path:
 
 @needs_chromium
 @pytest.mark.soak
-def test_hostile_texts_run_only_with_both_protections_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_texts_run_only_with_both_protections_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with browser() as tab:
         monkeypatch.setattr(markup, "text", lambda value: str(value).replace("\ud800", ""))
         unescaped = page(hostile())
@@ -91,7 +110,9 @@ def test_hostile_texts_run_only_with_both_protections_off(tmp_path: Path, monkey
         assert tab.ask("document.title") == "owned", "the attack works without both"
         monkeypatch.undo()
         tab.open(written(tmp_path, page(hostile()).replace(POLICY, "")), width=1280)
-        assert tab.ask("document.title").startswith("intercode report: "), "escaping alone is enough"
+        assert tab.ask("document.title").startswith("intercode report: "), (
+            "escaping alone is enough"
+        )
 
 
 class Marks(HTMLParser):
@@ -116,10 +137,14 @@ def test_a_page_holds_no_markup_but_its_own_and_each_link_leads_somewhere(name: 
     text = page(*WHOLES[name])
     marks = Marks(text)
     assert not marks.tags & {"script", "img", "iframe", "link", "object", "base", "form"}
-    assert not {each for each, _ in marks.attributes if each.startswith("on") or each in ("src", "style")}
+    assert not {
+        each for each, _ in marks.attributes if each.startswith("on") or each in ("src", "style")
+    }
     assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
     assert not re.search(r"url\(|@import", text)
-    assert ("hostile" in name) == (r"\x1b[31mred" in text), "marks that steer are shown as Python writes them"
+    assert ("hostile" in name) == (r"\x1b[31mred" in text), (
+        "marks that steer are shown as Python writes them"
+    )
     ids = marks.all("id")
     assert len(ids) == len(set(ids))
     assert set(marks.all("href")) <= {f"#{each}" for each in ids}
@@ -128,7 +153,9 @@ def test_a_page_holds_no_markup_but_its_own_and_each_link_leads_somewhere(name: 
 def test_the_page_says_by_how_much_and_leads_to_the_episodes_that_a_figure_counts() -> None:
     text = page(run("first"), run("second", shift=1))
     assert "<td>+0.0</td>" in text
-    row = re.search(r'<h2 id="gained">Gained: 20 tasks</h2>.*?<tr><th scope="row">t0</th>(.*?)</tr>', text)
+    row = re.search(
+        r'<h2 id="gained">Gained: 20 tasks</h2>.*?<tr><th scope="row">t0</th>(.*?)</tr>', text
+    )
     assert row
     failed, solved = re.findall('href="#(e[0-9]+)".*?aria-label="([a-z]+)"', row[1])
     assert (failed[1], solved[1]) == ("failed", "solved")
@@ -141,7 +168,11 @@ def test_the_page_says_by_how_much_and_leads_to_the_episodes_that_a_figure_count
 def test_a_page_can_be_sent_and_keeps_the_failed_episodes() -> None:
     config, few = run("large")
     long = "".join(f"<{n}>" for n in range(2_000))
-    more = [replace(each, epoch=epoch, turns=(fine(long, long), *each.turns)) for each in few for epoch in range(10)]
+    more = [
+        replace(each, epoch=epoch, turns=(fine(long, long), *each.turns))
+        for each in few
+        for epoch in range(10)
+    ]
     text = page((config, more))
     assert 2_000_000 < len(text.encode()) < 5_000_000
     left = re.search("transcripts of ([0-9]+) of 400 episodes have no room", text)
@@ -155,7 +186,9 @@ def test_a_page_can_be_sent_and_keeps_the_failed_episodes() -> None:
 def test_a_link_unfolds_the_transcript_without_script_or_request(tmp_path: Path) -> None:
     with browser() as tab:
         tab.open(written(tmp_path, page(*WHOLES["two runs"])), width=400, dark=True)
-        assert tab.ask("document.documentElement.scrollWidth <= innerWidth"), "tables scroll by themselves"
+        assert tab.ask("document.documentElement.scrollWidth <= innerWidth"), (
+            "tables scroll by themselves"
+        )
         tab.ask("document.querySelector('#tasks ~ .tasks a').click()")
         assert tab.ask("document.querySelector('.transcript:target').closest('details').open")
         assert (tab.complaints, len(tab.requests)) == ([], 1)

@@ -10,21 +10,35 @@ from intercode.errors import UsageError
 from intercode.report import interval, reasons, require_comparable, summary, wilson
 from intercode.types import Episode, Turn, Usage
 
-CONFIG = {"run": "runs/a", "env": "bash", "agent": "try_again", "model": "m", "reward": "exact", "userland": "debian"}
+CONFIG = {
+    "run": "runs/a",
+    "env": "bash",
+    "agent": "try_again",
+    "model": "m",
+    "reward": "exact",
+    "userland": "debian",
+}
 KEYS = [
     *("run", "env", "agent", "model", "reward", "episodes", "success_rate", "ci95"),
     *("mean_reward", "mean_turns", "errors", "seconds", "tokens", "cost"),
 ]
 
 
-def episode(task: str, reward: float | None, *, error: str | None = None, epoch: int = 0, turns: int = 2) -> Episode:
+def episode(
+    task: str, reward: float | None, *, error: str | None = None, epoch: int = 0, turns: int = 2
+) -> Episode:
     turn = Turn(action="ls", usage=Usage(10, 5, 0.01), seconds=0.5)
     played = (Turn(reply="a plan"), *[turn] * (turns - 1), Turn(observation="no code"))
     return Episode(task, "q", played, reward, reward == 1, "submit", epoch=epoch, error=error)
 
 
 def test_rates_are_over_scored_episodes_and_costs_over_all() -> None:
-    episodes = [episode("a", 1.0), episode("b", 0.5, turns=4), episode("c", None, error="model: down"), episode("d", None)]
+    episodes = [
+        episode("a", 1.0),
+        episode("b", 0.5, turns=4),
+        episode("c", None, error="model: down"),
+        episode("d", None),
+    ]
     made = summary(CONFIG, episodes)
     assert list(made) == KEYS
     assert (made["run"], made["agent"], made["reward"]) == ("runs/a", "try_again", "exact")
@@ -40,15 +54,29 @@ def test_a_run_with_nothing_scored_claims_nothing() -> None:
 
 
 def test_each_distinct_error_is_told_once_with_its_count_and_at_most_five() -> None:
-    many = [episode("a", 1.0), *(episode(str(number), None, error=f"data: {number % 7}") for number in range(15))]
-    assert reasons(many) == ["3 × data: 0", *(f"2 × data: {number}" for number in range(1, 5)), "and 2 more"]
+    many = [
+        episode("a", 1.0),
+        *(episode(str(number), None, error=f"data: {number % 7}") for number in range(15)),
+    ]
+    assert reasons(many) == [
+        "3 × data: 0",
+        *(f"2 × data: {number}" for number in range(1, 5)),
+        "and 2 more",
+    ]
 
 
 @pytest.mark.parametrize(
     ("rate", "count", "low", "high"),
-    [(0.5, 10, 0.2366, 0.7634), (0.0, 10, 0.0, 0.2775), (1.0, 10, 0.7225, 1.0), (0.45, 60, 0.3309, 0.5750)],
+    [
+        (0.5, 10, 0.2366, 0.7634),
+        (0.0, 10, 0.0, 0.2775),
+        (1.0, 10, 0.7225, 1.0),
+        (0.45, 60, 0.3309, 0.5750),
+    ],
 )
-def test_with_one_epoch_the_interval_is_wilsons(rate: float, count: int, low: float, high: float) -> None:
+def test_with_one_epoch_the_interval_is_wilsons(
+    rate: float, count: int, low: float, high: float
+) -> None:
     found = interval([episode(str(i), float(i < rate * count)) for i in range(count)])
     assert found == wilson(rate, count) == pytest.approx((low, high), abs=1e-4)
 
@@ -60,7 +88,10 @@ def test_the_interval_holds_the_truth_about_95_times_in_100(epochs: int) -> None
         scored: list[Episode] = []
         for i in range(40):
             chance = dice.betavariate(0.6, 0.9)
-            scored += [episode(str(i), float(dice.random() < chance), epoch=e, turns=1) for e in range(epochs)]
+            scored += [
+                episode(str(i), float(dice.random() < chance), epoch=e, turns=1)
+                for e in range(epochs)
+            ]
         low, high = interval(scored)
         hits += low <= 0.4 <= high
     assert 0.92 <= hits / worlds <= 0.98

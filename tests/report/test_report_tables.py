@@ -27,11 +27,19 @@ def shown(whole: dict[str, Any]) -> str:
 
 def test_texts_of_episodes_do_not_steer_the_terminal() -> None:
     task = f"t{EVIL}"
-    config = {**CONFIG, "agent": EVIL, "hardness": {task: EVIL}, "data_set": {task: EVIL, "u": "other"}}
+    config = {
+        **CONFIG,
+        "agent": EVIL,
+        "hardness": {task: EVIL},
+        "data_set": {task: EVIL, "u": "other"},
+    }
     runs = [
         (
             config | {"run": f"a{at}"},
-            [played(task, fine(EVIL, EVIL), submit(), query=EVIL, solved=bool(at)), played("u", error())],
+            [
+                played(task, fine(EVIL, EVIL), submit(), query=EVIL, solved=bool(at)),
+                played("u", error()),
+            ],
         )
         for at in range(2)
     ]
@@ -44,7 +52,10 @@ def test_texts_of_episodes_do_not_steer_the_terminal() -> None:
 def test_long_names_leave_the_numbers_whole_and_the_best_run_is_first() -> None:
     episodes = [played(f"t{n}", fine(), error(), submit(), solved=n % 3 == 0) for n in range(1000)]
     names = {"agent": "an_agent_with_a_long_name", "model": "vendor/model-2026-01-01-preview"}
-    runs = [(CONFIG | names | {"run": f"runs/a-run-with-a-long-name-{n}"}, episodes[n:]) for n in range(2)]
+    runs = [
+        (CONFIG | names | {"run": f"runs/a-run-with-a-long-name-{n}"}, episodes[n:])
+        for n in range(2)
+    ]
     text = shown(side_by_side(runs))
     assert "…" not in text
     assert 0 < text.index("33.4") < text.index("33.3")

@@ -16,12 +16,23 @@ ASK = ({"role": "system", "content": "be brief"}, {"role": "user", "content": "c
 LONG = "x" * 5_000
 EPISODE = played(
     "t1",
-    Turn(ask=ASK, reply="Look.\n```\nls\n```", thought="Look.", action="ls", observation="a\n\x1b]0;owned\x07\n", exit_code=0),
+    Turn(
+        ask=ASK,
+        reply="Look.\n```\nls\n```",
+        thought="Look.",
+        action="ls",
+        observation="a\n\x1b]0;owned\x07\n",
+        exit_code=0,
+    ),
     error(after=-1),
     fine("pwd", LONG, after=0),
     no_code(),
     submit(),
-    outcomes={"failed": ["answer"], "agent": {"answer": "one\ntwo"}, "gold": {"answer": "one\nthree"}},
+    outcomes={
+        "failed": ["answer"],
+        "agent": {"answer": "one\ntwo"},
+        "gold": {"answer": "one\nthree"},
+    },
 )
 
 
@@ -38,18 +49,45 @@ def shown(episode: Episode, **options: bool) -> str:
     [
         (
             {},
-            ["✗ task t1", "2 messages to the model; --messages", "› ls\n│ a\n", "turn 2, continues the beginning"],
+            [
+                "✗ task t1",
+                "2 messages to the model; --messages",
+                "› ls\n│ a\n",
+                "turn 2, continues the beginning",
+            ],
             ["be brief"],
         ),
-        ({}, ["turn 3, continues turn 1", "3,000 characters left out; --full", "  I would look around.\n"], [LONG]),
-        ({}, ["✗ Not solved (reward 0, the agent submitted). Failed: answer", "    one\n  - three", "    one\n  + two"], []),
+        (
+            {},
+            [
+                "turn 3, continues turn 1",
+                "3,000 characters left out; --full",
+                "  I would look around.\n",
+            ],
+            [LONG],
+        ),
+        (
+            {},
+            [
+                "✗ Not solved (reward 0, the agent submitted). Failed: answer",
+                "    one\n  - three",
+                "    one\n  + two",
+            ],
+            [],
+        ),
         ({}, [r"│ \x1b]0;owned\x07"], ["\x1b", "\x07"]),
         ({"full": True}, [LONG], ["left out"]),
-        ({"messages": True}, ["  system:\n    be brief", "  reply:\n    Look.\n    ```"], ["2 messages"]),
+        (
+            {"messages": True},
+            ["  system:\n    be brief", "  reply:\n    Look.\n    ```"],
+            ["2 messages"],
+        ),
         ({"wide": True}, ["- three"], ["  + two\n"]),
     ],
 )
-def test_a_transcript_shows_turns_and_the_verdict(options: dict[str, bool], has: list[str], lacks: list[str]) -> None:
+def test_a_transcript_shows_turns_and_the_verdict(
+    options: dict[str, bool], has: list[str], lacks: list[str]
+) -> None:
     text = shown(EPISODE, **options)
     assert [each for each in has if each not in text] == []
     assert [each for each in lacks if each in text] == []

@@ -34,7 +34,14 @@ SQL = {
 }  # fmt: skip
 PYTHON = {
     "exploring": ["1 + 1", "print(x)", "import math", "for i in range(3): print(i)", "print(", "x"],
-    "editing": ["x = 1", "def f():\n    return 1", "class A: pass", "del x", "x += 1", "def f(:\n    return"],
+    "editing": [
+        "x = 1",
+        "def f():\n    return 1",
+        "class A: pass",
+        "del x",
+        "x += 1",
+        "def f(:\n    return",
+    ],
 }
 
 
@@ -47,8 +54,13 @@ def test_an_action_is_of_the_kind_that_its_text_says(env: str, rules: dict[str, 
 def test_what_a_turn_was() -> None:
     turns = (fine(), error(), no_code(), fine(timed_out=True), Turn(action="x"))
     assert [is_error(turn) for turn in turns] == [False, True, True, True, False]
-    assert counted_turns(played("a", Turn(reply="a plan"), fine(), submit())) == [fine(), submit()], "a question is no turn"
-    again = find_repeats([fine("ls"), fine("ls  -a"), fine("ls -a\n"), no_code(), no_code(), fine("ls")])
+    assert counted_turns(played("a", Turn(reply="a plan"), fine(), submit())) == [
+        fine(),
+        submit(),
+    ], "a question is no turn"
+    again = find_repeats(
+        [fine("ls"), fine("ls  -a"), fine("ls -a\n"), no_code(), no_code(), fine("ls")]
+    )
     assert again == [False, False, True, False, False, True], "whatever the blanks"
 
 
@@ -61,7 +73,11 @@ def test_an_episode_is_solved_at_its_best_score_or_at_its_submission() -> None:
 
 def test_success_adds_up_over_turns_and_errors_are_of_code_alone() -> None:
     rows = by_turn(
-        [played("a", fine(), submit(), solved=True), played("b", error(), fine(), submit(), solved=True), played("c", error())]
+        [
+            played("a", fine(), submit(), solved=True),
+            played("b", error(), fine(), submit(), solved=True),
+            played("c", error()),
+        ]
     )
     assert [(row["turn"], row["episodes"]) for row in rows] == [(1, 3), (2, 2), (3, 1)]
     assert [row["solved"] for row in rows] == [0, pytest.approx(1 / 3), pytest.approx(2 / 3)]
@@ -70,20 +86,37 @@ def test_success_adds_up_over_turns_and_errors_are_of_code_alone() -> None:
 
 def test_shares_are_of_the_turns_that_ask_for_code() -> None:
     found = actions([played("a", fine("rm a"), error(), no_code(), fine("rm a"), submit())], "bash")
-    assert (found["turns"], found["errors"], found["no_code"], found["repeated"]) == (4, 0.5, 0.25, 0.25)
+    assert (found["turns"], found["errors"], found["no_code"], found["repeated"]) == (
+        4,
+        0.5,
+        0.25,
+        0.25,
+    )
     assert (found["editing"], found["exploring"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
 
 
 def test_recovery_is_a_fine_turn_after_an_error() -> None:
     found = recovery(
-        [played("a", error(), fine(), error(), error(), submit(), solved=True), played("b", fine(), submit(), solved=True)]
+        [
+            played("a", error(), fine(), error(), error(), submit(), solved=True),
+            played("b", fine(), submit(), solved=True),
+        ]
     )
-    assert found == {"episodes_with_error": 1, "solved_with_error": 1, "solved_without_error": 1, "next_turn_fine": 0.5}
+    assert found == {
+        "episodes_with_error": 1,
+        "solved_with_error": 1,
+        "solved_without_error": 1,
+        "next_turn_fine": 0.5,
+    }
 
 
 def test_what_all_spent_is_divided_by_what_was_solved() -> None:
     turn = fine(usage=Usage(10, 5, 0.25), seconds=2.0)
-    assert per_solved([played("a", turn, solved=True), played("b", turn)]) == {"tokens": 30, "cost": 0.5, "seconds": 4}
+    assert per_solved([played("a", turn, solved=True), played("b", turn)]) == {
+        "tokens": 30,
+        "cost": 0.5,
+        "seconds": 4,
+    }
     assert per_solved([played("a", turn)]) == {"tokens": None, "cost": None, "seconds": None}
 
 

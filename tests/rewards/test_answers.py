@@ -1,4 +1,5 @@
-"""Which printed answers `exact` takes for the gold's: each question with what says the same, and what says something else."""
+"""Which printed answers `exact` takes for the gold's: each question with what says the same, and
+what says something else."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ QUESTIONS: list[tuple[str, str, str, list[str], list[str]]] = [
     ("Print the text of /a.", "cat /a", "x\n\ny", ["x\n\ny\n"], ["x y", "x\ny", "y\n\nx"]),
     ("Print the names, in any order.", "awk '{ print $1 }' x", "b\na", ["a\nb"], ["a\nc"]),
     (
-        "/d/names holds names in any order. Print them sorted from A to Z.",  # what is said of a file is no demand
+        # what is said of a file is no demand
+        "/d/names holds names in any order. Print them sorted from A to Z.",
         "sort /d/names",
         "anna\nben",
         ["anna\nben"],
@@ -101,7 +103,9 @@ QUESTIONS: list[tuple[str, str, str, list[str], list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("query", "gold", "theirs", "right", "wrong"), QUESTIONS, ids=lambda value: None)
+@pytest.mark.parametrize(
+    ("query", "gold", "theirs", "right", "wrong"), QUESTIONS, ids=lambda value: None
+)
 def test_an_answer_is_right_however_it_is_put_and_a_second_guess_is_not(
     query: str, gold: str, theirs: str, right: list[str], wrong: list[str]
 ) -> None:
@@ -133,8 +137,13 @@ HOSTILE = {
 @pytest.mark.parametrize("output", HOSTILE.values(), ids=HOSTILE)
 def test_no_answer_holds_up_the_scoring_of_a_run(output: str) -> None:
     started = time.process_time()
-    for query, theirs in (("Which is the largest file below /srv?", "/srv/big.bin"), ("What is their sum?", "\n".join(FILES))):
-        assert not bash_exact(Outcome(output), Outcome(theirs), Task("0", query, "sort -n /srv/list")).success
+    for query, theirs in (
+        ("Which is the largest file below /srv?", "/srv/big.bin"),
+        ("What is their sum?", "\n".join(FILES)),
+    ):
+        assert not bash_exact(
+            Outcome(output), Outcome(theirs), Task("0", query, "sort -n /srv/list")
+        ).success
     assert time.process_time() - started < 4
 
 
@@ -143,6 +152,10 @@ def test_no_query_and_no_gold_hold_it_up(filling: str) -> None:
     long = (filling * 20_000)[:20_000]
     started = time.process_time()
     for query in (f"Print the {long}.", f"Print '{long}' and sort it by name.", long):
-        assert not bash_exact(Outcome("a\nb c"), Outcome("b\nc d"), Task("0", query, "ls /srv | sort")).success
-    assert not bash_exact(Outcome("1"), Outcome(6 * long), Task("0", "Which is largest?", "ls /srv")).success
+        assert not bash_exact(
+            Outcome("a\nb c"), Outcome("b\nc d"), Task("0", query, "ls /srv | sort")
+        ).success
+    assert not bash_exact(
+        Outcome("1"), Outcome(6 * long), Task("0", "Which is largest?", "ls /srv")
+    ).success
     assert time.process_time() - started < 4

@@ -57,7 +57,9 @@ def digests(tmp_path: Path) -> Digests:
         for name, content in FILES.items():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_text(content)
-        packed = subprocess.run(["bash", "-c", command], cwd=place, stdout=subprocess.PIPE, timeout=20).stdout
+        packed = subprocess.run(
+            ["bash", "-c", command], cwd=place, stdout=subprocess.PIPE, timeout=20
+        ).stdout
         return archives.digests_of([packed])[0]
 
     return digests
@@ -73,9 +75,20 @@ def test_an_archive_is_what_it_holds_under_which_names(
 
 
 def test_what_is_no_archive_or_holds_too_much_has_no_members(digests: Digests) -> None:
-    data = [b"", b"text", b"PK\3\4", b"\x1f\x8b\x08", b"BZh9", b"\0" * 257 + b"ustar" + b"\xff" * 600]
+    data = [
+        b"",
+        b"text",
+        b"PK\3\4",
+        b"\x1f\x8b\x08",
+        b"BZh9",
+        b"\0" * 257 + b"ustar" + b"\xff" * 600,
+    ]
     assert archives.digests_of(data) == [()] * len(data)
-    assert digests("head -c 100M /dev/zero | gzip -1") == digests("truncate -s 9G big; tar -cSf - big") == ()
+    assert (
+        digests("head -c 100M /dev/zero | gzip -1")
+        == digests("truncate -s 9G big; tar -cSf - big")
+        == ()
+    )
 
 
 @pytest.mark.soak
@@ -95,7 +108,9 @@ def test_what_takes_long_to_read_costs_the_reader_only() -> None:
         ("timestamps", "tar -c --mtime=2024-01-03 a.txt b.txt d"),
     ],
 )
-def test_owners_modes_and_times_count_where_the_query_names_them(words: str, command: str, digests: Digests) -> None:
+def test_owners_modes_and_times_count_where_the_query_names_them(
+    words: str, command: str, digests: Digests
+) -> None:
     def packed(command: str) -> Outcome:
         held, *attributes = digests(command)
         change = Change("added", "file", 0o644, command, held=held, attributes=tuple(attributes))
@@ -104,9 +119,13 @@ def test_owners_modes_and_times_count_where_the_query_names_them(words: str, com
     preserved = "tar -c --mtime=2024-01-02 a.txt b.txt d"
     gold, same, other = packed(preserved), packed(f"{preserved} | cat"), packed(command)
     how = ("", f"with their {words} ", "at the best level ")
-    plain, asked, level = (Task("1", f"Pack the files {words}into /x.tar.", preserved) for words in how)
+    plain, asked, level = (
+        Task("1", f"Pack the files {words}into /x.tar.", preserved) for words in how
+    )
     assert bash_exact(other, gold, plain).success
     assert not bash_exact(packed("tar -c a.txt"), gold, plain).success
-    assert not bash_exact(same, gold, level).success  # the bytes count where the query says how to pack
+    assert not bash_exact(
+        same, gold, level
+    ).success  # the bytes count where the query says how to pack
     assert bash_exact(same, gold, asked).success
     assert not bash_exact(other, gold, asked).success

@@ -1,4 +1,5 @@
-"""The exact Bash reward on labelled actions: gold and agent are really executed on the same small tree, then compared.
+"""The exact Bash reward on labelled actions: gold and agent are really executed on the same small
+tree, then compared.
 
 In commands and queries `@` stands for the root of the tree, which both see as `/`.
 """
@@ -26,7 +27,10 @@ FILES = {
     "src/util.c": "/* hello */\nint util;\n",
     "src/run.sh": "#!/bin/sh\necho hello\n",
     "src/__pycache__/m.pyc": "m",
-    "logs/app.log": "10:01 ERROR disk\n10:02 INFO ok\n10:03 ERROR net\n10:04 WARN slow\n10:05 INFO ok\n10:06 INFO bye\n",
+    "logs/app.log": (
+        "10:01 ERROR disk\n10:02 INFO ok\n10:03 ERROR net\n10:04 WARN slow\n10:05 INFO ok\n10:06"
+        " INFO bye\n"
+    ),
     "logs/old.log": "",
     "data/words": "pear\nfig\nfig\npear\nfig\nplum\ndate\n",
     "tmp/kept": "k\n",
@@ -73,7 +77,8 @@ TASKS: list[tuple[str, str, list[str], list[str]]] = [
     ("Delete the logs and print how many there were", "ls logs | wc -l; rm logs/*",
      ["n=$(ls logs | wc -l); rm -r logs/*; echo $n"], ["rm logs/*; ls logs | wc -l"]),
     (
-        "Put the words into @/tmp/out",  # new files in /tmp count only where the gold makes them too
+        # new files in /tmp count only where the gold makes them too
+        "Put the words into @/tmp/out",
         "mkdir -p tmp; sort data/words > tmp/out",
         ["sort data/words > tmp/s; cp tmp/s tmp/out"],
         ["cp data/words tmp/out", "rm tmp/kept; sort data/words > tmp/out"],
@@ -98,7 +103,14 @@ def execute(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Outcome
     def outcome(command: str) -> Outcome:
         shutil.copytree(template, top, symlinks=True)
         before, script = snapshot(top), command.replace("@", str(top))
-        done = subprocess.run(["bash", "-c", script], cwd=top, env=environment, stdout=-1, stderr=subprocess.STDOUT, timeout=20)
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=top,
+            env=environment,
+            stdout=-1,
+            stderr=subprocess.STDOUT,
+            timeout=20,
+        )
         changes = changed(before, snapshot(top))
         shutil.rmtree(top)
         return Outcome(done.stdout.decode().replace(f"{top}/", "/").replace(str(top), "/"), changes)
@@ -118,19 +130,31 @@ def test_another_way_to_the_same_outcome_is_solved_and_a_near_miss_is_not(
         assert bash_exact(execute(action), execute(gold), task).reward == 0, action
 
 
-def test_one_wrong_letter_and_one_line_more_or_less_are_never_noise(execute: Callable[[str], Outcome]) -> None:
+def test_one_wrong_letter_and_one_line_more_or_less_are_never_noise(
+    execute: Callable[[str], Outcome],
+) -> None:
     for query, gold, _, _ in TASKS:
         outcome, task = execute(gold), Task("t", query.replace("@", ""), gold.replace("@", ""))
         lines = outcome.output.splitlines(keepends=True)
         if not lines or outcome.changes or "total" in outcome.output:
             continue
         for index, letter in enumerate(outcome.output):
-            wrong = outcome.output[:index] + ("x" if letter != "x" else "y") + outcome.output[index + 1 :]
-            assert not letter.isalnum() or not bash_exact(Outcome(wrong), outcome, task).success, (gold, wrong)
+            wrong = (
+                outcome.output[:index]
+                + ("x" if letter != "x" else "y")
+                + outcome.output[index + 1 :]
+            )
+            assert not letter.isalnum() or not bash_exact(Outcome(wrong), outcome, task).success, (
+                gold,
+                wrong,
+            )
         for index, line in enumerate(lines):
             fewer, more = lines[:index] + lines[index + 1 :], [*lines[:index], line, *lines[index:]]
             wrong_ones = [Outcome("".join(some)) for some in (fewer, more) if line.strip()]
-            assert not any(bash_exact(wrong, outcome, task).success for wrong in wrong_ones), (gold, line)
+            assert not any(bash_exact(wrong, outcome, task).success for wrong in wrong_ones), (
+                gold,
+                line,
+            )
 
 
 def test_outputs_beyond_the_limit_are_compared_by_digest() -> None:
@@ -141,7 +165,9 @@ def test_outputs_beyond_the_limit_are_compared_by_digest() -> None:
     assert not bash_exact(Outcome("y\n"), long, task).success
 
 
-NEW, OTHER, GONE = Change("added", "file", 0o644, "00"), Change("added", "file", 0o644, "09"), Change("removed", "file")
+NEW = Change("added", "file", 0o644, "00")
+OTHER = Change("added", "file", 0o644, "09")
+GONE = Change("removed", "file")
 FOLDER, EDITED = Change("added", "dir", 0o755), Change("changed", "file", 0o644, "01")
 SECRET = {"/yard/secret": GONE}
 
@@ -165,7 +191,11 @@ SECRET = {"/yard/secret": GONE}
 def test_a_cache_is_free_where_tools_leave_it_and_nothing_is_hidden(
     ours: dict[str, Change], theirs: dict[str, Change], same: bool
 ) -> None:
-    score = bash_exact(Outcome("", ours), Outcome("", theirs), Task("1", "Delete /yard/secret.", "rm -f /yard/secret"))
+    score = bash_exact(
+        Outcome("", ours),
+        Outcome("", theirs),
+        Task("1", "Delete /yard/secret.", "rm -f /yard/secret"),
+    )
     assert bool(score.parts["effects"]) is same
 
 
@@ -178,7 +208,9 @@ def test_a_cache_is_free_where_tools_leave_it_and_nothing_is_hidden(
         ("Unpack /yard/p.tar and give the owner the right to write.", False),
     ],
 )
-def test_the_talk_of_a_tool_is_an_answer_where_the_query_asks_for_it(query: str, asks: bool) -> None:
+def test_the_talk_of_a_tool_is_an_answer_where_the_query_asks_for_it(
+    query: str, asks: bool
+) -> None:
     task, made = Task("1", query, "tar xvf /yard/p.tar"), {"/yard/a": NEW}
     assert bash_exact(Outcome("a\n", made), Outcome("a\n", made), task).success
     assert bash_exact(Outcome("", made), Outcome("a\n", made), task).success is not asks
@@ -199,4 +231,9 @@ def test_it_is_unsure_where_only_the_answer_differs_and_most_of_it_is_there(
     said: str, probe: str, changes: dict[str, Change], ambiguous: bool
 ) -> None:
     task = Task("1", "Which files are large?", "find / -size +1M")
-    assert bash_exact(Outcome(said, changes, probe=probe), Outcome("/a/b.iso\n/a/c.iso\n"), task).ambiguous is ambiguous
+    assert (
+        bash_exact(
+            Outcome(said, changes, probe=probe), Outcome("/a/b.iso\n/a/c.iso\n"), task
+        ).ambiguous
+        is ambiguous
+    )

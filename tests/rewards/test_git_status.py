@@ -1,4 +1,5 @@
-"""`git_status` against real git: random trees are committed and changed, and both must report the same."""
+"""`git_status` against real git: random trees are committed and changed, and both must report the
+same."""
 
 from __future__ import annotations
 
@@ -14,16 +15,51 @@ from trees import changed, snapshot
 from intercode.paper.git_status import IGNORED, Entry, ignored, status, text
 from intercode.types import Change
 
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed; it is the oracle here")
+needs_git = pytest.mark.skipif(
+    shutil.which("git") is None, reason="git is not installed; it is the oracle here"
+)
 
-NAMES = ["a", "b", "c d", "é", "x.txt", ".hid", "bin", "home", "q'uote", 'dq"', "back\\", "tab\t", "a-", "a.b", "ü b", "z"]
+NAMES = [
+    "a",
+    "b",
+    "c d",
+    "é",
+    "x.txt",
+    ".hid",
+    "bin",
+    "home",
+    "q'uote",
+    'dq"',
+    "back\\",
+    "tab\t",
+    "a-",
+    "a.b",
+    "ü b",
+    "z",
+]
 OWN = (".git", ".gitignore")
 
 
 def git(top: Path, *arguments: str) -> str:
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "LC_ALL": "C"}
-    identity = ["-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "init.defaultBranch=main", "-c", "gc.auto=0"]
-    done = subprocess.run(["git", *identity, *arguments], cwd=top, env=environment, capture_output=True, check=True)
+    environment = {
+        **os.environ,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "LC_ALL": "C",
+    }
+    identity = [
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@localhost",
+        "-c",
+        "init.defaultBranch=main",
+        "-c",
+        "gc.auto=0",
+    ]
+    done = subprocess.run(
+        ["git", *identity, *arguments], cwd=top, env=environment, capture_output=True, check=True
+    )
     return done.stdout.decode(errors="surrogateescape")
 
 
@@ -37,8 +73,14 @@ def commit(top: Path) -> dict[str, Change]:
 
 
 def agree(top: Path, before: dict[str, Change]) -> None:
-    tracked = {path: now for path, now in before.items() if now.type in ("file", "link") and not ignored(path)}
-    assert text(status(changed(before, snapshot(top, *OWN)), tracked)) == git(top, "status", "--short")
+    tracked = {
+        path: now
+        for path, now in before.items()
+        if now.type in ("file", "link") and not ignored(path)
+    }
+    assert text(status(changed(before, snapshot(top, *OWN)), tracked)) == git(
+        top, "status", "--short"
+    )
 
 
 def make(path: Path, dice: random.Random) -> None:
@@ -94,7 +136,9 @@ def disturb(top: Path, dice: random.Random) -> None:
 
 @pytest.mark.slow
 @needs_git
-@pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.soak) for block in range(1, 8))])
+@pytest.mark.parametrize(
+    "block", [0, *(pytest.param(block, marks=pytest.mark.soak) for block in range(1, 8))]
+)
 def test_random_trees_have_the_status_that_git_prints(tmp_path: Path, block: int) -> None:
     for seed in range(block * 30, block * 30 + 30):
         dice, top = random.Random(seed), tmp_path / str(seed)
@@ -110,11 +154,27 @@ def test_random_trees_have_the_status_that_git_prints(tmp_path: Path, block: int
 
 
 @needs_git
-def test_odd_names_are_quoted_and_a_repository_in_the_tree_is_one_entry_as_git_does(tmp_path: Path) -> None:
+def test_odd_names_are_quoted_and_a_repository_in_the_tree_is_one_entry_as_git_does(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "known").mkdir()
     (tmp_path / "known" / "file").write_text("")
     before = commit(tmp_path)
-    for name in (b"\x01", b"\x1f", b"\x7f", b"\x80", b"\xff", b" ", b"a b", b"a-b", b"#", b"~", b"*", b"\r", b"\n"):
+    for name in (
+        b"\x01",
+        b"\x1f",
+        b"\x7f",
+        b"\x80",
+        b"\xff",
+        b" ",
+        b"a b",
+        b"a-b",
+        b"#",
+        b"~",
+        b"*",
+        b"\r",
+        b"\n",
+    ):
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/n" + name)).write_text("")
     agree(tmp_path, before)
     for folder in ("new", "known", "known/sub", "deep/er"):

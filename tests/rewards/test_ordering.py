@@ -59,21 +59,31 @@ ASKED = [
 
 
 @pytest.mark.parametrize(
-    ("gold", "query", "free"), [*((gold, "", True) for gold in FREED), *((gold, "", False) for gold in KEPT), *ASKED]
+    ("gold", "query", "free"),
+    [*((gold, "", True) for gold in FREED), *((gold, "", False) for gold in KEPT), *ASKED],
 )
-def test_the_order_of_a_gold_is_read_off_its_last_pipeline_and_the_query(gold: str, query: str, free: bool) -> None:
+def test_the_order_of_a_gold_is_read_off_its_last_pipeline_and_the_query(
+    gold: str, query: str, free: bool
+) -> None:
     assert (order_key(gold, query) is FREE) is free
 
 
 def test_lines_that_tie_under_a_numeric_sort_are_free_and_others_are_not() -> None:
     key = order_key("uniq -c f | sort -rn", "rank them")
     assert key not in (FREE, STRICT)
-    assert [key(line) for line in ("3 a", "2 b", "2 c")] == [key(line) for line in ("3 a", "2 c", "2 b")]
+    assert [key(line) for line in ("3 a", "2 b", "2 c")] == [
+        key(line) for line in ("3 a", "2 c", "2 b")
+    ]
     assert [key(line) for line in ("3 a", "2 b")] != [key(line) for line in ("2 b", "3 a")]
 
 
 def test_what_is_told_of_several_things_has_its_place_where_a_line_names_none_of_them() -> None:
     key = order_key("stat -c '%s %n' /d/a /d/b.txt", "")
-    assert [key("3 a"), key("5 /d/b.txt"), key("5 b.txt.gz"), key("3")] == [None, None, "5 b.txt.gz", "3"]
+    assert [key("3 a"), key("5 /d/b.txt"), key("5 b.txt.gz"), key("3")] == [
+        None,
+        None,
+        "5 b.txt.gz",
+        "3",
+    ]
     twice = order_key("wc -l a; wc -w a", "")
     assert twice("3 a") != twice("5 a")

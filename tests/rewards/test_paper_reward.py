@@ -21,7 +21,9 @@ FOLDER = Change("added", "dir", 0o755)
 GONE, EDITED = Change("removed", "file"), Change("changed", "file", 0o644, "5")
 
 
-def test_the_same_outcome_earns_exactly_one_and_doing_nothing_two_thirds_of_a_printed_answer() -> None:
+def test_the_same_outcome_earns_exactly_one_and_doing_nothing_two_thirds_of_a_printed_answer() -> (
+    None
+):
     side = Outcome("hello world", {"/n": FOLDER, "/n/f": file(), "/t": GONE})
     score = bash_paper(side, side, {"/t"})
     assert (score.reward, score.success) == (1.0, True)
@@ -46,19 +48,35 @@ def test_contents_is_the_rounded_share_of_common_new_files_that_agree() -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        ({"/t": Change("changed", "file", 0o644, "1")}, {"/t": Change("changed", "file", 0o644, "2")}),  # tracked: never hashed
-        ({"/n": FOLDER, "/n/f": file("1")}, {"/n": FOLDER, "/n/f": file("2")}),  # no dot: md5deep is not there
+        (
+            {"/t": Change("changed", "file", 0o644, "1")},
+            {"/t": Change("changed", "file", 0o644, "2")},
+        ),  # tracked: never hashed
+        (
+            {"/n": FOLDER, "/n/f": file("1")},
+            {"/n": FOLDER, "/n/f": file("2")},
+        ),  # no dot: md5deep is not there
         ({"/n.d": FOLDER, "/n.d/f": file("1")}, {"/n.d": FOLDER, "/n.d/f": file("2")}),
         ({"/é.txt": file("1")}, {"/é.txt": file("2")}),  # a quoted name is no file
-        ({"/n": FOLDER, "/n/f": file(mode=0o600), "/n/empty": FOLDER}, {"/n": FOLDER, "/n/f": file(mode=0o755)}),
+        (
+            {"/n": FOLDER, "/n/f": file(mode=0o600), "/n/empty": FOLDER},
+            {"/n": FOLDER, "/n/f": file(mode=0o755)},
+        ),
     ],
 )
-def test_what_the_first_system_does_not_see_agrees(ours: dict[str, Change], theirs: dict[str, Change]) -> None:
+def test_what_the_first_system_does_not_see_agrees(
+    ours: dict[str, Change], theirs: dict[str, Change]
+) -> None:
     assert bash_paper(Outcome("", ours), Outcome("", theirs), {"/t"}).success
 
 
 def test_a_blank_in_a_name_shifts_the_pairs() -> None:
-    assert pairs('?? "a b"\n?? c\n?? d.e\n') == {('"a', "??"), ("??", 'b"'), ("??", "c"), ("", "d.e")}
+    assert pairs('?? "a b"\n?? c\n?? d.e\n') == {
+        ('"a', "??"),
+        ("??", 'b"'),
+        ("??", "c"),
+        ("", "d.e"),
+    }
     assert pairs(text([Entry("M", "a"), Entry("??", "b/")])) == {("a", "M"), ("b/", "??")}
     assert pairs("") == set()
 
@@ -75,10 +93,16 @@ def test_a_blank_in_a_name_shifts_the_pairs() -> None:
         ({"/l.x": link("/t"), "/t": GONE}, {"/l.x": link("/u"), "/u": GONE}, True),
         ({"/l.x": link("/n"), "/n": FOLDER}, {"/l.x": link("/m"), "/m": FOLDER}, True),
         ({"/l.x": link("/n"), "/n": FOLDER}, {"/l.x": file("1")}, False),
-        ({"/l.x": link("/n/f"), "/n": link("/m"), "/m": FOLDER, "/m/f": file("1")}, {"/l.x": file("1")}, True),
+        (
+            {"/l.x": link("/n/f"), "/n": link("/m"), "/m": FOLDER, "/m/f": file("1")},
+            {"/l.x": file("1")},
+            True,
+        ),
     ],
 )
-def test_links_are_followed(ours: dict[str, Change], theirs: dict[str, Change], agree: bool) -> None:
+def test_links_are_followed(
+    ours: dict[str, Change], theirs: dict[str, Change], agree: bool
+) -> None:
     assert (md5("l.x", ours) == md5("l.x", theirs)) is agree
 
 

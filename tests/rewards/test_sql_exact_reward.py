@@ -26,7 +26,9 @@ TWO_GROUPS = Order((("a",), ("a",), ("b",), ("c",)), (1, 2, 2, 3))
 
 
 def table(rows: Rows, *columns: str) -> Table:
-    return Table(columns or tuple(f"c{place}" for place in range(len(rows[0]) if rows else 1)), tuple(rows))
+    return Table(
+        columns or tuple(f"c{place}" for place in range(len(rows[0]) if rows else 1)), tuple(rows)
+    )
 
 
 def letters(text: str) -> Table:
@@ -56,7 +58,9 @@ OTHER = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("ours", "theirs", "same"), [*((*two, True) for two in SAME), *((*two, False) for two in OTHER)])
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"), [*((*two, True) for two in SAME), *((*two, False) for two in OTHER)]
+)
 def test_values_are_equal_if_they_say_the_same(ours: object, theirs: object, same: bool) -> None:
     assert score(table([(ours,)]), table([(theirs,)])).success is same
     assert score(table([(theirs,)]), table([(ours,)])).success is same
@@ -110,23 +114,38 @@ SWAPPED: Rows = [(3, "ann"), (4, "bob")]
         (None, PEOPLE, False),
         (Table(PEOPLE.columns, PEOPLE.rows, cut=True), PEOPLE, False),
         (PEOPLE, Table(PEOPLE.columns, PEOPLE.rows, cut=True), False),
-        (table([(3.0, 1), (2.5, 2)]), table([(3, 1), (2.5, 2)]), True),  # each value has a type of its own
+        (
+            table([(3.0, 1), (2.5, 2)]),
+            table([(3, 1), (2.5, 2)]),
+            True,
+        ),  # each value has a type of its own
         (table([(10**10 + 1.0, 1), (2.5, 2)]), table([(10**10, 1), (2.5, 2)]), False),
         (
-            table([(0.1 + 0.2, 5.0), (0.3, 7.0), (1.0, 5.0 + 1e-9)]),  # noise of floats does not mix rows up
+            table(
+                [(0.1 + 0.2, 5.0), (0.3, 7.0), (1.0, 5.0 + 1e-9)]
+            ),  # noise of floats does not mix rows up
             table([(0.3, 5.0), (0.1 + 0.2, 7.0), (1.0, 5.0)]),
             True,
         ),
-        (table([(0.3, 5.0), (0.3, 5.0), (1.0, 7.0)]), table([(0.3, 5.0), (0.3, 7.0), (1.0, 5.0)]), False),
+        (
+            table([(0.3, 5.0), (0.3, 5.0), (1.0, 7.0)]),
+            table([(0.3, 5.0), (0.3, 7.0), (1.0, 5.0)]),
+            False,
+        ),
     ],
 )
-def test_columns_are_as_many_as_the_golds_and_in_order_by_name_or_place(ours: Table | None, theirs: Table, same: bool) -> None:
+def test_columns_are_as_many_as_the_golds_and_in_order_by_name_or_place(
+    ours: Table | None, theirs: Table, same: bool
+) -> None:
     assert score(ours, theirs).success is same
 
 
 def test_it_is_unsure_where_most_values_are_there() -> None:
     assert score(table([("ann", 3, 1), ("bob", 4, 2)], "name", "age", "id"), PEOPLE).ambiguous
-    assert not any(score(ours, PEOPLE).ambiguous for ours in (None, PEOPLE, table([("ann", 3), ("eve", 5), ("fay", 6)])))
+    assert not any(
+        score(ours, PEOPLE).ambiguous
+        for ours in (None, PEOPLE, table([("ann", 3), ("eve", 5), ("fay", 6)]))
+    )
 
 
 def ranked(*rows: tuple[object, int]) -> Table:
@@ -134,24 +153,37 @@ def ranked(*rows: tuple[object, int]) -> Table:
 
 
 def test_the_order_is_made_of_the_whole_result_and_strict_where_that_does_not_fit() -> None:
-    full, limited = ranked(("a", 1), ("b", 2), ("c", 2), ("d", 2), ("e", 3)), Ordering(True, True, 0, "…")
+    full = ranked(("a", 1), ("b", 2), ("c", 2), ("d", 2), ("e", 3))
+    limited = Ordering(True, True, 0, "…")
     assert order_of(letters("abd"), limited, full) == Order(TOP_THREE.rows[:4], (1, 2, 2, 2))
-    assert order_of(letters("de"), Ordering(True, True, 3, "…"), full) == Order(TOP_THREE.rows[1:], (2, 2, 2, 3), start=2)
+    assert order_of(letters("de"), Ordering(True, True, 3, "…"), full) == Order(
+        TOP_THREE.rows[1:], (2, 2, 2, 3), start=2
+    )
     gold = letters("ab")
     assert order_of(gold, Ordering(False, False), None) == free(gold)
     cut = Table(("a", "tie"), (("a", 1), ("b", 2)), cut=True)
     for other in (None, cut, gold, ranked(("a", 1)), ranked(("b", 1), ("a", 2)), ranked()):
         assert order_of(gold, limited, other) == strict(gold)
-    assert order_of(gold, Ordering(True, False, 0, "…"), ranked(("a", 1), ("b", 2), ("c", 3))) == strict(gold)
-    assert sql_exact(gold, gold, order_of(gold, limited, ranked(("a", 1), ("b", 2)))).success  # a limit beyond the end
+    assert order_of(
+        gold, Ordering(True, False, 0, "…"), ranked(("a", 1), ("b", 2), ("c", 3))
+    ) == strict(gold)
+    assert sql_exact(
+        gold, gold, order_of(gold, limited, ranked(("a", 1), ("b", 2)))
+    ).success  # a limit beyond the end
 
 
-def test_small_tables_of_close_numbers_are_equal_where_a_slow_comparison_finds_partners_for_all_rows() -> None:
+def test_small_tables_of_close_numbers_are_equal_where_a_slow_comparison_finds_partners_for_all_rows() -> (
+    None
+):
     dice, verdicts = random.Random(11), Counter[bool]()
     for _ in range(4000):
         scale, other = dice.choices((1, 4, 5, None), k=2)
-        theirs: Rows = [(number(scale, dice), dice.choice("ab")) for _ in range(dice.randrange(1, 7))]
-        ours: Rows = [(nearly(value, other, dice), word) for value, word in dice.sample(theirs, len(theirs))]
+        theirs: Rows = [
+            (number(scale, dice), dice.choice("ab")) for _ in range(dice.randrange(1, 7))
+        ]
+        ours: Rows = [
+            (nearly(value, other, dice), word) for value, word in dice.sample(theirs, len(theirs))
+        ]
         verdicts[same_rows(ours, theirs)] += 1
         assert score(table(ours), table(theirs)).success is same_rows(ours, theirs), (ours, theirs)
     assert min(verdicts.values()) > 1000
@@ -170,7 +202,10 @@ def nearly(value: object, scale: int | None, dice: random.Random) -> float | Dec
 
 def test_twenty_thousand_rows_are_compared_in_about_a_second() -> None:
     dice = random.Random(3)
-    rows: Rows = [(dice.random() * 1000, f"name {dice.randrange(500)}", None, number) for number in range(20_000)]
+    rows: Rows = [
+        (dice.random() * 1000, f"name {dice.randrange(500)}", None, number)
+        for number in range(20_000)
+    ]
     noisy = [(value * (1 + 0.9e-9), *rest) for value, *rest in rows if isinstance(value, float)]
     dice.shuffle(noisy)
     started = time.process_time()

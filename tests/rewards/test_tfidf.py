@@ -23,14 +23,18 @@ def oracle(documents: list[str]) -> list[list[float]]:
 
 
 def random_text(dice: random.Random) -> str:
-    alphabet = dice.choice(["ab \n", "abc./-_1 ", "aÀé\u0301ß日ǅ \t", "0123 .,", "".join(map(chr, range(1, 0x250)))])
+    alphabet = dice.choice(
+        ["ab \n", "abc./-_1 ", "aÀé\u0301ß日ǅ \t", "0123 .,", "".join(map(chr, range(1, 0x250)))]
+    )
     return "".join(dice.choices(alphabet, k=dice.randint(0, 80)))
 
 
 def test_odd_texts_are_as_similar_as_scikit_learn_says() -> None:
     for a in ODD:
         for b in ODD:
-            expected = pytest.approx(oracle([a, b])[0][1], abs=1e-9) if words(a) or words(b) else None
+            expected = (
+                pytest.approx(oracle([a, b])[0][1], abs=1e-9) if words(a) or words(b) else None
+            )
             assert similarity(a, b) == similarity(b, a) == expected
 
 
@@ -46,7 +50,13 @@ def test_random_corpora_have_the_cosines_that_scikit_learn_finds() -> None:
 
 
 def test_nearest_gives_the_most_similar_first_and_ties_in_their_order() -> None:
-    corpus = ["count the lines", "remove empty folders", "list files", "list files", "count all words"]
+    corpus = [
+        "count the lines",
+        "remove empty folders",
+        "list files",
+        "list files",
+        "count all words",
+    ]
     assert nearest("please list the files", corpus, 2) == [2, 3]
     assert nearest("count words", corpus) == [4]
     assert nearest("nothing in common", [], 3) == []

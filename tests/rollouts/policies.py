@@ -15,8 +15,8 @@ from intercode.rollouts import Chat
 from intercode.types import Task
 
 CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content']"
+    " }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
 
@@ -30,17 +30,25 @@ def make_tokenizer(template: str = CHATML) -> Any:
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
-    made.train_from_iterator(["```bash\nfind /box -type f | wc -l\n```\n", "submit the answer, list the files"] * 50, trainer)
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    made.train_from_iterator(
+        ["```bash\nfind /box -type f | wc -l\n```\n", "submit the answer, list the files"] * 50,
+        trainer,
+    )
     found = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|im_end|>")
     found.chat_template = template
     return found
 
 
 class Policy:
-    """`wrong` is the share of replies with another command; a wrong one prints nothing of the gold's."""
+    """`wrong` is the share of replies with another command; a wrong one prints nothing of the
+    gold's."""
 
-    def __init__(self, tokenizer: Any, tasks: Sequence[Task], *, wrong: float = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self, tokenizer: Any, tasks: Sequence[Task], *, wrong: float = 0.0, seed: int = 0
+    ) -> None:
         self.tokenizer, self.tasks, self.wrong = tokenizer, tasks, wrong
         self.chance = random.Random(seed)
         self.sampled: dict[tuple[int, ...], list[tuple[list[int], list[float]]]] = {}
@@ -56,7 +64,11 @@ class Policy:
         text = self.tokenizer.decode(prompt)
         task = next(task for task in self.tasks if task.query in text)
         turn = text.count("<|im_start|>assistant") - 1
-        code = ["echo λ; true", "false" if self.chance.random() < self.wrong else task.gold, "submit"][min(turn, 2)]
+        code = [
+            "echo λ; true",
+            "false" if self.chance.random() < self.wrong else task.gold,
+            "submit",
+        ][min(turn, 2)]
         ids = self.encode(f"I try.\n```bash\n{code}\n```")
         if self.chance.random() < 0.8:  # else the reply ends without its end token
             ids += self.encode("<|im_end|>")
@@ -80,7 +92,11 @@ class Letters:
     """A chat of letters: a token is a character."""
 
     def encode(self, messages: Sequence[Any]) -> list[int]:
-        return [ord(each) for message in messages for each in f"{message['role']}: {message['content']}\n"] + [62]
+        return [
+            ord(each)
+            for message in messages
+            for each in f"{message['role']}: {message['content']}\n"
+        ] + [62]
 
     def append(self, ids: list[int], messages: Sequence[Any], known: int) -> list[int]:
         return ids + self.encode(messages[known:])
@@ -93,7 +109,8 @@ LETTERS: Chat = Letters()
 
 
 def replying(*texts: str) -> Any:
-    """A `generate` for `LETTERS` that gives these replies in turn, and the last one from then on."""
+    """A `generate` for `LETTERS` that gives these replies in turn, and the last one from then
+    on."""
 
     def generate(prompts: list[list[int]]) -> list[tuple[list[int], list[float]]]:
         found = []

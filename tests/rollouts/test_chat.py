@@ -36,12 +36,20 @@ def test_sampled_ids_stay_as_they_are_with_and_without_the_end_of_the_turn() -> 
 @pytest.mark.parametrize(
     ("template", "why"),
     [
-        (CHATML.replace("message['content']", "message['content'].split('</think>')[-1]"), "does not keep prefixes.*think"),
-        (CHATML.replace("{% for message in messages", "{{ messages | length }}{% for message in messages"), "keep prefixes"),
+        (
+            CHATML.replace("message['content']", "message['content'].split('</think>')[-1]"),
+            "does not keep prefixes.*think",
+        ),
+        (
+            CHATML.replace(
+                "{% for message in messages", "{{ messages | length }}{% for message in messages"
+            ),
+            "keep prefixes",
+        ),
         (CHATML.replace("in messages", "in messages[-1:]"), "keep prefixes"),
         ("{{ raise_exception('System role not supported') }}", "System role not supported"),
     ],
-)  # fmt: skip
+)
 def test_a_template_that_rewrites_is_refused_with_the_reason(template: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         hf_chat(make_tokenizer(template))

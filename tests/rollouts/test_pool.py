@@ -23,7 +23,16 @@ from intercode.agents import Act, Ask
 from intercode.env import EnvFactory
 from intercode.errors import ModelError, UsageError
 from intercode.models import OpenAIModel, ScriptedModel
-from intercode.rollouts import Job, Rollout, RolloutLimits, RolloutPool, advantages, groups, hf_chat, segments_of
+from intercode.rollouts import (
+    Job,
+    Rollout,
+    RolloutLimits,
+    RolloutPool,
+    advantages,
+    groups,
+    hf_chat,
+    segments_of,
+)
 
 TASKS = [
     {"id": f"{kind}-{n}", "query": f"{query} Number {n}.", "gold": gold.format(n=n)}
@@ -65,13 +74,17 @@ def test_each_segment_has_exactly_the_ids_that_were_generated_over_200_episodes(
     policy, chat = Policy(tokenizer, factory.tasks, wrong=0.3), hf_chat(tokenizer)
     jobs = groups([task.id for task in factory.tasks], 10)
     rollouts = pool.run_batch(jobs, policy, chat)
-    assert [(each.task, each.seed, each.group) for each in rollouts] == [tuple(job) for job in jobs], "the order is kept"
+    assert [(each.task, each.seed, each.group) for each in rollouts] == [
+        tuple(job) for job in jobs
+    ], "the order is kept"
     assert max(policy.batches) > 1
     assert policy.thread == threading.get_ident()
     odd = 0
     for each in rollouts:
         (segment,) = each.segments
-        ids, mask, logprobs = list(segment.prompt_ids), [0] * len(segment.prompt_ids), [0.0] * len(segment.prompt_ids)
+        ids = list(segment.prompt_ids)
+        mask = [0] * len(segment.prompt_ids)
+        logprobs = [0.0] * len(segment.prompt_ids)
         whole, whole_mask = [*ids, *segment.token_ids], [*mask, *segment.mask]
         whole_logprobs = [*logprobs, *segment.logprobs]
         for turn in each.episode.turns:
@@ -84,7 +97,9 @@ def test_each_segment_has_exactly_the_ids_that_were_generated_over_200_episodes(
                 assert whole_mask[start:end] == [1] * (end - start)
                 canonical = tokenizer.encode(turn.reply, add_special_tokens=False)
                 odd += whole[start : start + len(canonical)] != canonical
-        assert sum(whole_mask) == sum(len(turn.sample.token_ids) for turn in each.episode.turns if turn.sample)
+        assert sum(whole_mask) == sum(
+            len(turn.sample.token_ids) for turn in each.episode.turns if turn.sample
+        )
         right = each.episode.turns[1].action != "false"
         assert each.reward == each.episode.reward == float(right)
     assert odd > 300, "the splits are odd"
@@ -92,7 +107,8 @@ def test_each_segment_has_exactly_the_ids_that_were_generated_over_200_episodes(
 
 
 class TokenServer(loopback.Server):
-    """Speaks as vLLM does, with a token a character; one in `broken` answers is a failure of the server."""
+    """Speaks as vLLM does, with a token a character; one in `broken` answers is a failure of the
+    server."""
 
     def __init__(self, answers: dict[str, list[str]], broken: float = 0.0) -> None:
         super().__init__(_TokenHandler)
@@ -114,12 +130,26 @@ class _TokenHandler(loopback.Quiet):
         text = codes[min(sum(each["role"] == "assistant" for each in messages), len(codes) - 1)]
         text = text[: request.get("max_tokens", 1000)]
         reason = "length" if len(text) == request.get("max_tokens") else "stop"
-        heads = [">" if message["role"] == "assistant" else f"{message['role']}: " for message in messages]
-        prompt = "".join(f"{head}{message['content']}\n" for head, message in zip(heads, messages, strict=True)) + ">"
+        heads = [
+            ">" if message["role"] == "assistant" else f"{message['role']}: "
+            for message in messages
+        ]
+        prompt = (
+            "".join(
+                f"{head}{message['content']}\n"
+                for head, message in zip(heads, messages, strict=True)
+            )
+            + ">"
+        )
         tokens = [ord(letter) for letter in f"{text}\n"]
         logprobs = {"content": [{"logprob": -0.25} for _ in tokens]}
         message = {"role": "assistant", "content": text}
-        choice = {"message": message, "finish_reason": reason, "token_ids": tokens, "logprobs": logprobs}
+        choice = {
+            "message": message,
+            "finish_reason": reason,
+            "token_ids": tokens,
+            "logprobs": logprobs,
+        }
         body = {"choices": [choice], "prompt_token_ids": [ord(letter) for letter in prompt]}
         data = json.dumps({"error": "out of memory"} if fails else body).encode()
         self.send_response(500 if fails else 200)
@@ -152,9 +182,14 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
                     victim = False
                 answer = yield request
 
-    with loopback.serving(TokenServer(answers, broken=0.05)) as server, RolloutPool(make, envs=16, tasks=factory.tasks) as pool:
+    with (
+        loopback.serving(TokenServer(answers, broken=0.05)) as server,
+        RolloutPool(make, envs=16, tasks=factory.tasks) as pool,
+    ):
         strategy, pool.strategy = pool.strategy, looking
-        model = OpenAIModel("m", base_url=f"{server.url}/v1", tries=1, logprobs=True, temperature=1.0)
+        model = OpenAIModel(
+            "m", base_url=f"{server.url}/v1", tries=1, logprobs=True, temperature=1.0
+        )
         rollouts = list(pool.run(groups(factory.tasks, 10), model))
         model.close()
     assert len(rollouts) == 200
@@ -162,25 +197,37 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
     assert len(killed) > 8
     assert server.failed > 8
     deaths = sum("sandbox: " in str(each.episode.error) for each in faults)
-    assert len(killed) / 2 < deaths <= len(killed), "an episode may end before the kernel has ended its sandbox"
+    assert len(killed) / 2 < deaths <= len(killed), (
+        "an episode may end before the kernel has ended its sandbox"
+    )
     assert sum("model: " in str(each.episode.error) for each in faults) == server.failed
     assert [each for each in faults if each.reward is not None or each.cut] == []
-    assert {each.reward for each in rollouts if not each.episode.error} == {1.0}, "no fault became a reward"
+    assert {each.reward for each in rollouts if not each.episode.error} == {1.0}, (
+        "no fault became a reward"
+    )
     said = json.dumps([request["messages"] for request in server.requests])
-    assert not any(word in said for word in ("sandbox", "SandboxDied", "out of memory")), "no fault reached the policy"
+    assert not any(word in said for word in ("sandbox", "SandboxDied", "out of memory")), (
+        "no fault reached the policy"
+    )
     assert {request["temperature"] for request in server.requests} == {1.0}
     assert all(len(each.segments) == 1 for each in rollouts if not each.episode.error)
     assert advantages([each.reward for each in rollouts], 10).count(0.0) >= len(faults)
 
 
-def test_one_episode_against_a_server_has_its_tokens_and_a_fault_is_raised(factory: EnvFactory) -> None:
+def test_one_episode_against_a_server_has_its_tokens_and_a_fault_is_raised(
+    factory: EnvFactory,
+) -> None:
     task = factory.tasks[0]
     with loopback.serving(TokenServer({task.query: fenced(task.gold, "submit")})) as server:
         episode = rollout(task.id, env=factory, base_url=f"{server.url}/v1", model="m")
         (segment,) = segments_of(episode.turns)
         assert (episode.reward, len(segment.turns)) == (1.0, 2)
         cut = rollout(task, env=factory, base_url=f"{server.url}/v1", model="m", reply_tokens=5)
-        assert (cut.ended, cut.reward, [turn.action for turn in cut.turns]) == ("limit", 0.0, [None, "submit"])
+        assert (cut.ended, cut.reward, [turn.action for turn in cut.turns]) == (
+            "limit",
+            0.0,
+            [None, "submit"],
+        )
         server.broken = 1.0
         model = OpenAIModel("m", base_url=f"{server.url}/v1", tries=1)
         with pytest.raises(ModelError, match="500"):
@@ -207,7 +254,7 @@ LONG = fenced("touch /box/new0", "seq 3000", "submit")
         ({"turns": 2}, "turns", "submit", 3),
         ({"turns": 3}, None, "submit", 3),
     ],
-)  # fmt: skip
+)
 def test_a_limit_ends_an_episode_scored_and_no_segment_is_longer(
     factory: EnvFactory, limits: dict[str, Any], cut: str | None, ended: str, actions: int
 ) -> None:
@@ -222,7 +269,9 @@ def test_a_limit_ends_an_episode_scored_and_no_segment_is_longer(
         assert prompt + tokens <= limits.get("context", 10**9)
 
 
-def test_an_episode_that_uses_all_its_turns_is_scored_though_the_factory_has_a_limit_of_its_own(factory: EnvFactory) -> None:
+def test_an_episode_that_uses_all_its_turns_is_scored_though_the_factory_has_a_limit_of_its_own(
+    factory: EnvFactory,
+) -> None:
     acting = ScriptedModel(fenced("touch /box/new0"))
     assert rollout("touch-0", env=factory, model=acting).reward == 1.0
     with closing(factory()) as env:
@@ -245,10 +294,14 @@ def test_a_coroutine_plays_beside_others(pool: RolloutPool) -> None:
         model = ScriptedModel(fenced("ls /box", "submit"))
         return await asyncio.gather(*(pool.play(("names-0", seed), model) for seed in range(20)))
 
-    assert [(each.seed, each.reward) for each in asyncio.run(play())] == [(seed, 1.0) for seed in range(20)]
+    assert [(each.seed, each.reward) for each in asyncio.run(play())] == [
+        (seed, 1.0) for seed in range(20)
+    ]
 
 
-def test_the_callers_mistakes_are_raised_and_leave_the_pool_whole(factory: EnvFactory, pool: RolloutPool) -> None:
+def test_the_callers_mistakes_are_raised_and_leave_the_pool_whole(
+    factory: EnvFactory, pool: RolloutPool
+) -> None:
     def failing(prompts: list[list[int]]) -> Any:
         raise ZeroDivisionError("of the trainer")
 
@@ -276,20 +329,28 @@ def test_the_callers_mistakes_are_raised_and_leave_the_pool_whole(factory: EnvFa
             pool.run_batch([job], failing, LETTERS)
     with pytest.raises(UsageError, match="widths of a tree"):
         pool.tree("names-0", generate=failing, chat=LETTERS, widths=(2, 0))
-    assert [each.reward for each in pool.run([("names-0", 1)], ScriptedModel(fenced("ls /box", "submit")))] == [1.0]
+    assert [
+        each.reward
+        for each in pool.run([("names-0", 1)], ScriptedModel(fenced("ls /box", "submit")))
+    ] == [1.0]
     closed = RolloutPool(factory, envs=1)
     closed.close()
     with pytest.raises(UsageError, match="pool is closed"):
         list(closed.run([("names-0", 1)], ScriptedModel(["x"])))
 
 
-def test_an_agent_that_rewrites_its_history_gives_a_segment_a_conversation_and_says_so(factory: EnvFactory) -> None:
+def test_an_agent_that_rewrites_its_history_gives_a_segment_a_conversation_and_says_so(
+    factory: EnvFactory,
+) -> None:
     def forgetful(task: Any, protocol: str) -> Any:
         for number in range(3):
             reply = yield Ask([{"role": "user", "content": f"{number}: {task.query}"}])
             yield Act(reply.text)
 
-    with RolloutPool(factory, forgetful, envs=1) as pool, pytest.warns(RuntimeWarning, match="3 segments"):
+    with (
+        RolloutPool(factory, forgetful, envs=1) as pool,
+        pytest.warns(RuntimeWarning, match="3 segments"),
+    ):
         (found,) = pool.run_batch([("names-0", 1)], replying("ls /box"), LETTERS)
     assert [each.turns for each in found.segments] == [(0,), (1,), (2,)]
 
@@ -301,22 +362,39 @@ def test_advantages_are_those_of_grpo_and_leave_faults_out() -> None:
     assert advantages([0.1 + 0.2, 0.3], 2) == [0.0, 0.0]
 
 
-def test_a_tree_forks_the_live_episode_and_its_tokens_are_in_one_node_each(factory: EnvFactory, pool: RolloutPool) -> None:
+def test_a_tree_forks_the_live_episode_and_its_tokens_are_in_one_node_each(
+    factory: EnvFactory, pool: RolloutPool
+) -> None:
     chance = random.Random(1)
 
     def generate(prompts: list[list[int]]) -> list[tuple[list[int], list[float]]]:
         texts = []
         for prompt in prompts:
             turn = LETTERS.decode(prompt).count("\n>")
-            code = ["touch /box/here; X=1", "echo $X", "touch /box/new1; rm -f /box/here"][turn - 1] if turn < 4 else "submit"
-            texts.append(fenced(f"{code} #{chance.random()}" if turn < 3 else code if chance.random() < 0.5 else "submit")[0])
+            code = (
+                ["touch /box/here; X=1", "echo $X", "touch /box/new1; rm -f /box/here"][turn - 1]
+                if turn < 4
+                else "submit"
+            )
+            texts.append(
+                fenced(
+                    f"{code} #{chance.random()}"
+                    if turn < 3
+                    else code
+                    if chance.random() < 0.5
+                    else "submit"
+                )[0]
+            )
         return [([ord(each) for each in text], [-1.0] * len(text)) for text in texts]
 
     tree = pool.tree(Job("touch-1", 7), generate=generate, chat=LETTERS, widths=(3, 2, 2))
     assert len(tree.rollouts) == 12
     assert {each.reward for each in tree.rollouts} == {0.0, 1.0}
     for each in tree.rollouts:
-        assert (each.episode.turns[1].observation, each.episode.error) == ("1\n", None), "the shell was copied"
+        assert (each.episode.turns[1].observation, each.episode.error) == (
+            "1\n",
+            None,
+        ), "the shell was copied"
         assert len(each.segments) == 1
     root = tree.root
     assert (root.segments, len(root.children), root.rollouts) == ((), 3, tree.rollouts)
@@ -327,7 +405,10 @@ def test_a_tree_forks_the_live_episode_and_its_tokens_are_in_one_node_each(facto
         assert first.reward == sum(each.reward or 0 for each in first.rollouts) / 4
         for second in first.children:
             (one,), (two,) = first.segments, second.segments
-            assert second.segments[0].prompt_ids[: len(one.prompt_ids) + len(one.token_ids)] == one.prompt_ids + one.token_ids
+            assert (
+                second.segments[0].prompt_ids[: len(one.prompt_ids) + len(one.token_ids)]
+                == one.prompt_ids + one.token_ids
+            )
             assert (one.turns, two.turns) == ((0,), (1,))
             assert len(second.children) == 2
             for leaf in second.children:
@@ -338,8 +419,16 @@ def test_a_tree_forks_the_live_episode_and_its_tokens_are_in_one_node_each(facto
     assert sampled > 0
 
 
-def test_a_tree_with_a_served_model_and_an_agent_that_forks_by_itself(factory: EnvFactory, pool: RolloutPool) -> None:
+def test_a_tree_with_a_served_model_and_an_agent_that_forks_by_itself(
+    factory: EnvFactory, pool: RolloutPool
+) -> None:
     tree = pool.tree(("names-0", 1), ScriptedModel(fenced("ls /box", "submit")), widths=(2,))
-    assert (tree.root.reward, [len(child.rollouts) for child in tree.root.children]) == (1.0, [1, 1])
-    with RolloutPool(factory, "best_of:2", envs=2) as forking, pytest.raises(UsageError, match="no method fork"):
+    assert (tree.root.reward, [len(child.rollouts) for child in tree.root.children]) == (
+        1.0,
+        [1, 1],
+    )
+    with (
+        RolloutPool(factory, "best_of:2", envs=2) as forking,
+        pytest.raises(UsageError, match="no method fork"),
+    ):
         forking.tree(("names-0", 1), ScriptedModel(fenced("ls /box", "submit")), widths=(2,))

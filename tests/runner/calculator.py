@@ -1,7 +1,9 @@
-"""A small real environment for the runner's tests: a stack calculator that behaves as the contract says.
+"""A small real environment for the runner's tests: a stack calculator that behaves as the contract
+says.
 
-Actions are words: numbers are pushed, `+` and `*` combine, `sleep X` waits, `break` breaks the environment for good,
-`suicide` is an agent's own fault. The state is solved when the top of the stack is the task's gold result.
+Actions are words: numbers are pushed, `+` and `*` combine, `sleep X` waits, `break` breaks the
+environment for good, `suicide` is an agent's own fault. The state is solved when the top of the
+stack is the task's gold result.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ OPERATIONS = {"+": lambda a, b: a + b, "*": lambda a, b: a * b}
 
 
 def make_tasks(count: int) -> list[Task]:
-    return [Task(f"t{i:03}", f"make {i} plus {2 * i}", f"{i} {2 * i} +", {"result": 3 * i}) for i in range(1, count + 1)]
+    return [
+        Task(f"t{i:03}", f"make {i} plus {2 * i}", f"{i} {2 * i} +", {"result": 3 * i})
+        for i in range(1, count + 1)
+    ]
 
 
 class Calculator(gymnasium.Env[str, str]):
@@ -35,7 +40,9 @@ class Calculator(gymnasium.Env[str, str]):
             Calculator.alive += 1
             Calculator.built += 1
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
         if self.broken or self.closed:
             raise UsageError("reset of an environment that is gone")
         self.thread = self.thread or threading.get_ident()
@@ -47,9 +54,19 @@ class Calculator(gymnasium.Env[str, str]):
         return self.task.query, {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        info: dict[str, Any] = {"timed_out": False, "truncated_output": False, "session_lost": False}
+        info: dict[str, Any] = {
+            "timed_out": False,
+            "truncated_output": False,
+            "session_lost": False,
+        }
         if action == "suicide":
-            return "the sandbox is gone", 0.0, True, False, {**info, "exit_code": None, "ended": "agent_fault"}
+            return (
+                "the sandbox is gone",
+                0.0,
+                True,
+                False,
+                {**info, "exit_code": None, "ended": "agent_fault"},
+            )
         submitted = self.protocol == "submit" and action == "submit"
         observation, code = ("submitted", 0) if submitted else self._run(action)
         info["exit_code"] = code

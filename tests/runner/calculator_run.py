@@ -1,4 +1,5 @@
-"""A run that a test can kill, printing when it starts: `calculator_run.py FOLDER TASKS WORKERS SECONDS [AGENT]`."""
+"""A run that a test can kill, printing when it starts: `calculator_run.py FOLDER TASKS WORKERS
+SECONDS [AGENT]`."""
 
 from __future__ import annotations
 

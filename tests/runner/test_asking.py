@@ -1,4 +1,5 @@
-"""What one episode asks of a model whose context is short, and what a run that is played again asks once more."""
+"""What one episode asks of a model whose context is short, and what a run that is played again asks
+once more."""
 
 from __future__ import annotations
 
@@ -27,17 +28,26 @@ class Narrow:
         self.asked: list[list[Message]] = []
         self.draws: list[int] = []
 
-    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
         if sum(len(message["content"]) for message in messages) > self.room:
             self.refusals += 1
             raise ContextOverflow("too long")
         self.asked.append(list(messages))
         self.draws.append(draw)
-        return Reply(f"reply {len(self.asked)}", Usage(10, 1, 0.5), (ToolCall("1", "execute", "{}"),) if tools else ())
+        return Reply(
+            f"reply {len(self.asked)}",
+            Usage(10, 1, 0.5),
+            (ToolCall("1", "execute", "{}"),) if tools else (),
+        )
 
 
 def conversation(observations: int) -> list[Message]:
-    messages: list[Message] = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "task"}]
+    messages: list[Message] = [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "task"},
+    ]
     for _ in range(observations):
         messages += [{"role": "assistant", "content": "ls"}, {"role": "user", "content": LONG}]
     return messages
@@ -48,7 +58,16 @@ def test_the_oldest_observations_make_room_and_the_reply_says_how_many() -> None
     asking = EpisodeModel(model)
     replies = [asking.complete(conversation(count)) for count in range(6)]
     assert [reply.left_out for reply in replies] == [0, 0, 0, 1, 2, 4]
-    assert [message["content"] for message in model.asked[3]] == ["be brief", "task", "ls", MARKER, "ls", LONG, "ls", LONG]
+    assert [message["content"] for message in model.asked[3]] == [
+        "be brief",
+        "task",
+        "ls",
+        MARKER,
+        "ls",
+        LONG,
+        "ls",
+        LONG,
+    ]
     assert model.refusals == 3, "what was left out once is not tried again"
 
 
@@ -57,7 +76,10 @@ def test_what_is_no_reply_is_the_models_fault_and_not_kept(tmp_path: Path) -> No
         def complete(self, messages: Sequence[Message], **how: Any) -> Any:
             return "ls"
 
-    with pytest.raises(UsageError, match=r"the model narrow answered .*; it answers a Reply with a text and its Usage"):
+    with pytest.raises(
+        UsageError,
+        match=r"the model narrow answered .*; it answers a Reply with a text and its Usage",
+    ):
         EpisodeModel(Loose(), cache=open_cache(tmp_path, "a", 0)).complete(conversation(0))
     assert not (tmp_path / "underway").exists()
 
@@ -91,14 +113,18 @@ def test_each_epoch_draws_anew() -> None:
 
 def ask_all(folder: Path, model: Narrow, *, epoch: int = 0, last: int = 3) -> list[Reply]:
     asking = EpisodeModel(model, epoch, open_cache(folder, "a task", epoch))
-    return [asking.complete(conversation(count), tools=[{}] if count else []) for count in range(last)]
+    return [
+        asking.complete(conversation(count), tools=[{}] if count else []) for count in range(last)
+    ]
 
 
 def test_what_was_answered_before_is_not_asked_again(tmp_path: Path) -> None:
     first = ask_all(tmp_path, Narrow(), last=2)
     model = Narrow()
     again = ask_all(tmp_path, model, last=3)
-    assert [(reply.text, reply.usage, reply.calls) for reply in again[:2]] == [(r.text, r.usage, r.calls) for r in first]
+    assert [(reply.text, reply.usage, reply.calls) for reply in again[:2]] == [
+        (r.text, r.usage, r.calls) for r in first
+    ]
     assert [reply.counted for reply in again] == [True, True, False]
     assert model.asked == [conversation(2)]
 

@@ -45,15 +45,26 @@ def acts(*actions: str | None) -> Strategy:
 
 
 def run(
-    strategy: Strategy, protocol: str = "submit", model: Speaker | None = None, limits: Limits | None = None, **more: int
+    strategy: Strategy,
+    protocol: str = "submit",
+    model: Speaker | None = None,
+    limits: Limits | None = None,
+    **more: int,
 ) -> Episode:
-    return play(Calculator(TASKS, protocol), TASKS[0], strategy, model, BudgetTracker(limits), **more)
+    return play(
+        Calculator(TASKS, protocol), TASKS[0], strategy, model, BudgetTracker(limits), **more
+    )
 
 
 def test_gold_submits_and_is_solved() -> None:
     episode = run(gold, epoch=2, seed=7)
     assert (episode.reward, episode.success, episode.ended) == (1.0, True, "submit")
-    assert (episode.task, episode.query, episode.epoch, episode.seed) == ("t001", "make 1 plus 2", 2, 7)
+    assert (episode.task, episode.query, episode.epoch, episode.seed) == (
+        "t001",
+        "make 1 plus 2",
+        2,
+        7,
+    )
     assert [(turn.action, turn.observation, turn.score) for turn in episode.turns] == [
         ("1 2 +", "3", None),
         ("submit", "submitted", 1.0),
@@ -69,7 +80,12 @@ def test_the_papers_reward_is_the_best_over_the_turns_with_its_parts() -> None:
     assert [turn.score for turn in episode.turns] == [0.25, 0.071, 0.167]
     assert episode.ended == "turns"
     broken = run(acts("2", "suicide", "1 2 +"), "paper")
-    assert (broken.reward, broken.success, broken.ended, broken.parts) == (0.0, False, "agent_fault", {}), "not even its best"
+    assert (broken.reward, broken.success, broken.ended, broken.parts) == (
+        0.0,
+        False,
+        "agent_fault",
+        {},
+    ), "not even its best"
 
 
 def test_a_reply_without_code_costs_a_turn_and_executes_nothing() -> None:
@@ -79,7 +95,9 @@ def test_a_reply_without_code_costs_a_turn_and_executes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "action", ["1 2 +\0", "\ud83d", "a\udfff", "1 2 +" + " " * LONGEST], ids=["NUL", "half", "another half", "too long"]
+    "action",
+    ["1 2 +\0", "\ud83d", "a\udfff", "1 2 +" + " " * LONGEST],
+    ids=["NUL", "half", "another half", "too long"],
 )
 def test_text_that_no_program_can_be_given_costs_a_turn_and_executes_nothing(action: str) -> None:
     episode = run(acts(action, "1 2 +", "submit"), limits=Limits(turns=2))
@@ -108,14 +126,20 @@ def test_a_turn_joins_question_reply_and_action() -> None:
     assert episode.usage == Usage(20, 10, 0.5)
 
 
-def test_an_episode_has_the_outcomes_of_its_environment_the_split_of_its_task_and_the_samples_of_its_model() -> None:
+def test_an_episode_has_the_outcomes_of_its_environment_the_split_of_its_task_and_the_samples_of_its_model() -> (
+    None
+):
     class Telling(Calculator):
         def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
             *result, info = super().step(action)
             return *result, info | ({"outcomes": self.outcomes()} if "ended" in info else {})  # type: ignore[return-value]
 
         def outcomes(self) -> dict[str, Any]:
-            return {"failed": [] if self.score().success else ["result"], "agent": {"stack": tuple(self.stack)}, "odd": {1}}
+            return {
+                "failed": [] if self.score().success else ["result"],
+                "agent": {"stack": tuple(self.stack)},
+                "odd": {1},
+            }
 
     task = replace(TASKS[0], extra={**TASKS[0].extra, "split": "test"})
     sample = Sample((5, 6), (-0.5, -0.25), "stop", "step 3")
@@ -127,7 +151,9 @@ def test_an_episode_has_the_outcomes_of_its_environment_the_split_of_its_task_an
     for protocol, ended, limits in endings:
         env = Telling([task], protocol)
         with closing(env):
-            episode = play(env, task, asking_to_the_end, ScriptedModel([wrong]), BudgetTracker(limits))
+            episode = play(
+                env, task, asking_to_the_end, ScriptedModel([wrong]), BudgetTracker(limits)
+            )
         assert (episode.split, episode.ended, episode.turns[0].sample) == ("test", ended, sample)
         assert episode.outcomes == {"failed": ["result"], "agent": {"stack": [9]}, "cut": ["odd"]}
 
@@ -140,7 +166,9 @@ def asking_to_the_end(task: Task, protocol: str) -> StrategySteps:
 
 
 @pytest.mark.parametrize("budget", [Budget(tokens=30), Budget(cost=0.5)], ids=str)
-def test_an_episode_out_of_its_own_budget_is_submitted_and_scored_as_it_stands(budget: Budget) -> None:
+def test_an_episode_out_of_its_own_budget_is_submitted_and_scored_as_it_stands(
+    budget: Budget,
+) -> None:
     model = Speaker("1", "2 +", "9", "9")
     episode = run(asking_to_the_end, model=model, limits=Limits(episode=budget))
     assert model.calls == 2
@@ -151,7 +179,10 @@ def test_an_episode_out_of_its_own_budget_is_submitted_and_scored_as_it_stands(b
 @pytest.mark.parametrize(
     ("strategy", "told"),
     [
-        (lambda task, protocol: (Act(str(1 // each)) for each in [0]), "raised ZeroDivisionError.*test_episode.py, line"),
+        (
+            lambda task, protocol: (Act(str(1 // each)) for each in [0]),
+            "raised ZeroDivisionError.*test_episode.py, line",
+        ),
         (lambda task, protocol: None, "returned None.*generator function"),
         (lambda task, protocol: (each for each in ["ls"]), "yielded 'ls'"),
         (lambda task, protocol: (Ask(each) for each in ["x"]), "yielded Ask.*each of its messages"),

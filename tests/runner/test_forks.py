@@ -1,4 +1,5 @@
-"""Strategies that fork: what a branch sees, what the record says, and that every copy is closed however it ends."""
+"""Strategies that fork: what a branch sees, what the record says, and that every copy is closed
+however it ends."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ class Costly:
         return Reply("an answer", Usage(9, 1))
 
 
-def run(strategy: Strategy, protocol: str = "submit", limits: Limits | None = None, env: Any = None) -> Episode:
+def run(
+    strategy: Strategy, protocol: str = "submit", limits: Limits | None = None, env: Any = None
+) -> Episode:
     root = env or Copied(TASKS, protocol)
     before = Calculator.alive
     try:
@@ -74,7 +77,9 @@ def test_each_branch_goes_on_where_it_was_forked_and_the_record_says_where() -> 
     assert [turn.action for turn in episode.line] == ["1", "2 +", "submit"]
 
 
-def test_actions_on_all_branches_count_against_the_turns_and_a_branch_may_be_submitted_after_the_last() -> None:
+def test_actions_on_all_branches_count_against_the_turns_and_a_branch_may_be_submitted_after_the_last() -> (
+    None
+):
     def strategy(task: Task, protocol: str) -> StrategySteps:
         yield Act("1 2 +")
         for _ in range(3):
@@ -111,7 +116,11 @@ def test_a_submission_that_is_told_to_be_wrong_was_the_choice_of_its_branch() ->
         run(peeks, env=Twice(TASKS))
 
 
-@pytest.mark.parametrize(("dropped", "submitted"), [([], ["2", "1 +"]), ([1], ["5"]), ([1, 0], []), ([1, 0, 2], None)], ids=str)
+@pytest.mark.parametrize(
+    ("dropped", "submitted"),
+    [([], ["2", "1 +"]), ([1], ["5"]), ([1, 0], []), ([1, 0, 2], None)],
+    ids=str,
+)
 def test_where_the_budget_ends_an_episode_the_branch_that_acted_last_is_submitted(
     dropped: list[int], submitted: list[str] | None
 ) -> None:
@@ -128,8 +137,12 @@ def test_where_the_budget_ends_an_episode_the_branch_that_acted_last_is_submitte
 
     episode = run(strategy, limits=Limits(episode=Budget(tokens=10)))
     assert (episode.ended, episode.success) == ("limit", submitted == ["2", "1 +"])
-    assert [turn.action for turn in episode.line] == ([*submitted, "submit"] if submitted is not None else ["2", "1 +"])
-    assert [turn.reply for turn in episode.turns if turn.action is None] == ["an answer"], "a question is a turn of its own"
+    assert [turn.action for turn in episode.line] == (
+        [*submitted, "submit"] if submitted is not None else ["2", "1 +"]
+    )
+    assert [turn.reply for turn in episode.turns if turn.action is None] == ["an answer"], (
+        "a question is a turn of its own"
+    )
 
 
 def test_a_copy_that_cannot_be_had_is_told_to_the_strategy() -> None:
@@ -163,7 +176,9 @@ def test_all_copies_are_closed_however_it_ends(last: str) -> None:
         assert run(strategy).ended == {"suicide": "agent_fault", "submit": "submit"}[last]
 
 
-def test_under_the_papers_protocol_the_best_of_all_branches_counts_and_a_solved_one_ends_it() -> None:
+def test_under_the_papers_protocol_the_best_of_all_branches_counts_and_a_solved_one_ends_it() -> (
+    None
+):
     def strategy(task: Task, protocol: str) -> StrategySteps:
         branch = yield Fork()
         yield Act("2")
@@ -174,7 +189,10 @@ def test_under_the_papers_protocol_the_best_of_all_branches_counts_and_a_solved_
     assert (episode.ended, len(episode.turns), episode.reward) == ("solved", 2, 1.0)
 
 
-@pytest.mark.parametrize(("drops", "told"), [(False, r"\d+ copies open"), (True, r"\d+ requests in a row without an action")])
+@pytest.mark.parametrize(
+    ("drops", "told"),
+    [(False, r"\d+ copies open"), (True, r"\d+ requests in a row without an action")],
+)
 def test_a_strategy_that_forks_for_ever_is_stopped_and_named(drops: bool, told: str) -> None:
     def dithers(task: Task, protocol: str) -> StrategySteps:
         while True:

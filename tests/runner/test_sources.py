@@ -14,11 +14,16 @@ from intercode.agents import make_agent
 from intercode.runner.provenance import source_digests
 
 FILES = {
-    "mine_agent.py": "import json\nimport mine_tools.moves\nfrom mine_words import WORD\ndef agent(*asked): yield WORD\n",
+    "mine_agent.py": (
+        "import json\nimport mine_tools.moves\nfrom mine_words import WORD\ndef agent(*asked):"
+        " yield WORD\n"
+    ),
     "mine_words.py": "from mine_pack import deep\nWORD = 'ls'\n",
     "mine_tools/moves.py": "STEP = 1\n",
     "mine_pack/__init__.py": "",
-    "mine_pack/deep.py": "try:\n    from ..beyond import x\nexcept ImportError:\n    from . import deeper\n",
+    "mine_pack/deep.py": (
+        "try:\n    from ..beyond import x\nexcept ImportError:\n    from . import deeper\n"
+    ),
     "mine_pack/deeper.py": "x = 1\n",
     "mine_other.py": "x = 1\n",
 }
@@ -59,18 +64,29 @@ def test_a_change_of_any_module_that_the_agent_imports_shows_and_no_other(
         with (here / name).open("a") as file:
             file.write("# another\n")
         digests.append(digest())
-    changes = dict(zip(FILES, (old != new for old, new in itertools.pairwise(digests)), strict=True))
+    changes = dict(
+        zip(FILES, (old != new for old, new in itertools.pairwise(digests)), strict=True)
+    )
     assert changes == {name: name != "mine_other.py" for name in FILES}
     shutil.rmtree(here)
     assert digest() == digests[0], "the same modules in another folder"
 
 
-def test_so_does_a_file_of_actions_and_our_own_agents_and_environments_have_none(tmp_path: Path) -> None:
+def test_so_does_a_file_of_actions_and_our_own_agents_and_environments_have_none(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "episodes.jsonl").write_text("one\n")
-    named = [f"static:{tmp_path}/episodes.jsonl", f"scripted:{tmp_path}/episodes.jsonl", f"replay:{tmp_path}"]
+    named = [
+        f"static:{tmp_path}/episodes.jsonl",
+        f"scripted:{tmp_path}/episodes.jsonl",
+        f"replay:{tmp_path}",
+    ]
     before = [source_digests(agent=name) for name in named]
     (tmp_path / "episodes.jsonl").write_text("two\n")
     for old, name in zip(before, named, strict=True):
         assert list(old) == ["agent_source"]
         assert source_digests(agent=name) != old
-    assert source_digests(agent="try_again", env="sql", model="ft:some-model:of:ours", reward=None) == {}
+    assert (
+        source_digests(agent="try_again", env="sql", model="ft:some-model:of:ours", reward=None)
+        == {}
+    )

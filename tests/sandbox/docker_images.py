@@ -1,4 +1,5 @@
-"""Images for the docker tests, made on the spot: no registry is asked. Each is made once and stays in docker.
+"""Images for the docker tests, made on the spot: no registry is asked. Each is made once and stays
+in docker.
 
 debian     a small one by mmdebstrap, with Python, bubblewrap and a service in it
 busybox    one static program and its links
@@ -28,8 +29,12 @@ def require_docker() -> None:
 
 def remove(shelf: str) -> None:
     """All images with a tag of that name."""
-    if shutil.which("docker") and (names := _ask("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", shelf).stdout.split()):
-        subprocess.run(["docker", "image", "rm", "--force", *names], check=True, stdout=subprocess.DEVNULL)
+    if shutil.which("docker") and (
+        names := _ask("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", shelf).stdout.split()
+    ):
+        subprocess.run(
+            ["docker", "image", "rm", "--force", *names], check=True, stdout=subprocess.DEVNULL
+        )
 
 
 def debian() -> str:
@@ -38,9 +43,19 @@ def debian() -> str:
         return tag
     if shutil.which("mmdebstrap") is None:
         pytest.skip("mmdebstrap is not installed, and the image is made by it")
-    slim = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man", "zoneinfo")]  # half of all files
+    slim = [
+        f"--dpkgopt=path-exclude=/usr/share/{name}/*"
+        for name in ("doc", "locale", "man", "zoneinfo")
+    ]  # half of all files
     packages = "bubblewrap,procps,python3,redis-server"
-    command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={packages}", *slim, "bookworm"]
+    command = [
+        "mmdebstrap",
+        "--quiet",
+        "--variant=minbase",
+        f"--include={packages}",
+        *slim,
+        "bookworm",
+    ]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "root.tar"
         subprocess.run([*command, str(root)], check=True, stderr=subprocess.DEVNULL)
@@ -50,20 +65,41 @@ def debian() -> str:
 
 def busybox() -> str:
     program = shutil.which("busybox")
-    if program is None or b"statically linked" not in subprocess.run(["file", "-L", program], stdout=subprocess.PIPE).stdout:
+    if (
+        program is None
+        or b"statically linked"
+        not in subprocess.run(["file", "-L", program], stdout=subprocess.PIPE).stdout
+    ):
         pytest.skip("busybox-static is not installed")
-    names = subprocess.run([program, "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-    files = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "bin/busybox": Path(program).read_bytes()}
-    return _imported("busybox", files, ("tmp", "var/tmp"), {f"bin/{name}": "busybox" for name in names if name != "busybox"})
+    names = subprocess.run(
+        [program, "--list"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.split()
+    files = {
+        "etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n",
+        "bin/busybox": Path(program).read_bytes(),
+    }
+    return _imported(
+        "busybox",
+        files,
+        ("tmp", "var/tmp"),
+        {f"bin/{name}": "busybox" for name in names if name != "busybox"},
+    )
 
 
 def bare() -> str:
     return _imported("bare", {"etc/motd": b"nothing runs here\n"})
 
 
-def _imported(name: str, files: dict[str, bytes], folders: Sequence[str] = (), links: Mapping[str, str] | None = None) -> str:
+def _imported(
+    name: str,
+    files: dict[str, bytes],
+    folders: Sequence[str] = (),
+    links: Mapping[str, str] | None = None,
+) -> str:
     """An image with these files, which anyone may run, named by what is in it."""
-    tag = f"{SHELF}:{name}-{hashlib.sha256(repr((files, folders, links)).encode()).hexdigest()[:12]}"
+    tag = (
+        f"{SHELF}:{name}-{hashlib.sha256(repr((files, folders, links)).encode()).hexdigest()[:12]}"
+    )
     if _known(tag):
         return tag
     with tempfile.TemporaryDirectory() as root:
@@ -77,7 +113,11 @@ def _imported(name: str, files: dict[str, bytes], folders: Sequence[str] = (), l
             Path(root, path).symlink_to(target)
         pack = ["tar", "-C", root, "--owner=0", "--group=0", "-c", "."]
         with subprocess.Popen(pack, stdout=subprocess.PIPE) as packed:
-            subprocess.run(["docker", "import", "--change", 'CMD ["sh"]', "-", tag], stdin=packed.stdout, check=True)
+            subprocess.run(
+                ["docker", "import", "--change", 'CMD ["sh"]', "-", tag],
+                stdin=packed.stdout,
+                check=True,
+            )
     return tag
 
 

@@ -1,10 +1,11 @@
-"""An outer sandbox, for attacks that are meant to succeed: small, short-lived, and as an unprivileged user.
+"""An outer sandbox, for attacks that are meant to succeed: small, short-lived, and as an
+unprivileged user.
 
     test ── timeout -s KILL ──► bwrap (own user, pid, net … namespaces; small tmpfs) ──► prlimit ──► this file, as a program
                                                                                                        └─ control of one attack
 
-It prints one line of JSON. Started as root it runs as the sandboxes' user; the limits on processes and memory are set inside
-its user namespace, so that they count nobody else's.
+It prints one line of JSON. Started as root it runs as the sandboxes' user; the limits on processes
+and memory are set inside its user namespace, so that they count nobody else's.
 """
 
 from __future__ import annotations
@@ -20,14 +21,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from intercode.attacks.sandbox import EXHAUSTION, KERNEL, LIMITS, NEIGHBOURS, OUTSIDE, Attack, host_targets
+from intercode.attacks.sandbox import (
+    EXHAUSTION,
+    KERNEL,
+    LIMITS,
+    NEIGHBOURS,
+    OUTSIDE,
+    Attack,
+    host_targets,
+)
 from intercode.errors import SandboxError
 from intercode.sandbox import template
 from intercode.sandbox.host import DisabledProtections
 from intercode.sandbox.local import LocalSandbox
 
 _PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
-_ENVIRONMENT = {"PATH": _PATH, "PYTHONPATH": "/code", "INTERCODE_CACHE": "/tmp/cache", "LANG": "C.UTF-8"}
+_ENVIRONMENT = {
+    "PATH": _PATH,
+    "PYTHONPATH": "/code",
+    "INTERCODE_CACHE": "/tmp/cache",
+    "LANG": "C.UTF-8",
+}
 _SECONDS, _PROCESSES, _MIB = 60, 400, 1 << 20
 _BY_NAME = {attack.name: attack for attack in [*EXHAUSTION, *KERNEL, *OUTSIDE, *NEIGHBOURS]}
 _NEIGHBOUR, _DESCRIPTORS, _TIMERS = 61_777, 3000, 3000
@@ -42,28 +56,76 @@ def control(name: str) -> dict[str, Any]:
     python, folders = guest_python()
     with tempfile.TemporaryDirectory(prefix="outer-") as code:
         _copy_code(Path(code))
-        command = ["timeout", "-s", "KILL", str(_SECONDS), "bwrap", "--unshare-all", "--uid", "1000", "--gid", "1000"]
-        command += ["--die-with-parent", "--new-session", "--as-pid-1", "--ro-bind", "/usr", "/usr", *usr_links()]
+        command = [
+            "timeout",
+            "-s",
+            "KILL",
+            str(_SECONDS),
+            "bwrap",
+            "--unshare-all",
+            "--uid",
+            "1000",
+            "--gid",
+            "1000",
+        ]
+        command += [
+            "--die-with-parent",
+            "--new-session",
+            "--as-pid-1",
+            "--ro-bind",
+            "/usr",
+            "/usr",
+            *usr_links(),
+        ]
         command += [word for folder in folders for word in ("--ro-bind", folder, folder)]
-        command += ["--proc", "/proc", "--dev", "/dev", "--size", str(400 * _MIB), "--tmpfs", "/tmp"]
+        command += [
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+            "--size",
+            str(400 * _MIB),
+            "--tmpfs",
+            "/tmp",
+        ]
         command += ["--ro-bind", code, "/code", "--ro-bind", "/etc", "/etc"]
-        command += ["--", "prlimit", f"--nproc={_PROCESSES}", f"--data={1024 * _MIB}", f"--fsize={512 * _MIB}", "--core=0"]
+        command += [
+            "--",
+            "prlimit",
+            f"--nproc={_PROCESSES}",
+            f"--data={1024 * _MIB}",
+            f"--fsize={512 * _MIB}",
+            "--core=0",
+        ]
         command += [python, "-B", "/code/outer.py", name]
         done = subprocess.run(
-            command, env=_ENVIRONMENT, cwd="/", capture_output=True, text=True, check=False, **identity().popen()
+            command,
+            env=_ENVIRONMENT,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
+            **identity().popen(),
         )
     try:
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
-        answer = {"output": f"the outer sandbox ended with {done.returncode}: {done.stdout}{done.stderr}"}
+        answer = {
+            "output": f"the outer sandbox ended with {done.returncode}: {done.stdout}{done.stderr}"
+        }
     return answer
 
 
 def beside(name: str, *, controlled: bool) -> dict[str, Any]:
-    """Return what a neighbour of the sandbox of an attack suffers. Both run as a user of whom nobody else has sandboxes."""
+    """Return what a neighbour of the sandbox of an attack suffers. Both run as a user of whom
+    nobody else has sandboxes."""
     with tempfile.TemporaryDirectory(prefix="outer-") as code:
         _copy_code(Path(code))
-        user = {"user": _NEIGHBOUR, "group": _NEIGHBOUR, "extra_groups": []} if os.getuid() == 0 else {}
+        user = (
+            {"user": _NEIGHBOUR, "group": _NEIGHBOUR, "extra_groups": []}
+            if os.getuid() == 0
+            else {}
+        )
         limited = [
             "prlimit",
             f"--nofile={_DESCRIPTORS}",
@@ -77,33 +139,44 @@ def beside(name: str, *, controlled: bool) -> dict[str, Any]:
         (Path(code) / "cache").chmod(0o777)
         done = subprocess.run(
             [*limited, name, "beside", *(["controlled"] if controlled else [])],
-            env=environment, cwd="/", capture_output=True, text=True, check=False, timeout=_SECONDS, **user,
-        )  # fmt: skip
+            env=environment,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+            **user,
+        )
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
 def _copy_code(to: Path) -> None:
-    """Copy the modules that the control needs to a folder that the outer sandbox's user can read."""
+    """Copy the modules that the control needs to a folder that the outer sandbox's user can
+    read."""
     source = Path(template.__file__).parents[1]
     (to / "intercode").mkdir()
     (to / "intercode" / "__init__.py").touch()
     for name in ("errors.py", "types.py"):
         shutil.copy(source / name, to / "intercode")
     for room in ("sandbox", "attacks"):
-        shutil.copytree(source / room, to / "intercode" / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            source / room, to / "intercode" / room, ignore=shutil.ignore_patterns("__pycache__")
+        )
     shutil.copy(__file__, to)
     subprocess.run(["chmod", "-R", "a+rX", str(to)], check=True)
 
 
-# -- inside -------------------------------------------------------------------------------------------------------------------
+# -- inside ----------------------------------------------------------------------------------------
 
 
 def weak(attack: Attack) -> dict[str, Any]:
     """The attack on a sandbox where its one protection is off."""
     disabled = DisabledProtections(calls=attack.calls, steps=attack.protections)
-    with LocalSandbox(template.base(None), limits=attack.control_limits(), disabled=disabled) as sandbox:
+    with LocalSandbox(
+        template.base(None), limits=attack.control_limits(), disabled=disabled
+    ) as sandbox:
         return {"output": sandbox.exec(attack.action).output}
 
 
@@ -116,14 +189,20 @@ def bare(attack: Attack) -> dict[str, Any]:
 
 
 def neighbour(attack: Attack, controlled: bool) -> dict[str, Any]:
-    """What an honest sandbox prints while the attack holds what it took. A fork sends a descriptor."""
+    """What an honest sandbox prints while the attack holds what it took. A fork sends a
+    descriptor."""
     disabled = DisabledProtections(steps=attack.protections) if controlled else None
     start = template.base(None)
-    with LocalSandbox(start, limits=replace(LIMITS, seconds=30), disabled=disabled) as hostile, LocalSandbox(start) as honest:
+    with (
+        LocalSandbox(start, limits=replace(LIMITS, seconds=30), disabled=disabled) as hostile,
+        LocalSandbox(start) as honest,
+    ):
         held = hostile.exec(attack.action)
         try:
             with honest.fork() as copy:
-                said = copy.exec(attack.after).output + honest.exec("seq 3 | sort -r | head -1").output
+                said = (
+                    copy.exec(attack.after).output + honest.exec("seq 3 | sort -r | head -1").output
+                )
         except SandboxError as error:
             said = f"{type(error).__name__}: {error}"
         return {"held": held.output, "timed_out": held.timed_out, "output": said}

@@ -1,5 +1,5 @@
-"""What a file holds, as `diff` tells it: holes are zeros, cost nothing, and a file with many names is read once; and while
-`diff` looks, the agent's jobs stand still."""
+"""What a file holds, as `diff` tells it: holes are zeros, cost nothing, and a file with many names
+is read once; and while `diff` looks, the agent's jobs stand still."""
 
 from __future__ import annotations
 
@@ -21,12 +21,19 @@ OTHERS = {
     "a byte more": "truncate -s 300001 f",
     "a byte in front": "truncate -s 300000 f; printf x | dd of=f conv=notrunc",
     "a byte at the end": "truncate -s 299999 f; printf x >> f",
-    "a byte on another page": "truncate -s 300000 f; printf x | dd of=f conv=notrunc bs=4096 seek=1",
-    "two bytes": "truncate -s 300000 f; printf x | dd of=f conv=notrunc; printf x | dd of=f conv=notrunc bs=4096 seek=1",
+    "a byte on another page": (
+        "truncate -s 300000 f; printf x | dd of=f conv=notrunc bs=4096 seek=1"
+    ),
+    "two bytes": (
+        "truncate -s 300000 f; printf x | dd of=f conv=notrunc; printf x | dd of=f conv=notrunc"
+        " bs=4096 seek=1"
+    ),
 }
 MUCH = {
     "a thousand files that are holes": "for i in {1..1000}; do truncate -s 200M $i; done",
-    "a file with three hundred names": "head -c 30M /dev/urandom > f; for i in {1..300}; do ln f $i; done",
+    "a file with three hundred names": (
+        "head -c 30M /dev/urandom > f; for i in {1..300}; do ln f $i; done"
+    ),
 }
 MOVING = 'while (1) { rename "/opt/a/f", "/opt/b/f"; rename "/opt/b/f", "/opt/a/f" }'
 
@@ -37,7 +44,9 @@ def shared(template: Template) -> Iterator[LocalSandbox]:
         yield made
 
 
-def test_what_holds_the_same_has_one_digest_and_what_does_not_another(sandbox: LocalSandbox) -> None:
+def test_what_holds_the_same_has_one_digest_and_what_does_not_another(
+    sandbox: LocalSandbox,
+) -> None:
     digests = {}
     for name, action in {**SAME, **OTHERS}.items():
         sandbox.exec(f"cd /opt; rm -f f; {action} 2> /dev/null")
@@ -62,5 +71,7 @@ def test_a_file_that_a_job_moves_is_in_one_place_and_the_job_goes_on(sandbox: Lo
         changes = sandbox.diff()
         assert len(changes.keys() & {"/opt/a/f", "/opt/b/f"}) == 1
         assert {change.type for change in changes.values()} == {"dir", "file"}
-    is_stopped = "for job in $moving $stopped; do [[ $(< /proc/$job/stat) == *') T '* ]]; echo $?; done"
+    is_stopped = (
+        "for job in $moving $stopped; do [[ $(< /proc/$job/stat) == *') T '* ]]; echo $?; done"
+    )
     assert sandbox.exec(is_stopped).output == "1\n0\n"

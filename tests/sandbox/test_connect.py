@@ -25,8 +25,16 @@ time.sleep(60)
 def serve(sandbox: LocalSandbox, path: str, then: str) -> None:
     """A server stands at `path`."""
     listen = f"server.bind({path!r}); server.listen(); open('{path}.ready', 'w').close()"
-    sandbox.write(f"{path}.py", f"import socket, time\nserver = socket.socket(socket.AF_UNIX)\n{listen}\n{then}".encode())
-    assert sandbox.exec(f"python3 {path}.py & while [ ! -e {path}.ready ]; do sleep 0.01; done").exit_code == 0
+    sandbox.write(
+        f"{path}.py",
+        f"import socket, time\nserver = socket.socket(socket.AF_UNIX)\n{listen}\n{then}".encode(),
+    )
+    assert (
+        sandbox.exec(
+            f"python3 {path}.py & while [ ! -e {path}.ready ]; do sleep 0.01; done"
+        ).exit_code
+        == 0
+    )
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +51,9 @@ def ask(sandbox: LocalSandbox, path: str) -> bytes:
         return line.recv(100)
 
 
-def test_bytes_go_to_the_program_inside_and_back_and_the_shell_goes_on(sandbox: LocalSandbox) -> None:
+def test_bytes_go_to_the_program_inside_and_back_and_the_shell_goes_on(
+    sandbox: LocalSandbox,
+) -> None:
     sandbox.exec("cd /var; ln -sf ../../../../tmp/echo /tmp/link")
     assert [ask(sandbox, "/tmp/echo") for _ in range(20)] == [b"heard you"] * 20
     assert ask(sandbox, "/tmp/link") == b"heard you", "a link is followed inside"

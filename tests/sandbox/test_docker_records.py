@@ -21,14 +21,20 @@ def folder(path: Path, *records: dict[str, str]) -> str:
     (path / "mine" / "Dockerfile").write_text(f"FROM {base}\nENV WHO=mine\nRUN echo mine > /who\n")
     (path / "setup.sh").write_text("[ -e /who ] || echo all > /who\n")
     (path / "tasks.jsonl").write_text(
-        "".join(json.dumps({"query": "Who?", "gold": "cat /who", **each}) + "\n" for each in records)
+        "".join(
+            json.dumps({"query": "Who?", "gold": "cat /who", **each}) + "\n" for each in records
+        )
     )
     return base
 
 
 def test_each_record_is_played_in_its_own_image_after_its_own_setup(tmp_path: Path) -> None:
     base = folder(
-        tmp_path, {}, {"image": "mine"}, {"image": "mine", "setup": "echo two >> /who"}, {"setup": "echo three > /who"}
+        tmp_path,
+        {},
+        {"image": "mine"},
+        {"image": "mine", "setup": "echo two >> /who"},
+        {"setup": "echo three > /who"},
     )
     factory = intercode.prepare("bash", data=str(tmp_path), sandbox="docker", image=base)
     facts = factory.facts()
@@ -44,5 +50,8 @@ def test_each_record_is_played_in_its_own_image_after_its_own_setup(tmp_path: Pa
 def test_an_image_that_is_not_there_is_the_datas_fault(tmp_path: Path) -> None:
     base = folder(tmp_path, {"id": "far", "image": "intercode-test:nowhere"})
     factory = intercode.prepare("bash", data=str(tmp_path), sandbox="docker", image=base)
-    with pytest.raises(DataError, match=r"task far: field 'image': .*intercode-test:nowhere"), factory() as env:
+    with (
+        pytest.raises(DataError, match=r"task far: field 'image': .*intercode-test:nowhere"),
+        factory() as env,
+    ):
         env.reset(seed=0)

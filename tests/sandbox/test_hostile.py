@@ -1,6 +1,8 @@
-"""Hostile actions: each fails, the next honest command works, nothing survives; and each succeeds where its protection is off.
+"""Hostile actions: each fails, the next honest command works, nothing survives; and each succeeds
+where its protection is off.
 
-The actions are in `intercode.attacks.sandbox`; controls that would hurt run in an outer sandbox (`outer.py`).
+The actions are in `intercode.attacks.sandbox`; controls that would hurt run in an outer sandbox
+(`outer.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ HONEST = "echo honest $((6 * 7)); (exit 5)"
 
 def named(*tables: list[Attack]) -> pytest.MarkDecorator:
     every = [attack for table in tables for attack in table]
-    return pytest.mark.parametrize("attack", every, ids=lambda attack: attack.name.replace(" ", "-"))
+    return pytest.mark.parametrize(
+        "attack", every, ids=lambda attack: attack.name.replace(" ", "-")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +72,9 @@ def works(sandbox: LocalSandbox) -> bool:
     return False
 
 
-def test_the_variables_of_the_host_are_not_inside(template: Template, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variables_of_the_host_are_not_inside(
+    template: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOST_KEY", "planted")
     with LocalSandbox(template) as sandbox:
         assert "HOST_KEY" not in sandbox.exec("env; cat /proc/[0-9]*/environ").output
@@ -78,14 +84,18 @@ def test_the_variables_of_the_host_are_not_inside(template: Template, monkeypatc
 class TestAHostileAction:
     @named(attacks.EXHAUSTION, attacks.KERNEL, attacks.SHELL, attacks.GUEST)
     def test_fails_and_the_next_command_works(self, sandbox: LocalSandbox, attack: Attack) -> None:
-        assert "BREACH" not in suffer(sandbox, attack.action, timeout=4 if attack in attacks.EXHAUSTION else 0.5)
+        assert "BREACH" not in suffer(
+            sandbox, attack.action, timeout=4 if attack in attacks.EXHAUSTION else 0.5
+        )
         assert works(sandbox)
         sandbox.reset()
         assert works(sandbox)
         assert sandbox.diff() == {}
 
     @named(attacks.FATAL)
-    def test_that_no_shell_survives_is_announced_until_the_reset(self, sandbox: LocalSandbox, attack: Attack) -> None:
+    def test_that_no_shell_survives_is_announced_until_the_reset(
+        self, sandbox: LocalSandbox, attack: Attack
+    ) -> None:
         assert sandbox.exec(attack.action, timeout=60).session_lost  # over each file of a lent /usr
         for _ in range(3):
             lost = sandbox.exec(HONEST)
@@ -104,7 +114,9 @@ class TestAHostileAction:
         assert works(sandbox)
 
     @named(attacks.LEFT)
-    def test_leaves_nothing_for_the_next_episode(self, sandbox: LocalSandbox, attack: Attack) -> None:
+    def test_leaves_nothing_for_the_next_episode(
+        self, sandbox: LocalSandbox, attack: Attack
+    ) -> None:
         suffer(sandbox, attack.action, timeout=4)
         sandbox.reset()
         assert "BREACH" not in sandbox.exec(attack.after).output
@@ -115,7 +127,9 @@ class TestAHostileAction:
 @pytest.mark.slow
 class TestAHostileNeighbour:
     @named(attacks.NEIGHBOURS)
-    def test_leaves_room_for_the_server_and_the_programs_of_another_sandbox(self, attack: Attack) -> None:
+    def test_leaves_room_for_the_server_and_the_programs_of_another_sandbox(
+        self, attack: Attack
+    ) -> None:
         beside = outer.beside(attack.name, controlled=False)
         assert "BREACH" not in beside["output"]
         assert beside["output"].endswith("3\n")
@@ -136,7 +150,9 @@ class TestTheControl:
         assert "BREACH" in said
 
     @named(attacks.LEFT)
-    def test_sees_what_was_left_where_there_is_no_reset(self, sandbox: LocalSandbox, attack: Attack) -> None:
+    def test_sees_what_was_left_where_there_is_no_reset(
+        self, sandbox: LocalSandbox, attack: Attack
+    ) -> None:
         sandbox.exec(attack.action, timeout=4)
         assert "BREACH" in sandbox.exec(attack.after).output
 
@@ -144,7 +160,12 @@ class TestTheControl:
     def test_loses_the_next_command_in_a_shell_fed_through_its_input(self, attack: Attack) -> None:
         shell = ["timeout", "-s", "KILL", "0.5", "bash", "--norc"]
         said = subprocess.run(
-            shell, input=f"{attack.action}\n{HONEST}\n", capture_output=True, text=True, check=False, start_new_session=True
+            shell,
+            input=f"{attack.action}\n{HONEST}\n",
+            capture_output=True,
+            text=True,
+            check=False,
+            start_new_session=True,
         )
         assert "honest 42" not in said.stdout.splitlines()
 
@@ -158,13 +179,20 @@ class TestTheControl:
             (["cat <&63 > /dev/null", "echo honest"], "done 0\n"),  # the next action is swallowed
         ],
     )
-    def test_of_the_guest_succeeds_where_its_lines_are_open_and_bear_no_token(self, actions: list[str], printed: str) -> None:
+    def test_of_the_guest_succeeds_where_its_lines_are_open_and_bear_no_token(
+        self, actions: list[str], printed: str
+    ) -> None:
         """A loop as the guest's, and what it and its actions print in half a second."""
         lines = "exec 62> /dev/fd/2 63<&0 0< /dev/null"
-        loop = f"{lines}; while IFS= read -r -d '' -u 63 action; do eval \"$action\"; echo done $? >&62; done 2> /dev/null"
+        loop = (
+            f"{lines}; while IFS= read -r -d '' -u 63 action; do eval \"$action\"; echo done $?"
+            " >&62; done 2> /dev/null"
+        )
         text = "".join(f"{action}\0" for action in actions)
         command = ["timeout", "-s", "KILL", "0.5", "bash", "-c", loop]
-        said = subprocess.run(command, input=text, capture_output=True, text=True, check=False, start_new_session=True)
+        said = subprocess.run(
+            command, input=text, capture_output=True, text=True, check=False, start_new_session=True
+        )
         assert said.stdout + said.stderr == printed
 
 
@@ -173,5 +201,7 @@ class TestOutput:
     def test_is_never_taken_for_a_completion(self, sandbox: LocalSandbox) -> None:
         for marker in ("0 1\n", "\x00", "DONE 0\n", "0 2\n0 3\n"):
             sandbox.write("/tmp/marker", marker.encode())
-            result = sandbox.exec("cat /tmp/marker; cat /tmp/marker >&2; sleep 0.1; echo end; (exit 9)")
+            result = sandbox.exec(
+                "cat /tmp/marker; cat /tmp/marker >&2; sleep 0.1; echo end; (exit 9)"
+            )
             assert (result.output, result.exit_code) == (marker * 2 + "end\n", 9)

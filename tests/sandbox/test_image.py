@@ -22,8 +22,15 @@ pytestmark = pytest.mark.slow
 def need_mmdebstrap() -> None:
     if shutil.which("mmdebstrap") is None:
         pytest.skip("mmdebstrap is not installed")
-    if os.getuid() != 0 and shutil.which("newuidmap") is None and shutil.which("fakechroot") is None:
-        pytest.skip("neither uidmap nor fakechroot is installed, by which mmdebstrap makes a root as an ordinary user")
+    if (
+        os.getuid() != 0
+        and shutil.which("newuidmap") is None
+        and shutil.which("fakechroot") is None
+    ):
+        pytest.skip(
+            "neither uidmap nor fakechroot is installed, by which mmdebstrap makes a root as an"
+            " ordinary user"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +54,13 @@ def test_a_built_image_has_its_packages_and_nothing_else_of_who_built_it(tiny: P
             ("find /var/lib/apt/lists /var/cache/apt -type f -size +0", ""),
             ("find / -xdev ! -user root ! -path '/proc*' ! -path '/dev*'", ""),
             ("find /etc /usr /var /root /home -newermt 2023-11-15", ""),
-            ("rm -r /usr/share/perl5; ls -d /usr/share/perl5 2> /dev/null; echo x > /usr/bin/new; cat /usr/bin/new", "x\n"),
+            (
+                (
+                    "rm -r /usr/share/perl5; ls -d /usr/share/perl5 2> /dev/null; echo x >"
+                    " /usr/bin/new; cat /usr/bin/new"
+                ),
+                "x\n",
+            ),
         ]:
             assert sandbox.exec(action).output == printed, action
     assert {path.lstat().st_uid for path in tiny.rglob("bash")} == {identity().uid}

@@ -1,4 +1,5 @@
-"""An image of docker's becomes one of the cache, with what it says of its sessions; faults are named."""
+"""An image of docker's becomes one of the cache, with what it says of its sessions; faults are
+named."""
 
 from __future__ import annotations
 
@@ -19,14 +20,28 @@ SHOWN = 'pwd; echo "$GREETING|$PATH"; stat -c "%A %U %n" /srv/desk/*; cat /etc/h
 
 
 @pytest.fixture(scope="module")
-def furnished(image: DockerImage, module_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An image with ENV, WORKDIR, another owner, a setuid program and a file that others may not read; it is exported."""
+def furnished(
+    image: DockerImage, module_cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """An image with ENV, WORKDIR, another owner, a setuid program and a file that others may not
+    read; it is exported."""
     folder = tmp_path_factory.mktemp("furnished")
-    lines = [f"FROM {image.name}", 'ENV GREETING="hello there" PATH=/srv/bin:/usr/bin:/bin', "WORKDIR /srv/desk"]
-    lines += ["RUN cp /bin/true own && chmod 4755 own && echo x > secret && chmod 600 secret && chown 33 secret"]
+    lines = [
+        f"FROM {image.name}",
+        'ENV GREETING="hello there" PATH=/srv/bin:/usr/bin:/bin',
+        "WORKDIR /srv/desk",
+    ]
+    lines += [
+        "RUN cp /bin/true own && chmod 4755 own && echo x > secret && chmod 600 secret && chown 33"
+        " secret"
+    ]
     (folder / "Dockerfile").write_text("\n".join(lines) + "\n")
     tag = f"{docker_images.SHELF}:furnished"
-    subprocess.run(["docker", "build", "--quiet", "--tag", tag, str(folder)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["docker", "build", "--quiet", "--tag", tag, str(folder)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     export_image(tag)
     return tag
 
@@ -45,7 +60,10 @@ def test_variables_and_the_folder_of_work_come_along(furnished: str, backend: st
         ]
         sandbox.exec("cd /; touch /srv/desk/new; unset GREETING")
         sandbox.reset()
-        assert sandbox.exec("pwd; echo $GREETING; ls").output == "/srv/desk\nhello there\nown\nsecret\n"
+        assert (
+            sandbox.exec("pwd; echo $GREETING; ls").output
+            == "/srv/desk\nhello there\nown\nsecret\n"
+        )
 
 
 def test_a_tar_is_a_root_file_system_for_elsewhere(furnished: str, tmp_path: Path) -> None:

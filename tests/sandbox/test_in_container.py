@@ -1,4 +1,5 @@
-"""Sandboxes inside a container: the image's own Python, the package from its wheel, the cache on the container's overlay.
+"""Sandboxes inside a container: the image's own Python, the package from its wheel, the cache on
+the container's overlay.
 
 namespaces allowed, /proc masked     local sandbox, wall shared-proc     as root and as an ordinary user
 no namespaces                        pod                                 as root; an ordinary user is refused
@@ -199,10 +200,13 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Return a function that runs a program in a container of its own, with the package and its dependencies."""
+    """Return a function that runs a program in a container of its own, with the package and its
+    dependencies."""
     docker_images.require_docker()
     if sys.version_info[:2] != (3, 11):
-        pytest.skip("the image has Python 3.11, which cannot import what another Python has installed")
+        pytest.skip(
+            "the image has Python 3.11, which cannot import what another Python has installed"
+        )
     own = [wheel.ROOT / name for name in ("src", "tests")]
     others = [path for path in sys.path if path.startswith("/") and not path.startswith("/usr")]
     others = [path for path in others if not any(Path(path).is_relative_to(each) for each in own)]
@@ -210,8 +214,21 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     mounts = [word for path in folders for word in ("--volume", f"{path}:{path}:ro")]
     settings = ["--network", "none", "--env", f"PYTHONPATH={':'.join(folders)}", *mounts]
 
-    def run_it(options: list[str], program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        words = ["docker", "run", "--rm", *settings, *options, docker_images.debian(), "python3", "-c", program, *arguments]
+    def run_it(
+        options: list[str], program: str, *arguments: str
+    ) -> subprocess.CompletedProcess[str]:
+        words = [
+            "docker",
+            "run",
+            "--rm",
+            *settings,
+            *options,
+            docker_images.debian(),
+            "python3",
+            "-c",
+            program,
+            *arguments,
+        ]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert "Traceback" not in done.stderr, done.stderr
         return done
@@ -228,11 +245,15 @@ def outside() -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WALLS)
-def test_golds_do_in_a_container_what_they_do_outside_and_are_solved(name: str, run: Run, outside: dict[str, Any]) -> None:
+def test_golds_do_in_a_container_what_they_do_outside_and_are_solved(
+    name: str, run: Run, outside: dict[str, Any]
+) -> None:
     options, wall = WALLS[name]
     done = run(options, PLAY, *SETS)
     left_out = sorted(NEED_PROC) if wall == "pod" else []
-    assert done.stderr.splitlines() == [f"{each} {wall} {left_out if each == 'bash' else []}" for each in SETS]
+    assert done.stderr.splitlines() == [
+        f"{each} {wall} {left_out if each == 'bash' else []}" for each in SETS
+    ]
     found = json.loads(done.stdout)
     excepted = {key for key in outside if key.split()[1] in NO_GIT.union(left_out)}
     assert {key: found.get(key) for key in outside.keys() - excepted} == {
@@ -260,7 +281,9 @@ def test_a_pod_puts_back_all_that_an_agent_can_change(run: Run) -> None:
 
 @pytest.mark.slow
 def test_the_times_in_a_pod_do_not_tell_which_files_a_gold_read_or_wrote(run: Run) -> None:
-    lines = run([], TRACES).stdout.splitlines()  # new files before the reset; all or no new files after it; times of access
+    lines = (
+        run([], TRACES).stdout.splitlines()
+    )  # new files before the reset; all or no new files after it; times of access
     assert lines == ["False True 1", "True True 1", "True True 1"]
 
 
@@ -287,7 +310,10 @@ def test_an_ordinary_user_without_namespaces_is_told_what_to_ask_for(run: Run) -
 @pytest.mark.parametrize(
     ("name", "named"),
     [
-        ("shared /proc", {"seeing processes", "finding the guest", "memory in TCP buffers", "inotify instances"}),
+        (
+            "shared /proc",
+            {"seeing processes", "finding the guest", "memory in TCP buffers", "inotify instances"},
+        ),
         ("pod", {"a disk filler", "an inode filler"}),
     ],
     ids=["shared /proc", "pod"],

@@ -1,6 +1,7 @@
 """Sandboxes end with their owner, however that ends; several live side by side; nothing piles up.
 
-Owners that die are real processes: small scripts that print the pids of their bwrap processes and wait.
+Owners that die are real processes: small scripts that print the pids of their bwrap processes and
+wait.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ time.sleep(60)
 def owner(rest: str) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
     """A process with sandboxes, and the pid namespaces of these."""
     with subprocess.Popen(
-        [sys.executable, "-c", OWNER + rest], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", OWNER + rest],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout
         pids = [int(word) for word in process.stdout.readline().split()]
@@ -105,20 +109,30 @@ class TestTheDeathOfTheOwner:
 
 class TestADeadWall:
     @pytest.mark.parametrize("victim", ["bwrap", "supervisor"])
-    def test_is_told_by_the_next_call_and_survives_nowhere(self, template: Template, victim: str) -> None:
+    def test_is_told_by_the_next_call_and_survives_nowhere(
+        self, template: Template, victim: str
+    ) -> None:
         sandbox = LocalSandbox(template)
         sandbox.exec("sleep 300 & x=1")
         bwrap, supervisor = sandbox.host._process.pid, supervisor_of(sandbox)
         spaces = families.spaces(bwrap)
         os.kill(bwrap if victim == "bwrap" else supervisor, signal.SIGKILL)
         assert families.left_in(spaces) == set()
-        uses = (lambda: sandbox.exec("echo x"), sandbox.diff, sandbox.fork, sandbox.reset, lambda: sandbox.read("/etc/passwd"))
+        uses = (
+            lambda: sandbox.exec("echo x"),
+            sandbox.diff,
+            sandbox.fork,
+            sandbox.reset,
+            lambda: sandbox.read("/etc/passwd"),
+        )
         for use in uses:
             with pytest.raises(SandboxDied, match="sandbox"):
                 use()
         sandbox.close()
 
-    def test_in_the_middle_of_an_action_is_told_at_once_and_is_not_the_agents_doing(self, template: Template) -> None:
+    def test_in_the_middle_of_an_action_is_told_at_once_and_is_not_the_agents_doing(
+        self, template: Template
+    ) -> None:
         for victim, words in [(supervisor_of, "exec"), (first_inside, "first process")]:
             with LocalSandbox(template) as sandbox:
                 killer = threading.Timer(0.1, os.kill, (victim(sandbox), signal.SIGKILL))
@@ -152,7 +166,9 @@ def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template:
             sandbox.reset()
         assert wait_until(lambda: len(families.family(bwrap)) == ALONE)
         assert descriptors(os.getpid()) == own
-        assert wait_until(lambda: descriptors(supervisor) <= kept)  # fewer, if it had yet to close the first one
+        assert wait_until(
+            lambda: descriptors(supervisor) <= kept
+        )  # fewer, if it had yet to close the first one
 
 
 def first_inside(sandbox: LocalSandbox) -> int:
@@ -170,13 +186,20 @@ def descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-@pytest.mark.parametrize(("limit", "what"), [("-u 100", r"128 processes \(`ulimit -u`\)"), ("-n 300", "1024 open files")])
+@pytest.mark.parametrize(
+    ("limit", "what"), [("-u 100", r"128 processes \(`ulimit -u`\)"), ("-n 300", "1024 open files")]
+)
 def test_a_machine_that_grants_too_little_is_named(tmp_path: Path, limit: str, what: str) -> None:
-    """Else a gold that runs out of processes would be blamed. The cache is filled before, with as many as that takes."""
+    """Else a gold that runs out of processes would be blamed. The cache is filled before, with as
+    many as that takes."""
     intercode.make("bash").close()
     code = "import intercode; intercode.make('bash')"
     command = ["bash", "-c", f'ulimit {limit} && exec "$@"', "bash", sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
     assert re.search(
-        rf"SandboxUnavailable: a sandbox needs {what}.*, and {limit[3:]} is the limit here; raise it\n", done.stderr
+        rf"SandboxUnavailable: a sandbox needs {what}.*, and {limit[3:]} is the limit here; raise"
+        r" it\n",
+        done.stderr,
     )

@@ -19,7 +19,11 @@ from intercode.sandbox.base import Provider, provider
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "own-sandbox.md").read_text()
 DERIVED = dedent(str(Provider.__doc__).partition("LoggedProvider`:\n")[2])
-VARIABLES = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "120"}
+VARIABLES = {
+    **os.environ,
+    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    "COLUMNS": "120",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -36,22 +40,47 @@ def derived(tmp_path: Path) -> str:
 
 @pytest.mark.slow
 def test_the_document_leads_to_a_provider_that_a_run_names(tmp_path: Path) -> None:
-    for step in (*steps(DOCUMENT), Step(None, "intercode eval --resume runs/logged", "… 1 … 100.0 …")):
+    for step in (
+        *steps(DOCUMENT),
+        Step(None, "intercode eval --resume runs/logged", "… 1 … 100.0 …"),
+    ):
         follow(step, tmp_path, VARIABLES)
     run = json.loads((tmp_path / "runs/logged/run.json").read_text())
     assert (run["sandbox"], len(run["sandbox_source"])) == ("logged:LoggedProvider", 32)
-    command = ["intercode", "rescore", "runs/logged", "--reward", "paper", "--out", "runs/paper", "--force", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, env=VARIABLES, capture_output=True, text=True, check=True)
+    command = [
+        "intercode",
+        "rescore",
+        "runs/logged",
+        "--reward",
+        "paper",
+        "--out",
+        "runs/paper",
+        "--force",
+        "--json",
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=VARIABLES, capture_output=True, text=True, check=True
+    )
     assert "action: " in done.stderr
-    assert json.loads((tmp_path / "runs/paper/run.json").read_text())["sandbox"] == "logged:LoggedProvider"
+    assert (
+        json.loads((tmp_path / "runs/paper/run.json").read_text())["sandbox"]
+        == "logged:LoggedProvider"
+    )
     with (tmp_path / "logged.py").open("a") as file:
         file.write("# changed\n")
-    done = subprocess.run(["intercode", "eval", "--resume", "runs/logged"], cwd=tmp_path, env=VARIABLES, capture_output=True)
+    done = subprocess.run(
+        ["intercode", "eval", "--resume", "runs/logged"],
+        cwd=tmp_path,
+        env=VARIABLES,
+        capture_output=True,
+    )
     assert (done.returncode, b"sandbox_source" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("env", ["bash", "ctf", "python"])
-def test_each_environment_acts_in_it(derived: str, env: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_environment_acts_in_it(
+    derived: str, env: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     action = "print(6 * 7)" if env == "python" else "echo $((6 * 7))"
     with intercode.make(env, sandbox=derived, limit=1) as made:
         made.reset(seed=0)
@@ -59,9 +88,14 @@ def test_each_environment_acts_in_it(derived: str, env: str, capsys: pytest.Capt
     assert action in capsys.readouterr().err
 
 
-def test_an_environments_class_may_name_it(derived: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_environments_class_may_name_it(
+    derived: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "tasks.jsonl").write_text('{"query": "Say yes.", "gold": "echo yes"}')
-    own = f"import intercode\nclass Own(intercode.BashEnv):\n    data, sandbox = 'tasks.jsonl', {derived!r}\n"
+    own = (
+        "import intercode\nclass Own(intercode.BashEnv):\n    data, sandbox = 'tasks.jsonl',"
+        f" {derived!r}\n"
+    )
     (tmp_path / "own.py").write_text(own)
     with intercode.make(f"{tmp_path / 'own.py'}:Own") as made:
         made.reset(seed=0)
@@ -112,12 +146,20 @@ class FailingProvider(LocalProvider):
 """
 
 
-def test_a_provider_whose_machines_are_gone_or_that_returns_nonsense_is_at_fault_and_no_agent(tmp_path: Path) -> None:
+def test_a_provider_whose_machines_are_gone_or_that_returns_nonsense_is_at_fault_and_no_agent(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "failing.py").write_text(FAILING)
-    with intercode.make("bash", sandbox=f"{tmp_path / 'failing.py'}:FailingProvider", limit=1) as env:
+    with intercode.make(
+        "bash", sandbox=f"{tmp_path / 'failing.py'}:FailingProvider", limit=1
+    ) as env:
         env.reset(seed=0)
-        with pytest.raises(UsageError, match=r"FailingSandbox\.exec returned None, which is no ExecResult"):
+        with pytest.raises(
+            UsageError, match=r"FailingSandbox\.exec returned None, which is no ExecResult"
+        ):
             env.step("say nothing")
         env.reset(seed=0)
-        with pytest.raises(SandboxDied, match="nor can a fresh sandbox execute and score an action"):
+        with pytest.raises(
+            SandboxDied, match="nor can a fresh sandbox execute and score an action"
+        ):
             env.step("pull the plug")

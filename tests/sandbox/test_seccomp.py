@@ -1,4 +1,5 @@
-"""The filter answers each call as its tables say. That the kernel takes it so is seen in the attacks."""
+"""The filter answers each call as its tables say. That the kernel takes it so is seen in the
+attacks."""
 
 from __future__ import annotations
 
@@ -32,14 +33,23 @@ def answer(program: bytes, audit: int, number: int) -> int:
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-@pytest.mark.parametrize("left_out", [frozenset[str](), frozenset({"mount", "keyctl"})], ids=["whole", "weakened"])
+@pytest.mark.parametrize(
+    "left_out", [frozenset[str](), frozenset({"mount", "keyctl"})], ids=["whole", "weakened"]
+)
 def test_each_number_has_the_answer_of_its_table(machine: str, left_out: frozenset[str]) -> None:
     column, audit = ARCHITECTURES[machine]
     program = seccomp.program(machine=machine, leave_out=left_out)
     tables = ((seccomp._REFUSED, EPERM), (seccomp._ABSENT, ENOSYS))
-    said = {row[column]: ERRNO | errno for table, errno in tables for name, row in table.items() if name not in left_out}
+    said = {
+        row[column]: ERRNO | errno
+        for table, errno in tables
+        for name, row in table.items()
+        if name not in left_out
+    }
     others = {getattr(seccomp, name)[column] for name in JUDGED_BY_ARGUMENT}
-    said |= dict.fromkeys((*range(seccomp._LAST_REVIEWED + 1, 600), 0x40000000, 0x40000001), ERRNO | ENOSYS)
+    said |= dict.fromkeys(
+        (*range(seccomp._LAST_REVIEWED + 1, 600), 0x40000000, 0x40000001), ERRNO | ENOSYS
+    )
     for number in {*range(600), 0x40000000, 0x40000001} - others:
         assert answer(program, audit, number) == said.get(number, LET), number
 

@@ -1,4 +1,5 @@
-"""Templates: trees from folders and tars, setup scripts as layers, and a cache that holds whole layers or none."""
+"""Templates: trees from folders and tars, setup scripts as layers, and a cache that holds whole
+layers or none."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ from pathlib import Path
 from intercode.sandbox.local import LocalProvider
 print(LocalProvider().prepare(setup=Path(sys.argv[1])).digest)
 """
-UNPACKER = "import sys; from pathlib import Path; from intercode.sandbox.template import unpack; unpack(Path(sys.argv[1]))"
+UNPACKER = (
+    "import sys; from pathlib import Path; from intercode.sandbox.template import unpack;"
+    " unpack(Path(sys.argv[1]))"
+)
 ODD = "a name\nof two lines"
 
 
@@ -76,7 +80,9 @@ def layers(cache: Path) -> set[str]:
 @pytest.mark.usefixtures("module_cache")
 class TestATree:
     @pytest.mark.parametrize("kind", ["folder", "tar", "tar.gz", "tar.xz"])
-    def test_is_placed_at_the_root_as_it_was_but_for_what_this_machine_compiled_of_it(self, tree: Path, kind: str) -> None:
+    def test_is_placed_at_the_root_as_it_was_but_for_what_this_machine_compiled_of_it(
+        self, tree: Path, kind: str
+    ) -> None:
         source = tree
         if kind != "folder":
             source = tree.with_suffix(f".{kind}")
@@ -86,7 +92,10 @@ class TestATree:
                 archive.add(tree, ".")
         with LocalSandbox(LocalProvider().prepare(tree=source)) as sandbox:
             assert sandbox.read(f"/data/{ODD}") == bytes(range(256))
-            shown = sandbox.exec("cd /data; stat -c '%a %h %U' run.sh; readlink link; ./run.sh; stat -c %Y deep; ls -A . deep")
+            shown = sandbox.exec(
+                "cd /data; stat -c '%a %h %U' run.sh; readlink link; ./run.sh; stat -c %Y deep; ls"
+                " -A . deep"
+            )
             listed = f".:\n{ODD}\ndeep\nlink\nrun.sh\ntwin\n\ndeep:\n"
             assert shown.output == f"750 2 root\nrun.sh\nran\n1000000000\n{listed}"
             assert sandbox.diff() == {}
@@ -95,7 +104,9 @@ class TestATree:
             assert kinds == {"/data/deep": "removed", "/data/run.sh": "changed"}
         assert (tree / "data" / "run.sh").read_text() == "echo ran\n"
 
-    def test_keeps_the_holes_of_its_files_and_so_do_setup_scripts_and_forks(self, space: Path) -> None:
+    def test_keeps_the_holes_of_its_files_and_so_do_setup_scripts_and_forks(
+        self, space: Path
+    ) -> None:
         tree = space / "tree"
         tree.mkdir()
         with open(tree / "vast", "wb") as file:
@@ -103,12 +114,18 @@ class TestATree:
             for position in (1, 1 << 27, (1 << 28) - 2):
                 file.seek(position)
                 file.write(b"x")
-        start = LocalProvider().prepare(tree=tree, setup=script(space, "truncate -s 512M /made; echo end >> /made"))
+        start = LocalProvider().prepare(
+            tree=tree, setup=script(space, "truncate -s 512M /made; echo end >> /made")
+        )
         with LocalSandbox(start, limits=Limits(disk=64 * MIB)) as sandbox:
             sandbox.exec("truncate -s 200M /own; echo end >> /own")
             with sandbox.fork() as copy:
-                lines = copy.exec("stat -c '%n %s %b' /vast /made /own; tail -qc 4 /vast /made /own | tr '\\0' 0").output
-        sizes = {line.split()[0]: tuple(map(int, line.split()[1:])) for line in lines.splitlines()[:3]}
+                lines = copy.exec(
+                    "stat -c '%n %s %b' /vast /made /own; tail -qc 4 /vast /made /own | tr '\\0' 0"
+                ).output
+        sizes = {
+            line.split()[0]: tuple(map(int, line.split()[1:])) for line in lines.splitlines()[:3]
+        }
         assert {name: size for name, (size, _) in sizes.items()} == {
             "/vast": 1 << 28,
             "/made": (1 << 29) + 4,
@@ -135,20 +152,30 @@ class TestATree:
 
 @pytest.mark.usefixtures("module_cache")
 class TestASetupScript:
-    def test_runs_once_for_equal_text_and_its_changes_are_the_template(self, tree: Path, space: Path) -> None:
-        changes = "date +%N > /stamp; rm -r /data/deep; chmod 4711 /data/run.sh; echo new > '/data/b c'; ln -s x /l"
+    def test_runs_once_for_equal_text_and_its_changes_are_the_template(
+        self, tree: Path, space: Path
+    ) -> None:
+        changes = (
+            "date +%N > /stamp; rm -r /data/deep; chmod 4711 /data/run.sh; echo new > '/data/b c';"
+            " ln -s x /l"
+        )
         first = LocalProvider().prepare(tree=tree, setup=script(space, changes))
         again = LocalProvider().prepare(tree=tree, setup=script(space, changes))
         other = LocalProvider().prepare(tree=tree, setup=script(space, f"{changes} # changed"))
         assert again == first
         with LocalSandbox(first) as one, LocalSandbox(again) as two, LocalSandbox(other) as three:
             assert one.read("/stamp") == two.read("/stamp") != three.read("/stamp")
-            assert one.exec("stat -c %a /data/run.sh; ls /data/deep; cat '/data/b c'; readlink /l").output == (
-                "4711\nls: cannot access '/data/deep': No such file or directory\nnew\nx\n"
+            assert (
+                one.exec(
+                    "stat -c %a /data/run.sh; ls /data/deep; cat '/data/b c'; readlink /l"
+                ).output
+                == "4711\nls: cannot access '/data/deep': No such file or directory\nnew\nx\n"
             )
             assert one.diff() == {}
 
-    def test_that_fails_is_an_error_of_the_data_with_its_output_and_reads_nothing_of_this_machine(self, space: Path) -> None:
+    def test_that_fails_is_an_error_of_the_data_with_its_output_and_reads_nothing_of_this_machine(
+        self, space: Path
+    ) -> None:
         with pytest.raises(DataError, match=r"(?s)setup\.sh.*status 3.*cannot find the thing"):
             LocalProvider().prepare(setup=script(space, "echo cannot find the thing >&2; exit 3"))
         (space / "secret").write_text("secret")
@@ -166,12 +193,16 @@ class TestTheCache:
         with pytest.raises(SandboxUnavailable, match="INTERCODE_CACHE"):
             LocalProvider().prepare()
 
-    def test_that_may_not_be_written_is_told_with_the_remedy_and_gives_what_it_has(self, tree: Path, cache: Path) -> None:
+    def test_that_may_not_be_written_is_told_with_the_remedy_and_gives_what_it_has(
+        self, tree: Path, cache: Path
+    ) -> None:
         (tree / "data" / "run.sh").chmod(0o644)
         (cache / "layers").mkdir(parents=True)
         (cache / "layers").chmod(0o555)
         said = error_of_an_ordinary_user(lambda: unpack(tree))
-        assert said.startswith(f"SandboxUnavailable: the cache {cache}/layers cannot be filled (Permission denied)"), said
+        assert said.startswith(
+            f"SandboxUnavailable: the cache {cache}/layers cannot be filled (Permission denied)"
+        ), said
         assert "INTERCODE_CACHE" in said
         (cache / "layers").chmod(0o755)
         unpack(tree)
@@ -197,11 +228,15 @@ class TestTheCache:
 
 
 def build(setup: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", BUILDER, str(setup)], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", BUILDER, str(setup)], stdout=subprocess.PIPE, text=True
+    )
 
 
 @pytest.mark.parametrize("place", ["dev", "proc", "etc"])
-def test_a_link_out_of_a_root_file_system_is_never_followed(space: Path, cache: Path, place: str) -> None:
+def test_a_link_out_of_a_root_file_system_is_never_followed(
+    space: Path, cache: Path, place: str
+) -> None:
     victim = space / "victim"
     victim.mkdir()
     (victim / "hosts").write_text("theirs")

@@ -1,4 +1,5 @@
-"""At its time-out an action ends, whatever it does; what it printed stays, and so do the jobs of earlier actions."""
+"""At its time-out an action ends, whatever it does; what it printed stays, and so do the jobs of
+earlier actions."""
 
 from __future__ import annotations
 
@@ -12,14 +13,17 @@ from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
 LIMIT = 0.2
-SLACK = 2.0  # seconds over the limit: wide, for machines that others use too; benchmarks/timeouts.py measures
+# seconds over the limit: wide, for machines that others use too; benchmarks/timeouts.py measures
+SLACK = 2.0
 
 PATIENT = {
     "a program": "sleep 60",
     "a program that ignores all it may": "(trap '' INT TERM HUP QUIT USR1 USR2 TSTP; sleep 60)",
     "a program of its own session": "setsid -w sleep 60",
     "a program that forks on at signals": "(trap 'sleep 60 & sleep 60' INT TERM; sleep 60)",
-    "a program that cannot be read": "cp /usr/bin/sleep /tmp/sleep; chmod 111 /tmp/sleep; setsid -w /tmp/sleep 60",
+    "a program that cannot be read": (
+        "cp /usr/bin/sleep /tmp/sleep; chmod 111 /tmp/sleep; setsid -w /tmp/sleep 60"
+    ),
     "a builtin loop": "while :; do :; done",
     "a loop that goes on at interrupts": "while :; do sleep 60; done",
     "a pipeline that is busy": "yes | cat | cat > /dev/null",
@@ -55,32 +59,49 @@ def lost_at_its_limit(sandbox: LocalSandbox, action: str) -> bool:
     return result.session_lost
 
 
-@pytest.mark.parametrize("action", PATIENT.values(), ids=[name.replace(" ", "-") for name in PATIENT])
+@pytest.mark.parametrize(
+    "action", PATIENT.values(), ids=[name.replace(" ", "-") for name in PATIENT]
+)
 def test_the_action_ends_and_the_session_goes_on(sandbox: LocalSandbox, action: str) -> None:
     sandbox.exec("cd /tmp; mine=kept; sleep 300 & job=$!")
     assert not lost_at_its_limit(sandbox, action)
-    result = sandbox.exec('echo "$? $mine"; kill -0 $job && echo alive; jobs -r | grep -c "sleep 300"', timeout=5)
+    result = sandbox.exec(
+        'echo "$? $mine"; kill -0 $job && echo alive; jobs -r | grep -c "sleep 300"', timeout=5
+    )
     assert result.output.endswith("130 kept\nalive\n1\n")
     assert result.cwd == "/tmp"
     listed = sandbox.exec("", argv=["ps", "-eo", "args="]).output.splitlines()
-    assert [line for line in listed if line.startswith(("sleep 60", "/tmp/sleep", "yes", "cat"))] == []
+    assert [
+        line for line in listed if line.startswith(("sleep 60", "/tmp/sleep", "yes", "cat"))
+    ] == []
 
 
-@pytest.mark.parametrize("action", STUBBORN.values(), ids=[name.replace(" ", "-") for name in STUBBORN])
-def test_a_shell_that_does_not_come_back_is_replaced_and_earlier_jobs_live(sandbox: LocalSandbox, action: str) -> None:
+@pytest.mark.parametrize(
+    "action", STUBBORN.values(), ids=[name.replace(" ", "-") for name in STUBBORN]
+)
+def test_a_shell_that_does_not_come_back_is_replaced_and_earlier_jobs_live(
+    sandbox: LocalSandbox, action: str
+) -> None:
     sandbox.exec("cd /tmp; sleep 300 & echo $! > /tmp/job")
     assert lost_at_its_limit(sandbox, action)
     assert sandbox.exec("pwd; kill -0 $(cat /tmp/job) && echo alive").output == "/tmp\nalive\n"
 
 
-def test_stateless_actions_and_programs_end_as_well(sandbox: LocalSandbox, template: Template) -> None:
+def test_stateless_actions_and_programs_end_as_well(
+    sandbox: LocalSandbox, template: Template
+) -> None:
     with LocalSandbox(template, session="stateless") as stateless:
         stateless.exec("setsid sleep 300 > /dev/null 2>&1 &")
         for action in ("(trap '' INT TERM; sleep 60)", "while :; do :; done", "sleep 60 | cat"):
             lost_at_its_limit(stateless, action)
-            assert stateless.exec("pgrep -f 'sleep 30[0]' > /dev/null && echo alive").output == "alive\n"
+            assert (
+                stateless.exec("pgrep -f 'sleep 30[0]' > /dev/null && echo alive").output
+                == "alive\n"
+            )
     sandbox.exec("x=kept")
-    result = sandbox.exec("", argv=["bash", "-c", "echo early; trap '' INT TERM; sleep 60; :"], timeout=LIMIT)
+    result = sandbox.exec(
+        "", argv=["bash", "-c", "echo early; trap '' INT TERM; sleep 60; :"], timeout=LIMIT
+    )
     assert (result.timed_out, result.output) == (True, "early\n")
     assert sandbox.exec("echo $x").output == "kept\n"
 
@@ -93,8 +114,11 @@ def test_many_time_outs_in_a_row_keep_actions_and_answers_in_step(sandbox: Local
         assert (result.output.splitlines()[-1], result.exit_code) == (str(number), number)
 
 
-def test_a_long_action_that_was_not_read_to_its_end_is_not_mixed_with_the_next(sandbox: LocalSandbox) -> None:
-    """Its text is longer than the pipe to the shell holds, and the shell is given no time to read it."""
+def test_a_long_action_that_was_not_read_to_its_end_is_not_mixed_with_the_next(
+    sandbox: LocalSandbox,
+) -> None:
+    """Its text is longer than the pipe to the shell holds, and the shell is given no time to read
+    it."""
     assert sandbox.exec(f": {'x' * 4_000_000}", timeout=0.05).timed_out
     last = [sandbox.exec("echo next", timeout=5) for _ in range(2)][-1]
     assert (last.output, last.exit_code) == ("next\n", 0)

@@ -1,4 +1,5 @@
-"""Traces and traps of the agent's shell show and run what they do in a bash that reads the same lines; never the loop."""
+"""Traces and traps of the agent's shell show and run what they do in a bash that reads the same
+lines; never the loop."""
 
 from __future__ import annotations
 
@@ -21,10 +22,26 @@ def shared(template: Template) -> Iterator[LocalSandbox]:
     [
         ["set -x", "echo alive"],
         ["set -x; false; echo $?", "echo $?", "set +x", "echo off"],
-        ["set -x", "x=1", "f() { echo f $x; }", "f", "echo $(echo in)", "(exit 3)", "for i in 1 2; do echo $i; done"],
+        [
+            "set -x",
+            "x=1",
+            "f() { echo f $x; }",
+            "f",
+            "echo $(echo in)",
+            "(exit 3)",
+            "for i in 1 2; do echo $i; done",
+        ],
         ["set -x", "echo 'a\nb'; echo \"it's\"", "# nothing", "echo $0 $#"],
         ["set -x", "exec 2> /tmp/log", "echo x", "exec 2>&1", "cat /tmp/log"],
-        ["trap 'echo err' ERR", "false", "echo $?", "(exit 3)", "trap -p ERR", "trap - ERR", "false"],
+        [
+            "trap 'echo err' ERR",
+            "false",
+            "echo $?",
+            "(exit 3)",
+            "trap -p ERR",
+            "trap - ERR",
+            "false",
+        ],
         ["trap 'echo runs $BASH_COMMAND' DEBUG", "echo a; echo b", "trap - DEBUG", "echo c"],
         ["set -T; trap 'echo runs' DEBUG", "f() { :; }", "f"],
         ["trap 'echo usr' USR1", "kill -USR1 $$", "echo x"],
@@ -39,7 +56,9 @@ def test_lines_print_what_they_print_in_bash(sandbox: LocalSandbox, actions: lis
     assert ours == sandbox.exec("bash < /tmp/lines").output
 
 
-def test_a_fork_has_the_trace_and_the_traps_and_shows_neither_the_loop_nor_its_own_making(sandbox: LocalSandbox) -> None:
+def test_a_fork_has_the_trace_and_the_traps_and_shows_neither_the_loop_nor_its_own_making(
+    sandbox: LocalSandbox,
+) -> None:
     sandbox.exec("set -x; trap 'echo err' ERR")
     sandbox.exec("x=1")
     with sandbox.fork() as copy:
@@ -47,7 +66,9 @@ def test_a_fork_has_the_trace_and_the_traps_and_shows_neither_the_loop_nor_its_o
             assert each.exec("false; echo $x").output == "+ false\n++ echo err\nerr\n+ echo 1\n1\n"
 
 
-def test_a_traced_loop_is_stopped_at_its_time_limit_and_the_session_stays_traced(sandbox: LocalSandbox) -> None:
+def test_a_traced_loop_is_stopped_at_its_time_limit_and_the_session_stays_traced(
+    sandbox: LocalSandbox,
+) -> None:
     sandbox.exec("set -x; y=2")
     result = sandbox.exec("while :; do :; done", timeout=0.5)
     assert (result.timed_out, result.session_lost) == (True, False)
@@ -55,9 +76,14 @@ def test_a_traced_loop_is_stopped_at_its_time_limit_and_the_session_stays_traced
     assert sandbox.exec("echo $y").output == "+ echo 2\n2\n"
 
 
-def test_more_traced_actions_than_bash_has_lines_for_run_with_more_pluses(sandbox: LocalSandbox) -> None:
+def test_more_traced_actions_than_bash_has_lines_for_run_with_more_pluses(
+    sandbox: LocalSandbox,
+) -> None:
     sandbox.exec("set -x")
     for number in range(30):
         result = sandbox.exec(f"echo {number}")
-        assert (result.output.lstrip("+"), result.session_lost) == (f" echo {number}\n{number}\n", False)
+        assert (result.output.lstrip("+"), result.session_lost) == (
+            f" echo {number}\n{number}\n",
+            False,
+        )
     assert sandbox.exec("cat <<END\nhere\nEND").output.endswith("cat\nhere\n")

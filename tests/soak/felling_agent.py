@@ -1,4 +1,5 @@
-"""The golds, with changes around them that a careless server would keep, and pauses in which it may be killed."""
+"""The golds, with changes around them that a careless server would keep, and pauses in which it may
+be killed."""
 
 from __future__ import annotations
 
@@ -9,7 +10,12 @@ from intercode.types import Task
 
 
 def agent(task: Task, protocol: str) -> StrategySteps:
-    for action in ("CREATE TABLE mine (id INTEGER)", "INSERT INTO mine VALUES (1)", "DELETE FROM mine", task.gold):
+    for action in (
+        "CREATE TABLE mine (id INTEGER)",
+        "INSERT INTO mine VALUES (1)",
+        "DELETE FROM mine",
+        task.gold,
+    ):
         yield Act(action)
         time.sleep(0.01)
     yield Act("submit")

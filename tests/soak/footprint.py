@@ -23,7 +23,8 @@ class Footprint:
 
     @classmethod
     def settled(cls) -> Footprint:
-        """When no process ends any more while it is looked at; memory that is free for the next episode is given back first."""
+        """When no process ends any more while it is looked at; memory that is free for the next
+        episode is given back first."""
         ctypes.CDLL(None).malloc_trim(0)
         seen: list[Footprint] = []
 
@@ -39,7 +40,9 @@ class Footprint:
     def _now(cls) -> Footprint:
         children = sorted(pid for pid, _ in alive(family(os.getpid())))
         spaces = {os.readlink(f"/proc/{pid}/ns/mnt"): pid for pid in (*children, os.getpid())}
-        inside = [len(Path(f"/proc/{pid}/mountinfo").read_text().splitlines()) for pid in spaces.values()]
+        inside = [
+            len(Path(f"/proc/{pid}/mountinfo").read_text().splitlines()) for pid in spaces.values()
+        ]
         return cls(
             own_memory=_resident(os.getpid()),
             children_memory=sum(map(_resident, children)),
@@ -54,9 +57,12 @@ def _resident(pid: int) -> int:
 
 
 def processor_seconds() -> float:
-    """What this process and all that it started, the dead ones too, have used so far, whoever else was busy meanwhile."""
+    """What this process and all that it started, the dead ones too, have used so far, whoever else
+    was busy meanwhile."""
     ticks = 0
     for pid in (os.getpid(), *(pid for pid, _ in family(os.getpid()))):
         with contextlib.suppress(OSError):
-            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+            ticks += sum(
+                map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15])
+            )
     return ticks / os.sysconf("SC_CLK_TCK")

@@ -1,7 +1,8 @@
-"""Thousands of episodes in one process, honest and hostile ones mixed: the program that `test_long_run.py` runs.
+"""Thousands of episodes in one process, honest and hostile ones mixed: the program that
+`test_long_run.py` runs.
 
-The same block of episodes is played ten times, so that what two blocks leave behind, and what they take, can be compared.
-Each goes to stderr; in the end all of them, as JSON, to stdout.
+The same block of episodes is played ten times, so that what two blocks leave behind, and what they
+take, can be compared. Each goes to stderr; in the end all of them, as JSON, to stdout.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def play_block(envs: dict[str, InterCodeEnv], episodes: int) -> Block:
 def play_one(env: InterCodeEnv, name: str, number: int, block: Block) -> None:
     task, chance = env.tasks[number // len(ACTIONS) % len(env.tasks)], Random(number)
     honest = chance.random() > HOSTILE
-    episode = play(env, task, gold if honest else hostile(ACTIONS[name], chance), None, BudgetTracker())
+    episode = play(
+        env, task, gold if honest else hostile(ACTIONS[name], chance), None, BudgetTracker()
+    )
     if honest and not episode.success:
         block.unsolved.append(f"{name}, episode {number}: {task.id}")
 

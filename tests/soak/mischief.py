@@ -1,6 +1,7 @@
 """What hostile agents do amid honest ones, by environment, and the strategy that mixes it in.
 
-For Bash and CTF these are the attacks of `intercode.attacks.sandbox`, but for those that last until a time limit ends them.
+For Bash and CTF these are the attacks of `intercode.attacks.sandbox`, but for those that last until
+a time limit ends them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _LASTING = {
     "endless output",
 }
 _TABLES = (attacks.KERNEL, attacks.LEFT, attacks.SHELL, attacks.GUEST, attacks.FATAL)
-_SHELL = [attack.action for table in _TABLES for attack in table if attack.name not in _LASTING] + [OVERWRITE_INIT]
+_SHELL = [attack.action for table in _TABLES for attack in table if attack.name not in _LASTING] + [
+    OVERWRITE_INIT
+]
 _PYTHON = [
     "import os; os._exit(1)",
     "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
@@ -42,7 +45,10 @@ _PYTHON = [
     "hold = b'x' * (200 << 20)",
     "hold = [open('/dev/null') for _ in range(1000)]",
     "open('/tmp/left', 'wb').write(b'x' * (20 << 20))",
-    "import threading, time; threading.Thread(target=time.sleep, args=(4242,), daemon=True).start()",
+    (
+        "import threading, time; threading.Thread(target=time.sleep, args=(4242,),"
+        " daemon=True).start()"
+    ),
     "def f(n): return f(n + 1)\nf(0)",
     "print('x' * (10 << 20))",
     "import sys; sys.modules.clear()",
@@ -59,7 +65,10 @@ _SQL = [
     "PRAGMA writable_schema = 1",
     "ATTACH '/tmp/left' AS other",
     "SELECT zeroblob(2000000000)",
-    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r LIMIT 50000) SELECT n, hex(zeroblob(100)) FROM r",
+    (
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r LIMIT 50000) SELECT n,"
+        " hex(zeroblob(100)) FROM r"
+    ),
     "SELECT load_extension('/tmp/x')",
     "CREATE TRIGGER later AFTER DELETE ON person BEGIN DELETE FROM person; END",
     "((((((((((",

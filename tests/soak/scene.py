@@ -23,7 +23,18 @@ from orchard import TASKS, write_data
 EPOCHS = 12
 _HOLD = 'mount -t tmpfs -o size=8m intercode-scene "$0" && echo held && exec sleep infinity'
 _ACTIONS = ("CREATE TABLE mine (id INTEGER)", "INSERT INTO mine VALUES (1)")
-_OPTIONS = ("--engine", "mariadb", "--agent", "try_again", "--model", "tiny", "--workers", "2", "--epochs", str(EPOCHS))
+_OPTIONS = (
+    "--engine",
+    "mariadb",
+    "--agent",
+    "try_again",
+    "--model",
+    "tiny",
+    "--workers",
+    "2",
+    "--epochs",
+    str(EPOCHS),
+)
 Results = dict[tuple[str, int], dict[str, Any]]
 
 
@@ -37,12 +48,26 @@ class Scene:
         self.process: subprocess.Popen[str]  # the last that was started
 
     def start(self) -> None:
-        words = ["nsenter", "--mount", "--target", str(self._holder), "--", INTERCODE, "eval", "sql", "--data", str(self._data)]
+        words = [
+            "nsenter",
+            "--mount",
+            "--target",
+            str(self._holder),
+            "--",
+            INTERCODE,
+            "eval",
+            "sql",
+            "--data",
+            str(self._data),
+        ]
         self.process = subprocess.Popen(
             [*words, *_OPTIONS, "--resume", str(self._disk / "run"), "--json"],
-            env={**os.environ, **self.server.variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **self.server.variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
             start_new_session=True,
-        )  # fmt: skip
+        )
 
     def end(self, seconds: float = 300) -> tuple[int, str, str]:
         """How it ended, and what it said, once it ended by itself."""
@@ -77,7 +102,9 @@ class Scene:
         errors = []
         for line in episodes(self.seen / "run"):
             if line["reward"] is None:
-                assert line["error"] or line["ended"] == "limit", "unscored since the run was stopped"
+                assert line["error"] or line["ended"] == "limit", (
+                    "unscored since the run was stopped"
+                )
                 errors += [line["error"]] if line["error"] else []
                 continue
             assert line["error"] is None
@@ -87,7 +114,9 @@ class Scene:
 
     def walls(self) -> list[int]:
         """The outermost process of each sandbox."""
-        return [pid for pid, _ in alive(family(self.process.pid)) if "--die-with-parent" in _words(pid)]
+        return [
+            pid for pid, _ in alive(family(self.process.pid)) if "--die-with-parent" in _words(pid)
+        ]
 
 
 @contextmanager
@@ -97,7 +126,10 @@ def staged(place: Path) -> Iterator[Scene]:
     (place / "disk").mkdir()
     answers = {task["query"]: [*_ACTIONS, task["gold"]] for task in TASKS}
     hold = ["unshare", "--mount", "sh", "-c", _HOLD, str(place / "disk")]
-    with serving(answers) as server, subprocess.Popen(hold, stdout=subprocess.PIPE, text=True) as holder:
+    with (
+        serving(answers) as server,
+        subprocess.Popen(hold, stdout=subprocess.PIPE, text=True) as holder,
+    ):
         server.language = "sql"
         assert holder.stdout is not None
         scene = Scene(place, server, holder.pid)

@@ -1,7 +1,9 @@
-"""What an evaluation depends on breaks, part by part and in pairs: no finished episode is lost, doubled or wrong.
+"""What an evaluation depends on breaks, part by part and in pairs: no finished episode is lost,
+doubled or wrong.
 
-Each fault strikes a real `intercode eval` of two workers in its midst. It ends by itself, saying who is at fault where a fault
-cost something; with the fault mended, `--resume` comes to what an undisturbed run comes to.
+Each fault strikes a real `intercode eval` of two workers in its midst. It ends by itself, saying
+who is at fault where a fault cost something; with the fault mended, `--resume` comes to what an
+undisturbed run comes to.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ def _kill(pids: list[int]) -> None:
 
 
 def _stop(scene: Scene) -> None:
-    """Return the living processes of one sandbox: supervisor, episode server, and the processes inside."""
+    """Return the living processes of one sandbox: supervisor, episode server, and the processes
+    inside."""
     stopped = 0
     for pid, _ in next(found for wall in sorted(scene.walls()) if (found := family(wall))):
         with suppress(ProcessLookupError):  # what an action started may have ended
@@ -79,7 +82,10 @@ def _exhaust(scene: Scene) -> None:
 FAULTS = [
     TaskIssue("the model's server drops", _drop, _answer, "model"),
     TaskIssue(
-        "the disk is full", _fill, lambda scene: (scene.seen / "filler").unlink(missing_ok=True), "No space left|disk is full"
+        "the disk is full",
+        _fill,
+        lambda scene: (scene.seen / "filler").unlink(missing_ok=True),
+        "No space left|disk is full",
     ),
     TaskIssue("a sandbox is killed", lambda scene: _kill(scene.walls())),
     TaskIssue("a MariaDB is killed", lambda scene: _kill(servers_below(scene.process.pid))),

@@ -34,12 +34,30 @@ class Run:
 
     def __init__(self, folder: Path, cache: Path, words: Sequence[str]) -> None:
         self.folder = folder
-        self._words = [INTERCODE, "eval", *words, "--agent", AGENTS[words[0]], "--resume", str(folder), "--json"]
-        self._variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "INTERCODE_CACHE": str(cache)}
+        self._words = [
+            INTERCODE,
+            "eval",
+            *words,
+            "--agent",
+            AGENTS[words[0]],
+            "--resume",
+            str(folder),
+            "--json",
+        ]
+        self._variables = {
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parent),
+            "INTERCODE_CACHE": str(cache),
+        }
 
     def start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self._words, env=self._variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            self._words,
+            env=self._variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
 
     def finish(self) -> dict[str, Any]:
@@ -49,7 +67,8 @@ class Run:
         return {**json.loads(out), "seconds": None, "run": None}
 
     def results(self) -> Results:
-        """The scored episodes, each there once. The others are errors of the sandbox's, without a reward."""
+        """The scored episodes, each there once. The others are errors of the sandbox's, without a
+        reward."""
         found: Results = {}
         for line in episodes(self.folder):
             if line["error"] is not None:
@@ -85,11 +104,14 @@ class Run:
         return "evaluation" if len(traces.processes) > 4 else "beginning"
 
 
-def kill_and_resume(tmp_path: Path, words: Sequence[str], caches: Sequence[Path], kills: int) -> Counter[str]:
+def kill_and_resume(
+    tmp_path: Path, words: Sequence[str], caches: Sequence[Path], kills: int
+) -> Counter[str]:
     """Runs that are hit until there were so many kills: what was hit how often.
 
-    Kills come within half of what an undisturbed run takes, so that most runs are hit more than once. The caches are taken in
-    turn; where one is empty, templates are being made at some of the moments.
+    Kills come within half of what an undisturbed run takes, so that most runs are hit more than
+    once. The caches are taken in turn; where one is empty, templates are being made at some of the
+    moments.
     """
     undisturbed = Run(tmp_path / "undisturbed", caches[0], words)
     began = time.monotonic()
@@ -113,18 +135,32 @@ def kill_and_resume(tmp_path: Path, words: Sequence[str], caches: Sequence[Path]
 
 
 @pytest.mark.slow
-def test_a_bash_run_killed_a_few_times_is_finished_by_resuming(tmp_path: Path, empty_cache: Path) -> None:
+def test_a_bash_run_killed_a_few_times_is_finished_by_resuming(
+    tmp_path: Path, empty_cache: Path
+) -> None:
     needs_bwrap()
-    assert kill_and_resume(tmp_path, ["bash", "--limit", "20"], [empty_cache], kills=3)["evaluation"]
+    assert kill_and_resume(tmp_path, ["bash", "--limit", "20"], [empty_cache], kills=3)[
+        "evaluation"
+    ]
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("engine", ["", "sqlite", "mariadb"])
-def test_a_run_hit_at_forty_moments_is_finished_by_resuming(tmp_path: Path, empty_cache: Path, engine: str) -> None:
+def test_a_run_hit_at_forty_moments_is_finished_by_resuming(
+    tmp_path: Path, empty_cache: Path, engine: str
+) -> None:
     words = ["bash", "--epochs", "8"]
     if engine:
         skip_unless_there(engine)
-        words = ["sql", "--engine", engine, "--data", str(write_data(tmp_path / "orchard")), "--epochs", "12"]
+        words = [
+            "sql",
+            "--engine",
+            engine,
+            "--data",
+            str(write_data(tmp_path / "orchard")),
+            "--epochs",
+            "12",
+        ]
     hit = kill_and_resume(tmp_path, words, [empty_cache / str(n) for n in range(9)], kills=40)
     assert hit["evaluation"] >= 5, hit
     assert not engine or hit["server"] >= 5, hit

@@ -1,4 +1,5 @@
-"""Sandboxes on an older kernel, which QEMU emulates: minutes on an idle machine, an hour on a busy one."""
+"""Sandboxes on an older kernel, which QEMU emulates: minutes on an idle machine, an hour on a busy
+one."""
 
 from __future__ import annotations
 

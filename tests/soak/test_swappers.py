@@ -1,4 +1,5 @@
-"""Submissions beside jobs that swap files for one another: no wrong one is paid, and none becomes an error."""
+"""Submissions beside jobs that swap files for one another: no wrong one is paid, and none becomes
+an error."""
 
 from __future__ import annotations
 
@@ -13,28 +14,38 @@ from intercode.errors import IntercodeError
 SUBMISSIONS = 200
 TASK = {"id": "new", "query": "Make the empty file /srv/new.", "gold": "touch /srv/new"}
 SWAPS = {
-    "a link and a file": """
+    "a link and a file": (
+        """
         os.symlink("a", "t"); os.rename("t", "l")
         open("t", "w").close(); os.rename("t", "l")
-    """,
-    "a folder and a file": """
+    """
+    ),
+    "a folder and a file": (
+        """
         os.makedirs("d/in", exist_ok=True); os.rename("d", "e")
         open("d", "w").close(); os.remove("d"); os.rename("e", "d")
-    """,
-    "a hole, a pipe and a text": """
+    """
+    ),
+    "a hole, a pipe and a text": (
+        """
         open("f", "w").write("x" * 9000); os.truncate("f", 0); os.truncate("f", 1 << 20)
         os.mkfifo("p"); os.rename("p", "f")
         open("g", "w").write("x"); os.rename("g", "f")
-    """,
+    """
+    ),
 }
 
 
 def swapping(folder: str) -> str:
     """The gold, beside a job for each swap that never ends."""
     loops = "\n".join(
-        f"python3 -c '\nimport os\nos.chdir(\"{folder}\")\nwhile True:{swap.rstrip()}' & jobs+=($!)" for swap in SWAPS.values()
+        f"python3 -c '\nimport os\nos.chdir(\"{folder}\")\nwhile True:{swap.rstrip()}' & jobs+=($!)"
+        for swap in SWAPS.values()
     )
-    return f"mkdir -p {folder}; jobs=()\n{loops}\n{TASK['gold']}; until [ -e {folder}/d -a -e {folder}/f ]; do sleep .01; done"
+    return (
+        f"mkdir -p {folder}; jobs=()\n{loops}\n{TASK['gold']}; until [ -e {folder}/d -a -e"
+        f" {folder}/f ]; do sleep .01; done"
+    )
 
 
 @pytest.mark.soak

@@ -39,12 +39,19 @@ def server(tmp_path: Path) -> Iterator[Any]:
         yield running
 
 
-FILES = {"tasks.jsonl": b'{"query": "q", "gold": "g"}\n', "assets/1/flag": b"flag", "tree.tar": b"t" * 200_000}
+FILES = {
+    "tasks.jsonl": b'{"query": "q", "gold": "g"}\n',
+    "assets/1/flag": b"flag",
+    "tree.tar": b"t" * 200_000,
+}
 
 
 def write_catalog(server: Any, files: dict[str, bytes] = FILES) -> None:
     """A catalog with one data set called `tiny`, whose files the server has."""
-    text = '[[entry]]\nname = "tiny"\nenv = "bash"\ndescription = "d"\ncount = 1\nlicence = "MIT"\nchecked = true\n'
+    text = (
+        '[[entry]]\nname = "tiny"\nenv = "bash"\ndescription = "d"\ncount = 1\nlicence ='
+        ' "MIT"\nchecked = true\n'
+    )
     for name, content in files.items():
         (server.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (server.folder / name).write_bytes(content)
@@ -53,7 +60,9 @@ def write_catalog(server: Any, files: dict[str, bytes] = FILES) -> None:
     catalog.CATALOG.write_text(text)
 
 
-def test_a_data_set_arrives_as_a_folder_and_only_what_is_missing_is_fetched_again(server: Any) -> None:
+def test_a_data_set_arrives_as_a_folder_and_only_what_is_missing_is_fetched_again(
+    server: Any,
+) -> None:
     write_catalog(server)
     calls: list[tuple[int, int]] = []
     folder = catalog.get("tiny", progress=lambda done, total: calls.append((done, total)))
@@ -84,7 +93,9 @@ def test_a_malformed_catalog_and_an_unknown_name_are_told(server: Any) -> None:
         catalog.get("spidre")
 
 
-def test_there_is_one_cache_and_it_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_one_cache_and_it_is_where_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("INTERCODE_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -1,4 +1,5 @@
-"""`open_data` finds starter sets, folders, files and fetched data sets, and says what to do where there is none."""
+"""`open_data` finds starter sets, folders, files and fetched data sets, and says what to do where
+there is none."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ files = [
     {{ as = "tasks.jsonl", url = "http://127.0.0.1:9/t", bytes = {len(LINE)}, sha256 = "{
     hashlib.sha256(LINE.encode()).hexdigest()
 }" }},
-    {{ as = "tree.tar", url = "http://127.0.0.1:9/f", bytes = 0, sha256 = "{hashlib.sha256(b"").hexdigest()}" }},
+    {{ as = "tree.tar", url = "http://127.0.0.1:9/f", bytes = 0, sha256 = "{
+    hashlib.sha256(b"").hexdigest()
+}" }},
 ]
 """
 
@@ -54,7 +57,11 @@ def test_a_folder_brings_its_tasks_trees_and_scripts(folder: Path) -> None:
     data = open_data(str(folder), env="bash")
     assert (data.name, len(data.tasks)) == ("mine", 2)
     assert (data.tree, data.setup, data.second_tree, data.second_setup) == (None, None, None, None)
-    assert data.digest == open_data(folder, env="bash", limit=1).digest == hashlib.sha256((LINE * 2).encode()).hexdigest()
+    assert (
+        data.digest
+        == open_data(folder, env="bash", limit=1).digest
+        == hashlib.sha256((LINE * 2).encode()).hexdigest()
+    )
     (folder / "tree").mkdir()
     for name in ("setup.sh", "second.sh", "second.tar"):
         (folder / name).write_text("true\n")
@@ -83,7 +90,12 @@ def test_a_fetched_data_set_opens_by_name_unless_it_is_spoilt(tmp_path: Path) ->
     [
         ("nothing", "bash", UsageError, r"has no task file; call it tasks\.jsonl"),
         ("two", "bash", DataError, r"tasks\.jsonl and tasks\.csv; keep one"),
-        (None, "my.module:Env", UsageError, r"no starter tasks are shipped for 'my\.module:Env'.*--data"),
+        (
+            None,
+            "my.module:Env",
+            UsageError,
+            r"no starter tasks are shipped for 'my\.module:Env'.*--data",
+        ),
         ("spidre", "sql", UsageError, r"'spidre'.*`intercode data get NAME`.*tiny"),
         ("tiny", "bash", UsageError, "run `intercode data get tiny` first"),
         ("tiny", "sql", UsageError, "are for 'bash', not for 'sql'"),
@@ -109,8 +121,13 @@ PUBLIC = Path(os.environ.get("INTERCODE_DATA") or Path(__file__).parents[3] / "s
 @pytest.mark.parametrize("entry", list_entries(), ids=lambda entry: entry.name)
 @pytest.mark.usefixtures("cache")
 def test_the_catalog_describes_the_published_files(tmp_path: Path, entry: Entry) -> None:
-    """Puts local copies in the cache by their hashes; then every data set opens with the announced count."""
-    local = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in PUBLIC.rglob("*") if path.is_file()}
+    """Puts local copies in the cache by their hashes; then every data set opens with the announced
+    count."""
+    local = {
+        hashlib.sha256(path.read_bytes()).hexdigest(): path
+        for path in PUBLIC.rglob("*")
+        if path.is_file()
+    }
     for file in entry.files:
         target = tmp_path / "data" / entry.name / file.path
         target.parent.mkdir(parents=True, exist_ok=True)

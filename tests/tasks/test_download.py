@@ -35,7 +35,8 @@ class Handler(Quiet):
 
 @dataclass(frozen=True)
 class serve:
-    """Serves the file; `cut` ends the connection after so many bytes, `announce=False` sends no length."""
+    """Serves the file; `cut` ends the connection after so many bytes, `announce=False` sends no
+    length."""
 
     content: bytes = CONTENT
     cut: int | None = None
@@ -101,7 +102,9 @@ def test_a_passing_fault_is_healed_by_asking_again(server: Server, dest: Path, c
     assert len(server.requests) == len(server.script)
 
 
-def test_a_file_that_is_there_is_not_requested_and_a_spoilt_one_is_replaced(server: Server, dest: Path) -> None:
+def test_a_file_that_is_there_is_not_requested_and_a_spoilt_one_is_replaced(
+    server: Server, dest: Path
+) -> None:
     calls: list[tuple[int, int]] = []
     get(server, dest, progress=lambda done, total: calls.append((done, total)))
     assert calls == sorted(calls)
@@ -117,7 +120,11 @@ LASTING: dict[str, tuple[Behaviour, str, int]] = {
     "always cut": (CUT, r"cut after 100000 of 300000 bytes.*tried 3 times", 3),
     "500": (status(500), r"/file: HTTP 500 .*tried 3 times", 3),
     "404": (status(404), "/file: HTTP 404", 1),
-    "a page": (serve(content=b"<html>log in</html>" * 20_000), rf"SHA-256 of what arrives is [0-9a-f]{{64}}, not {SHA256}", 3),
+    "a page": (
+        serve(content=b"<html>log in</html>" * 20_000),
+        rf"SHA-256 of what arrives is [0-9a-f]{{64}}, not {SHA256}",
+        3,
+    ),
 }
 
 
@@ -131,7 +138,9 @@ def test_a_lasting_fault_is_told_with_its_address(server: Server, dest: Path, ca
     assert len(server.requests) == requests
 
 
-def test_retry_after_is_waited_for_but_not_for_an_hour(server: Server, dest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_after_is_waited_for_but_not_for_an_hour(
+    server: Server, dest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(catalog, "LONGEST_WAIT", 0.2)
     server.script = [status(429, Retry_After="1"), status(503, Retry_After="3600"), serve()]
     started = time.monotonic()
@@ -139,7 +148,9 @@ def test_retry_after_is_waited_for_but_not_for_an_hour(server: Server, dest: Pat
     assert 0.3 <= time.monotonic() - started < 2
 
 
-def test_what_cannot_be_fetched_or_written_says_why(server: Server, dest: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_fetched_or_written_says_why(
+    server: Server, dest: Path, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match="the connection failed"):
         fetch("http://127.0.0.1:9/file", dest, sha256=SHA256, size=1, tries=2, backoff=0.001)
     for url in ("file:///etc/hostname", "no address"):
@@ -151,7 +162,10 @@ def test_what_cannot_be_fetched_or_written_says_why(server: Server, dest: Path, 
 
 
 def test_threads_that_fetch_the_same_file_at_once_all_get_it(server: Server, dest: Path) -> None:
-    workers = [threading.Thread(target=fetch, args=(server.url + "/file", dest), kwargs=HOW) for _ in range(4)]
+    workers = [
+        threading.Thread(target=fetch, args=(server.url + "/file", dest), kwargs=HOW)
+        for _ in range(4)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:

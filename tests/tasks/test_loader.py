@@ -78,7 +78,9 @@ FIELDS: list[tuple[dict[str, Any], Task]] = [
 
 
 @pytest.mark.parametrize(("fields", "task"), FIELDS)
-def test_fields_keep_their_types_and_are_not_stripped(tmp_path: Path, fields: dict[str, Any], task: Task) -> None:
+def test_fields_keep_their_types_and_are_not_stripped(
+    tmp_path: Path, fields: dict[str, Any], task: Task
+) -> None:
     assert load_tasks(write(tmp_path / "t.json", [{"query": "q", "gold": "g", **fields}])) == [task]
 
 
@@ -100,7 +102,12 @@ def test_a_record_may_have_alternative_golds(
 def test_golds_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     for fields, names, error, words in [
         ({"golds": "a"}, ["gold"], DataError, "'golds' is a text; write a list of golds"),
-        ({"gold": "a"}, ["gold", "gold2"], UsageError, "no record has the gold field 'gold2'; records have gold, query"),
+        (
+            {"gold": "a"},
+            ["gold", "gold2"],
+            UsageError,
+            "no record has the gold field 'gold2'; records have gold, query",
+        ),
     ]:
         with pytest.raises(error, match=words):
             load_tasks(write(tmp_path / "t.json", [{"query": "q", **fields}]), gold_fields=names)
@@ -108,8 +115,12 @@ def test_golds_that_cannot_be_read_are_told(tmp_path: Path) -> None:
 
 def test_line_ends_and_blank_lines_of_any_editor_are_read(tmp_path: Path) -> None:
     line = json.dumps({"query": "a\u2028b\u0085c", "gold": "g"}, ensure_ascii=False)
-    assert load_text(tmp_path, ".jsonl", f"\r\n{line}\r\n\n  \n{line}") == [Task(n, "a\u2028b\u0085c", "g") for n in "01"]
-    assert load_text(tmp_path, ".csv", "\nquery,gold\r\n\nq,g\r\n\nq,g\n") == [Task(n, "q", "g") for n in "01"]
+    assert load_text(tmp_path, ".jsonl", f"\r\n{line}\r\n\n  \n{line}") == [
+        Task(n, "a\u2028b\u0085c", "g") for n in "01"
+    ]
+    assert load_text(tmp_path, ".csv", "\nquery,gold\r\n\nq,g\r\n\nq,g\n") == [
+        Task(n, "q", "g") for n in "01"
+    ]
 
 
 def test_nulls_in_parquet_count_as_absent(tmp_path: Path) -> None:
@@ -118,12 +129,17 @@ def test_nulls_in_parquet_count_as_absent(tmp_path: Path) -> None:
         {"id": "x", "query": "q", "gold": ["g"], "hint": "h", "weight": 1.0},
     ]
     tasks = load_tasks(write(tmp_path / "t.parquet", records))
-    assert [(task.id, task.extra) for task in tasks] == [("0", {}), ("x", {"hint": "h", "weight": 1.0})]
+    assert [(task.id, task.extra) for task in tasks] == [
+        ("0", {}),
+        ("x", {"hint": "h", "weight": 1.0}),
+    ]
     with pytest.raises(DataError, match=r"t\.parquet: record 2: field 'query' is missing"):
         load_tasks(write(tmp_path / "t.parquet", [records[0], {**records[1], "query": None}]))
 
 
-@pytest.mark.parametrize(("word", "general"), [("true", True), ("False", False), ("0", False), ("", False)])
+@pytest.mark.parametrize(
+    ("word", "general"), [("true", True), ("False", False), ("0", False), ("", False)]
+)
 def test_general_is_a_truth_value_even_in_csv(tmp_path: Path, word: str, general: bool) -> None:
     assert load_text(tmp_path, ".csv", f"query,gold,general\nq,g,{word}\n")[0].general is general
 
@@ -153,14 +169,22 @@ FIELD = [
     ({"query": "q", "gold": 42}, "field 'gold' is a value of type int; write it as text"),
     ({"query": "q", "gold": {"a": 1}}, "field 'gold' is an object"),
     ({"query": "q", "gold": "a\0b"}, "field 'gold' contains a NUL"),
-    ({"query": "q", "gold": "g", "cases": {"inputs": [{"\ud83d": 1}]}}, "field 'cases' holds half a surrogate pair"),
+    (
+        {"query": "q", "gold": "g", "cases": {"inputs": [{"\ud83d": 1}]}},
+        "field 'cases' holds half a surrogate pair",
+    ),
     ({"query": "q", "gold": "g", "id": True}, "field 'id' is a truth value"),
-    ({"query": "q", "gold": "g", "general": "maybe"}, "field 'general' is 'maybe'; write true or false"),
+    (
+        {"query": "q", "gold": "g", "general": "maybe"},
+        "field 'general' is 'maybe'; write true or false",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("record", "message"), FIELD)
-def test_a_malformed_field_is_named_with_its_place(tmp_path: Path, record: dict[str, Any], message: str) -> None:
+def test_a_malformed_field_is_named_with_its_place(
+    tmp_path: Path, record: dict[str, Any], message: str
+) -> None:
     records = [RECORDS[0], record]
     with pytest.raises(DataError, match=rf"tasks\.json: record 2: {message}"):
         load_text(tmp_path, ".json", json.dumps(records))
@@ -173,15 +197,27 @@ MALFORMED: list[tuple[str, str | bytes, str]] = [
     (".json", "[]", "holds no records"),
     (".jsonl", " \n\n", "holds no records"),
     (".csv", "query,gold\n", "holds no records"),
-    (".json", json.dumps(RECORDS, indent=1)[:-20], r"tasks\.json: line \d+, column \d+: is not JSON .*cut short"),
-    (".jsonl", json.dumps(RECORDS[0]) + '\n{"query": "q", "go', r"tasks\.jsonl: line 2, column \d+: is not JSON"),
+    (
+        ".json",
+        json.dumps(RECORDS, indent=1)[:-20],
+        r"tasks\.json: line \d+, column \d+: is not JSON .*cut short",
+    ),
+    (
+        ".jsonl",
+        json.dumps(RECORDS[0]) + '\n{"query": "q", "go',
+        r"tasks\.jsonl: line 2, column \d+: is not JSON",
+    ),
     (".json", "[" * 200_000, r"tasks\.json: .*JSON"),
     (".json", '{"data": []}', r"tasks\.json: holds an object where a list"),
     (".jsonl", '"a"', "line 1: is a text where an object"),
     (".csv", 'query,gold\n"two\nlines",g\nq,\n', r"tasks\.csv: line 4: field 'gold' is empty"),
     (".csv", "query,gold\nq,g\nq,g,more\n", r"line 3: \d fields where the header has 2"),
     (".csv", 'query,gold\nq,g\n"open,g\nq,g\nq,g\n', r"line 3: .*quote left open"),
-    (".csv", b"query,gold\n" + b"x" * (2**24 + 1) + b",g\n", r"line 2: .*field larger than field limit"),
+    (
+        ".csv",
+        b"query,gold\n" + b"x" * (2**24 + 1) + b",g\n",
+        r"line 2: .*field larger than field limit",
+    ),
     (".csv", "query,gold,gold\nq,g,h\n", "line 1: the header names 'gold' more than once"),
     (".csv", "one\nfür".encode("latin-1"), r"tasks\.csv: line 2: byte 0xfc is not UTF-8; save"),
     (".json", "one\nfür".encode("utf-16"), r"tasks\.json: line 1: byte 0xff is not UTF-8; save"),
@@ -189,8 +225,12 @@ MALFORMED: list[tuple[str, str | bytes, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("suffix", "text", "message"), MALFORMED, ids=[message for *_, message in MALFORMED])
-def test_a_malformed_file_says_where_and_why(tmp_path: Path, suffix: str, text: str | bytes, message: str) -> None:
+@pytest.mark.parametrize(
+    ("suffix", "text", "message"), MALFORMED, ids=[message for *_, message in MALFORMED]
+)
+def test_a_malformed_file_says_where_and_why(
+    tmp_path: Path, suffix: str, text: str | bytes, message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         load_text(tmp_path, suffix, text)
 
@@ -206,20 +246,34 @@ def test_equal_ids_are_refused_and_both_records_named(tmp_path: Path) -> None:
 def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", RECORDS)
     source = Path(intercode.__file__).parents[1]
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from intercode.tasks import load_tasks; load_tasks(sys.argv[2])"
-    done = subprocess.run([sys.executable, "-S", "-c", code, source, path], capture_output=True, text=True, check=False)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from intercode.tasks import load_tasks;"
+        " load_tasks(sys.argv[2])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code, source, path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "UsageError" in done.stderr
     assert "pip install 'intercode-gym[parquet]'" in done.stderr
 
 
 def test_preprocess_builds_records_and_is_named_where_it_fails(tmp_path: Path) -> None:
     path = write(tmp_path / "t.json", [{"nl": "count", "bash": "wc"}])
-    assert load_tasks(path, preprocess=lambda record: {"query": record["nl"], "gold": record["bash"]}) == [
-        Task("0", "count", "wc")
-    ]
+    assert load_tasks(
+        path, preprocess=lambda record: {"query": record["nl"], "gold": record["bash"]}
+    ) == [Task("0", "count", "wc")]
     wrong: list[tuple[Callable[..., Any], str]] = [
-        (lambda record: {"query": record["q"]}, r"t\.json: record 1: preprocess raised KeyError: 'q' \(test_loader\.py, line"),
-        (lambda *, nothing: {}, r"preprocess raised TypeError: .*lambda>\(\) takes 0 positional.*given$"),
+        (
+            lambda record: {"query": record["q"]},
+            r"t\.json: record 1: preprocess raised KeyError: 'q' \(test_loader\.py, line",
+        ),
+        (
+            lambda *, nothing: {},
+            r"preprocess raised TypeError: .*lambda>\(\) takes 0 positional.*given$",
+        ),
         (lambda record: None, "record 1: preprocess returned null"),
     ]
     for preprocess, said in wrong:

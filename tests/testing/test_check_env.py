@@ -1,4 +1,5 @@
-"""The checker of environments: an honest one passes, and for each clause there is one that breaks it and is told so."""
+"""The checker of environments: an honest one passes, and for each clause there is one that breaks
+it and is told so."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ from intercode.sandbox.local import LocalSandbox
 from intercode.testing import check_env
 from intercode.types import ExecResult, Score, Task
 
-TASKS = [Task(f"t{number}", f"Make {number}.", f"add {number}", {"result": number}) for number in range(1, 8)]
+TASKS = [
+    Task(f"t{number}", f"Make {number}.", f"add {number}", {"result": number})
+    for number in range(1, 8)
+]
 
 
 class Counter(InterCodeEnv):
@@ -56,7 +60,9 @@ def test_the_example_in_the_class_docstring_is_an_environment() -> None:
     names = dict(globals())
     exec(textwrap.dedent(text[text.index("    class Adder") : text.index("`Adder(")]), names)
     adder: type[InterCodeEnv] = names["Adder"]
-    check_env(lambda: adder([Task(f"t{number}", f"Reach {number}.", f"{number}") for number in (5, 6)]))
+    check_env(
+        lambda: adder([Task(f"t{number}", f"Reach {number}.", f"{number}") for number in (5, 6)])
+    )
 
 
 class Wordy(Counter):
@@ -77,7 +83,9 @@ class Unseeded(Counter):
     turns = itertools.count()
 
     def _choose_task(self, wanted: Any) -> Task:
-        return super()._choose_task(next(self.turns) % len(self.tasks) if wanted is None else wanted)
+        return super()._choose_task(
+            next(self.turns) % len(self.tasks) if wanted is None else wanted
+        )
 
 
 class Noisy(Counter):
@@ -95,7 +103,13 @@ class Keeping(Counter):
 class Silent(Counter):
     def step(self, action: str) -> StepResult:
         observation, reward, terminated, truncated, info = super().step(action)
-        return observation, reward, terminated, truncated, {"score": info["score"]} if terminated else {}
+        return (
+            observation,
+            reward,
+            terminated,
+            truncated,
+            {"score": info["score"]} if terminated else {},
+        )
 
 
 class Eager(Counter):
@@ -116,8 +130,14 @@ class Tolerant(Counter):
 
 
 class Patient(Counter):
-    def _finish_step(self, observation: str, reward: float, info: dict[str, Any], ended: str | None = None) -> StepResult:
-        return super()._finish_step(observation, reward, info, ended) if ended else (observation, reward, False, False, info)
+    def _finish_step(
+        self, observation: str, reward: float, info: dict[str, Any], ended: str | None = None
+    ) -> StepResult:
+        return (
+            super()._finish_step(observation, reward, info, ended)
+            if ended
+            else (observation, reward, False, False, info)
+        )
 
 
 class Sharing(Counter):
@@ -170,8 +190,14 @@ BROKEN: list[dict[type[Counter], str]] = [
         Generous: "score: doing nothing succeeds on no task.*'t1', 1.0",
     },
     {
-        Swallowing: "faults: an error of the data or of a sandbox, .* comes out of step.*a SandboxError in execute",
-        Noisy: "step: the same actions .* the gold, played again, at .0..1..0.: '[^']*' instead of '[^']*'\n",
+        Swallowing: (
+            "faults: an error of the data or of a sandbox, .* comes out of step.*a SandboxError in"
+            " execute"
+        ),
+        Noisy: (
+            "step: the same actions .* the gold, played again, at .0..1..0.: '[^']*' instead of"
+            " '[^']*'\n"
+        ),
         Eager: "step: under submit only the submission earns and ends.*reward of step 1: 0.5",
         Endless: "step: before a reset and after the end it is the caller's fault.",
         Patient: "max_turns: that many steps may be made",
@@ -238,6 +264,7 @@ def test_what_makes_no_environment_is_one_error_of_the_caller(given: Any) -> Non
 def test_all_golds_are_played_where_that_is_asked() -> None:
     late = [*TASKS, Task("late", "Make 9.", "add 8", {"result": 9})]
     with pytest.raises(
-        AssertionError, match=r"breaks its contract:\n  - score: the gold .*\('late', 0\.0\)\]? instead of \[\]$"
+        AssertionError,
+        match=r"breaks its contract:\n  - score: the gold .*\('late', 0\.0\)\]? instead of \[\]$",
     ):
         check_env(lambda: Counter(late), tasks=None)

@@ -1,4 +1,5 @@
-"""Texts of agents, tasks and models that attack the viewer's pages, and requests that nobody should be answered."""
+"""Texts of agents, tasks and models that attack the viewer's pages, and requests that nobody should
+be answered."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ from intercode.types import Episode, ToolCall, Turn, Usage
 pytestmark = pytest.mark.slow
 
 HOSTILE = (
-    "</script></title></style></pre></textarea><script>document.title='owned';alert(1)</script>"
-    "<img src='https://elsewhere.example/x' onerror=\"document.title='owned'\">"
-    "<svg onload=\"document.title='owned'\">"
-    "<a href=\"javascript:alert(1)\">a</a><iframe src='//elsewhere.example'></iframe>'\"><b data-part id=list>&lt;b&gt; "
-    "{{ 7 * 7 }} \x1b[31mred\x1b]0;title\x07 \u202eeman.txt\u2066 \x00 \ud800 \u2028 \r "
-)  # fmt: skip
+    "</script></title></style></pre></textarea><script>document.title='owned';alert(1)</script><img"
+    " src='https://elsewhere.example/x' onerror=\"document.title='owned'\"><svg"
+    ' onload="document.title=\'owned\'"><a href="javascript:alert(1)">a</a><iframe'
+    " src='//elsewhere.example'></iframe>'\"><b data-part id=list>&lt;b&gt; {{ 7 * 7 }}"
+    " \x1b[31mred\x1b]0;title\x07 \u202eeman.txt\u2066 \x00 \ud800 \u2028 \r "
+)
 IDS = [
     "a/b", "../..", "..", "'\"`", "a\nb", "\n", "", " ", "\ud800", "\udfff x", "x" * 10_000, "é" * 10_000, "a?b#c&d=e%2e+f",
     "\x00", HOSTILE,
@@ -35,7 +36,10 @@ IDS = [
 def hostile(task: str, text: str, name: str) -> Episode:
     """An episode with `text` in all fields, and `name` in all names."""
     call, used = ToolCall("1", name, text), Usage(2**62, 2**62, 1e308)
-    asked = ({"role": name, "content": text}, {"role": "user", "content": [{"type": name, "text": text}], "action": text})
+    asked = (
+        {"role": name, "content": text},
+        {"role": "user", "content": [{"type": name, "text": text}], "action": text},
+    )
     turns = [
         Turn(asked, text, text, text, text, exit_code=1, calls=(call,), usage=used),
         Turn(reply=text, observation=text, usage=used),
@@ -81,14 +85,24 @@ def ask(address: str, path: str = "", method: str = "GET", **headers: str) -> tu
 def make(folder: Path, text: str, name: str, ids: list[str]) -> Path:
     names = dict.fromkeys(("env", "agent", "model", "data"), name)
     settings = {**names, "created": text, "hardness": dict.fromkeys(ids, text)}
-    make_run(folder / name.replace("/", "|")[:80], [hostile(task, text, name) for task in ids], **settings, **{name: text})
+    make_run(
+        folder / name.replace("/", "|")[:80],
+        [hostile(task, text, name) for task in ids],
+        **settings,
+        **{name: text},
+    )
     faulty = [Episode(task, text, (), None, False, None, error=f"model: {text}") for task in ids]
-    return make_run(folder / "faults", [*faulty, *[episode(f"{task}~", solved=True) for task in ids]], **settings).parent
+    return make_run(
+        folder / "faults",
+        [*faulty, *[episode(f"{task}~", solved=True) for task in ids]],
+        **settings,
+    ).parent
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
-    """The address of a viewer of hostile runs, and all their pages, as a reader reaches them by links."""
+    """The address of a viewer of hostile runs, and all their pages, as a reader reaches them by
+    links."""
     with viewer(make(tmp_path_factory.mktemp("hostile"), 7 * HOSTILE, HOSTILE, IDS)) as address:
         yield address, list(crawl(address))
 
@@ -104,7 +118,11 @@ def crawl(address: str) -> Iterator[str]:
         assert status == 200, (path[:200], body[:200])
         yield path
         if b"<!DOCTYPE html>" in body[:100]:
-            todo += [link.partition("#")[0] for link in Elements(body.decode()).links if link.startswith("/")]
+            todo += [
+                link.partition("#")[0]
+                for link in Elements(body.decode()).links
+                if link.startswith("/")
+            ]
 
 
 def test_each_hostile_episode_is_reached_by_links_and_has_no_element_but_those_of_a_harmless_one(
@@ -118,11 +136,21 @@ def test_each_hostile_episode_is_reached_by_links_and_has_no_element_but_those_o
         body = ask(address, path)[1].decode()
         if body.startswith("<!DOCTYPE"):
             found |= Elements(body).names
-            assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069\ud800-\udfff\u2028]", body)
+            assert not re.search(
+                "[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069\ud800-\udfff\u2028]", body
+            )
     assert kinds["episode?"] == kinds["record?"] == 3 * len(IDS)
-    assert kinds["text?"] == 6 * len(IDS), "three outputs, an action, its thought, and a reply without an action"
-    with viewer(make(tmp_path, "harmless " * 30, "harmless", [f"t{n}" for n in range(len(IDS))])) as harmless:
-        known = {name for path in crawl(harmless) for name in Elements(ask(harmless, path)[1].decode()).names}
+    assert kinds["text?"] == 6 * len(IDS), (
+        "three outputs, an action, its thought, and a reply without an action"
+    )
+    with viewer(
+        make(tmp_path, "harmless " * 30, "harmless", [f"t{n}" for n in range(len(IDS))])
+    ) as harmless:
+        known = {
+            name
+            for path in crawl(harmless)
+            for name in Elements(ask(harmless, path)[1].decode()).names
+        }
     assert found - known == set()
     print(f"{len(paths)} hostile pages, texts and records; {len(found - known)} foreign elements")
 
@@ -135,7 +163,9 @@ def test_no_hostile_page_runs_a_script_or_asks_elsewhere(pages: tuple[str, list[
     with browser() as tab:
         for path in paths:
             tab.open(root + path, width=1280)
-            assert (tab.ask("document.title === 'owned'"), tab.complaints) == (False, []), path[:200]
+            assert (tab.ask("document.title === 'owned'"), tab.complaints) == (False, []), path[
+                :200
+            ]
             asked |= {url for url in tab.requests if not url.startswith((address, "data:"))}
     assert asked == set()
 
@@ -147,7 +177,9 @@ def test_a_whole_text_and_a_10_megabyte_line_are_behind_links_only(tmp_path: Pat
         for page in ("run/large", "run/large/episode?task=large&text=%3Cb%3E"):
             status, body = ask(address, urlsplit(address).path + page)
             assert (status, len(body) < 100_000) == (200, True)
-        whole = ask(address, f"{urlsplit(address).path}run/large/text?task=large&turn=1&part=observation")[1].decode()
+        whole = ask(
+            address, f"{urlsplit(address).path}run/large/text?task=large&turn=1&part=observation"
+        )[1].decode()
         assert whole == line.replace("\x1b", "\\x1b")
 
 

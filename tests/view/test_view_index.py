@@ -1,4 +1,5 @@
-"""The viewer's index says what the report says, whatever happens to the run's file or to the processes that update it."""
+"""The viewer's index says what the report says, whatever happens to the run's file or to the
+processes that update it."""
 
 from __future__ import annotations
 
@@ -43,17 +44,30 @@ def played(count: int, epochs: int) -> list[Episode]:
                 for action in actions
             ]  # fmt: skip
             turns += [Turn(action="submit", score=0.0)] if rng.random() < 0.6 else []
-            facts: dict[str, Any] = {"epoch": epoch, "ambiguous": rng.random() < 0.1, "parts": {"answer": 0.5}}
+            facts: dict[str, Any] = {
+                "epoch": epoch,
+                "ambiguous": rng.random() < 0.1,
+                "parts": {"answer": 0.5},
+            }
             if rng.random() < 0.2:
-                found.append(Episode(f"t{task}", "q", turns, None, False, None, epoch=epoch, error="model: gone"))
-            found.append(episode(f"t{task}", *turns or [Turn(reply="no")], solved=rng.random() < 0.4, **facts))
+                found.append(
+                    Episode(
+                        f"t{task}", "q", turns, None, False, None, epoch=epoch, error="model: gone"
+                    )
+                )
+            found.append(
+                episode(
+                    f"t{task}", *turns or [Turn(reply="no")], solved=rng.random() < 0.4, **facts
+                )
+            )
     return found
 
 
 def rows(index: Index) -> list[tuple[Any, ...]]:
     index.update()
     return [
-        tuple(v for k, v in row.items() if k != "seen") for row in index.rows("SELECT * FROM episodes ORDER BY task, epoch")
+        tuple(v for k, v in row.items() if k != "seen")
+        for row in index.rows("SELECT * FROM episodes ORDER BY task, epoch")
     ]
 
 
@@ -64,7 +78,10 @@ def assert_right(run: Path) -> None:
     shutil.copytree(run, copy, ignore=shutil.ignore_patterns("index.sqlite*"))
     assert rows(seen.index) == rows(Index(copy, config))
     shutil.rmtree(copy)
-    states = {(row["task"], row["epoch"]): row["state"] for row in seen.index.rows("SELECT * FROM episodes")}
+    states = {
+        (row["task"], row["epoch"]): row["state"]
+        for row in seen.index.rows("SELECT * FROM episodes")
+    }
     assert states == {(each.task, each.epoch): state_of(each) for each in episodes}
     scored = [each for each in episodes if each.reward is not None]
     causes = {row["name"]: row["episodes"] for row in failures(config, scored)}
@@ -73,7 +90,9 @@ def assert_right(run: Path) -> None:
     exact = ("episodes", "success_rate", "errors", "tokens")
     assert {name: found[name] for name in exact} == {name: report[name] for name in exact}
     near = ("mean_reward", "mean_turns", "seconds", "cost")
-    assert [found[name] for name in near] == pytest.approx([report[name] for name in near], abs=0.001)
+    assert [found[name] for name in near] == pytest.approx(
+        [report[name] for name in near], abs=0.001
+    )
     assert found["ci95"] == pytest.approx(report["ci95"])
 
 
@@ -82,7 +101,9 @@ def test_the_index_says_what_the_report_says(tmp_path: Path, epochs: int) -> Non
     episodes = played(120, epochs)
     run = make_run(tmp_path / "run", episodes, epochs=epochs, turns=4)
     assert_right(run)
-    found = Counter(row["category"] for row in Index(run, SETTINGS).rows("SELECT category FROM episodes"))
+    found = Counter(
+        row["category"] for row in Index(run, SETTINGS).rows("SELECT category FROM episodes")
+    )
     assert (found["had the answer"] > 3) == (epochs > 1)
 
 
@@ -103,7 +124,10 @@ def test_a_file_that_grows_is_torn_or_is_replaced(tmp_path: Path) -> None:
         kept = content[: content.rfind(b"\n") + 1]
         records = [json.loads(line) for line in kept.splitlines() if line != b"no record"]
         last = {(each["task"], each["epoch"]): each["reward"] for each in records}
-        found = {(row["task"], row["epoch"]): row["reward"] for row in index.rows("SELECT * FROM episodes")}
+        found = {
+            (row["task"], row["epoch"]): row["reward"]
+            for row in index.rows("SELECT * FROM episodes")
+        }
         assert (found, index.covered[:2]) == (last, (len(kept), int(name == "damaged"))), name
     file.unlink()
     assert rows(index) == []
@@ -118,7 +142,9 @@ def test_a_folder_that_cannot_be_written_has_a_temporary_index(empty_cache: Path
     run = make_run(empty_cache / "run", played(20, 1))
     for _ in ("no index", "an index that is of another user"):
         with enterable(INTERCODE), viewer(run, user=65534) as address:
-            assert "20 of 20 episodes" in urllib.request.urlopen(f"{address}run/run").read().decode()
+            assert (
+                "20 of 20 episodes" in urllib.request.urlopen(f"{address}run/run").read().decode()
+            )
         Index(run, SETTINGS).update()
         with (run / "episodes.jsonl").open("a") as file:
             file.write((run / "episodes.jsonl").read_text().splitlines(keepends=True)[0])
@@ -155,36 +181,68 @@ def test_a_search_finds_what_python_finds(tmp_path: Path) -> None:
 
     def turn() -> Turn:
         asked = ({"role": "user", "content": words(), "action": words()},)
-        return Turn(asked, reply=words(), thought=words(), action=words() or None, observation=words())
+        return Turn(
+            asked, reply=words(), thought=words(), action=words() or None, observation=words()
+        )
 
     def outcomes() -> dict[str, Any]:
-        return {"action": words(), "observation": words(), words(): {"action": [words()], "": words()}}
+        return {
+            "action": words(),
+            "observation": words(),
+            words(): {"action": [words()], "": words()},
+        }
 
     episodes = [
-        episode(f"{n}{words()}", *(turn() for _ in range(rng.randrange(4))), query=words(), outcomes=outcomes())
+        episode(
+            f"{n}{words()}",
+            *(turn() for _ in range(rng.randrange(4))),
+            query=words(),
+            outcomes=outcomes(),
+        )
         for n in range(400)
     ]
     run = make_run(tmp_path / "run", episodes)
     compact = make_run(tmp_path / "compact", episodes)
     records = [json.loads(line) for line in (run / "episodes.jsonl").read_bytes().splitlines()]
-    encoded = [json.dumps(each, ensure_ascii=False, separators=(",", ":")).encode(errors="replace") for each in records]
+    encoded = [
+        json.dumps(each, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+        for each in records
+    ]
     (compact / "episodes.jsonl").write_bytes(b"\n".join(encoded) + b"\n")
     for folder in (run, compact):
         index, played = Index(folder, SETTINGS), read_run(folder)[1]
         index.update()
-        starts = {row["task"]: row["start"] for row in index.rows("SELECT task, start FROM episodes")}
-        for text in dict.fromkeys([*letters, *(words(4) for _ in range(600)), "action", "observation", "null"]):
+        starts = {
+            row["task"]: row["start"] for row in index.rows("SELECT task, start FROM episodes")
+        }
+        for text in dict.fromkeys(
+            [*letters, *(words(4) for _ in range(600)), "action", "observation", "null"]
+        ):
             if text:
-                hits = [each for each in played if any(text in (t.action or "") or text in t.observation for t in each.turns)]
-                assert index.search(text) == {starts[each.task] for each in hits}, (folder.name, text)
+                hits = [
+                    each
+                    for each in played
+                    if any(text in (t.action or "") or text in t.observation for t in each.turns)
+                ]
+                assert index.search(text) == {starts[each.task] for each in hits}, (
+                    folder.name,
+                    text,
+                )
 
 
-def test_a_viewer_that_is_killed_while_it_indexes_leaves_an_index_that_is_right(tmp_path: Path) -> None:
+def test_a_viewer_that_is_killed_while_it_indexes_leaves_an_index_that_is_right(
+    tmp_path: Path,
+) -> None:
     run = make_run(tmp_path / "run", played(6000, 1))
-    script = "from intercode.view.index import *\nimport sys\nindex = Index(Path(sys.argv[1]), {})\nprint(flush=True)\nwhile 1:"
+    script = (
+        "from intercode.view.index import *\nimport sys\nindex = Index(Path(sys.argv[1]),"
+        " {})\nprint(flush=True)\nwhile 1:"
+    )
     script += " index.update(0.01)"
     for delay in (0.0, 0.02, 0.1, 0.3, 0.6):
-        with subprocess.Popen([sys.executable, "-c", script, run], stdout=subprocess.PIPE) as process:
+        with subprocess.Popen(
+            [sys.executable, "-c", script, run], stdout=subprocess.PIPE
+        ) as process:
             assert process.stdout is not None
             process.stdout.readline()
             time.sleep(delay)
@@ -195,7 +253,9 @@ def test_a_viewer_that_is_killed_while_it_indexes_leaves_an_index_that_is_right(
     assert_right(run)
 
 
-def test_eval_and_two_viewers_do_not_harm_each_other_also_when_they_are_killed(tmp_path: Path) -> None:
+def test_eval_and_two_viewers_do_not_harm_each_other_also_when_they_are_killed(
+    tmp_path: Path,
+) -> None:
     needs_bwrap()
     run, options = tmp_path / "runs" / "live", ("--workers", "4", "--limit", "16")
     process = eval_run(run, "slow", *options)

@@ -21,26 +21,40 @@ from intercode.types import Turn, Usage
 
 pytestmark = [pytest.mark.slow, needs_chromium]
 
-SHELL, ENDED = "a < b & \"c\" \\ 'd' é", {"failed": ["answer"], "agent": {"answer": "1\n2"}, "gold": {"answer": "1\n3"}}
+SHELL = "a < b & \"c\" \\ 'd' é"
+ENDED = {"failed": ["answer"], "agent": {"answer": "1\n2"}, "gold": {"answer": "1\n3"}}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs of 250 tasks, one with epochs and long episodes, one that forks, and a log of InterCode v1."""
+    """Two runs of 250 tasks, one with epochs and long episodes, one that forks, and a log of
+    InterCode v1."""
     folder = tmp_path_factory.mktemp("runs")
     needs_bwrap()
     for name, every in (("first", 2), ("second", 3)):
-        turns = [Turn(action=f"echo {n} of {name if n > 1 else 'both'}", observation="x\n", exit_code=0) for n in range(3)]
+        turns = [
+            Turn(action=f"echo {n} of {name if n > 1 else 'both'}", observation="x\n", exit_code=0)
+            for n in range(3)
+        ]
         usage = Usage(100, 20, 0.001)
         make_run(
             folder / name,
             [
-                episode(f"t{n}", *turns, *([Turn(action="cat x", exit_code=1, usage=usage)] * (n % 5)), Turn(action="submit"),
-                        solved=n % every == 0, outcomes=ENDED if n % every else {})
+                episode(
+                    f"t{n}",
+                    *turns,
+                    *([Turn(action="cat x", exit_code=1, usage=usage)] * (n % 5)),
+                    Turn(action="submit"),
+                    solved=n % every == 0,
+                    outcomes=ENDED if n % every else {},
+                )
                 for n in range(250)
             ],
-        )  # fmt: skip
-    long = [Turn(action=f"echo {n}", observation=SHELL if n == 470 else "line\n" * 40, exit_code=0) for n in range(500)]
+        )
+    long = [
+        Turn(action=f"echo {n}", observation=SHELL if n == 470 else "line\n" * 40, exit_code=0)
+        for n in range(500)
+    ]
     large = Turn(action="yes | head -c 10000000", observation="y" * 10_000_000, exit_code=0)
     epochs = [episode("same", solved=epoch == 1, epoch=epoch) for epoch in range(3)]
     make_run(folder / "long", [*epochs, episode("long", *long), episode("large", large)], epochs=3)
@@ -112,7 +126,10 @@ def test_follow_a_run_that_is_being_played(tab: Tab, tmp_path: Path, look: str) 
                 tab.ask("window.same = true")
                 tab.wait("document.querySelector('#live a')?.innerText")
                 for count in (1, 2):
-                    tab.wait(f"document.querySelector('#head').innerText.includes('{count} of 4 episodes')")
+                    tab.wait(
+                        f"document.querySelector('#head').innerText.includes('{count} of 4"
+                        " episodes')"
+                    )
                 tab.wait("document.querySelector('#live a')?.innerText")
                 assert tab.ask("window.same"), "the list counts up without being loaded again"
                 reader.click("#live a")
@@ -125,7 +142,10 @@ def test_follow_a_run_that_is_being_played(tab: Tab, tmp_path: Path, look: str) 
                 reader.check()
         finally:
             process.kill()
-    print(f"a turn appears after {statistics.median(late):.2f} s (median of {len(late)}, at most {max(late):.2f} s)")
+    print(
+        f"a turn appears after {statistics.median(late):.2f} s (median of {len(late)}, at most"
+        f" {max(late):.2f} s)"
+    )
     assert max(late) < 1.0
 
 
@@ -150,7 +170,9 @@ def test_read_an_episode_of_500_turns_by_keyboard(reader: Reader) -> None:
         reader.press("n", loads=True)
     seen = []
     for _ in range(500):
-        last = reader.tab.ask("document.activeElement === [...document.querySelectorAll('.turn')].at(-1)")
+        last = reader.tab.ask(
+            "document.activeElement === [...document.querySelectorAll('.turn')].at(-1)"
+        )
         reader.press("j", loads=last)
         seen.append(reader.tab.ask("document.activeElement.id"))
     assert seen == [f"t{n}" for n in range(1, 501)]
@@ -195,7 +217,10 @@ def test_sort_by_a_column_and_page_through(reader: Reader) -> None:
     reader.open("run/first")
     reader.follow("turns")
     reader.follow("turns")
-    assert reader.tab.ask("document.querySelector('th[aria-sort=descending]').innerText.trim()") == "turns ▾"
+    assert (
+        reader.tab.ask("document.querySelector('th[aria-sort=descending]').innerText.trim()")
+        == "turns ▾"
+    )
     found = [reader.texts("td:nth-last-child(4)")]
     for page in (2, 3):
         reader.follow("next →")

@@ -1,4 +1,5 @@
-"""Agents without a model, for runs to look at: one takes its time, one forks, one is wrong in a way that shows."""
+"""Agents without a model, for runs to look at: one takes its time, one forks, one is wrong in a way
+that shows."""
 
 from __future__ import annotations
 
@@ -27,10 +28,14 @@ def forking(task: Task, protocol: str) -> StrategySteps:
 
 
 def clumsy(task: Task, protocol: str) -> StrategySteps:
-    """Make an error, and answer with every second line of the gold's answer; sometimes also change files."""
+    """Make an error, and answer with every second line of the gold's answer; sometimes also change
+    files."""
     yield Act("cat /nowhere", thought="The file may be there.")
     if len(task.query) % 3 == 0:
-        yield Act("sed -i '1s/$/, seen/' /depot/README.md; echo left > /depot/left", thought="I leave a note.")
+        yield Act(
+            "sed -i '1s/$/, seen/' /depot/README.md; echo left > /depot/left",
+            thought="I leave a note.",
+        )
     yield Act(f"( {task.gold}\n) | sed -n '1~2p'", thought="Every second line should do.")
     yield Act("submit")
 

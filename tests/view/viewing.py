@@ -1,4 +1,5 @@
-"""The real viewer as a process of its own, runs to look at, and a reader at a browser who also checks each page.
+"""The real viewer as a process of its own, runs to look at, and a reader at a browser who also
+checks each page.
 
 make_run(folder, episodes)     a run folder of records      eval_run(…)     a real `intercode eval`, still playing
 viewer(folder)                 serves them; gives the address
@@ -34,13 +35,23 @@ SETTINGS: dict[str, Any] = {
 
 def episode(task: str, *turns: Turn, solved: bool = False, **more: Any) -> Episode:
     turns = turns or (Turn(action="ls", observation="a\n", exit_code=0), Turn(action="submit"))
-    return Episode(task, more.pop("query", f"the query of {task}"), turns, float(solved), solved, "submit", **more)
+    return Episode(
+        task,
+        more.pop("query", f"the query of {task}"),
+        turns,
+        float(solved),
+        solved,
+        "submit",
+        **more,
+    )
 
 
 def make_run(folder: Path, episodes: Iterable[Episode], **settings: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text(json.dumps(with_signature({**SETTINGS, **settings})))
-    (folder / "episodes.jsonl").write_text("".join(json.dumps(to_json(each)) + "\n" for each in episodes))
+    (folder / "episodes.jsonl").write_text(
+        "".join(json.dumps(to_json(each)) + "\n" for each in episodes)
+    )
     return folder
 
 
@@ -52,7 +63,8 @@ def eval_run(out: Path, agent: str, *options: str) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def enterable(path: Path) -> Iterator[None]:
-    """Let every user enter the folders above `path` within the block: a clone may lie in a private folder."""
+    """Let every user enter the folders above `path` within the block: a clone may lie in a private
+    folder."""
     modes = {folder: folder.stat().st_mode for folder in path.parents}
     private = {folder: mode for folder, mode in modes.items() if mode & 0o011 != 0o011}
     for folder, mode in private.items():
@@ -72,7 +84,9 @@ def viewer(*paths: Path, user: int | None = None, **variables: str) -> Iterator[
 
 
 @contextmanager
-def serving(*paths: Path, user: int | None = None, **variables: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def serving(
+    *paths: Path, user: int | None = None, **variables: str
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     words, env = [INTERCODE, "view", *paths], {**os.environ, "PYTHONUNBUFFERED": "1", **variables}
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env, user=user) as process:
         try:
@@ -116,7 +130,8 @@ CONTRASTS = """(() => {
     found.push([ratio(getComputedStyle(field, "::placeholder").color, field), field.outerHTML.slice(0, 100)]));
   return found.sort((a, b) => a[0] - b[0])[0];
 })()"""
-"""The lowest contrast of a text with what is behind it, and its element; that of large texts counts one and a half times."""
+"""The lowest contrast of a text with what is behind it, and its element; that of large texts counts
+one and a half times."""
 
 NAMED = {"link", "button", "textbox", "searchbox", "combobox", "checkbox", "columnheader", "rowheader", "navigation", "article",
          "dialog", "progressbar", "img", "image"}  # fmt: skip
@@ -124,7 +139,8 @@ NAMED = {"link", "button", "textbox", "searchbox", "combobox", "checkbox", "colu
 
 
 class Reader:
-    """A reader at a browser. `contrast` is the lowest of all pages, `pages` how many were checked."""
+    """A reader at a browser. `contrast` is the lowest of all pages, `pages` how many were
+    checked."""
 
     contrast, pages = 21.0, 0
 
@@ -136,17 +152,27 @@ class Reader:
         self.check()
 
     def click(self, selector: str, *, loads: bool = True) -> None:
-        self._do(lambda: self.tab.ask(f"document.querySelector({json.dumps(selector)}).click()"), loads)
+        self._do(
+            lambda: self.tab.ask(f"document.querySelector({json.dumps(selector)}).click()"), loads
+        )
 
     def follow(self, text: str) -> None:
         """Click the first link or button with a text in it."""
-        script = f"[...document.querySelectorAll('main a, main button')].find((a) => a.innerText.includes({json.dumps(text)}))"
+        script = (
+            "[...document.querySelectorAll('main a, main button')].find((a) =>"
+            f" a.innerText.includes({json.dumps(text)}))"
+        )
         self._do(lambda: self.tab.ask(f"{script}.click()"), True)
 
     def choose(self, name: str, value: str) -> None:
         """Choose a value of a filter, as a click does."""
         field = f"document.querySelector('select[name={name}]')"
-        self._do(lambda: self.tab.ask(f"{field}.value = {value!r}; {field}.dispatchEvent(new Event('change'))"), True)
+        self._do(
+            lambda: self.tab.ask(
+                f"{field}.value = {value!r}; {field}.dispatchEvent(new Event('change'))"
+            ),
+            True,
+        )
 
     def press(self, key: str, *, loads: bool = False) -> None:
         self._do(lambda: self.tab.press(key), loads)
@@ -163,7 +189,9 @@ class Reader:
         return str(self.tab.ask(f"document.querySelector({json.dumps(selector)})?.innerText") or "")
 
     def texts(self, selector: str) -> list[str]:
-        found: list[str] = self.tab.ask(f"[...document.querySelectorAll({json.dumps(selector)})].map((each) => each.innerText)")
+        found: list[str] = self.tab.ask(
+            f"[...document.querySelectorAll({json.dumps(selector)})].map((each) => each.innerText)"
+        )
         return found
 
     def value(self, selector: str) -> str:
@@ -171,16 +199,23 @@ class Reader:
 
     def fetch(self, address: str) -> list[int]:
         """Return status and length of what the page gets from an address."""
-        script = f"fetch({json.dumps(address)}).then(async (a) => [a.status, (await a.text()).length])"
-        answer = self.tab.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        script = (
+            f"fetch({json.dumps(address)}).then(async (a) => [a.status, (await a.text()).length])"
+        )
+        answer = self.tab.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
         found: list[int] = answer["result"]["value"]
         return found
 
     def check(self) -> None:
-        """Check that the page fits, can be read by eye and by ear, and that the browser has nothing to say."""
+        """Check that the page fits, can be read by eye and by ear, and that the browser has nothing
+        to say."""
         where = self.tab.ask("location.href")
         assert self.tab.complaints == [], where
-        assert self.tab.ask("document.scrollingElement.scrollWidth <= innerWidth"), f"{where} is too wide"
+        assert self.tab.ask("document.scrollingElement.scrollWidth <= innerWidth"), (
+            f"{where} is too wide"
+        )
         lowest, element = self.tab.ask(CONTRASTS)
         assert lowest >= 4.5, (where, lowest, element)
         roles = self.tab.roles()
