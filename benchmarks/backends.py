@@ -1,13 +1,15 @@
-"""Do golds earn the same on Docker as on the local backend, in the same root? The starter set, and NL2Bash where it is.
+"""Do golds earn the same on Docker as on the local backend, in the same root? The starter set, and
+NL2Bash where it is.
 
     root v1-bash ──┬── imported ──► docker       `gold` plays every task on both, once under the paper's protocol and
                    └──────────────► local        once under `exact` in a persistent session
 
-A task whose rewards differ is played again, up to five times on either side. If a backend then earns what the other did, or
-has no outcome as the other had none, the gold differs from itself; else the difference is unexplained, and is printed.
+A task whose rewards differ is played again, up to five times on either side. If a backend then
+earns what the other did, or has no outcome as the other had none, the gold differs from itself;
+else the difference is unexplained, and is printed.
 
-`python benchmarks/backends.py [--json] [--out FILE] [--workers N] [--limit N]` is skipped without the built root or Docker;
-exit status 1 if a difference is unexplained.
+`python benchmarks/backends.py [--json] [--out FILE] [--workers N] [--limit N]` is skipped without
+the built root or Docker; exit status 1 if a difference is unexplained.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
 
 AGAIN = 5
-MODES: dict[str, dict[str, Any]] = {"paper": {"protocol": "paper"}, "exact": {"reward": "exact", "session": "persistent"}}
+MODES: dict[str, dict[str, Any]] = {
+    "paper": {"protocol": "paper"},
+    "exact": {"reward": "exact", "session": "persistent"},
+}
 CHANCE, UNEXPLAINED = "the gold differs from itself", "unexplained"
 
 
@@ -54,7 +59,10 @@ class Both:
 def measure(where: str, world: dict[str, Any], mode: str, workers: int, limit: int | None) -> Both:
     roots = {"docker": first.base(), "local": data.IMAGE}
     how = {**world, **MODES[mode], "limit": limit}
-    sides = [prepare("bash", sandbox=backend, **{**how, "image": image}) for backend, image in roots.items()]
+    sides = [
+        prepare("bash", sandbox=backend, **{**how, "image": image})
+        for backend, image in roots.items()
+    ]
     tasks = sides[0].tasks
     played = [evaluate(side, gold, tasks=tasks, workers=workers) for side in sides]
     name = f"{where}, {mode}"
@@ -62,12 +70,18 @@ def measure(where: str, world: dict[str, Any], mode: str, workers: int, limit: i
 
 
 def _differences(
-    where: str, sides: Sequence[EnvFactory], tasks: Sequence[Task], played: Sequence[Sequence[Episode]]
+    where: str,
+    sides: Sequence[EnvFactory],
+    tasks: Sequence[Task],
+    played: Sequence[Sequence[Episode]],
 ) -> Iterator[Difference]:
     for task, *pair in zip(tasks, *played, strict=True):
         docker, local = map(_earned, pair)
         if docker != local:
-            again = any(_repeats(side, task, other) for side, other in zip(sides, (local, docker), strict=True))
+            again = any(
+                _repeats(side, task, other)
+                for side, other in zip(sides, (local, docker), strict=True)
+            )
             yield Difference(where, task.id, docker, local, CHANCE if again else UNEXPLAINED)
 
 
@@ -97,7 +111,10 @@ def rows(measured: Sequence[Both]) -> Iterator[Row]:
 def show(measured: Sequence[Both]) -> None:
     table(list(rows(measured)))
     for each in (each for both in measured for each in both.differences):
-        print(f"{each.where}, task {each.task}: docker {each.docker}, local {each.local}, {each.cause}")
+        print(
+            f"{each.where}, task {each.task}: docker {each.docker}, local {each.local},"
+            f" {each.cause}"
+        )
 
 
 def main() -> int:
@@ -109,9 +126,15 @@ def main() -> int:
     every = [(where, world, mode) for where, world in worlds() for mode in MODES]
     measured = [measure(*each, options.workers, options.limit) for each in every]
     found = [each for both in measured for each in both.differences]
-    faults = [f"{each.where}, task {each.task}: unexplained" for each in found if each.cause == UNEXPLAINED]
+    faults = [
+        f"{each.where}, task {each.task}: unexplained"
+        for each in found
+        if each.cause == UNEXPLAINED
+    ]
     out = [asdict(each) for each in found]
-    return finish(options, list(rows(measured)), show=lambda: show(measured), details=out, faults=faults)
+    return finish(
+        options, list(rows(measured)), show=lambda: show(measured), details=out, faults=faults
+    )
 
 
 if __name__ == "__main__":

@@ -1,24 +1,28 @@
-"""What the Bash environment costs, as ratios to the plainest way there is: `subprocess.run(["bash", "-c", CMD])`.
+"""What the Bash environment costs, as ratios to the plainest way there is: `subprocess.run(["bash",
+"-c", CMD])`.
 
     .venv/bin/python benchmarks/bash.py [--json]
 
-**Operations.** A round times each operation nine times in a row (with the untimed step that begins a round, the ten turns of
-a default episode), the operations in an order that is shuffled anew; a block is five rounds. Of eight blocks the one that took
-least time in all counts (the quietest moment, judged by both sides together), and a figure is the median of its 45 times. `raw`
-is `bash -c 'ls /'`, the yardstick unless the row names another. A fork is timed alone, and together with closing the twin;
-closing tells the wall to end the twin's cell and does not wait for it.
+**Operations.** A round times each operation nine times in a row (with the untimed step that begins
+a round, the ten turns of a default episode), the operations in an order that is shuffled anew; a
+block is five rounds. Of eight blocks the one that took least time in all counts (the quietest
+moment, judged by both sides together), and a figure is the median of its 45 times. `raw` is `bash
+-c 'ls /'`, the yardstick unless the row names another. A fork is timed alone, and together with
+closing the twin; closing tells the wall to end the twin's cell and does not wait for it.
 
-**Workers.** Five pairs of real runs (`evaluate`, agent `gold`), one worker and two in turns. Every starter task is
-played sixteen times, some 800 episodes, so that the start of the walls, which two workers pay twice, is a hundredth of
-a run. The pair in which two workers were fastest against one counts, for both rows. CPU seconds are those of this
-process and of all children that were waited for: the kernel adds the times of a reaped process to its parent's, up to
-bwrap, for which `close` waits. Missing are the last cell of each wall (it dies with its pid namespace, unreaped: about
-1 % of a run) and kernel threads, which tear namespaces down. Where others use the processors, two workers also get a
-larger share of them than one: read the wall times from a quiet machine. What the machine itself gains from a second
-processor, where each command is a new process, is told by the yardstick in one thread and in two, from the same pair.
+**Workers.** Five pairs of real runs (`evaluate`, agent `gold`), one worker and two in turns. Every
+starter task is played sixteen times, some 800 episodes, so that the start of the walls, which two
+workers pay twice, is a hundredth of a run. The pair in which two workers were fastest against one
+counts, for both rows. CPU seconds are those of this process and of all children that were waited
+for: the kernel adds the times of a reaped process to its parent's, up to bwrap, for which `close`
+waits. Missing are the last cell of each wall (it dies with its pid namespace, unreaped: about 1 %
+of a run) and kernel threads, which tear namespaces down. Where others use the processors, two
+workers also get a larger share of them than one: read the wall times from a quiet machine. What the
+machine itself gains from a second processor, where each command is a new process, is told by the
+yardstick in one thread and in two, from the same pair.
 
-Other systems are in benchmarks/peers.py. Exit status 1 if a bound is missed. `--json` prints a list of {what, ours, against,
-ratio}, times in seconds.
+Other systems are in benchmarks/peers.py. Exit status 1 if a bound is missed. `--json` prints a list
+of {what, ours, against, ratio}, times in seconds.
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ TASK = "effective-port"
 THREE = ("x=1", "mkdir /tmp/made", "cd /tmp/made && echo kept > file")
 
 
-# -- operations ---------------------------------------------------------------------------------------------------------
+# -- operations ------------------------------------------------------------------------------------
 
 
 def raw(command: str) -> object:
@@ -102,11 +106,13 @@ def ours(env: InterCodeEnv, answer: str) -> dict[str, Measure]:
 def measure_operations(factory: EnvFactory) -> dict[str, float]:
     answer = next(task.gold for task in factory.tasks if task.id == TASK)
     with closing(factory()) as env:
-        table: dict[str, Measure] = {f"raw {each}": partial(timed, partial(raw, each)) for each in ("ls /", "x=1")}
+        table: dict[str, Measure] = {
+            f"raw {each}": partial(timed, partial(raw, each)) for each in ("ls /", "x=1")
+        }
         return in_turns(table | ours(env, answer), partial(begin, env, "x=1"), BLOCKS)
 
 
-# -- workers ------------------------------------------------------------------------------------------------------------
+# -- workers ---------------------------------------------------------------------------------------
 
 
 def cpu_seconds() -> float:
@@ -134,8 +140,12 @@ def measure_workers(factory: EnvFactory) -> list[Row]:
         skip("two workers", "there is one processor")
         return []
     play_all(factory, 2, epochs=1)  # golds are executed once
-    pairs = [(play_all(factory, 1), play_all(factory, 2), raw_wall(1), raw_wall(2)) for _ in range(PAIRS)]
-    (cpu_1, wall_1), (cpu_2, wall_2), raw_1, raw_2 = min(pairs, key=lambda pair: pair[1][1] / pair[0][1])
+    pairs = [
+        (play_all(factory, 1), play_all(factory, 2), raw_wall(1), raw_wall(2)) for _ in range(PAIRS)
+    ]
+    (cpu_1, wall_1), (cpu_2, wall_2), raw_1, raw_2 = min(
+        pairs, key=lambda pair: pair[1][1] / pair[0][1]
+    )
     return [
         Row("CPU per starter episode, 2 workers against 1", cpu_2, cpu_1, 1.15),
         Row("wall per starter episode, 2 workers against 1", wall_2, wall_1, 0.68),
@@ -143,7 +153,7 @@ def measure_workers(factory: EnvFactory) -> list[Row]:
     ]
 
 
-# -- the table ----------------------------------------------------------------------------------------------------------
+# -- the table -------------------------------------------------------------------------------------
 
 
 def rows(at: dict[str, float]) -> list[Row]:

@@ -1,11 +1,13 @@
-"""How much Ray costs: the driver's work for an episode, a run on one node against a run without Ray, and a step of a rollout.
+"""How much Ray costs: the driver's work for an episode, a run on one node against a run without
+Ray, and a step of a rollout.
 
     .venv/bin/python benchmarks/cluster.py [--episodes 5000] [--workers 2] [--json]
 
-The driver's work is measured on three nodes whose hosts answer at once with an episode of three turns. Counted are the
-processor time of the driver's process and the clock. Then one node plays the starter tasks of bash four times by their golds,
-with as many workers as this process does without Ray; starting the hosts is not counted. All nodes are on this machine, so
-nothing here says how much quicker more machines are.
+The driver's work is measured on three nodes whose hosts answer at once with an episode of three
+turns. Counted are the processor time of the driver's process and the clock. Then one node plays the
+starter tasks of bash four times by their golds, with as many workers as this process does without
+Ray; starting the hosts is not counted. All nodes are on this machine, so nothing here says how much
+quicker more machines are.
 
 Exit status 1 if the bound is missed: 1 ms of the driver for an episode, by either measure.
 """
@@ -42,7 +44,12 @@ class InstantHost:
     """A host that answers each job at once."""
 
     def __init__(self, *anything: object) -> None:
-        turn = Turn(({"role": "user", "content": "What now?" * 50},), "```bash\nls\n```", action="ls", observation="a\n" * 200)
+        turn = Turn(
+            ({"role": "user", "content": "What now?" * 50},),
+            "```bash\nls\n```",
+            action="ls",
+            observation="a\n" * 200,
+        )
         self._episode = Episode("", "Do it.", (turn,) * 3, 1.0, True, "submit")
 
     def begin(self) -> dict[str, Any]:
@@ -61,10 +68,19 @@ def cluster(nodes: int) -> Iterator[str]:
     from ray.cluster_utils import Cluster
 
     small: dict[str, Any] = {"object_store_memory": 80_000_000, "include_dashboard": False}
-    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "temp_dir": folder, **small})
+    with tempfile.TemporaryDirectory(
+        prefix="ray-", dir="/tmp", ignore_cleanup_errors=True
+    ) as folder:
+        made = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 0, "temp_dir": folder, **small}
+        )
         for number in range(nodes):
-            made.add_node(num_cpus=1, node_name=f"node-{number}", node_ip_address=f"127.0.0.{number + 2}", **small)
+            made.add_node(
+                num_cpus=1,
+                node_name=f"node-{number}",
+                node_ip_address=f"127.0.0.{number + 2}",
+                **small,
+            )
         try:
             yield made.address
         finally:
@@ -72,10 +88,13 @@ def cluster(nodes: int) -> Iterator[str]:
 
 
 def driver_cost(address: str, episodes: int, workers: int) -> tuple[float, float]:
-    """Return the processor time and the time by the clock that the driver needs for an episode, after a first hundred."""
+    """Return the processor time and the time by the clock that the driver needs for an episode,
+    after a first hundred."""
     options: dict[str, Any] = {"env": "bash", "agent": "gold"}
     jobs = [(Task(f"task-{number}", "Do it.", gold=""), 0) for number in range(episodes + 100)]
-    with RayCrew(address, Evaluation.plan(**options), options, workers=workers, host=InstantHost) as crew:
+    with RayCrew(
+        address, Evaluation.plan(**options), options, workers=workers, host=InstantHost
+    ) as crew:
         played = crew.play(jobs, BudgetTracker())
         for _ in range(100):
             next(played)
@@ -93,9 +112,14 @@ def real_run(workers: int, address: str | None = None) -> float:
 
     def play(crew: RayCrew | None) -> None:
         evaluate(
-            plan.factory, plan.agent.strategy, tasks=plan.tasks, epochs=4, workers=workers, crew=crew,
+            plan.factory,
+            plan.agent.strategy,
+            tasks=plan.tasks,
+            epochs=4,
+            workers=workers,
+            crew=crew,
             on_episode=lambda episode: ends.put(time.perf_counter()),
-        )  # fmt: skip
+        )
 
     if address is None:
         play(None)
@@ -133,10 +157,20 @@ def main() -> int:
     ]
     here = real_run(options.workers)
     with cluster(1) as address:
-        rows.append(Row("200 episodes on one node, against no Ray", real_run(options.workers, address), here))
+        rows.append(
+            Row(
+                "200 episodes on one node, against no Ray", real_run(options.workers, address), here
+            )
+        )
         with RayEnvs("bash", on=address) as factory:
             there = step_time(factory)
-        rows.append(Row("a step of a rollout on a node, against no Ray", there, step_time(intercode.prepare("bash"))))
+        rows.append(
+            Row(
+                "a step of a rollout on a node, against no Ray",
+                there,
+                step_time(intercode.prepare("bash")),
+            )
+        )
     return finish(options, rows)
 
 

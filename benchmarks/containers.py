@@ -1,4 +1,5 @@
-"""How much slower is an episode in an ordinary container? The starter sets, with golds as the agent, one episode at a time.
+"""How much slower is an episode in an ordinary container? The starter sets, with golds as the
+agent, one episode at a time.
 
     outside                               local sandbox
     docker run seccomp=unconfined         local sandbox with the container's /proc      at most 1.5 times
@@ -6,9 +7,10 @@
 
     python benchmarks/containers.py [--json] [--rounds 3]
 
-A figure is the mean time of an episode over a set, of the quickest round; the sides take turns. The first episodes, in which
-sandboxes start and golds are executed, do not count. Only tasks that all sides can play count. Needs Docker and Debian's
-mmdebstrap, which makes the image; exit status 1 if a bound is missed.
+A figure is the mean time of an episode over a set, of the quickest round; the sides take turns. The
+first episodes, in which sandboxes start and golds are executed, do not count. Only tasks that all
+sides can play count. Needs Docker and Debian's mmdebstrap, which makes the image; exit status 1 if
+a bound is missed.
 """
 
 from __future__ import annotations
@@ -65,12 +67,16 @@ class Side:
     def __init__(self, options: list[str] | None) -> None:
         words = [sys.executable]
         if options is not None:
-            folders = [path for path in sys.path if path.startswith("/") and not path.startswith("/usr")]
+            folders = [
+                path for path in sys.path if path.startswith("/") and not path.startswith("/usr")
+            ]
             mounts = [word for path in folders for word in ("--volume", f"{path}:{path}:ro")]
             words = ["docker", "run", "--rm", "-i", "--network", "none", *options, *mounts]
             words += ["--env", f"PYTHONPATH={':'.join(folders)}", debian(), "python3"]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen([*words, "-c", PLAYER, *SETS], stdin=pipe, stdout=pipe, text=True)
+        self._process = subprocess.Popen(
+            [*words, "-c", PLAYER, *SETS], stdin=pipe, stdout=pipe, text=True
+        )
 
     def answer(self) -> Any:
         assert self._process.stdout is not None

@@ -2,9 +2,10 @@
 
     python benchmarks/docker.py [--runs 40] [--image NAME] [--json]
 
-Each row's two sides take turns, so that they meet the same noise; times are medians. Targets: a step at most
-0.2 × `docker exec`, a fresh sandbox from a warm pool at most 20 ms. Without --image, a small Debian is made by mmdebstrap,
-once. Where there is no docker daemon the script says so and ends. Exit status 1 if a target is missed.
+Each row's two sides take turns, so that they meet the same noise; times are medians. Targets: a
+step at most 0.2 × `docker exec`, a fresh sandbox from a warm pool at most 20 ms. Without --image, a
+small Debian is made by mmdebstrap, once. Where there is no docker daemon the script says so and
+ends. Exit status 1 if a target is missed.
 
 The other systems on Docker follow, as in benchmarks/peers.py.
 """
@@ -110,9 +111,14 @@ def measure(image: DockerImage, runs: int) -> Iterator[Row]:
             each.exec(TOUCH)
         docker("exec", plain, "sh", "-c", TOUCH)
         ours, theirs, beside = in_turn(
-            runs, lambda: timed(here.diff), lambda: timed(lambda: docker("diff", plain)), lambda: timed(local.diff)
+            runs,
+            lambda: timed(here.diff),
+            lambda: timed(lambda: docker("diff", plain)),
+            lambda: timed(local.diff),
         )
-        yield Row("what has changed: docker backend (with contents), docker diff (names)", ours, theirs)
+        yield Row(
+            "what has changed: docker backend (with contents), docker diff (names)", ours, theirs
+        )
         yield Row("what has changed: docker backend, local backend", ours, beside)
 
 

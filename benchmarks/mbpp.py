@@ -5,7 +5,8 @@
     noop           0 solved
     faults         what the data check says of the golds that miss: executed raw, twice
 
-`python benchmarks/mbpp.py [--json] [--out FILE] [--workers N]`; exit status 1 if a bound is missed. Skipped without the data.
+`python benchmarks/mbpp.py [--json] [--out FILE] [--workers N]`; exit status 1 if a bound is missed.
+Skipped without the data.
 """
 
 from __future__ import annotations
@@ -36,19 +37,36 @@ def play(factory: EnvFactory, agent: Strategy, workers: int) -> dict[str, Any]:
 
 
 def measure(path: Path, workers: int) -> dict[str, Any]:
-    exact, paper = prepare("python", data=str(path)), prepare("python", data=str(path), protocol="paper")
-    played = {name: play(factory, gold, workers) for name, factory in (("exact", exact), ("paper", paper))}
+    exact = prepare("python", data=str(path))
+    paper = prepare("python", data=str(path), protocol="paper")
+    played = {
+        name: play(factory, gold, workers) for name, factory in (("exact", exact), ("paper", paper))
+    }
     missed = {task for each in played.values() for task in each["missed"]}
-    checked = check(exact, [task for task in exact.tasks if task.id in missed], workers=workers) if missed else {"broken": []}
-    faults = {finding["task"]: finding["why"] for finding in checked["broken"] if finding["kind"] != "duplicate"}
-    return {"tasks": len(exact.tasks), **played, "noop": play(exact, noop, workers), "faults": faults}
+    checked = (
+        check(exact, [task for task in exact.tasks if task.id in missed], workers=workers)
+        if missed
+        else {"broken": []}
+    )
+    faults = {
+        finding["task"]: finding["why"]
+        for finding in checked["broken"]
+        if finding["kind"] != "duplicate"
+    }
+    return {
+        "tasks": len(exact.tasks),
+        **played,
+        "noop": play(exact, noop, workers),
+        "faults": faults,
+    }
 
 
 def show(figures: dict[str, Any]) -> None:
     for name in ("exact", "paper", "noop"):
         row = figures[name]
         print(
-            f"{name:6} {row['solved']:4} of {figures['tasks']} solved in {row['seconds']:.1f} s; missed: {row['missed'] or '-'}"
+            f"{name:6} {row['solved']:4} of {figures['tasks']} solved in {row['seconds']:.1f} s;"
+            f" missed: {row['missed'] or '-'}"
         )
     print("golds that miss and that the check finds fault with:")
     for task, why in figures["faults"].items():
@@ -59,8 +77,22 @@ def rows(figures: dict[str, Any]) -> list[Row]:
     tasks, least = figures["tasks"], SOLVED / figures["tasks"]
     return [
         Row("all golds of MBPP, against a minute", figures["exact"]["seconds"], SECONDS, 1),
-        Row("golds solved under exact", figures["exact"]["solved"], tasks, least, floor=True, unit=""),
-        Row("golds solved under paper", figures["paper"]["solved"], tasks, least, floor=True, unit=""),
+        Row(
+            "golds solved under exact",
+            figures["exact"]["solved"],
+            tasks,
+            least,
+            floor=True,
+            unit="",
+        ),
+        Row(
+            "golds solved under paper",
+            figures["paper"]["solved"],
+            tasks,
+            least,
+            floor=True,
+            unit="",
+        ),
         Row("solved by doing nothing", figures["noop"]["solved"], tasks, 0, unit=""),
     ]
 

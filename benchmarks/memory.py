@@ -2,9 +2,9 @@
 
     python benchmarks/memory.py [--count 300] [--json]
 
-Each sandbox has a wall of its own and has run one command. Against it stands an idle `bash` of the same machine. Exit status 1
-if a sandbox holds more than 9 MiB while at least 300 are alive. Shared pages are counted by share (PSS), so the figure falls
-as their number grows.
+Each sandbox has a wall of its own and has run one command. Against it stands an idle `bash` of the
+same machine. Exit status 1 if a sandbox holds more than 9 MiB while at least 300 are alive. Shared
+pages are counted by share (PSS), so the figure falls as their number grows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def weigh(count: int, template: Template | None = None) -> float:
 
 def idle_bash() -> float:
     """MiB of PSS of a shell that waits."""
-    done = subprocess.run(["bash"], input="cat /proc/$$/smaps_rollup", capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash"], input="cat /proc/$$/smaps_rollup", capture_output=True, text=True, check=True
+    )
     return pss_of(done.stdout) / _MIB
 
 

@@ -1,11 +1,13 @@
-"""What golds, doing nothing, and `false` earn on the 200 tasks of NL2Bash, under both rewards, on the built root.
+"""What golds, doing nothing, and `false` earn on the 200 tasks of NL2Bash, under both rewards, on
+the built root.
 
     paper's protocol     every gold is played; a miss must be one whose raw executions differ
     exact, persistent    every deterministic gold must pass, with `submit`
     noop, false          the floor: what the reward pays for no answer at all
 
-`python benchmarks/nl2bash.py [--json] [--out FILE] [--workers N]` is skipped without the public data or the image
-(`intercode image build v1-bash`); exit status 1 if a deterministic gold misses, or too many do under the paper's protocol.
+`python benchmarks/nl2bash.py [--json] [--out FILE] [--workers N]` is skipped without the public
+data or the image (`intercode image build v1-bash`); exit status 1 if a deterministic gold misses,
+or too many do under the paper's protocol.
 """
 
 from __future__ import annotations
@@ -30,23 +32,29 @@ from intercode.types import Episode, Task
 from intercode.validate.check import check
 
 MOST, BESIDE, PAUSE = 100, 5, 0.1
-"""How often a missed gold is executed at most until it differs from itself, every second time with this many processes
-beside it on the machine (`ls -l /` shows how many there are), and the seconds between. They are busy: a `curl`
-that fails draws no meter once in 140 executions on a quiet machine, and in three of ten there."""
+"""How often a missed gold is executed at most until it differs from itself, every second time with
+this many processes beside it on the machine (`ls -l /` shows how many there are), and the seconds
+between. They are busy: a `curl` that fails draws no meter once in 140 executions on a quiet
+machine, and in three of ten there."""
 FIRST_SYSTEM = 194
 """How many golds reach 1 against themselves in the first system; six do not (data/README.md)."""
 AT_LEAST = 191
 """How many must here, under the paper's protocol."""
-MODES: dict[str, dict[str, Any]] = {"paper": {"protocol": "paper"}, "exact": {"reward": "exact", "session": "persistent"}}
+MODES: dict[str, dict[str, Any]] = {
+    "paper": {"protocol": "paper"},
+    "exact": {"reward": "exact", "session": "persistent"},
+}
 
 AGENTS: dict[str, Strategy] = {"gold": gold, "noop": noop, "false": constant("false")}
 
 
 @dataclass(frozen=True)
 class Miss:
-    """A gold that did not reach 1 against itself; `differing` counts the executions that were unlike the first.
+    """A gold that did not reach 1 against itself; `differing` counts the executions that were
+    unlike the first.
 
-    A gold without an outcome, one that runs out of time or only fails, is the data's fault: `no_outcome` says so.
+    A gold without an outcome, one that runs out of time or only fails, is the data's fault:
+    `no_outcome` says so.
     """
 
     where: str
@@ -62,7 +70,11 @@ class Miss:
         return self.differing == 0 and not self.no_outcome
 
     def __str__(self) -> str:
-        tried = "no outcome" if self.no_outcome else f"{self.differing} of {self.tries} raw executions differ from the first"
+        tried = (
+            "no outcome"
+            if self.no_outcome
+            else f"{self.differing} of {self.tries} raw executions differ from the first"
+        )
         return f"{self.where} task {self.task}: {tried}; {self.why}"
 
 
@@ -76,22 +88,30 @@ class Result:
 
 def measure(mode: str, number: int, workers: int) -> Result:
     factory = prepare("bash", max_turns=None, **data.world(number), **MODES[mode])
-    played = {name: evaluate(factory, agent, tasks=factory.tasks, workers=workers) for name, agent in AGENTS.items()}
+    played = {
+        name: evaluate(factory, agent, tasks=factory.tasks, workers=workers)
+        for name, agent in AGENTS.items()
+    }
     missed = {episode.task: episode for episode in played["gold"] if not episode.success}
     return Result(played, list(_misses(factory, f"{mode} fs_{number}", missed)))
 
 
 def _misses(factory: EnvFactory, where: str, missed: Mapping[str, Episode]) -> Iterator[Miss]:
-    """Each miss with what `check` finds between two raw executions, and how many more are unlike the first."""
+    """Each miss with what `check` finds between two raw executions, and how many more are unlike
+    the first."""
     tasks = [task for task in factory.tasks if task.id in missed]
     finished = [task for task in tasks if missed[task.id].error is None]
     broken = check(factory, finished)["broken"] if finished else []
-    why = {finding["task"]: finding["why"] for finding in broken if "two executions" in finding["why"]}
+    why = {
+        finding["task"]: finding["why"] for finding in broken if "two executions" in finding["why"]
+    }
     for task in tasks:
         episode = missed[task.id]
         said = episode.error or why.get(task.id, "two raw executions by `check` were equal")
         differing, tries = (0, 0) if episode.error else _differing(factory, task)
-        yield Miss(where, task.id, dict(episode.parts), differing, tries, said, episode.error is not None)
+        yield Miss(
+            where, task.id, dict(episode.parts), differing, tries, said, episode.error is not None
+        )
 
 
 def _differing(factory: EnvFactory, task: Task) -> tuple[int, int]:
@@ -105,7 +125,9 @@ def _differing(factory: EnvFactory, task: Task) -> tuple[int, int]:
 
 
 def _apart(env: InterCodeEnv, task: Task, beside: int) -> object:
-    others = [subprocess.Popen(["sh", "-c", "ulimit -t 60; while :; do :; done"]) for _ in range(beside)]
+    others = [
+        subprocess.Popen(["sh", "-c", "ulimit -t 60; while :; do :; done"]) for _ in range(beside)
+    ]
     time.sleep(PAUSE)
     try:
         return env.run_gold(task).evidence
@@ -116,7 +138,10 @@ def _apart(env: InterCodeEnv, task: Task, beside: int) -> object:
 
 
 def rows(mode: str, results: Sequence[Result]) -> Iterator[Row]:
-    played = {name: [episode for result in results for episode in result.episodes[name]] for name in AGENTS}
+    played = {
+        name: [episode for result in results for episode in result.episodes[name]]
+        for name in AGENTS
+    }
     tasks, solved = len(played["gold"]), sum(episode.success for episode in played["gold"])
     what = f"{mode}: golds solved of {tasks}"
     if mode == "paper":
@@ -134,7 +159,10 @@ def rows(mode: str, results: Sequence[Result]) -> Iterator[Row]:
 def show(found: Sequence[Row], misses: Mapping[str, Sequence[Miss]]) -> None:
     table(found)
     for mode, missed in misses.items():
-        print(f"\n{mode}: {len(missed)} golds missed, {sum(miss.deterministic for miss in missed)} of them deterministic")
+        print(
+            f"\n{mode}: {len(missed)} golds missed, {sum(miss.deterministic for miss in missed)} of"
+            " them deterministic"
+        )
         for miss in missed:
             print(f"  {miss}")
 
@@ -143,7 +171,10 @@ def main() -> int:
     options = command(__doc__, out=True, workers=True).parse_args()
     if absent(options, *data.files(), why=data.no_image()):
         return 0
-    results = {mode: [measure(mode, number, options.workers) for number in data.FILE_SYSTEMS] for mode in MODES}
+    results = {
+        mode: [measure(mode, number, options.workers) for number in data.FILE_SYSTEMS]
+        for mode in MODES
+    }
     found = [row for mode in MODES for row in rows(mode, results[mode])]
     misses = {mode: [miss for result in results[mode] for miss in result.misses] for mode in MODES}
     details = {mode: [asdict(miss) for miss in missed] for mode, missed in misses.items()}

@@ -1,16 +1,20 @@
-"""One table of the systems beside which this one stands: step, reset, episode, throughput, memory, each with its ratio to ours.
+"""One table of the systems beside which this one stands: step, reset, episode, throughput, memory,
+each with its ratio to ours.
 
-    .venv/bin/python benchmarks/peers.py [--runs 15] [--write] [--json] [--first PYTHON] [--swe-rex PYTHON] [--mini PYTHON]
+    .venv/bin/python benchmarks/peers.py [--runs 15] [--write] [--json] [--first PYTHON] [--swe-rex
+    PYTHON] [--mini PYTHON]
         [--sandlock PYTHON]
 
-Each system is a process of its own that times itself (measuring/systems.py says what is timed). Steps, resets and episodes are
-lower quartiles, all systems in turns; throughput is that of two such processes at the same time, starting them left out; memory
-is the PSS of a process with one environment and of all that it started, containers with their shims and spare ones among it. A
+Each system is a process of its own that times itself (measuring/systems.py says what is timed).
+Steps, resets and episodes are lower quartiles, all systems in turns; throughput is that of two such
+processes at the same time, starting them left out; memory is the PSS of a process with one
+environment and of all that it started, containers with their shims and spare ones among it. A
 number in brackets is that system's figure divided by ours of the same kind, local or on Docker.
 
-The systems are found by variables that `benchmarks/peers.sh` prints; what is not installed is left out, in words; what is
-installed and fails ends the script. Exit status 1 if a bound is missed: a step on Docker at most half of SWE-ReX's, an episode
-there a third of intercode-bench's. `--write` puts the table into docs/performance.md.
+The systems are found by variables that `benchmarks/peers.sh` prints; what is not installed is left
+out, in words; what is installed and fails ends the script. Exit status 1 if a bound is missed: a
+step on Docker at most half of SWE-ReX's, an episode there a third of intercode-bench's. `--write`
+puts the table into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -47,16 +51,22 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
         found: dict[str, Figures] = {peer.name: {} for peer in peers}
         for figure in ("step", "reset", "episode"):
             table: dict[str, Measure] = {
-                peer.name: partial(after_a_step, peer, figure) for peer in peers if figure in peer.operations
+                peer.name: partial(after_a_step, peer, figure)
+                for peer in peers
+                if figure in peer.operations
             }
-            for name, seconds in lower_quartiles(table, runs if figure == "step" else max(2, runs // FEW)).items():
+            for name, seconds in lower_quartiles(
+                table, runs if figure == "step" else max(2, runs // FEW)
+            ).items():
                 found[name][figure] = seconds
         for peer in peers:
             found[peer.name]["memory"] = peer.memory()
         with installed([other for _, other in pairs if other.name in found]) as others:
             twins = {other.name: other for other in others}
             for peer in peers:
-                found[peer.name]["throughput"] = together((peer, twins[peer.name]), max(2, runs // FEW))
+                found[peer.name]["throughput"] = together(
+                    (peer, twins[peer.name]), max(2, runs // FEW)
+                )
     return found
 
 
@@ -81,7 +91,9 @@ def together(pair: Sequence[Peer], times: int) -> float:
 
 def on_docker(options: Namespace, runs: int) -> dict[str, Figures]:
     with ExitStack() as stack:
-        return measure([*systems.on_docker(stack, options.first, options.swe_rex, options.mini)], runs)
+        return measure(
+            [*systems.on_docker(stack, options.first, options.swe_rex, options.mini)], runs
+        )
 
 
 def rows(found: dict[str, Figures]) -> Iterator[Row]:
@@ -91,14 +103,23 @@ def rows(found: dict[str, Figures]) -> Iterator[Row]:
             words = "an episode, two at a time" if figure == "throughput" else figure
             bound = BOUNDS.get((name, figure))
             unit: Unit = "B" if figure == "memory" else "s"
-            yield Row(f"{words}: {ours}, against {name}", found[ours][figure], found[name][figure], bound, unit=unit)
+            yield Row(
+                f"{words}: {ours}, against {name}",
+                found[ours][figure],
+                found[name][figure],
+                bound,
+                unit=unit,
+            )
 
 
 def markdown(groups: Sequence[dict[str, Figures]]) -> str:
     lines = ["| | step | reset | episode | two at a time | memory |", "|---|---|---|---|---|---|"]
     for found in groups:
         ours = next(iter(found.values()))
-        lines += [f"| {name} | {' | '.join(cell(at, ours, figure) for figure in FIGURES)} |" for name, at in found.items()]
+        lines += [
+            f"| {name} | {' | '.join(cell(at, ours, figure) for figure in FIGURES)} |"
+            for name, at in found.items()
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -107,22 +128,35 @@ def cell(at: Figures, ours: Figures, figure: str) -> str:
         return "–"
     value = at[figure]
     seconds = f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
-    shown = {"memory": f"{value / 2**20:.0f} MiB", "throughput": f"{1 / value:.3g}/s"}.get(figure, seconds)
+    shown = {"memory": f"{value / 2**20:.0f} MiB", "throughput": f"{1 / value:.3g}/s"}.get(
+        figure, seconds
+    )
     ratio = ours[figure] / value if figure == "throughput" else value / ours[figure]
     return shown if at is ours else f"{shown} ({ratio:.2g})"
 
 
 def add_options(parser: ArgumentParser) -> None:
-    names = {"first": "INTERCODE_BENCH", "swe-rex": "SWE_REX", "mini": "MINI_SWE_AGENT", "sandlock": "SANDLOCK"}
+    names = {
+        "first": "INTERCODE_BENCH",
+        "swe-rex": "SWE_REX",
+        "mini": "MINI_SWE_AGENT",
+        "sandlock": "SANDLOCK",
+    }
     for option, name in names.items():
         variable = f"{name}_PYTHON"
-        parser.add_argument(f"--{option}", default=os.environ.get(variable), help=f"a Python that has it (${variable})")
+        parser.add_argument(
+            f"--{option}",
+            default=os.environ.get(variable),
+            help=f"a Python that has it (${variable})",
+        )
 
 
 def main() -> int:
     parser = command(__doc__)
     parser.add_argument("--runs", type=int, default=15)
-    parser.add_argument("--write", action="store_true", help="renew the table in docs/performance.md")
+    parser.add_argument(
+        "--write", action="store_true", help="renew the table in docs/performance.md"
+    )
     add_options(parser)
     options = parser.parse_args()
     groups = [measure([*systems.local(options.mini, options.sandlock)], options.runs)]
@@ -133,7 +167,9 @@ def main() -> int:
     shown = markdown(groups)
     if options.write:
         PAGE.write_text(TABLE.sub(lambda _: shown, PAGE.read_text()))
-    return finish(options, [row for found in groups for row in rows(found)], show=lambda: print(shown))
+    return finish(
+        options, [row for found in groups for row in rows(found)], show=lambda: print(shown)
+    )
 
 
 if __name__ == "__main__":

@@ -2,18 +2,21 @@
 
     .venv/bin/python benchmarks/python.py [--json] [--jupyter PYTHON]
 
-**Figures.** A round times each operation nine times in a row, in an order that is shuffled anew; a block is five rounds. Of six
-blocks the one that took least time in all counts (the quietest moment, judged by both sides together), and a figure is the
-median of its 45 times. A step is one of an episode under way; a grading is `submit NAME` on a task with three asserts, all of
-which pass, under `exact`; a fork executes again the action that made 100 variables, and is timed without closing the twin.
+**Figures.** A round times each operation nine times in a row, in an order that is shuffled anew; a
+block is five rounds. Of six blocks the one that took least time in all counts (the quietest moment,
+judged by both sides together), and a figure is the median of its 45 times. A step is one of an
+episode under way; a grading is `submit NAME` on a task with three asserts, all of which pass, under
+`exact`; a fork executes again the action that made 100 variables, and is timed without closing the
+twin.
 
-**Jupyter** is `jupyter_client` (blocking) with an `ipykernel`, in a virtual environment of its own, whose interpreter
-`--jupyter` (or `$JUPYTER_PYTHON`) names: `execute_interactive("x = 1")`, from the request to the kernel's idle, as a notebook
-does. It is measured in the same rounds, by a process that times itself; where it is absent its row is skipped, with the reason.
-A kernel walls off nothing: it is what others build a Python tool on.
+**Jupyter** is `jupyter_client` (blocking) with an `ipykernel`, in a virtual environment of its own,
+whose interpreter `--jupyter` (or `$JUPYTER_PYTHON`) names: `execute_interactive("x = 1")`, from the
+request to the kernel's idle, as a notebook does. It is measured in the same rounds, by a process
+that times itself; where it is absent its row is skipped, with the reason. A kernel walls off
+nothing: it is what others build a Python tool on.
 
-Exit status 1 if a bound is missed. `--json` prints a list of {what, ours, against, ratio}, times in seconds; a bound in seconds
-stands as `against`. All golds of MBPP are timed by `mbpp.py`.
+Exit status 1 if a bound is missed. `--json` prints a list of {what, ours, against, ratio}, times in
+seconds; a bound in seconds stands as `against`. All golds of MBPP are timed by `mbpp.py`.
 """
 
 from __future__ import annotations
@@ -42,10 +45,12 @@ TASK = {
     "gold": "def squares(n):\n    return sum(i * i for i in range(n))",
     "tests": ["assert squares(3) == 5", "assert squares(4) == 14", "assert squares(0) == 0"],
 }
-VARIABLES = "\n".join(f"v{number} = [{number}, 'word', {{'k': {number}.5}}]" for number in range(100))
+VARIABLES = "\n".join(
+    f"v{number} = [{number}, 'word', {{'k': {number}.5}}]" for number in range(100)
+)
 
 
-# -- ours ---------------------------------------------------------------------------------------------------------------
+# -- ours ------------------------------------------------------------------------------------------
 
 
 def begin(env: InterCodeEnv, *actions: str) -> None:
@@ -82,7 +87,7 @@ def fork(env: InterCodeEnv) -> float:
     return seconds
 
 
-# -- Jupyter ------------------------------------------------------------------------------------------------------------
+# -- Jupyter ---------------------------------------------------------------------------------------
 
 SETUP = """
 from jupyter_client.manager import start_new_kernel
@@ -97,7 +102,7 @@ manager.shutdown_kernel(now=True)
 """
 
 
-# -- the table ----------------------------------------------------------------------------------------------------------
+# -- the table -------------------------------------------------------------------------------------
 
 
 def factory() -> EnvFactory:
@@ -108,14 +113,20 @@ def factory() -> EnvFactory:
 
 
 def measure(env: InterCodeEnv, kernels: Sequence[Peer]) -> dict[str, float]:
-    table: dict[str, Measure] = {each.__name__: partial(each, env) for each in (step, reset, grading, fork)}
+    table: dict[str, Measure] = {
+        each.__name__: partial(each, env) for each in (step, reset, grading, fork)
+    }
     table |= {kernel.name: partial(kernel.measure, "step") for kernel in kernels}
     return in_turns(table, partial(begin, env, "x = 1"), BLOCKS)
 
 
 def rows(at: dict[str, float]) -> list[Row]:
     """A bound that is a time stands as `against`."""
-    kernel = [Row("step `x = 1`, against a Jupyter kernel's", at["step"], at["Jupyter"], 0.1)] if "Jupyter" in at else []
+    kernel = (
+        [Row("step `x = 1`, against a Jupyter kernel's", at["step"], at["Jupyter"], 0.1)]
+        if "Jupyter" in at
+        else []
+    )
     return [
         Row("step `x = 1`, against 0.3 ms", at["step"], 0.3e-3, 1),
         *kernel,
@@ -128,11 +139,16 @@ def rows(at: dict[str, float]) -> list[Row]:
 def main() -> int:
     parser = command(__doc__)
     parser.add_argument(
-        "--jupyter", default=os.environ.get("JUPYTER_PYTHON"), help="a Python with jupyter_client and ipykernel"
+        "--jupyter",
+        default=os.environ.get("JUPYTER_PYTHON"),
+        help="a Python with jupyter_client and ipykernel",
     )
     options = parser.parse_args()
     made = factory()
-    with installed([Candidate("Jupyter", options.jupyter, SETUP, ("step",), ENDING)]) as kernels, closing(made()) as env:
+    with (
+        installed([Candidate("Jupyter", options.jupyter, SETUP, ("step",), ENDING)]) as kernels,
+        closing(made()) as env,
+    ):
         table = rows(measure(env, kernels))
     return finish(options, table)
 

@@ -1,14 +1,15 @@
-"""The recorded GPT-3.5 run in Python, executed again: how many rewards agree, and how many episodes end as they did.
+"""The recorded GPT-3.5 run in Python, executed again: how many rewards agree, and how many episodes
+end as they did.
 
-The recording has an episode for each of 117 of MBPP's first 120 tasks. A later task asks the same as one of them in the same
-words; it is left out here, and is why `intercode replay` counts 118.
+The recording has an episode for each of 117 of MBPP's first 120 tasks. A later task asks the same
+as one of them in the same words; it is left out here, and is why `intercode replay` counts 118.
 
     agreement of rewards, turn by turn      shown
     agreement of success, by episode        ≥ 98 %
     success rate                            within one point of the recorded
 
-`python benchmarks/replay_python.py [--json] [--out FILE] [--workers N]`; exit status 1 if a bound is missed. Every disagreement
-is printed in full: there is no rule here that explains one away.
+`python benchmarks/replay_python.py [--json] [--out FILE] [--workers N]`; exit status 1 if a bound
+is missed. Every disagreement is printed in full: there is no rule here that explains one away.
 """
 
 from __future__ import annotations
@@ -38,7 +39,12 @@ def measure(workers: int) -> dict[str, Any]:
     mine = [task for task in tasks if task.id == recording.find(task).task]
     figures = replay(recording, factory, mine, workers=workers, on_episode=played.append)
     agree = _same_ends(recording, mine, played)
-    return {**figures, "episodes": len(mine), "episodes_agree": agree, "seconds": time.monotonic() - start}
+    return {
+        **figures,
+        "episodes": len(mine),
+        "episodes_agree": agree,
+        "seconds": time.monotonic() - start,
+    }
 
 
 def _same_ends(recording: Recording, tasks: Sequence[Task], played: Sequence[Episode]) -> int:
@@ -47,10 +53,19 @@ def _same_ends(recording: Recording, tasks: Sequence[Task], played: Sequence[Epi
 
 
 def show(figures: dict[str, Any]) -> None:
-    print("{agree} of {turns} rewards agree, {episodes_agree} of {episodes} episodes end alike".format(**figures))
-    print("success: recorded {recorded_success_rate:.1%}, now {replayed_success_rate:.1%}; {seconds:.0f} s".format(**figures))
+    print(
+        "{agree} of {turns} rewards agree, {episodes_agree} of {episodes} episodes end alike".format(
+            **figures
+        )
+    )
+    print(
+        "success: recorded {recorded_success_rate:.1%}, now {replayed_success_rate:.1%};"
+        " {seconds:.0f} s".format(**figures)
+    )
     for row in figures["disagreements"]:
-        print("task {task}, turn {turn}: recorded {recorded}, now {replayed}\n{action}".format(**row))
+        print(
+            "task {task}, turn {turn}: recorded {recorded}, now {replayed}\n{action}".format(**row)
+        )
 
 
 def rows(figures: dict[str, Any]) -> list[Row]:
@@ -74,8 +89,13 @@ def main() -> int:
     if absent(options, data.folder() / LOG, data.folder() / "mbpp" / "ic_mbpp.json"):
         return 0
     figures = measure(options.workers)
-    details = {**figures, "disagreements": [{**row, "action": None} for row in figures["disagreements"]]}
-    return finish(options, rows(figures), show=lambda: show(figures), details=details, faults=faults(figures))
+    details = {
+        **figures,
+        "disagreements": [{**row, "action": None} for row in figures["disagreements"]],
+    }
+    return finish(
+        options, rows(figures), show=lambda: show(figures), details=details, faults=faults(figures)
+    )
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@
     ReAct            scored at the submission, before the first system weighed order
     Plan & Solve     a turn without code keeps the reward
 
-They were made on MySQL 8; docs/fidelity.md has the causes of what differs. Exit status 1 if an agreement or a success rate
-misses its bound. Skipped without the public data or MariaDB.
+They were made on MySQL 8; docs/fidelity.md has the causes of what differs. Exit status 1 if an
+agreement or a success rate misses its bound. Skipped without the public data or MariaDB.
 
-`python benchmarks/replay_sql.py [--json] [--out FILE] [--workers N] [NAME…]`, NAME as "react" or "10 turns".
+`python benchmarks/replay_sql.py [--json] [--out FILE] [--workers N] [NAME…]`, NAME as "react" or
+"10 turns".
 """
 
 from __future__ import annotations
@@ -40,22 +41,36 @@ class Measured:
 
     def rows(self) -> Iterator[Row]:
         name = self.run.name
-        yield Row(f"{name}: rewards that agree", self.figures["agreement"], self.run.bound, 1, floor=True, unit="")
+        yield Row(
+            f"{name}: rewards that agree",
+            self.figures["agreement"],
+            self.run.bound,
+            1,
+            floor=True,
+            unit="",
+        )
         yield Row(f"{name}: success in percent", self.success, self.run.success, unit="")
 
     def faults(self) -> Iterator[str]:
         """What a row's bound cannot say."""
         if abs(self.success - self.run.success) > NEAR:
-            yield f"{self.run.name}: success {self.success:.1f} %, more than {NEAR:g} point from {self.run.success} %"
+            yield (
+                f"{self.run.name}: success {self.success:.1f} %, more than {NEAR:g} point from"
+                f" {self.run.success} %"
+            )
 
 
 def measure(run: SqlRun, workers: int) -> Measured:
     start = time.monotonic()
-    recording, factory, tasks = prepare_replay(str(run.path), "sql", reward=None, engine="mariadb", **world())
-    return Measured(run, replay(recording, factory, tasks, workers=workers), time.monotonic() - start)
+    recording, factory, tasks = prepare_replay(
+        str(run.path), "sql", reward=None, engine="mariadb", **world()
+    )
+    return Measured(
+        run, replay(recording, factory, tasks, workers=workers), time.monotonic() - start
+    )
 
 
-# -- output -------------------------------------------------------------------------------------------------------------
+# -- output ----------------------------------------------------------------------------------------
 
 
 def show(measured: Measured) -> None:
@@ -63,7 +78,10 @@ def show(measured: Measured) -> None:
     agree = f"{figures['agree']} of {figures['turns']} rewards agree = {figures['agreement']:.2%}"
     print(f"{run.name}: {agree} (bound {run.bound:.1%})")
     then = 100 * figures["recorded_success_rate"]
-    print(f"  success recorded {then:.1f} %, now {measured.success:.1f} %; observations equal {figures['observations_equal']}")
+    print(
+        f"  success recorded {then:.1f} %, now {measured.success:.1f} %; observations equal"
+        f" {figures['observations_equal']}"
+    )
     print(f"  {len(figures['disagreements'])} disagree; {measured.seconds:.0f} s")
 
 
@@ -78,7 +96,9 @@ def main() -> int:
     parser = command(__doc__, out=True, workers=True)
     parser.add_argument("names", nargs="*", metavar="NAME", help="runs to execute; all by default")
     options = parser.parse_args()
-    chosen = [run for run in RUNS if not options.names or any(name in run.name for name in options.names)]
+    chosen = [
+        run for run in RUNS if not options.names or any(name in run.name for name in options.names)
+    ]
     if absent(options, task_file(), dump(), *(run.path for run in chosen), why=mariadb.missing()):
         return 0
     results = []
@@ -88,7 +108,13 @@ def main() -> int:
             show(results[-1])
     rows = [row for measured in results for row in measured.rows()]
     faults = [fault for measured in results for fault in measured.faults()]
-    return finish(options, rows, show=lambda: None, details=[details(measured) for measured in results], faults=faults)
+    return finish(
+        options,
+        rows,
+        show=lambda: None,
+        details=[details(measured) for measured in results],
+        faults=faults,
+    )
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
     precision    of the answers that a reward calls solved, the share that is right
     recall       of the right answers, the share that it calls solved
 
-`python benchmarks/reward_truth.py [--env bash …] [--json] [--write]`; `--write` renews the table in docs/rewards.md. Answers
-that are held out are counted, never listed. Exit status 1 if `exact` misses its bound on the Bash answers that it was tuned on.
+`python benchmarks/reward_truth.py [--env bash …] [--json] [--write]`; `--write` renews the table in
+docs/rewards.md. Answers that are held out are counted, never listed. Exit status 1 if `exact`
+misses its bound on the Bash answers that it was tuned on.
 """
 
 from __future__ import annotations
@@ -44,13 +45,20 @@ def table(truths: Sequence[Truth]) -> str:
 
 def _line(one: Truth) -> str:
     right = sum(verdict.pair.right for verdict in one.verdicts)
-    return f"| {one.env} | {one.reward} | {right} | {len(one.verdicts) - right} | {one.precision} | {one.recall} |"
+    return (
+        f"| {one.env} | {one.reward} | {right} | {len(one.verdicts) - right} | {one.precision} |"
+        f" {one.recall} |"
+    )
 
 
 def show(truths: Sequence[Truth]) -> None:
     print(table(truths))
     for one in truths:
-        missed = [] if one.held_out or one.reward == "paper" else [verdict for verdict in one.verdicts if verdict.wrong]
+        missed = (
+            []
+            if one.held_out or one.reward == "paper"
+            else [verdict for verdict in one.verdicts if verdict.wrong]
+        )
         if missed:
             print(f"\n{one.env}, {one.reward}: {len(missed)} judged wrongly")
             print("\n".join(f"  {verdict}"[:300] for verdict in missed[:SHOWN]))
@@ -62,7 +70,9 @@ def write(truths: Sequence[Truth]) -> None:
     written, _, after = rest.partition(END)
     lines = list(map(_line, truths))
     measured = set(map(_env, lines))
-    lines += [line for line in written.strip().splitlines()[len(HEAD) :] if _env(line) not in measured]
+    lines += [
+        line for line in written.strip().splitlines()[len(HEAD) :] if _env(line) not in measured
+    ]
     lines.sort(key=lambda line: list(PARTS).index(_env(line)))
     DOC.write_text("\n".join([before + BEGIN, *HEAD, *lines, END + after]), "utf-8")
 
@@ -74,7 +84,9 @@ def _env(line: str) -> str:
 
 def main() -> int:
     parser = command(__doc__)
-    parser.add_argument("--env", action="append", choices=PARTS, help="only this one; may be given again")
+    parser.add_argument(
+        "--env", action="append", choices=PARTS, help="only this one; may be given again"
+    )
     parser.add_argument("--write", action="store_true", help="renew the table in docs/rewards.md")
     options = parser.parse_args()
     if absent(options, why=None if shutil.which("bwrap") else "bubblewrap is not installed"):

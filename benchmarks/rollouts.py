@@ -1,16 +1,21 @@
-"""How much a training step costs beyond its generator: 128 rollouts of five turns, generated in batches, while the others act.
+"""How much a training step costs beyond its generator: 128 rollouts of five turns, generated in
+batches, while the others act.
 
-    .venv/bin/python benchmarks/rollouts.py [--rollouts 128] [--envs 64] [--runs 3] [--json] [--mini PYTHON]
+    .venv/bin/python benchmarks/rollouts.py [--rollouts 128] [--envs 64] [--runs 3] [--json] [--mini
+    PYTHON]
 
-The generator makes 2,000 tokens a second in all: it sleeps for the tokens of each batch. A reply has 50 tokens (a token is a
-character). It is one of four commands on files, then `submit`, so that the generator alone needs 128 · 5 · 50 / 2000 = 16 s.
-`RolloutPool.run_batch` plays the rollouts, after one step to start the environments, and scores each. A figure is that of
-the quickest of three steps (on docker: of one), since what others do on the machine only adds.
+The generator makes 2,000 tokens a second in all: it sleeps for the tokens of each batch. A reply
+has 50 tokens (a token is a character). It is one of four commands on files, then `submit`, so that
+the generator alone needs 128 · 5 · 50 / 2000 = 16 s. `RolloutPool.run_batch` plays the rollouts,
+after one step to start the environments, and scores each. A figure is that of the quickest of three
+steps (on docker: of one), since what others do on the machine only adds.
 
-Beside it stand the environments of mini-swe-agent (bubblewrap, docker) in the same pool, with the same commands: a fresh one
-for each episode, without a score. A variable that `benchmarks/peers.sh` prints names them; what is not installed is left out.
+Beside it stand the environments of mini-swe-agent (bubblewrap, docker) in the same pool, with the
+same commands: a fresh one for each episode, without a score. A variable that `benchmarks/peers.sh`
+prints names them; what is not installed is left out.
 
-Exit status 1 if the bound is missed: a step of ours takes at most 1.05 times the generator's own time.
+Exit status 1 if the bound is missed: a step of ours takes at most 1.05 times the generator's own
+time.
 """
 
 from __future__ import annotations
@@ -47,14 +52,22 @@ RATE = 2000
 BOUND = 1.05
 OPENING = 0x110000
 """The token that opens a reply; all others are characters."""
-VERSION = "import sys, sysconfig; print(*sys.version_info[:2], sep='.'); print(sysconfig.get_path('purelib'))"
+VERSION = (
+    "import sys, sysconfig; print(*sys.version_info[:2], sep='.');"
+    " print(sysconfig.get_path('purelib'))"
+)
 
 
 class Characters:
     """A chat whose tokens are characters."""
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        return [*map(ord, "".join(f"{message['role']}: {message['content']}\n" for message in messages)), OPENING]
+        return [
+            *map(
+                ord, "".join(f"{message['role']}: {message['content']}\n" for message in messages)
+            ),
+            OPENING,
+        ]
 
     def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
         return ids + self.encode(messages[known:])
@@ -83,7 +96,9 @@ class Mini:
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make, self.env = make, None
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
         self.close()
         self.env = self.make()
         return "Act on files.", {}
@@ -102,7 +117,9 @@ class Mini:
             self.env = None
 
 
-def quickest(make_env: Callable[[], Playable], tasks: Sequence[Task], options: Any, *, warm: int, runs: int) -> float:
+def quickest(
+    make_env: Callable[[], Playable], tasks: Sequence[Task], options: Any, *, warm: int, runs: int
+) -> float:
     """Seconds of the quickest of `runs` steps, after a step of `warm` rollouts."""
     jobs = groups(tasks, options.rollouts // len(tasks))
     with RolloutPool(make_env, "try_again", envs=options.envs, tasks=tasks) as pool:
@@ -118,13 +135,18 @@ def step(pool: RolloutPool, jobs: Sequence[Job]) -> None:
 
 
 def peers(python: str | None) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Names of mini-swe-agent's environments, and functions that make them, imported from the folder of its interpreter."""
+    """Names of mini-swe-agent's environments, and functions that make them, imported from the
+    folder of its interpreter."""
     if python is None:
         return skip("mini-swe-agent", "no interpreter is named for it (see --help)")
-    asked = subprocess.run([python, "-I", "-c", VERSION], capture_output=True, text=True, check=True)
+    asked = subprocess.run(
+        [python, "-I", "-c", VERSION], capture_output=True, text=True, check=True
+    )
     version, folder = asked.stdout.splitlines()
     if version != f"{sys.version_info.major}.{sys.version_info.minor}":
-        return skip("mini-swe-agent", f"it has Python {version}: run peers.sh with PYTHON={sys.executable}")
+        return skip(
+            "mini-swe-agent", f"it has Python {version}: run peers.sh with PYTHON={sys.executable}"
+        )
     sys.path.append(folder)  # last, so that our own packages are used where both have them
     os.environ["MSWEA_SILENT_STARTUP"] = "1"
     module = "minisweagent.environments"
@@ -148,7 +170,11 @@ def main() -> int:
     parser.add_argument("--rollouts", type=int, default=128)
     parser.add_argument("--envs", type=int, default=64, help="environments at once")
     parser.add_argument("--runs", type=int, default=3, help="steps, of which the quickest counts")
-    parser.add_argument("--mini", default=os.environ.get("MINI_SWE_AGENT_PYTHON"), help="a Python that has mini-swe-agent")
+    parser.add_argument(
+        "--mini",
+        default=os.environ.get("MINI_SWE_AGENT_PYTHON"),
+        help="a Python that has mini-swe-agent",
+    )
     options = parser.parse_args()
     factory = intercode.prepare("bash", limit=16)
     alone = options.rollouts * len(COMMANDS) * TOKENS / RATE
@@ -157,7 +183,10 @@ def main() -> int:
     for name, make in peers(options.mini):
         runs = 1 if "docker" in name else options.runs
         theirs = quickest(partial(Mini, make), factory.tasks, options, warm=4, runs=runs)
-        rows += [Row(f"{name}, against the generator alone", theirs, alone), Row(f"intercode, against {name}", ours, theirs)]
+        rows += [
+            Row(f"{name}, against the generator alone", theirs, alone),
+            Row(f"intercode, against {name}", ours, theirs),
+        ]
     return finish(options, rows)
 
 

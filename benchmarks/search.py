@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/search.py [--forks 20] [--json]
 
-A fork is timed with its close, after three actions, against the reset of an episode and those actions again. `--json` prints a
-list of {what, ours, against, ratio}, times in seconds.
+A fork is timed with its close, after three actions, against the reset of an episode and those
+actions again. `--json` prints a list of {what, ours, against, ratio}, times in seconds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ def of_forks(language: str, forks: int) -> Row:
         against = [timed(lambda: _reach(env, ACTIONS[language])) for _ in range(forks)]
     finally:
         env.close()
-    return Row(f"{language}: fork and close / play again", statistics.median(ours), statistics.median(against))
+    return Row(
+        f"{language}: fork and close / play again",
+        statistics.median(ours),
+        statistics.median(against),
+    )
 
 
 def _reach(env: InterCodeEnv, actions: Sequence[str]) -> None:

@@ -3,8 +3,8 @@
     paper, exact      every gold is played; one that misses is named with what `check` says of it
     noop, SELECT 1    the floor: what the reward pays for no answer, and for one that looks at nothing
 
-Exit status 1 if a bound is missed. `python benchmarks/spider.py [--json] [--out FILE] [--workers N]` is skipped without the
-public data or MariaDB.
+Exit status 1 if a bound is missed. `python benchmarks/spider.py [--json] [--out FILE] [--workers
+N]` is skipped without the public data or MariaDB.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ MODES: dict[str, dict[str, Any]] = {"paper": {"protocol": "paper"}, "exact": {"r
 FAILS = "gold fails"
 """What `check` says of a gold that the server refuses."""
 AT_LEAST, SECONDS = 1028, 60.0
-"""Golds at reward 1 under `paper`, and the time in which all golds are evaluated with two workers."""
+"""Golds at reward 1 under `paper`, and the time in which all golds are evaluated with two
+workers."""
 
 AGENTS: dict[str, Strategy] = {"gold": gold, "noop": noop, "SELECT 1": constant("SELECT 1")}
 
@@ -47,7 +48,8 @@ class Played:
 
     @property
     def faulty(self) -> list[str]:
-        """Tasks that miss although `check` does not say that their gold fails: our fault until it is shown to be another's."""
+        """Tasks that miss although `check` does not say that their gold fails: our fault until it
+        is shown to be another's."""
         return [task for task, why in self.why.items() if FAILS not in why]
 
     def solved(self, agent: str) -> int:
@@ -68,13 +70,21 @@ class Played:
             yield Row(what, solved, tasks - len(self.why) + len(self.faulty), unit="")
         yield Row(f"{self.mode}: seconds for all golds", self.seconds, SECONDS, 1)
         for agent in list(AGENTS)[1:]:
-            yield Row(f"{self.mode}: {agent} solved, against golds", self.solved(agent), solved, unit="")
             yield Row(
-                f"{self.mode}: {agent} mean reward, against golds", round(self.mean(agent), 4), self.mean("gold"), unit=""
+                f"{self.mode}: {agent} solved, against golds", self.solved(agent), solved, unit=""
+            )
+            yield Row(
+                f"{self.mode}: {agent} mean reward, against golds",
+                round(self.mean(agent), 4),
+                self.mean("gold"),
+                unit="",
             )
 
     def faults(self) -> Iterator[str]:
-        yield from (f"{self.mode}: task {task} misses, and check does not say that its gold fails" for task in self.faulty)
+        yield from (
+            f"{self.mode}: task {task} misses, and check does not say that its gold fails"
+            for task in self.faulty
+        )
 
 
 def play(mode: str, workers: int) -> Played:
@@ -82,7 +92,10 @@ def play(mode: str, workers: int) -> Played:
     start = time.monotonic()
     golds = evaluate(factory, gold, tasks=factory.tasks, workers=workers)
     seconds = time.monotonic() - start
-    others = {name: evaluate(factory, agent, tasks=factory.tasks, workers=workers) for name, agent in list(AGENTS.items())[1:]}
+    others = {
+        name: evaluate(factory, agent, tasks=factory.tasks, workers=workers)
+        for name, agent in list(AGENTS.items())[1:]
+    }
     return Played(mode, {"gold": golds, **others}, _why(factory, golds), seconds)
 
 
@@ -90,10 +103,12 @@ def _why(factory: EnvFactory, golds: Sequence[Episode]) -> dict[str, str]:
     missed = {episode.task for episode in golds if not episode.success}
     tasks = [task for task in factory.tasks if task.id in missed]
     found = check(factory, tasks)["broken"] if tasks else []
-    return {task.id: "; ".join(one["why"] for one in found if one["task"] == task.id) for task in tasks}
+    return {
+        task.id: "; ".join(one["why"] for one in found if one["task"] == task.id) for task in tasks
+    }
 
 
-# -- output -------------------------------------------------------------------------------------------------------------
+# -- output ----------------------------------------------------------------------------------------
 
 
 def show(rows: Sequence[Row], played: Sequence[Played]) -> None:
@@ -125,7 +140,9 @@ def main() -> int:
     played = [play(mode, options.workers) for mode in MODES]
     rows = [row for one in played for row in one.rows()]
     faults = [fault for one in played for fault in one.faults()]
-    return finish(options, rows, show=lambda: show(rows, played), details=details(played), faults=faults)
+    return finish(
+        options, rows, show=lambda: show(rows, played), details=details(played), faults=faults
+    )
 
 
 if __name__ == "__main__":

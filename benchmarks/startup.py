@@ -1,9 +1,11 @@
-"""What it costs to start: our import against Gymnasium's, our help against the libraries that print it.
+"""What it costs to start: our import against Gymnasium's, our help against the libraries that print
+it.
 
     .venv/bin/python benchmarks/startup.py [--starts 15] [--json]
 
-Each figure is the median of new processes, ours and the other started in turn so that they meet the same noise. Exit status 1
-if a ratio is above `BOUND`. `--json` prints a list of {what, ours, against, ratio}, times in seconds.
+Each figure is the median of new processes, ours and the other started in turn so that they meet the
+same noise. Exit status 1 if a ratio is above `BOUND`. `--json` prints a list of {what, ours,
+against, ratio}, times in seconds.
 """
 
 from __future__ import annotations
@@ -21,16 +23,24 @@ from measuring.rows import Row, command, finish
 BOUND = 1.3
 PYTHON = sys.executable
 HELP = [str(Path(PYTHON).with_name("intercode")), "--help"]
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""So that our bytecode is kept as that of an installed package is; the first start, which may write it, is not counted."""
+ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+}
+"""So that our bytecode is kept as that of an installed package is; the first start, which may write
+it, is not counted."""
 PAIRS = {
-    "import intercode / import gymnasium": ([PYTHON, "-c", "import intercode"], [PYTHON, "-c", "import gymnasium"]),
+    "import intercode / import gymnasium": (
+        [PYTHON, "-c", "import intercode"],
+        [PYTHON, "-c", "import gymnasium"],
+    ),
     "intercode --help / import click, rich": (HELP, [PYTHON, "-c", "import click, rich"]),
 }
 
 
 def start(words: list[str]) -> float:
-    return timed(partial(subprocess.run, words, stdout=subprocess.DEVNULL, env=ENVIRONMENT, check=True))
+    return timed(
+        partial(subprocess.run, words, stdout=subprocess.DEVNULL, env=ENVIRONMENT, check=True)
+    )
 
 
 def measure(what: str, ours: list[str], against: list[str], starts: int) -> Row:

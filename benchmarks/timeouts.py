@@ -2,8 +2,9 @@
 
     python benchmarks/timeouts.py [--runs 200] [--json]
 
-Every action ignores the signals that it may. Both sides are run in turn, so that they meet the same noise. `overshoot` is the
-time from the start of the call to its return, less the limit. Exit status 1 if our p99 is over 150 ms beyond the bare kill's.
+Every action ignores the signals that it may. Both sides are run in turn, so that they meet the same
+noise. `overshoot` is the time from the start of the call to its return, less the limit. Exit status
+1 if our p99 is over 150 ms beyond the bare kill's.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Train a language model by GRPO with TRL on our tasks.
 
-    pip install 'intercode-gym[trl]'
-    python examples/grpo_trl.py --model Qwen/Qwen3-0.6B --data data/files --split train --steps 100 --out trained
+    pip install 'intercode-gym[trl]' python examples/grpo_trl.py --model Qwen/Qwen3-0.6B --data
+    data/files --split train --steps 100 --out trained
 
-`--model` is a name or a folder. Its chat template must keep prefixes; if it does not, the first step says so. Add `--vllm` to
-generate with vLLM on the same GPU.
+`--model` is a name or a folder. Its chat template must keep prefixes; if it does not, the first
+step says so. Add `--vllm` to generate with vLLM on the same GPU.
 """
 
 from __future__ import annotations
@@ -20,24 +20,32 @@ from intercode.rollouts import RolloutLimits
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", required=True, help="a name or a folder")
     parser.add_argument("--env", default="bash", help="as in intercode eval")
-    parser.add_argument("--data", help="a task file, a data folder or a name; without it, the starter tasks")
+    parser.add_argument(
+        "--data", help="a task file, a data folder or a name; without it, the starter tasks"
+    )
     parser.add_argument("--split", help="train on the tasks of this split alone, such as train")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--tasks", type=int, default=8, help="tasks of one step")
     parser.add_argument("--group", type=int, default=8, help="rollouts of one task")
     parser.add_argument("--turns", type=int, default=6, help="actions of one episode")
     parser.add_argument("--reply-tokens", type=int, default=256, help="tokens of one reply")
-    parser.add_argument("--tokens", type=int, default=2048, help="tokens of one episode, after its first prompt")
+    parser.add_argument(
+        "--tokens", type=int, default=2048, help="tokens of one episode, after its first prompt"
+    )
     parser.add_argument("--rate", type=float, default=1e-6, help="the learning rate")
     parser.add_argument("--vllm", action="store_true", help="generate with vLLM")
     parser.add_argument("--out", default="grpo", help="the folder of the trained model")
     chosen = parser.parse_args()
 
     factory = intercode.prepare(chosen.env, data=chosen.data, split=chosen.split)
-    rollouts = Rollouts(factory, limits=RolloutLimits(chosen.turns, reply_tokens=chosen.reply_tokens))
+    rollouts = Rollouts(
+        factory, limits=RolloutLimits(chosen.turns, reply_tokens=chosen.reply_tokens)
+    )
     config = GRPOConfig(
         output_dir=chosen.out,
         max_steps=chosen.steps,
@@ -53,7 +61,9 @@ def main() -> None:
         save_strategy="no",
         report_to=[],
     )
-    trainer = GRPOTrainer(chosen.model, rollouts.reward, config, rollouts.dataset(), rollout_func=rollouts)
+    trainer = GRPOTrainer(
+        chosen.model, rollouts.reward, config, rollouts.dataset(), rollout_func=rollouts
+    )
     trainer.train()
     trainer.save_model(chosen.out)
     rollouts.pool.close()

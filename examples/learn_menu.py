@@ -1,13 +1,17 @@
-"""Reinforcement learning in a minute, on the CPU: a small policy learns generated Bash tasks by GRPO.
+"""Reinforcement learning in a minute, on the CPU: a small policy learns generated Bash tasks by
+GRPO.
 
     make learn        or: .venv/bin/python examples/learn_menu.py [--steps 60] [--seeds 3] [--chart learning.svg]
 
-The policy is a softmax over a menu of 20 commands. It sees the words of the query, chooses a command for the file that the
-query names, and `intercode` executes the command and scores the state. Nothing tells the policy which command is right, and
-some of the commands destroy the file. One "token" is one word of the query or one entry of the menu, so a rollout's segment
-holds all that the update needs: the words as `prompt_ids`, the choice as `token_ids`, its log-probability as `logprobs`.
+The policy is a softmax over a menu of 20 commands. It sees the words of the query, chooses a
+command for the file that the query names, and `intercode` executes the command and scores the
+state. Nothing tells the policy which command is right, and some of the commands destroy the file.
+One "token" is one word of the query or one entry of the menu, so a rollout's segment holds all that
+the update needs: the words as `prompt_ids`, the choice as `token_ids`, its log-probability as
+`logprobs`.
 
-Exit status 1 if a seed does not rise from at most 20 % to at least 90 % on held-out files, which no training task names.
+Exit status 1 if a seed does not rise from at most 20 % to at least 90 % on held-out files, which no
+training task names.
 """
 
 from __future__ import annotations
@@ -57,7 +61,8 @@ TASKS_A_STEP, GROUP, RATE, ENTROPY = 10, 6, 6.0, 0.05
 
 
 class MenuPolicy:
-    """A softmax over `MENU`, linear in the words of a query. Words of few training queries weigh more than words of many."""
+    """A softmax over `MENU`, linear in the words of a query. Words of few training queries weigh
+    more than words of many."""
 
     name = "menu"
 
@@ -80,18 +85,26 @@ class MenuPolicy:
         found: np.ndarray = exponents / exponents.sum()
         return found
 
-    def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0) -> Reply:
-        """Sample a command. `draw` differs from episode to episode, so a seed gives the same curve each time."""
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
+        """Sample a command. `draw` differs from episode to episode, so a seed gives the same curve
+        each time."""
         query = str(messages[-1]["content"])
-        word_ids = tuple(sorted({self.vocabulary[word] for word in words_of(query) if word in self.vocabulary}))
+        word_ids = tuple(
+            sorted({self.vocabulary[word] for word in words_of(query) if word in self.vocabulary})
+        )
         chances = self.probabilities(word_ids)
-        choice = int(np.random.default_rng([self.seed, draw, *word_ids]).choice(len(MENU), p=chances))
+        choice = int(
+            np.random.default_rng([self.seed, draw, *word_ids]).choice(len(MENU), p=chances)
+        )
         path = re.findall(r"/[\w./-]*\w", query)[0]
         sample = Sample((choice,), (float(np.log(chances[choice])),), "stop", prompt_ids=word_ids)
         return Reply(MENU[choice].format(path=path), sample=sample)
 
     def learn(self, batch: Sequence[tuple[Segment, float]]) -> None:
-        """Follow the gradient of advantage × log-probability, with a small reward for entropy, summed over the batch."""
+        """Follow the gradient of advantage × log-probability, with a small reward for entropy,
+        summed over the batch."""
         step = np.zeros_like(self.weights)
         for segment, advantage in batch:
             chances = self.probabilities(segment.prompt_ids)
@@ -116,27 +129,45 @@ def one_command(task: Task, protocol: str) -> StrategySteps:
 
 def success(pool: RolloutPool, tasks: Sequence[Task], policy: MenuPolicy) -> float:
     """Return the mean reward of 4 sampled episodes of each task."""
-    rewards = [rollout.reward for rollout in pool.run(groups(tasks, 4, seed=10**6), policy) if rollout.reward is not None]
+    rewards = [
+        rollout.reward
+        for rollout in pool.run(groups(tasks, 4, seed=10**6), policy)
+        if rollout.reward is not None
+    ]
     return sum(rewards) / len(rewards)
 
 
 def learn(
     pool: RolloutPool, train: Sequence[Task], held_out: Sequence[Task], seed: int, steps: int
 ) -> tuple[MenuPolicy, Curve]:
-    """Train one policy, print its progress, and return it with its success on held-out files, in percent by step."""
+    """Train one policy, print its progress, and return it with its success on held-out files, in
+    percent by step."""
     policy, chance = MenuPolicy([task.query for task in train], seed), np.random.default_rng(seed)
     curve: Curve = []
     for step in range(steps + 1):
         if step % 20 == 0 or step == steps:
             curve.append((str(step), 100 * success(pool, held_out, policy)))
             print(
-                f"seed {seed}  step {step:2}  held-out files {curve[-1][1]:5.1f} %  {'▇' * round(curve[-1][1] / 4)}", flush=True
+                f"seed {seed}  step {step:2}  held-out files {curve[-1][1]:5.1f} % "
+                f" {'▇' * round(curve[-1][1] / 4)}",
+                flush=True,
             )
-        tasks = [train[int(place)] for place in chance.choice(len(train), TASKS_A_STEP, replace=False)]
-        rollouts = sorted(pool.run(groups(tasks, GROUP, seed=step * GROUP), policy), key=lambda each: (each.group, each.seed))
+        tasks = [
+            train[int(place)] for place in chance.choice(len(train), TASKS_A_STEP, replace=False)
+        ]
+        rollouts = sorted(
+            pool.run(groups(tasks, GROUP, seed=step * GROUP), policy),
+            key=lambda each: (each.group, each.seed),
+        )
         given = advantages([rollout.reward for rollout in rollouts], GROUP)
         pairs = zip(rollouts, given, strict=True)
-        policy.learn([(rollout.segments[0], advantage) for rollout, advantage in pairs if rollout.reward is not None])
+        policy.learn(
+            [
+                (rollout.segments[0], advantage)
+                for rollout, advantage in pairs
+                if rollout.reward is not None
+            ]
+        )
     return policy, curve
 
 
@@ -144,7 +175,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--chart", type=Path, default=Path("learning.svg"), help="write the curves to this SVG file")
+    parser.add_argument(
+        "--chart", type=Path, default=Path("learning.svg"), help="write the curves to this SVG file"
+    )
     options = parser.parse_args()
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -154,19 +187,34 @@ def main() -> int:
         factory = intercode.prepare("bash", data=str(data))
         easy = [task for task in factory.tasks if task.extra["difficulty"] == 1]
         places = sorted({task.extra["place"] for task in easy if task.split == "train"})
-        train = [task for task in easy if task.split == "train" and task.extra["place"] not in places[::5]]
+        train = [
+            task
+            for task in easy
+            if task.split == "train" and task.extra["place"] not in places[::5]
+        ]
         held_out = [task for task in easy if task.extra["place"] in places[::5]]
         new = [task for task in easy if task.split == "test"]
-        print(f"{len(train)} training tasks, {len(held_out)} on held-out files, {len(MENU)} commands to choose from")
+        print(
+            f"{len(train)} training tasks, {len(held_out)} on held-out files, {len(MENU)} commands"
+            " to choose from"
+        )
         rose, curves = 0, {}
         with RolloutPool(factory, one_command, envs=8) as pool:
             for seed in range(options.seeds):
                 policy, curve = learn(pool, train, held_out, seed, options.steps)
-                print(f"seed {seed}           with new phrasings too (the test split) {100 * success(pool, new, policy):.1f} %")
+                print(
+                    f"seed {seed}           with new phrasings too (the test split)"
+                    f" {100 * success(pool, new, policy):.1f} %"
+                )
                 rose += curve[0][1] <= 20 and curve[-1][1] >= 90
                 curves[f"seed {seed}"] = curve
-    options.chart.write_text(svg(Chart("learning", "Success on held-out files", "step", curves), alone=True), "utf-8")
-    print(f"{rose} of {options.seeds} seeds rose from 20 % or less to 90 % or more, in {time.monotonic() - started:.0f} s")
+    options.chart.write_text(
+        svg(Chart("learning", "Success on held-out files", "step", curves), alone=True), "utf-8"
+    )
+    print(
+        f"{rose} of {options.seeds} seeds rose from 20 % or less to 90 % or more, in"
+        f" {time.monotonic() - started:.0f} s"
+    )
     print(f"the curves are in {options.chart}")
     return 0 if rose == options.seeds else 1
 

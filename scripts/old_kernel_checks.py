@@ -1,4 +1,5 @@
-"""Checks that `scripts/old_kernel` runs on the older kernel: what must hold on any machine where `intercode` plays.
+"""Checks that `scripts/old_kernel` runs on the older kernel: what must hold on any machine where
+`intercode` plays.
 
 python3 old_kernel_checks.py [LIMIT]       tasks of each starter set; 0 for all
 """
@@ -22,10 +23,17 @@ from intercode.sandbox.local import LocalProvider
 from intercode.testing import check_sandbox
 
 SETS: tuple[tuple[str, dict[str, str]], ...] = (
-    ("bash", {}), ("sql", {}), ("sql", {"engine": "mariadb"}), ("python", {}), ("ctf", {}),
-)  # fmt: skip
+    ("bash", {}),
+    ("sql", {}),
+    ("sql", {"engine": "mariadb"}),
+    ("python", {}),
+    ("ctf", {}),
+)
 SESSIONS: tuple[Session, ...] = ("persistent", "stateless")
-FILLER = "for file in 1 2 3; do head -c 250M /dev/zero > /tmp/$file; done; df --block-size=1 --output=used / | tail -n 1"
+FILLER = (
+    "for file in 1 2 3; do head -c 250M /dev/zero > /tmp/$file; done; df --block-size=1"
+    " --output=used / | tail -n 1"
+)
 
 
 def checks(limit: int) -> Iterator[tuple[str, bool]]:
@@ -49,7 +57,10 @@ def checks(limit: int) -> Iterator[tuple[str, bool]]:
     with provider.sandbox(start) as sandbox:
         output = sandbox.exec(FILLER, timeout=120).output
         used, most = int(output.split()[-1]), sandbox.limits.disk + (2 << 20)
-        yield f"a program that fills the disk gets {used >> 20} MiB", "No space left" in output and used <= most
+        yield (
+            f"a program that fills the disk gets {used >> 20} MiB",
+            "No space left" in output and used <= most,
+        )
     for name, options in SETS:
         yield from golds(name, options, limit)
 
@@ -63,10 +74,18 @@ def golds(name: str, options: dict[str, str], limit: int) -> Iterator[tuple[str,
     wrong = []
     with closing(factory()) as env:
         for task in tasks:
-            rewards = [play(env, task, agent, None, BudgetTracker()).reward for agent in (gold, noop)]
+            rewards = [
+                play(env, task, agent, None, BudgetTracker()).reward for agent in (gold, noop)
+            ]
             if rewards != [1, 0]:
                 wrong.append(f"{task.id} {rewards}")
-    yield f"{name}: {len(tasks) - len(wrong)} of {len(tasks)} golds earn 1, and doing nothing 0 {wrong}", not wrong
+    yield (
+        (
+            f"{name}: {len(tasks) - len(wrong)} of {len(tasks)} golds earn 1, and doing nothing 0"
+            f" {wrong}"
+        ),
+        not wrong,
+    )
 
 
 def main() -> int:
@@ -74,7 +93,10 @@ def main() -> int:
     print(f"== Linux {platform.release()}, {user}", flush=True)
     failed, start = 0, time.monotonic()
     for sentence, holds in checks(int(sys.argv[1])):
-        print(f"{'ok' if holds else 'FAILED'} {user}: {sentence} ({time.monotonic() - start:.0f} s)", flush=True)
+        print(
+            f"{'ok' if holds else 'FAILED'} {user}: {sentence} ({time.monotonic() - start:.0f} s)",
+            flush=True,
+        )
         failed += not holds
     return 1 if failed else 0
 

@@ -1,9 +1,11 @@
-"""Recorded actions played by the first system today, and by ours in the same root: its answers are the recording to match.
+"""Recorded actions played by the first system today, and by ours in the same root: its answers are
+the recording to match.
 
     First ── turns ──► Recording of today ──► replay on docker, replay on the exported root ──► figures
 
-Both start each episode anew. The first system would play on in the same containers, cleaned by git in between, which makes
-files that were touched new and leaves what git ignores: then an episode's rewards depend on the episodes before it.
+Both start each episode anew. The first system would play on in the same containers, cleaned by git
+in between, which makes files that were touched new and leaves what git ignores: then an episode's
+rewards depend on the episodes before it.
 """
 
 from __future__ import annotations
@@ -43,7 +45,12 @@ class World:
         return {"sandbox": backend, "image": self.image if backend == "docker" else self.root}
 
     def factory(self, backend: str) -> EnvFactory:
-        how: dict[str, Any] = {"protocol": "paper", "max_turns": None, "keep_going": True, "view": View(head=None)}
+        how: dict[str, Any] = {
+            "protocol": "paper",
+            "max_turns": None,
+            "keep_going": True,
+            "view": View(head=None),
+        }
 
         class AsInContainer(BashEnv):
             start = self.start
@@ -75,7 +82,11 @@ def _play(here: World, episode: Episode) -> list[first.Turn]:
 
 def _today(then: Episode, played: Sequence[first.Turn]) -> Episode:
     turns = tuple(
-        replace(turn, observation=turn.observation if now.observation is None else now.observation, score=now.reward)
+        replace(
+            turn,
+            observation=turn.observation if now.observation is None else now.observation,
+            score=now.reward,
+        )
         for turn, now in zip(then.turns, played, strict=True)
     )
     best = max((now.reward for now in played), default=0.0)
@@ -85,4 +96,6 @@ def _today(then: Episode, played: Sequence[first.Turn]) -> Episode:
 def compare(here: World, today: Recording, backend: str, workers: int) -> dict[str, Any]:
     """The figures of `intercode replay --json`."""
     factory = here.factory(backend)
-    return replay(today, factory, [task for task in factory.tasks if today.has(task)], workers=workers)
+    return replay(
+        today, factory, [task for task in factory.tasks if today.has(task)], workers=workers
+    )

@@ -1,4 +1,5 @@
-"""Where the public data lies, and what each recorded run needs: tasks, tree, and the dates of its recording."""
+"""Where the public data lies, and what each recorded run needs: tasks, tree, and the dates of its
+recording."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _STYLES: dict[str, Mapping[int, Mapping[str, str]]] = {
     "react_10_turns": _REACT,
     "plan_solve": _JUNE,
 }
-"""Dates as `ls -l`, `stat` and `date` in the recordings show them; the script has those of Try Again itself."""
+"""Dates as `ls -l`, `stat` and `date` in the recordings show them; the script has those of Try
+Again itself."""
 
 
 def folder() -> Path:
@@ -57,7 +59,11 @@ def files() -> list[Path]:
 
 def no_image() -> str | None:
     """Why NL2Bash cannot be played here, if its root is not built."""
-    return None if image_path(IMAGE).is_dir() else f"there is no image {IMAGE}: intercode image build {IMAGE}"
+    return (
+        None
+        if image_path(IMAGE).is_dir()
+        else f"there is no image {IMAGE}: intercode image build {IMAGE}"
+    )
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,11 @@ class Run:
 
 def runs() -> list[Run]:
     """All recorded Bash runs: Try Again, ReAct, Plan & Solve."""
-    return [Run(style, number, dates) for style, numbers in _STYLES.items() for number, dates in numbers.items()]
+    return [
+        Run(style, number, dates)
+        for style, numbers in _STYLES.items()
+        for number, dates in numbers.items()
+    ]
 
 
 @contextmanager

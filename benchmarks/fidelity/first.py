@@ -1,11 +1,12 @@
-"""The first system, as `intercode-bench` installs it, on containers of its own; and the same root for ours.
+"""The first system, as `intercode-bench` installs it, on containers of its own; and the same root
+for ours.
 
     built root ── import ──► base ── tree, .gitignore, git commit ──► image ─┬─► two containers ◄── driver ◄── actions
                                                                            └─► exported: a root of the local backend
 
-The image is made as the first system's Dockerfile makes it, on our built root (its own base would come from a registry). Its
-environment finds containers by their names. So they are started before it, as it would start them but for the network: there
-is none, as there is none in ours.
+The image is made as the first system's Dockerfile makes it, on our built root (its own base would
+come from a registry). Its environment finds containers by their names. So they are started before
+it, as it would start them but for the network: there is none, as there is none in ours.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from intercode.sandbox.image import image_path
 INTERPRETER = "INTERCODE_BENCH_PYTHON"
 _NAME, _TRIES = "intercode-first", 20
 _DRIVER = Path(__file__).with_name("first_driver.py")
-_WHERE = "import intercode.assets as a, os; print(os.path.join(os.path.dirname(a.__file__), 'docker'))"
+_WHERE = (
+    "import intercode.assets as a, os; print(os.path.join(os.path.dirname(a.__file__), 'docker'))"
+)
 _DOCKERFILE = """
 FROM {base}
 ADD tree.tar /
@@ -54,7 +57,8 @@ class Turn:
 
 @contextmanager
 def containers(image: str) -> Iterator[str]:
-    """A name of its own for the image, with the two containers that the environment looks for by it."""
+    """A name of its own for the image, with the two containers that the environment looks for by
+    it."""
     name = f"{_NAME}-{secrets.token_hex(6)}"
     pair = [f"{name}_ic_ctr", f"{name}_ic_ctr_eval"]
     docker("tag", image, name)
@@ -76,11 +80,15 @@ def first(python: str, image: str, tasks: str) -> Iterator[First]:
 
 
 def _started(python: str, image: str, tasks: str) -> First:
-    """It looks at every container that docker lists, and ends if one of them is gone meanwhile: then once more."""
+    """It looks at every container that docker lists, and ends if one of them is gone meanwhile:
+    then once more."""
     for _ in range(_TRIES):
         with suppress(_Gone):
             return First(python, image, tasks)
-    raise SandboxError(f"the first system did not start: other containers came and went {_TRIES} times while it did")
+    raise SandboxError(
+        f"the first system did not start: other containers came and went {_TRIES} times while"
+        " it did"
+    )
 
 
 class _Gone(SandboxError):
@@ -93,7 +101,12 @@ class First:
     def __init__(self, python: str, image: str, tasks: str) -> None:
         self._errors = tempfile.TemporaryFile("w+")
         command = [python, "-I", str(_DRIVER), image, tasks]
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors, "text": True}
+        pipes: dict[str, Any] = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": self._errors,
+            "text": True,
+        }
         self._driver = subprocess.Popen(command, **pipes)
         self._hear()
 
@@ -114,15 +127,25 @@ class First:
             return json.loads(line)
         self._errors.seek(0)
         words = self._errors.read().strip().rpartition("\n")[2]
-        raise (_Gone if "No such container" in words else SandboxError)(f"the first system ended: {words}")
+        raise (_Gone if "No such container" in words else SandboxError)(
+            f"the first system ended: {words}"
+        )
 
 
 def interpreter(named: str | None) -> tuple[str, str | None]:
     """The first system's interpreter, or why it cannot be played."""
     python = named or os.environ.get(INTERPRETER) or ""
     if not python:
-        return "", f"no interpreter with intercode-bench is named: --first or ${INTERPRETER} (benchmarks/peers.sh makes one)"
-    found = subprocess.run([python, "-I", "-c", _WHERE], capture_output=True, text=True, check=False)
+        return (
+            "",
+            (
+                f"no interpreter with intercode-bench is named: --first or ${INTERPRETER}"
+                " (benchmarks/peers.sh makes one)"
+            ),
+        )
+    found = subprocess.run(
+        [python, "-I", "-c", _WHERE], capture_output=True, text=True, check=False
+    )
     return python, f"{python} has no intercode-bench" if found.returncode else None
 
 
@@ -146,17 +169,24 @@ def image(python: str, number: int) -> str:
 
 
 def own_image(python: str) -> tuple[str, str]:
-    """The image of the first system's own queries, by its own Dockerfile on our root; and the file of the queries."""
+    """The image of the first system's own queries, by its own Dockerfile on our root; and the file
+    of the queries."""
     with tempfile.TemporaryDirectory() as folder:
         context = Path(shutil.copytree(_shipped(python), folder, dirs_exist_ok=True))
         recipe = (context / "bash.Dockerfile").read_text()
-        recipe = recipe.replace("FROM alpine:latest", f"FROM {base()}").replace("RUN apk add git", "")
-        return _build(f"{_NAME}-own", recipe, context), str(_shipped(python).parent / "datasets" / "bash_queries.json")
+        recipe = recipe.replace("FROM alpine:latest", f"FROM {base()}").replace(
+            "RUN apk add git", ""
+        )
+        return _build(f"{_NAME}-own", recipe, context), str(
+            _shipped(python).parent / "datasets" / "bash_queries.json"
+        )
 
 
 def _shipped(python: str, *names: str) -> Path:
     """A file of the package's docker folder."""
-    said = subprocess.run([python, "-I", "-c", _WHERE], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [python, "-I", "-c", _WHERE], capture_output=True, text=True, check=True
+    ).stdout
     return Path(said.strip(), *names)
 
 
@@ -172,20 +202,35 @@ def _empty_tar(path: Path) -> None:
 
 
 def base() -> str:
-    """The built root as an image. It is the layer's own name that says whether it is there already."""
+    """The built root as an image. It is the layer's own name that says whether it is there
+    already."""
     root = template.base(data.IMAGE)
     name = f"{_NAME}-base:{root.digest[:12]}"
     if not docker("image", "ls", "--quiet", name):
         files = root.layers[0] / template.TREE
-        command = ["tar", "-C", str(files), "--owner=0", "--group=0", "--numeric-owner", "-cf", "-", "."]
+        command = [
+            "tar",
+            "-C",
+            str(files),
+            "--owner=0",
+            "--group=0",
+            "--numeric-owner",
+            "-cf",
+            "-",
+            ".",
+        ]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as archive:
-            docker("import", "--change", 'CMD ["bash"]', "-", name, stdin=archive.stdout, seconds=600)
+            docker(
+                "import", "--change", 'CMD ["bash"]', "-", name, stdin=archive.stdout, seconds=600
+            )
     return name
 
 
 def export(image: str) -> str:
     """The name of a local image with the same files."""
-    name = f"first-{docker('image', 'inspect', '--format', '{{.Id}}', image).partition(':')[2][:16]}"
+    name = (
+        f"first-{docker('image', 'inspect', '--format', '{{.Id}}', image).partition(':')[2][:16]}"
+    )
     if not image_path(name).is_dir():
         export_image(image, name)
     return name

@@ -1,11 +1,13 @@
-"""The first system's Bash environment behind JSON lines. Runs in the interpreter of `intercode-bench`, with nothing of ours.
+"""The first system's Bash environment behind JSON lines. Runs in the interpreter of
+`intercode-bench`, with nothing of ours.
 
     argv    the name of an image, a task file
     stdin   {"task": index, "actions": [text or null, …]}
     stdout  {"turns": [{"observation", "reward"}, …]}; "ready" comes first
 
-The loop is the first system's experiment: after each action a submission, which scores; a reply without code executes
-nothing and earns 0. Its environment knows two image names and their shells; this one is told of a third.
+The loop is the first system's experiment: after each action a submission, which scores; a reply
+without code executes nothing and earns 0. Its environment knows two image names and their shells;
+this one is told of a third.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ def world() -> dict[str, Any]:
 class SqlRun:
     """One recorded run of GPT-3.5 in the first system's SQL environment, on MySQL 8.
 
-    `bound`: the least share of turns whose rewards agree; `success`: the recorded success rate, in percent.
+    `bound`: the least share of turns whose rewards agree; `success`: the recorded success rate, in
+    percent.
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""What the scripts of benchmarks/ share: how they measure, what they measure against, and how they say it.
+"""What the scripts of benchmarks/ share: how they measure, what they measure against, and how they
+say it.
 
 clock.py   times that a busy machine disturbs little
 peer.py    another system, in an interpreter of its own, that times itself

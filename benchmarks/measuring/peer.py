@@ -1,4 +1,5 @@
-"""Another system to measure against, in an interpreter of its own (its packages are no dependency of ours).
+"""Another system to measure against, in an interpreter of its own (its packages are no dependency
+of ours).
 
     we      the name of an operation, a line on its stdin
     peer    executes it and answers with the seconds, a line
@@ -41,8 +42,8 @@ for line in sys.stdin:
 class Candidate:
     """A system that may be installed: `python` is its interpreter, None if nobody named one.
 
-    `setup` is code that defines `operations`, functions by name, and `containers`, one that names those of docker's that it
-    uses, if there are any; `ending` is executed at the end.
+    `setup` is code that defines `operations`, functions by name, and `containers`, one that names
+    those of docker's that it uses, if there are any; `ending` is executed at the end.
     """
 
     name: str
@@ -58,7 +59,12 @@ class Peer:
     def __init__(self, candidate: Candidate, python: str) -> None:
         self.name, self.operations = candidate.name, candidate.operations
         code = SERVE.format(setup=candidate.setup, ending=candidate.ending)
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        pipes: dict[str, Any] = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "text": True,
+        }
         self._process = subprocess.Popen([python, "-I", "-c", code], **pipes)
         self._hear()
 
@@ -66,7 +72,8 @@ class Peer:
         return float(self._ask(operation))
 
     def memory(self) -> int:
-        """Bytes of PSS of its process and of all that it started, containers with their shims among it."""
+        """Bytes of PSS of its process and of all that it started, containers with their shims among
+        it."""
         containers = self._ask("containers").split()
         inside = [docker("inspect", "--format", "{{.State.Pid}}", each) for each in containers]
         roots = [self._process.pid, *[parent(int(pid)) for pid in inside]]
@@ -92,8 +99,10 @@ class Peer:
 
 @contextmanager
 def installed(candidates: Sequence[Candidate]) -> Iterator[list[Peer]]:
-    """Those that an interpreter is named for; of the others it is said that they are left out. Raises `OSError` if one fails:
-    a system that is installed and does not start is a fault of the script, or of its installation."""
+    """Those that an interpreter is named for; of the others it is said that they are left out.
+    Raises `OSError` if one fails: a system that is installed and does not start is a fault of the
+    script, or of its installation.
+    """
     with ExitStack() as stack:
         found = []
         for candidate in candidates:

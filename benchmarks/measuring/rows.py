@@ -24,7 +24,8 @@ Unit = Literal["s", "x", "B", ""]
 class Row:
     """One figure. `bound` is the most that the ratio may be, with `floor` the least.
 
-    A bound that is a time or a number stands as `against`, with 1 as `bound`. Without `against` nothing is missed.
+    A bound that is a time or a number stands as `against`, with 1 as `bound`. Without `against`
+    nothing is missed.
     """
 
     what: str
@@ -54,24 +55,29 @@ class Row:
         return {"what": self.what, "ours": self.ours, "against": self.against, "ratio": self.ratio}
 
 
-# -- what a script is asked, and whether it can answer -------------------------------------------------------------------
+# -- what a script is asked, and whether it can answer ---------------------------------------------
 
 
 def command(doc: str | None, *, out: bool = False, workers: bool = False) -> ArgumentParser:
     """The options that all scripts have; a script adds its own."""
     parser = ArgumentParser(description=doc, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--json", action="store_true", help="print a list of {what, ours, against, ratio}, in seconds and bytes"
+        "--json",
+        action="store_true",
+        help="print a list of {what, ours, against, ratio}, in seconds and bytes",
     )
     if out:
-        parser.add_argument("--out", type=Path, help="write all figures there, as JSON, without texts of the data")
+        parser.add_argument(
+            "--out", type=Path, help="write all figures there, as JSON, without texts of the data"
+        )
     if workers:
         parser.add_argument("--workers", type=int, default=2)
     return parser
 
 
 def absent(options: Namespace, *needed: Path, why: str | None = None) -> bool:
-    """Whether the script cannot measure here: public data is not there, or `why`. It is said; there are no rows then."""
+    """Whether the script cannot measure here: public data is not there, or `why`. It is said; there
+    are no rows then."""
     lacking = [f"{path} is not there; set INTERCODE_DATA" for path in needed if not path.exists()]
     if why is not None:
         lacking.append(why)
@@ -88,7 +94,7 @@ def skip(what: str, why: str) -> None:
     print(f"{what}: skipped, {why}", file=sys.stderr)
 
 
-# -- what it says -------------------------------------------------------------------------------------------------------
+# -- what it says ----------------------------------------------------------------------------------
 
 
 def finish(
@@ -99,7 +105,8 @@ def finish(
     details: object = None,
     faults: Iterable[str] = (),
 ) -> int:
-    """Prints what was measured, and on stderr what fell short: missed bounds, and `faults`. The exit status: 1 if any did.
+    """Prints what was measured, and on stderr what fell short: missed bounds, and `faults`. The
+    exit status: 1 if any did.
 
     `show` prints more than the table, or other than it; `details` are for `--out`.
     """
@@ -123,7 +130,9 @@ def table(rows: Sequence[Row]) -> None:
     for row in rows:
         ratio = "" if row.ratio is None else f"{row.ratio:.3f}"
         bound = "" if row.bound is None else f"{'≥ ' if row.floor else ''}{row.bound:.3g}"
-        figures = f"{_amount(row.ours, row.unit)}{_amount(row.against, row.unit)}{ratio:>8}{bound:>8}"
+        figures = (
+            f"{_amount(row.ours, row.unit)}{_amount(row.against, row.unit)}{ratio:>8}{bound:>8}"
+        )
         print(f"{row.what:{width}}{figures}  {row.note}{'  missed' if row.missed else ''}".rstrip())
 
 

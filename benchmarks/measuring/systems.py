@@ -4,8 +4,8 @@
     reset      a fresh start after it; what offers none starts another environment
     episode    reset, step, and the score where there is one
 
-Those on Docker share one small Debian (for SWE-ReX with its server in it), but for intercode-bench, which has the image of its
-own Dockerfile on our built root.
+Those on Docker share one small Debian (for SWE-ReX with its server in it), but for intercode-bench,
+which has the image of its own Dockerfile on our built root.
 """
 
 from __future__ import annotations
@@ -122,18 +122,34 @@ def local(mini: str | None, sandlock: str | None) -> Iterator[Pair]:
     """Ours first. The Pythons have mini-swe-agent and sandlock."""
     yield _twice("intercode, local", sys.executable, _OURS.format(options="", containers=""))
     yield _twice("raw processes", sys.executable, _RAW, ("step", "episode"))
-    yield _twice("mini-swe-agent, local", mini, _MINI.format(module="local", kind="LocalEnvironment", options=""))
+    yield _twice(
+        "mini-swe-agent, local",
+        mini,
+        _MINI.format(module="local", kind="LocalEnvironment", options=""),
+    )
     bubblewrap = _MINI.format(module="extra.bubblewrap", kind="BubblewrapEnvironment", options="")
     yield _twice("mini-swe-agent, bubblewrap", mini, bubblewrap, ending=_MINI_END)
     yield _twice("sandlock", sandlock, _SANDLOCK, ("step", "episode"))
 
 
-def on_docker(stack: ExitStack, named: str | None, rex: str | None, mini: str | None) -> Iterator[Pair]:
-    """Ours first. The Pythons have intercode-bench, SWE-ReX, mini-swe-agent; `stack` ends containers."""
+def on_docker(
+    stack: ExitStack, named: str | None, rex: str | None, mini: str | None
+) -> Iterator[Pair]:
+    """Ours first. The Pythons have intercode-bench, SWE-ReX, mini-swe-agent; `stack` ends
+    containers."""
     options = f"sandbox='docker', image={debian()!r}"
-    yield _twice("intercode, docker", sys.executable, _OURS.format(options=options, containers=_OUR_CONTAINERS))
+    yield _twice(
+        "intercode, docker",
+        sys.executable,
+        _OURS.format(options=options, containers=_OUR_CONTAINERS),
+    )
     yield from _first(stack, named)
-    yield _twice("SWE-ReX, docker", rex, _REX.format(image=_rex_image(rex)) if rex else "", ending="run(deployment.stop())")
+    yield _twice(
+        "SWE-ReX, docker",
+        rex,
+        _REX.format(image=_rex_image(rex)) if rex else "",
+        ending="run(deployment.stop())",
+    )
     how = f"image={IMAGE!r}, run_args=['--rm', '--network', 'none']"
     setup = _MINI.format(module="docker", kind="DockerEnvironment", options=how)
     yield _twice("mini-swe-agent, docker", mini, setup, ending=_MINI_END)
@@ -143,13 +159,22 @@ def debian() -> str:
     if not docker("image", "ls", "--quiet", IMAGE):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder) / "root.tar"
-            made = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=procps", "bookworm", str(root)]
+            made = [
+                "mmdebstrap",
+                "--quiet",
+                "--variant=minbase",
+                "--include=procps",
+                "bookworm",
+                str(root),
+            ]
             subprocess.run(made, check=True, stderr=subprocess.DEVNULL)
             docker("import", "--change", 'CMD ["bash"]', str(root), IMAGE, seconds=600)
     return IMAGE
 
 
-def _twice(name: str, python: str | None, setup: str, operations: tuple[str, ...] = _ALL, ending: str = "") -> Pair:
+def _twice(
+    name: str, python: str | None, setup: str, operations: tuple[str, ...] = _ALL, ending: str = ""
+) -> Pair:
     made = Candidate(name, python, setup, operations, ending)
     return made, made
 
@@ -174,10 +199,9 @@ def _rex_image(python: str) -> str:
         download = [python, "-I", "-m", "pip", "download", "--quiet", *wheels, "swe-rex"]
         subprocess.run(download, check=True, capture_output=True)
         Path(folder, "Dockerfile").write_text(
-            f"FROM {debian()}\n"
-            "RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-pip >/dev/null\n"
-            "COPY wheels /wheels\n"
-            "RUN pip install --quiet --break-system-packages --no-index --find-links /wheels swe-rex\n"
+            f"FROM {debian()}\nRUN apt-get update -qq && apt-get install -y -qq"
+            " --no-install-recommends python3-pip >/dev/null\nCOPY wheels /wheels\nRUN pip install"
+            " --quiet --break-system-packages --no-index --find-links /wheels swe-rex\n"
         )
         docker("build", "--quiet", "--force-rm", "--tag", _REX_IMAGE, folder, seconds=600)
     return _REX_IMAGE

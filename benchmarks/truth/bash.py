@@ -34,14 +34,21 @@ SETS = {
 
 def truths() -> Iterator[Truth]:
     for name, file in SETS.items():
-        records = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+        records = (
+            [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+            if file.exists()
+            else []
+        )
         pairs = [
             Pair(_id(each["task"]), (one["action"], "submit"), one["right"], one["why"])
             for each in records
             for one in each["answers"]
         ]
         for reward in ("exact", "paper") if pairs else ():
-            with TemporaryDirectory() as folder, closing(_env(Path(folder), records, reward)) as env:
+            with (
+                TemporaryDirectory() as folder,
+                closing(_env(Path(folder), records, reward)) as env,
+            ):
                 yield Truth(name, reward, list(play(env, pairs)), held_out="held out" in name)
 
 
@@ -56,4 +63,6 @@ def _env(folder: Path, records: list[dict[str, Any]], reward: Any) -> intercode.
     new = [json.dumps(record["task"]) for record in records if isinstance(record["task"], dict)]
     with (data / "tasks.jsonl").open("a", encoding="utf-8") as tasks:
         tasks.writelines(f"{line}\n" for line in new)
-    return intercode.make("bash", data=str(data), reward=reward, max_turns=None, view=View(head=0, tail=0))
+    return intercode.make(
+        "bash", data=str(data), reward=reward, max_turns=None, view=View(head=0, tail=0)
+    )

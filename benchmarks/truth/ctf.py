@@ -1,6 +1,8 @@
-"""CTF: the flag of each starter task in another dress, which is right, and what is nearly it, which is not.
+"""CTF: the flag of each starter task in another dress, which is right, and what is nearly it, which
+is not.
 
-A pair of quotes is right, as one would write it in a shell. Another case is wrong: a flag is a password.
+A pair of quotes is right, as one would write it in a shell. Another case is wrong: a flag is a
+password.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from truth.pairs import Pair, Truth, play
 
 def truths() -> Iterator[Truth]:
     for reward in ("exact", "paper"):
-        with closing(intercode.make("ctf", reward=reward, max_turns=None, view=View(head=0, tail=0))) as env:
+        with closing(
+            intercode.make("ctf", reward=reward, max_turns=None, view=View(head=0, tail=0))
+        ) as env:
             yield Truth("ctf", reward, list(play(env, list(_pairs(env)))))
 
 

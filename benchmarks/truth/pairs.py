@@ -1,7 +1,8 @@
-"""An answer with a label, what a reward says of it, and the precision and recall of many such verdicts.
+"""An answer with a label, what a reward says of it, and the precision and recall of many such
+verdicts.
 
-Intervals are Wilson's at 95 %; answers to one task are alike, so they count for less than independent ones (clusters,
-as in `report.interval`).
+Intervals are Wilson's at 95 %; answers to one task are alike, so they count for less than
+independent ones (clusters, as in `report.interval`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from intercode.types import Episode
 
 @dataclass(frozen=True)
 class Pair:
-    """`actions` are played one after another, the last of them submits. `why` says what is right or wrong about it."""
+    """`actions` are played one after another, the last of them submits. `why` says what is right or
+    wrong about it."""
 
     task: str
     actions: tuple[str, ...]
@@ -49,11 +51,23 @@ class Truth:
 
     @property
     def precision(self) -> Share:
-        return Share([(verdict.pair.task, verdict.pair.right) for verdict in self.verdicts if verdict.accepted])
+        return Share(
+            [
+                (verdict.pair.task, verdict.pair.right)
+                for verdict in self.verdicts
+                if verdict.accepted
+            ]
+        )
 
     @property
     def recall(self) -> Share:
-        return Share([(verdict.pair.task, verdict.accepted) for verdict in self.verdicts if verdict.pair.right])
+        return Share(
+            [
+                (verdict.pair.task, verdict.accepted)
+                for verdict in self.verdicts
+                if verdict.pair.right
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -68,12 +82,15 @@ class Share:
         return sum(good for _, good in self.counted) / len(self.counted) if self.counted else 1.0
 
     def __str__(self) -> str:
-        low, high = interval([Episode(task, "", (), float(good), good, "submit") for task, good in self.counted])
+        low, high = interval(
+            [Episode(task, "", (), float(good), good, "submit") for task, good in self.counted]
+        )
         return f"{self.value:.3f} ({low:.3f} to {high:.3f})"
 
 
 def play(env: InterCodeEnv, pairs: Sequence[Pair], part: str | None = None) -> Iterator[Verdict]:
-    """Each pair as an agent would play it. With `part`, what that part of the score says of a solved one decides."""
+    """Each pair as an agent would play it. With `part`, what that part of the score says of a
+    solved one decides."""
     for pair in pairs:
         env.reset(options={"task": pair.task})
         for action in pair.actions:
@@ -81,4 +98,9 @@ def play(env: InterCodeEnv, pairs: Sequence[Pair], part: str | None = None) -> I
             if over:
                 break
         score = info.get("score")
-        yield Verdict(pair, score is not None and score.success and (part is None or score.parts.get(part, 1.0) == 1))
+        yield Verdict(
+            pair,
+            score is not None
+            and score.success
+            and (part is None or score.parts.get(part, 1.0) == 1),
+        )

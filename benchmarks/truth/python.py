@@ -3,9 +3,10 @@
     gold ──► mutants ──► another result than the gold's on one of many draws: wrong; on none: not known, left out
          └─► other ways to say the same ──► the gold's results on all of them: right; else left out
 
-What is drawn follows the tasks' queries (`python_inputs.py`, `python_uses.py`), not their tests, and results are compared
-without the reward's code: as they print, and by `==` where they are plain. A mutant that does not end is left out, too: it says
-nothing of a reward. `paper` knows the public tests alone.
+What is drawn follows the tasks' queries (`python_inputs.py`, `python_uses.py`), not their tests,
+and results are compared without the reward's code: as they print, and by `==` where they are plain.
+A mutant that does not end is left out, too: it says nothing of a reward. `paper` knows the public
+tests alone.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from truth.python_mutants import mutants
 from truth.python_rewritings import local_names, renamed, rewritings
 
 DRAWS, PATIENCE = 200, 120.0
-BESIDE = [Path(__file__).with_name(f"python_{name}.py").read_text("utf-8") for name in ("inputs", "uses", "trial")]
+BESIDE = [
+    Path(__file__).with_name(f"python_{name}.py").read_text("utf-8")
+    for name in ("inputs", "uses", "trial")
+]
 Actions = tuple[str, ...]
 
 
@@ -33,13 +37,22 @@ def truths() -> Iterator[Truth]:
     for held_out in (False, True):
         pairs = list(labelled(held_out=held_out))
         for reward in ("exact", "paper"):
-            with closing(intercode.make("python", reward=reward, max_turns=None, view=View(head=0, tail=0))) as env:
-                yield Truth("python, held out" if held_out else "python", reward, list(play(env, pairs)), held_out)
+            with closing(
+                intercode.make("python", reward=reward, max_turns=None, view=View(head=0, tail=0))
+            ) as env:
+                yield Truth(
+                    "python, held out" if held_out else "python",
+                    reward,
+                    list(play(env, pairs)),
+                    held_out,
+                )
 
 
 def labelled(*, held_out: bool = False) -> Iterator[Pair]:
     limits = Limits(seconds=PATIENCE)
-    with closing(intercode.make("python", max_turns=None, view=View(head=None), limits=limits)) as env:
+    with closing(
+        intercode.make("python", max_turns=None, view=View(head=None), limits=limits)
+    ) as env:
         for task in env.tasks:
             yield from _pairs(env, task, held_out)
 
@@ -51,14 +64,20 @@ def _pairs(env: InterCodeEnv, task: Task, held_out: bool) -> Iterator[Pair]:
     for what, code in mutants(task.gold, held_out=held_out):
         seen = _seen(env, task, (code,), name)
         if seen is not None and _apart(seen, gold):
-            yield Pair(task.id, (code, f"submit {name}".strip()), False, f"{what}: {_change(task.gold, code)}")
+            yield Pair(
+                task.id,
+                (code, f"submit {name}".strip()),
+                False,
+                f"{what}: {_change(task.gold, code)}",
+            )
     for what, actions, called in _rewritten(task, held_out):
         if _seen(env, task, actions, called) == gold:
             yield Pair(task.id, (*actions, f"submit {called}".strip()), True, what)
 
 
 def _rewritten(task: Task, held_out: bool) -> Iterator[tuple[str, Actions, str]]:
-    """What was done, the actions, and the name that is submitted. What is held out has other local names everywhere."""
+    """What was done, the actions, and the name that is submitted. What is held out has other local
+    names everywhere."""
     name = task.extra.get("submit", "")
     other = renamed(task.gold, local_names(task.gold, name))
     for what, code in rewritings(other if held_out else task.gold):
@@ -76,7 +95,9 @@ def _seen(env: InterCodeEnv, task: Task, actions: Actions, name: str) -> list[st
     env.reset(options={"task": task.id})
     for action in actions if name else ():
         env.step(action)
-    text, *_ = env.step(_TRIAL.format(beside=BESIDE, answer=name or repr(actions[-1]), task=task.id, draws=DRAWS))
+    text, *_ = env.step(
+        _TRIAL.format(beside=BESIDE, answer=name or repr(actions[-1]), task=task.id, draws=DRAWS)
+    )
     lines = text.splitlines()
     return lines if len(lines) == DRAWS else None
 
@@ -96,7 +117,9 @@ _on_all_draws({answer})
 
 
 def _apart(mine: list[str], gold: list[str]) -> bool:
-    return any(_value(one) != _value(other) for one, other in zip(mine, gold, strict=True) if one != other)
+    return any(
+        _value(one) != _value(other) for one, other in zip(mine, gold, strict=True) if one != other
+    )
 
 
 def _value(line: str) -> object:

@@ -1,7 +1,9 @@
-"""What the functions and programs of the starter set for Python may be given: one draw for each task, by its query and files.
+"""What the functions and programs of the starter set for Python may be given: one draw for each
+task, by its query and files.
 
-A draw is a tuple of arguments, or the text that a program reads. Values lie where mistakes show: at edges, in ties, empty.
-It is executed in the answer's interpreter, behind the wall; the tests of a task are not looked at.
+A draw is a tuple of arguments, or the text that a program reads. Values lie where mistakes show: at
+edges, in ties, empty. It is executed in the answer's interpreter, behind the wall; the tests of a
+task are not looked at.
 """
 
 from __future__ import annotations
@@ -32,12 +34,15 @@ def _lines(rows: list[str]) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-# -- the ropeway --------------------------------------------------------------------------------------------------------
+# -- the ropeway -----------------------------------------------------------------------------------
 
 
 def _running_days(draw: Random) -> tuple[str, str]:
     first = _day(draw, 2015, 2030)
-    return first.isoformat(), (first + timedelta(draw.choice([-1, 0, 1, draw.randint(-5, 90), 400]))).isoformat()
+    return (
+        first.isoformat(),
+        (first + timedelta(draw.choice([-1, 0, 1, draw.randint(-5, 90), 400]))).isoformat(),
+    )
 
 
 def _quickest(draw: Random) -> tuple[str, str, list[str]]:
@@ -46,7 +51,8 @@ def _quickest(draw: Random) -> tuple[str, str, list[str]]:
 
 
 def _person(draw: Random) -> dict[str, Any]:
-    name, group = draw.choice(["Jo", "jo", "Jon", "Ann", "ANN", "Zoe"]), draw.choice(["", "", "x", "y"])
+    name = draw.choice(["Jo", "jo", "Jon", "Ann", "ANN", "Zoe"])
+    group = draw.choice(["", "", "x", "y"])
     return {"name": name, "group": group, "luggage": draw.random() < 0.3, "to": draw.randint(0, 2)}
 
 
@@ -55,7 +61,7 @@ def _timetable_day(draw: Random) -> tuple[str]:
     return (draw.choice([near, _day(draw, 1901, 2099)]).isoformat(),)
 
 
-# -- the press ------------------------------------------------------------------------------------------------------------
+# -- the press -------------------------------------------------------------------------------------
 
 
 def _proof(draw: Random) -> tuple[list[str], list[str]]:
@@ -71,13 +77,37 @@ def _mark(draw: Random, lines: list[str]) -> str:
 
 
 def _word(draw: Random) -> tuple[str]:
-    parts = ["ab", "at", "ca", "ck", "er", "ers", "erin", "in", "ing", "la", "lt", "nd", "ndl", "ner", "or"]
-    return ("".join(_several(draw, [*parts, "rt", "re", "red", "un", "rm", "ted", "t", "ul", "x", "o"], 5)),)
+    parts = [
+        "ab",
+        "at",
+        "ca",
+        "ck",
+        "er",
+        "ers",
+        "erin",
+        "in",
+        "ing",
+        "la",
+        "lt",
+        "nd",
+        "ndl",
+        "ner",
+        "or",
+    ]
+    return (
+        "".join(
+            _several(draw, [*parts, "rt", "re", "red", "un", "rm", "ted", "t", "ul", "x", "o"], 5)
+        ),
+    )
 
 
 def _order(draw: Random) -> tuple[str, str, int]:
     units = sorted(draw.sample(range(5), draw.randint(1, 4)))
-    parts = [_counted(draw, ["bale", "ream", "quire", "sheet", ""][unit]) for unit in units if unit != 3 or 4 not in units]
+    parts = [
+        _counted(draw, ["bale", "ream", "quire", "sheet", ""][unit])
+        for unit in units
+        if unit != 3 or 4 not in units
+    ]
     return " ".join(parts), draw.choice(["writing", "printing"]), draw.choice([0, 480, 1000, 999])
 
 
@@ -89,9 +119,33 @@ def _counted(draw: Random, unit: str) -> str:
 
 
 def _names(draw: Random) -> tuple[list[str]]:
-    parts = ["ch", "C", "h", "l", "ll", "L", "y", "i", "å", "Ä", "ö", "ß", "ss", "z", "a", "-", "'", "1"]
+    parts = [
+        "ch",
+        "C",
+        "h",
+        "l",
+        "ll",
+        "L",
+        "y",
+        "i",
+        "å",
+        "Ä",
+        "ö",
+        "ß",
+        "ss",
+        "z",
+        "a",
+        "-",
+        "'",
+        "1",
+    ]
     heads = ["", "", "The ", "St ", "the St "]
-    return ([(draw.choice(heads) + " ".join(_word_of(draw, parts))).strip() for _ in range(draw.randint(0, 5))],)
+    return (
+        [
+            (draw.choice(heads) + " ".join(_word_of(draw, parts))).strip()
+            for _ in range(draw.randint(0, 5))
+        ],
+    )
 
 
 def _word_of(draw: Random, parts: list[str]) -> list[str]:
@@ -99,14 +153,18 @@ def _word_of(draw: Random, parts: list[str]) -> list[str]:
 
 
 def _line_to_set(draw: Random) -> tuple[str]:
-    return (_text(draw, draw.choice(["fi", "fio", "sht", "ste", "li", "thl", "eostx", "acehmno"]), 9),)
+    return (
+        _text(draw, draw.choice(["fi", "fio", "sht", "ste", "li", "thl", "eostx", "acehmno"]), 9),
+    )
 
 
 def _day_sheet(draw: Random) -> str:
     rows: list[str] = []
     for _ in range(draw.randint(0, 9)):
         after = any(row.startswith(("set", "print")) for row in map(str.strip, rows))
-        rows.append(draw.choice(["", "", " "]) + _entry(draw, draw.choice("jjsssspp%" + "oov" * after)))
+        rows.append(
+            draw.choice(["", "", " "]) + _entry(draw, draw.choice("jjsssspp%" + "oov" * after))
+        )
     return _lines(rows)
 
 
@@ -117,15 +175,21 @@ def _entry(draw: Random, kind: str) -> str:
         return f"set {draw.choice([0, 1, 3, 10])}{draw.choice(['', ' at 5', ' at 101', ' at 0'])}"
     if kind == "p":
         return f"print {draw.choice([0, 1, 999, 1000, 1001, 2500])} {draw.randint(1, 3)}"
-    return {"%": draw.choice(["% note", ""]), "o": f"off {draw.choice([0, 5, 10, 50, 100])}", "v": "void"}[kind]
+    return {
+        "%": draw.choice(["% note", ""]),
+        "o": f"off {draw.choice([0, 5, 10, 50, 100])}",
+        "v": "void",
+    }[kind]
 
 
 def _standing(draw: Random) -> tuple[str, dict[str, str]]:
     parts = ["[", "]", "|", "[a", "[b|", "[a]", "[b|k]", "$0", "$1", "$2", "k", " "]
-    return "".join(_several(draw, parts[:-4], 6)), {name: "".join(_several(draw, parts, 5)) for name in ("a", "b", "k", "")}
+    return "".join(_several(draw, parts[:-4], 6)), {
+        name: "".join(_several(draw, parts, 5)) for name in ("a", "b", "k", "")
+    }
 
 
-# -- anywhere -------------------------------------------------------------------------------------------------------------
+# -- anywhere --------------------------------------------------------------------------------------
 
 
 def _queue(draw: Random) -> str:
@@ -144,28 +208,77 @@ def _numeral(draw: Random) -> str:
 
 def _stack_program(draw: Random) -> str:
     if draw.random() < 0.2:
-        return _lines([f"push {draw.randint(1, 4)}", "dup", "print", "push 1", "sub", "dup", "zero 9", "jump 2", "print"])
+        return _lines(
+            [
+                f"push {draw.randint(1, 4)}",
+                "dup",
+                "print",
+                "push 1",
+                "sub",
+                "dup",
+                "zero 9",
+                "jump 2",
+                "print",
+            ]
+        )
     rows = [f"push {number}" for number in _several(draw, range(-9, 10), 5)]
-    wrong = draw.choice(["push", "print 3", "fly", "zero 0", "jump -1", "push +3", "push 1.5", "jump"])
+    wrong = draw.choice(
+        ["push", "print 3", "fly", "zero 0", "jump -1", "push +3", "push 1.5", "jump"]
+    )
     for number in range(len(rows) + 1, len(rows) + draw.randint(1, 9)):
         ahead = number + draw.randint(1, 4)
-        plain = ["add", "sub", "mul", "div", "div", "dup", "swap", "drop", f"jump {ahead}", f"zero {ahead}", ""]
+        plain = [
+            "add",
+            "sub",
+            "mul",
+            "div",
+            "div",
+            "dup",
+            "swap",
+            "drop",
+            f"jump {ahead}",
+            f"zero {ahead}",
+            "",
+        ]
         rows.append(draw.choice([*plain, "push 0", *["print"] * 5, wrong]))
     return _lines(rows)
 
 
 def _days(draw: Random) -> str:
-    odd = [f"{draw.choice([0, 1, 1900, 2000, 2023]):04}-{draw.randint(0, 13):02}-{draw.choice([0, 1, 29, 31, 32]):02}"]
-    return _lines([draw.choice([*odd, f"2024-01-{draw.randint(1, 20):02}"]) for _ in range(draw.randint(0, 7))])
+    odd = [
+        f"{draw.choice([0, 1, 1900, 2000, 2023]):04}-{draw.randint(0, 13):02}-{draw.choice([0, 1, 29, 31, 32]):02}"
+    ]
+    return _lines(
+        [
+            draw.choice([*odd, f"2024-01-{draw.randint(1, 20):02}"])
+            for _ in range(draw.randint(0, 7))
+        ]
+    )
 
 
 def _sheet(draw: Random) -> str:
     width = draw.randint(1, 6)
-    return _lines(["".join(draw.choices("...##123459", k=width)) for _ in range(draw.randint(1, 4))])
+    return _lines(
+        ["".join(draw.choices("...##123459", k=width)) for _ in range(draw.randint(1, 4))]
+    )
 
 
 def _edits(draw: Random) -> str:
-    words = ["add a", "add b c", "add ", "add  d", "cut 1", "cut 0", "cut 3", "undo", "undo", "undo", "redo", "redo", "show"]
+    words = [
+        "add a",
+        "add b c",
+        "add ",
+        "add  d",
+        "cut 1",
+        "cut 0",
+        "cut 3",
+        "undo",
+        "undo",
+        "undo",
+        "redo",
+        "redo",
+        "show",
+    ]
     return _lines([*_several(draw, words, 14), "show"])
 
 
@@ -176,7 +289,12 @@ def _busy(draw: Random) -> tuple[list[list[int]], int, int, int]:
 
 def _needs(draw: Random) -> tuple[dict[str, list[str]]]:
     parts = draw.choice(["abc", "abcdef"])
-    return ({part: _several(draw, parts, 2) for part in draw.sample(parts, draw.randint(0, len(parts)))},)
+    return (
+        {
+            part: _several(draw, parts, 2)
+            for part in draw.sample(parts, draw.randint(0, len(parts)))
+        },
+    )
 
 
 def _nth_word(draw: Random) -> tuple[int, int]:
@@ -185,11 +303,19 @@ def _nth_word(draw: Random) -> tuple[int, int]:
 
 
 def _handles(draw: Random) -> tuple[list[str]]:
-    return (list(dict.fromkeys(draw.choice("abB") + _text(draw, "ab ", 3) for _ in range(draw.randint(0, 6)))),)
+    return (
+        list(
+            dict.fromkeys(
+                draw.choice("abB") + _text(draw, "ab ", 3) for _ in range(draw.randint(0, 6))
+            )
+        ),
+    )
 
 
 def _lockers(draw: Random) -> tuple[int, int, list[list[str]]]:
-    events = [[draw.choice(["in", "in", "out"]), draw.choice("abcd")] for _ in range(draw.randint(0, 14))]
+    events = [
+        [draw.choice(["in", "in", "out"]), draw.choice("abcd")] for _ in range(draw.randint(0, 14))
+    ]
     return draw.randint(0, 3), draw.randint(0, 3), events
 
 
@@ -215,7 +341,10 @@ def _data(draw: Random, depth: int = 3) -> Any:
         return draw.choice([1, None, "", False, (1, [2]), {}, []])
     if kind == "l":
         return [_data(draw, depth - 1) for _ in range(draw.randint(0, 3))]
-    return {key: _data(draw, depth - 1) for key in _several(draw, ["a", "b.c", "[0]", "d\\e", "x]", "0"], 3)}
+    return {
+        key: _data(draw, depth - 1)
+        for key in _several(draw, ["a", "b.c", "[0]", "d\\e", "x]", "0"], 3)
+    }
 
 
 def _expression(draw: Random, depth: int = 3, bound: str = "") -> Any:
@@ -230,7 +359,11 @@ def _expression(draw: Random, depth: int = 3, bound: str = "") -> Any:
 
 
 def _fraction(draw: Random) -> tuple[int, int, int]:
-    return draw.randint(-60, 60), draw.choice([-1, 1]) * draw.randint(1, 60), draw.choice([2, 3, 6, 7, 10, 12, 1000])
+    return (
+        draw.randint(-60, 60),
+        draw.choice([-1, 1]) * draw.randint(1, 60),
+        draw.choice([2, 3, 6, 7, 10, 12, 1000]),
+    )
 
 
 def _balanced(draw: Random) -> tuple[int | str]:
@@ -245,7 +378,9 @@ def _bits(draw: Random) -> tuple[int, int]:
 
 def _first_payment(draw: Random) -> tuple[str, int]:
     day = _day(draw, 2019, 2027)
-    return draw.choice([day, date(day.year, draw.choice([1, 3, 5, 12]), 31)]).isoformat(), draw.randint(0, 14)
+    return draw.choice(
+        [day, date(day.year, draw.choice([1, 3, 5, 12]), 31)]
+    ).isoformat(), draw.randint(0, 14)
 
 
 def _words(draw: Random) -> tuple[list[str], int]:
@@ -262,7 +397,11 @@ INPUTS: dict[str, Draw] = {
     ),
     "running-days": _running_days,
     "bell-code": lambda draw: (_several(draw, range(1, 8), 12),),
-    "wind-alarms": lambda draw: (_several(draw, [-5, -1, 0, 9, 10, 11, 11, 20], 14), draw.choice([0, 10]), draw.randint(1, 3)),
+    "wind-alarms": lambda draw: (
+        _several(draw, [-5, -1, 0, 9, 10, 11, 11, 20], 14),
+        draw.choice([0, 10]),
+        draw.randint(1, 3),
+    ),
     "quickest-ride": _quickest,
     "tower-logger": lambda draw: (draw.randbytes(draw.randint(0, 20)),),
     "seating": lambda draw: ([_person(draw) for _ in range(draw.randint(0, 7))],),

@@ -1,6 +1,7 @@
 """Golds in Python, changed into mutants that a hasty agent might have written.
 
-Each is (what was done, the code). Whether a mutant is wrong is not known here: what it does on many inputs tells.
+Each is (what was done, the code). Whether a mutant is wrong is not known here: what it does on many
+inputs tells.
 """
 
 from __future__ import annotations
@@ -16,9 +17,26 @@ Code = tuple[str, str]
 _EACH = 3
 """How many mutants of one kind a gold has at most, drawn by chance from all its places."""
 
-_EDGES: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
-_TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
-_TURNED |= {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is}
+_EDGES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+}
+_TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt,
+    ast.Gt: ast.Lt,
+    ast.LtE: ast.GtE,
+    ast.GtE: ast.LtE,
+}
+_TURNED |= {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
 _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -40,7 +58,9 @@ def mutants(gold: str, *, held_out: bool = False) -> Iterator[Code]:
     for what, change in MUTATIONS.items():
         found = list(dict.fromkeys(_changed(gold, change)))
         chosen = _some(what, found)
-        for code in _some(what, [each for each in found if each not in chosen]) if held_out else chosen:
+        for code in (
+            _some(what, [each for each in found if each not in chosen]) if held_out else chosen
+        ):
             yield what, code
 
 
@@ -71,14 +91,18 @@ def _places(tree: ast.AST) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None]]
                     yield item, lambda new, value=value, at=at: value.__setitem__(at, new)  # type: ignore[misc]
 
 
-# -- what is changed ------------------------------------------------------------------------------------------------------
+# -- what is changed -------------------------------------------------------------------------------
 
 
 def _compared(other: dict[type[ast.cmpop], type[ast.cmpop]]) -> Change:
     def change(node: ast.AST) -> Iterator[ast.AST]:
         for at, op in enumerate(node.ops if isinstance(node, ast.Compare) else ()):
             if isinstance(node, ast.Compare) and type(op) in other:
-                yield ast.Compare(node.left, [*node.ops[:at], other[type(op)](), *node.ops[at + 1 :]], node.comparators)
+                yield ast.Compare(
+                    node.left,
+                    [*node.ops[:at], other[type(op)](), *node.ops[at + 1 :]],
+                    node.comparators,
+                )
 
     return change
 
@@ -93,7 +117,9 @@ def _operator(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OPERATORS:
         op = _OPERATORS[type(node.op)]()
         yield (
-            ast.BinOp(node.left, op, node.right) if isinstance(node, ast.BinOp) else ast.AugAssign(node.target, op, node.value)
+            ast.BinOp(node.left, op, node.right)
+            if isinstance(node, ast.BinOp)
+            else ast.AugAssign(node.target, op, node.value)
         )
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield node.operand
@@ -123,7 +149,11 @@ def _one_branch(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _exchanged(node: ast.AST) -> Iterator[ast.AST]:
-    if isinstance(node, ast.Call) and len(node.args) > 1 and not any(isinstance(one, ast.Starred) for one in node.args[:2]):
+    if (
+        isinstance(node, ast.Call)
+        and len(node.args) > 1
+        and not any(isinstance(one, ast.Starred) for one in node.args[:2])
+    ):
         yield ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords)
     if isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load) and len(node.elts) > 1:
         yield ast.Tuple([node.elts[1], node.elts[0], *node.elts[2:]], node.ctx)
@@ -139,24 +169,38 @@ def _function(node: ast.AST) -> Iterator[ast.AST]:
 def _no_option(node: ast.AST) -> Iterator[ast.AST]:
     for option in node.keywords if isinstance(node, ast.Call) else ():
         if isinstance(node, ast.Call):
-            yield ast.Call(node.func, node.args, [other for other in node.keywords if other is not option])
+            yield ast.Call(
+                node.func, node.args, [other for other in node.keywords if other is not option]
+            )
 
 
 def _no_step(node: ast.AST) -> Iterator[ast.AST]:
     """A method that only prepares a value, as `.lower()`."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args and not node.keywords:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and not node.args
+        and not node.keywords
+    ):
         yield node.func.value
 
 
 def _no_copy(node: ast.AST) -> Iterator[ast.AST]:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _COPIES and len(node.args) == 1:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in _COPIES
+        and len(node.args) == 1
+    ):
         yield node.args[0]
     if isinstance(node, ast.List) and len(node.elts) == 1 and isinstance(node.elts[0], ast.Starred):
         yield node.elts[0].value
 
 
 def _no_statement(node: ast.AST) -> Iterator[ast.AST]:
-    if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.Raise | ast.Break | ast.Continue):
+    if isinstance(
+        node, ast.Assign | ast.AugAssign | ast.Expr | ast.Raise | ast.Break | ast.Continue
+    ):
         yield ast.Pass()
 
 
@@ -189,7 +233,10 @@ def _kept(node: ast.AST) -> Iterator[ast.AST]:
         for fresh in _fresh(statement):
             lent = _Lent(fresh).visit(ast.parse(ast.unparse(statement)).body[0])
             given = ast.arguments(
-                **{**dict(ast.iter_fields(node.args)), "kwonlyargs": [*node.args.kwonlyargs, ast.arg("kept")]}
+                **{
+                    **dict(ast.iter_fields(node.args)),
+                    "kwonlyargs": [*node.args.kwonlyargs, ast.arg("kept")],
+                }
             )
             given.kw_defaults = [*node.args.kw_defaults, ast.parse(fresh, mode="eval").body]
             body = [*node.body[:at], cast(ast.stmt, lent), *node.body[at + 1 :]]
@@ -200,7 +247,11 @@ def _fresh(statement: ast.stmt) -> list[str]:
     """The empty containers that a statement assigns."""
     value = statement.value if isinstance(statement, ast.Assign) else None
     parts = value.elts if isinstance(value, ast.Tuple) else [value] if value else []
-    return list(dict.fromkeys(text for part in parts if (text := ast.unparse(part)) in ("[]", "{}", "set()")))
+    return list(
+        dict.fromkeys(
+            text for part in parts if (text := ast.unparse(part)) in ("[]", "{}", "set()")
+        )
+    )
 
 
 class _Lent(ast.NodeTransformer):
@@ -218,7 +269,11 @@ class _Lent(ast.NodeTransformer):
 
 def _no_method(node: ast.AST) -> Iterator[ast.AST]:
     for method in node.body if isinstance(node, ast.ClassDef) else ():
-        if isinstance(node, ast.ClassDef) and isinstance(method, ast.FunctionDef) and method.name != "__init__":
+        if (
+            isinstance(node, ast.ClassDef)
+            and isinstance(method, ast.FunctionDef)
+            and method.name != "__init__"
+        ):
             body = [other for other in node.body if other is not method]
             yield ast.ClassDef(node.name, node.bases, node.keywords, body, node.decorator_list)
 

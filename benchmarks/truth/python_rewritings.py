@@ -1,7 +1,7 @@
 """Golds in Python, said in other ways that mean the same.
 
-Each is (what was done, the code), with the change wherever it applies. That it means the same is not taken for granted: an
-answer that does anything else on some input is left out.
+Each is (what was done, the code), with the change wherever it applies. That it means the same is
+not taken for granted: an answer that does anything else on some input is left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from typing import Any
 
 Rewrite = Callable[[Any], Any]
 """A node, or statements, in place of a node; the node itself where it does not apply."""
-_SIDES: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
+_SIDES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.Gt,
+    ast.Gt: ast.Lt,
+    ast.LtE: ast.GtE,
+    ast.GtE: ast.LtE,
+}
 _SIDES |= {ast.Eq: ast.Eq, ast.NotEq: ast.NotEq}
 
 
@@ -32,11 +37,26 @@ def local_names(gold: str, name: str) -> dict[str, str]:
     """A new name for each that the gold gives to a value and that nobody else may use."""
     tree = ast.parse(gold)
     nodes = list(ast.walk(tree))
-    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    given = {arg.arg for node in nodes if isinstance(node, ast.arguments) for arg in [*node.posonlyargs, *node.args]}
+    bound = {
+        node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    given = {
+        arg.arg
+        for node in nodes
+        if isinstance(node, ast.arguments)
+        for arg in [*node.posonlyargs, *node.args]
+    }
     named = {node.arg for node in nodes if isinstance(node, ast.keyword)}
-    public = {arg.arg for node in nodes if isinstance(node, ast.arguments) and node.defaults for arg in node.args}
-    return {old: f"value_{place}" for place, old in enumerate(sorted((bound | given) - named - public - {name, "self"}))}
+    public = {
+        arg.arg
+        for node in nodes
+        if isinstance(node, ast.arguments) and node.defaults
+        for arg in node.args
+    }
+    return {
+        old: f"value_{place}"
+        for place, old in enumerate(sorted((bound | given) - named - public - {name, "self"}))
+    }
 
 
 class _Everywhere(ast.NodeTransformer):
@@ -61,7 +81,7 @@ class _Renamed(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-# -- what is rewritten ----------------------------------------------------------------------------------------------------
+# -- what is rewritten -----------------------------------------------------------------------------
 
 
 def _sides(node: ast.AST) -> ast.AST:
@@ -81,14 +101,19 @@ def _branches(node: ast.AST) -> ast.AST:
 def _spelled_out(node: ast.AST) -> ast.AST:
     if not isinstance(node, ast.AugAssign) or not isinstance(node.target, ast.Name):
         return node
-    return ast.Assign([node.target], ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value))
+    return ast.Assign(
+        [node.target], ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
+    )
 
 
 def _named(node: ast.AST) -> Any:
     """What is returned has a name."""
     if not isinstance(node, ast.Return) or node.value is None:
         return node
-    return [ast.Assign([ast.Name("answer", ast.Store())], node.value), ast.Return(ast.Name("answer", ast.Load()))]
+    return [
+        ast.Assign([ast.Name("answer", ast.Store())], node.value),
+        ast.Return(ast.Name("answer", ast.Load())),
+    ]
 
 
 def _loop(node: ast.AST) -> Any:
@@ -96,13 +121,23 @@ def _loop(node: ast.AST) -> Any:
     if not isinstance(node, ast.Assign | ast.Return) or not isinstance(node.value, ast.ListComp):
         return node
     made = ast.parse("gathered = []").body[0]
-    inner: ast.stmt = ast.Expr(ast.Call(ast.parse("gathered.append", mode="eval").body, [node.value.elt], []))
+    inner: ast.stmt = ast.Expr(
+        ast.Call(ast.parse("gathered.append", mode="eval").body, [node.value.elt], [])
+    )
     for each in reversed(node.value.generators):
         for condition in reversed(each.ifs):
             inner = ast.If(condition, [inner], [])
         inner = ast.For(each.target, each.iter, [inner], [])
     gathered = ast.Name("gathered", ast.Load())
-    return [made, inner, ast.Return(gathered) if isinstance(node, ast.Return) else ast.Assign(node.targets, gathered)]
+    return [
+        made,
+        inner,
+        (
+            ast.Return(gathered)
+            if isinstance(node, ast.Return)
+            else ast.Assign(node.targets, gathered)
+        ),
+    ]
 
 
 def _formatted(node: ast.AST) -> ast.AST:
@@ -119,7 +154,11 @@ def _formatted(node: ast.AST) -> ast.AST:
             values.append(part.value)
         else:
             return node
-    return ast.Call(ast.Attribute(ast.Constant(template), "format", ast.Load()), values, []) if values else node
+    return (
+        ast.Call(ast.Attribute(ast.Constant(template), "format", ast.Load()), values, [])
+        if values
+        else node
+    )
 
 
 def _spec(part: ast.FormattedValue) -> str | None:
@@ -132,10 +171,14 @@ def _spec(part: ast.FormattedValue) -> str | None:
 
 
 def _de_morgan(node: ast.AST) -> ast.AST:
-    if not isinstance(node, ast.If | ast.While | ast.IfExp) or not isinstance(node.test, ast.BoolOp):
+    if not isinstance(node, ast.If | ast.While | ast.IfExp) or not isinstance(
+        node.test, ast.BoolOp
+    ):
         return node
     other = ast.Or() if isinstance(node.test.op, ast.And) else ast.And()
-    node.test = ast.UnaryOp(ast.Not(), ast.BoolOp(other, [ast.UnaryOp(ast.Not(), one) for one in node.test.values]))
+    node.test = ast.UnaryOp(
+        ast.Not(), ast.BoolOp(other, [ast.UnaryOp(ast.Not(), one) for one in node.test.values])
+    )
     return node
 
 
@@ -151,7 +194,11 @@ def _endless(node: ast.AST) -> ast.AST:
     """A `while` whose condition ends it from within."""
     if not isinstance(node, ast.While) or node.orelse:
         return node
-    return ast.While(ast.Constant(True), [ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], []), *node.body], [])
+    return ast.While(
+        ast.Constant(True),
+        [ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], []), *node.body],
+        [],
+    )
 
 
 REWRITINGS: dict[str, Rewrite] = {

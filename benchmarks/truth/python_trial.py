@@ -1,4 +1,5 @@
-"""What an answer does, draw by draw: executed in its interpreter, with nothing at hand but the standard library."""
+"""What an answer does, draw by draw: executed in its interpreter, with nothing at hand but the
+standard library."""
 
 from __future__ import annotations
 
@@ -14,10 +15,13 @@ from typing import Any
 CPU_SECONDS = 2.0
 
 
-def trial(answer: Any, drawn: Callable[[Random], Any] | None, use: Callable[..., Any] | None, draws: int) -> Iterator[str]:
+def trial(
+    answer: Any, drawn: Callable[[Random], Any] | None, use: Callable[..., Any] | None, draws: int
+) -> Iterator[str]:
     """One line for each draw. `answer` is what was submitted, or the text of a program.
 
-    Its interpreter ends when that takes too long, by its own time, so that a busy machine changes no label.
+    Its interpreter ends when that takes too long, by its own time, so that a busy machine changes
+    no label.
     """
     signal.signal(signal.SIGPROF, lambda *_: os._exit(1))
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
@@ -26,7 +30,11 @@ def trial(answer: Any, drawn: Callable[[Random], Any] | None, use: Callable[...,
         draw = Random(number)
         given = drawn(draw) if drawn else None
         work = (
-            _used(use, draw, answer) if use else _printed(answer, given) if isinstance(given, str) else _called(answer, given)
+            _used(use, draw, answer)
+            if use
+            else _printed(answer, given)
+            if isinstance(given, str)
+            else _called(answer, given)
         )
         yield repr(list(_until_error(work)))
 

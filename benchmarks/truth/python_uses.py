@@ -1,7 +1,8 @@
-"""How the classes, generators and decorators of the starter set for Python are used: by chance, within what their queries say.
+"""How the classes, generators and decorators of the starter set for Python are used: by chance,
+within what their queries say.
 
-A use gets chance and what was submitted, and yields what could be seen, step by step. It is executed in the answer's
-interpreter, behind the wall; the tests of a task are not looked at.
+A use gets chance and what was submitted, and yields what could be seen, step by step. It is
+executed in the answer's interpreter, behind the wall; the tests of a task are not looked at.
 """
 
 from __future__ import annotations
@@ -31,8 +32,21 @@ def cabin(draw: Random, Cabin: Any) -> Seen:
     for _ in range(14):
         mine, name = draw.choice([one, one, other]), draw.choice("abcd")
         goes = draw.random() < 0.3
-        yield _tried(mine.leave, name) if goes else _tried(mine.board, name, draw.choice([25, 50, 75, 200]))
-        yield repr(mine), len(mine), list(mine), name in mine, bool(mine), mine.load, one == other, one != other
+        yield (
+            _tried(mine.leave, name)
+            if goes
+            else _tried(mine.board, name, draw.choice([25, 50, 75, 200]))
+        )
+        yield (
+            repr(mine),
+            len(mine),
+            list(mine),
+            name in mine,
+            bool(mine),
+            mine.load,
+            one == other,
+            one != other,
+        )
     yield one == list(one), _tried(hash, one), _tried(setattr, one, "load", 1)
 
 
@@ -42,7 +56,11 @@ def weight_cache(draw: Random, Shelf: Any) -> Seen:
     for number in range(16):
         key = draw.choice("abcd")
         call = draw.choice([shelf.get, shelf.__contains__, None, None])
-        yield _tried(call, key) if call else _tried(shelf.put, key, number, draw.randint(-1, limit + 1))
+        yield (
+            _tried(call, key)
+            if call
+            else _tried(shelf.put, key, number, draw.randint(-1, limit + 1))
+        )
         yield list(shelf), len(shelf), shelf.weight
     yield list(other), other.weight
 
@@ -62,8 +80,16 @@ def nested_drafts(draw: Random, Drafts: Any) -> Seen:
     drafts, other = Drafts(), Drafts()
     for _ in range(20):
         key, value = draw.choice("abc"), draw.choice([None, 0, 1, 2])
-        calls: list[tuple[Any, ...]] = [(drafts.set, key, value), (drafts.delete, key), (drafts.begin,)]
-        yield _tried(*draw.choice([*calls * 2, (drafts.set, key, value), (drafts.commit,), (drafts.rollback,)]))
+        calls: list[tuple[Any, ...]] = [
+            (drafts.set, key, value),
+            (drafts.delete, key),
+            (drafts.begin,),
+        ]
+        yield _tried(
+            *draw.choice(
+                [*calls * 2, (drafts.set, key, value), (drafts.commit,), (drafts.rollback,)]
+            )
+        )
         yield len(drafts), [drafts.get(each) for each in "abc"], drafts.get(key, "none")
     yield len(other), other.get("a")
 
@@ -73,7 +99,14 @@ def root_two(draw: Random, Surd: Any) -> Seen:
         return Surd(draw.randint(-4, 4), draw.choice([0, draw.randint(-3, 3)]))
 
     one, others = number(), [number(), draw.randint(-3, 3), 10**20, "1", 0.5, None]
-    yield str(one), str(-one), str(abs(one)), one.norm(), hash(one) == hash(Surd(*_pair(one, Surd))), str(Surd(7))
+    yield (
+        str(one),
+        str(-one),
+        str(abs(one)),
+        one.norm(),
+        hash(one) == hash(Surd(*_pair(one, Surd))),
+        str(Surd(7)),
+    )
     for other in others:
         for name in ("__add__", "__sub__", "__mul__", "__lt__", "__le__", "__gt__", "__ge__"):
             operation = _OPERATIONS[name]
@@ -98,10 +131,29 @@ def _pair(number: Any, Surd: Any) -> tuple[int, int]:
 
 
 def code_safe(draw: Random, Safe: Any) -> Seen:
-    yield [isinstance(_tried(Safe, *given), str) for given in [("", 1), ("1a", 1), ("12", 0), ("12", -1), ("0", 1)]]
+    yield [
+        isinstance(_tried(Safe, *given), str)
+        for given in [("", 1), ("1a", 1), ("12", 0), ("12", -1), ("0", 1)]
+    ]
     code = draw.choice(["1", "12", "00", "121"])
     safe, other = Safe(code, draw.randint(1, 3)), Safe("1", 1)
-    keys = [*code, "#", "1", "2", "#", "2#", "*****", "****x*", "****", "x", "", "12", f"{code}#", f"*{code}#", "1#2#2#"]
+    keys = [
+        *code,
+        "#",
+        "1",
+        "2",
+        "#",
+        "2#",
+        "*****",
+        "****x*",
+        "****",
+        "x",
+        "",
+        "12",
+        f"{code}#",
+        f"*{code}#",
+        "1#2#2#",
+    ]
     for word in draw.choices(keys, k=14):
         for key in [word] if word in ("", "12") else word:
             yield _tried(safe.press, key), safe.failures
@@ -112,8 +164,23 @@ def outline(draw: Random, Outline: Any) -> Seen:
     headings, other = Outline(), Outline()
     for text in draw.choices("abcdefgh", k=16):
         numbers = [line.split()[0] for line in headings.lines()] + ["9", "1.9"]
-        call = draw.choice([headings.remove, headings.indent, headings.indent, headings.text, None, None, None, None])
-        yield _tried(call, draw.choice(numbers)) if call else _tried(headings.add, draw.choice([1, 1, 2, 2, 3, 0, 4]), text)
+        call = draw.choice(
+            [
+                headings.remove,
+                headings.indent,
+                headings.indent,
+                headings.text,
+                None,
+                None,
+                None,
+                None,
+            ]
+        )
+        yield (
+            _tried(call, draw.choice(numbers))
+            if call
+            else _tried(headings.add, draw.choice([1, 1, 2, 2, 3, 0, 4]), text)
+        )
         yield headings.lines()
     yield other.lines()
 
@@ -131,7 +198,9 @@ def stacker(draw: Random, piles: Any) -> Seen:
     taken: list[int] = []
 
     def belt() -> Iterator[int]:
-        for height in draw.choices([5, 10, 20, 20, 30, 45, 50, 60, 100, 120], k=draw.randint(0, 12)):
+        for height in draw.choices(
+            [5, 10, 20, 20, 30, 45, 50, 60, 100, 120], k=draw.randint(0, 12)
+        ):
             taken.append(height)
             yield height
 
@@ -148,7 +217,12 @@ def rising_turns(draw: Random, in_turns: Any) -> Seen:
             taken.append(name)
             yield number
 
-    merged = in_turns(*[list(source(place)) if draw.random() < 0.2 else source(place) for place in range(draw.randint(0, 3))])
+    merged = in_turns(
+        *[
+            list(source(place)) if draw.random() < 0.2 else source(place)
+            for place in range(draw.randint(0, 3))
+        ]
+    )
     yield list(taken)
     for number in islice(merged, 30):
         yield number, list(taken)
@@ -161,7 +235,8 @@ def resettable_meter(draw: Random, meter: Any) -> Seen:
         yield _ended(fed.__next__)
         for _ in range(12):
             call = draw.choice([fed.send, fed.send, fed.send, fed.throw, fed.__next__])
-            sent, thrown = [None, -2, 0, 1, 2, 5], [ValueError(), ValueError(), KeyError(), KeyError(), IndexError()]
+            sent = [None, -2, 0, 1, 2, 5]
+            thrown = [ValueError(), ValueError(), KeyError(), KeyError(), IndexError()]
             given: list[Any] = sent if call == fed.send else thrown if call == fed.throw else []
             yield _ended(call, *([draw.choice(given)] if given else []))
         fed.close()
@@ -183,11 +258,17 @@ def pruned_walk(draw: Random, walk: Any) -> Seen:
     walked, answer = walk(tree), None
     for _ in range(20):
         yield _ended(walked.send, answer)
-        answer = draw.choice([None] * 7 + ["skip", "skip", "leave", "again", "again", draw.choice(["stop", "other", "leave"])])
+        answer = draw.choice(
+            [None] * 7
+            + ["skip", "skip", "leave", "again", "again", draw.choice(["stop", "other", "leave"])]
+        )
 
 
 def _tree(draw: Random, depth: int) -> dict[str, Any]:
-    return {name: _tree(draw, depth - 1) for name in draw.sample("abc", draw.randint(depth > 2, 3) if depth else 0)}
+    return {
+        name: _tree(draw, depth - 1)
+        for name in draw.sample("abc", draw.randint(depth > 2, 3) if depth else 0)
+    }
 
 
 def again_decorator(draw: Random, again: Any) -> Seen:
@@ -203,7 +284,9 @@ def again_decorator(draw: Random, again: Any) -> Seen:
 
     works, idle = again(draw.randint(1, 4), *kinds)(work), again(2)(work)
     for number in range(6):
-        errors = draw.choices([KeyError, IndexError, FileNotFoundError, ValueError], k=draw.randint(0, 5))
+        errors = draw.choices(
+            [KeyError, IndexError, FileNotFoundError, ValueError], k=draw.randint(0, 5)
+        )
         raised[:] = [error(place) for place, error in enumerate(errors)]
         yield _raised(works, number, named=1), list(works.calls), len(raised)
     yield works.__name__, works.__doc__, idle.calls
@@ -235,7 +318,10 @@ def memo_by_key(draw: Random, memo: Any) -> Seen:
     works, others = memo(mark)(work), memo(mark)(work)
     for _ in range(14):
         one = draw.choice([works, works, works, others, works.forget])
-        yield _tried(one, draw.choice([0, 1, 2, 3, 4, 5, 6, "x", None]), *draw.choice([(), (1,)])), len(calls)
+        yield (
+            _tried(one, draw.choice([0, 1, 2, 3, 4, 5, 6, "x", None]), *draw.choice([(), (1,)])),
+            len(calls),
+        )
         yield works.kept(), others.kept()
     yield works.__name__
 
@@ -243,8 +329,16 @@ def memo_by_key(draw: Random, memo: Any) -> Seen:
 def span_of_time(draw: Random, seconds: Any) -> Seen:
     for _ in range(6):
         parts = ["1d", "2h", "30m", "4s", "1h", " ", "  ", "7", "h", "x", "²", "\t", "-", "0s"]
-        right = [f"{draw.randint(0, 99)}{unit}{draw.choice(['', '', ' '])}" for unit in "dhms" if draw.random() < 0.6]
-        text = "".join(draw.choice([right, draw.choices(parts, k=draw.randint(0, 4)), [*right, draw.choice(parts)]]))
+        right = [
+            f"{draw.randint(0, 99)}{unit}{draw.choice(['', '', ' '])}"
+            for unit in "dhms"
+            if draw.random() < 0.6
+        ]
+        text = "".join(
+            draw.choice(
+                [right, draw.choices(parts, k=draw.randint(0, 4)), [*right, draw.choice(parts)]]
+            )
+        )
         yield _told(seconds, text)
     yield _told(seconds, draw.choice([None, 5, b"1h"]))[0]
 
@@ -274,7 +368,13 @@ def all_complaints(draw: Random, check_all: Any) -> Seen:
         yield check_all("v", [check(place) for place in range(len(errors))])
     except BaseException as error:
         members = getattr(error, "exceptions", ())
-        yield type(error).__name__, str(error), repr(members), getattr(error, "__notes__", []), error in errors
+        yield (
+            type(error).__name__,
+            str(error),
+            repr(members),
+            getattr(error, "__notes__", []),
+            error in errors,
+        )
         if hasattr(error, "__notes__"):
             del error.__notes__
     yield called
@@ -282,7 +382,12 @@ def all_complaints(draw: Random, check_all: Any) -> Seen:
 
 def changed_for_a_while(draw: Random, changed: Any) -> Seen:
     mapping = {key: draw.choice([1, 2, None]) for key in draw.sample("abcd", draw.randint(0, 4))}
-    blocks = [changed(mapping, **{key: draw.choice([..., 5, None]) for key in draw.sample("abcd", draw.randint(0, 3))})]
+    blocks = [
+        changed(
+            mapping,
+            **{key: draw.choice([..., 5, None]) for key in draw.sample("abcd", draw.randint(0, 3))},
+        )
+    ]
     blocks.append(draw.choice([blocks[0], changed(mapping, a=..., d=7, self=1, mapping=2)]))
     for block in draw.choices(blocks, k=3):
         yield from _block(draw, mapping, block, draw.choice(blocks))
@@ -308,11 +413,16 @@ def _block(draw: Random, mapping: dict[str, Any], block: Any, inner: Any) -> See
 
 
 def price_rules(draw: Random, rules_of: Any) -> Seen:
-    amounts = {"off": lambda: draw.randint(0, 60), "percent": lambda: draw.choice([0, 10, 33, 50, 100])}
+    amounts = {
+        "off": lambda: draw.randint(0, 60),
+        "percent": lambda: draw.choice([0, 10, 33, 50, 100]),
+    }
     table: list[list[Any]] = []
     for name in draw.choices("abcde", k=draw.randint(0, 6)):
         kind = draw.choice(["off", "percent", "then", "then"] + ["double"] * (draw.random() < 0.05))
-        table.append([name, kind, amounts.get(kind, lambda: draw.choices("abcdef", k=draw.randint(0, 3)))()])
+        table.append(
+            [name, kind, amounts.get(kind, lambda: draw.choices("abcdef", k=draw.randint(0, 3)))()]
+        )
     rules = _tried(rules_of, table)
     if isinstance(rules, str):
         yield rules
@@ -326,7 +436,10 @@ def price_rules(draw: Random, rules_of: Any) -> Seen:
         del rules[name]
     yield (
         sorted(kept),
-        {name: [_tried(rule, price) for price in (0, 1, 99, 1000, 10**20)] for name, rule in sorted(kept.items())},
+        {
+            name: [_tried(rule, price) for price in (0, 1, 99, 1000, 10**20)]
+            for name, rule in sorted(kept.items())
+        },
     )
 
 

@@ -3,9 +3,9 @@
     gold ──► mutants ──► its rows differ from the gold's on one of several contents: wrong; on none: not known, left out
          └─► other ways to say the same ──► the same rows on all of them: right; else left out
 
-The contents are the set's own and variant data of other seeds than the one that the reward plays on. Rows are
-compared here without the reward's code: by their printed values, in order where the gold orders. A mutant that only changes
-the order is wrong where order was what it changed.
+The contents are the set's own and variant data of other seeds than the one that the reward plays
+on. Rows are compared here without the reward's code: by their printed values, in order where the
+gold orders. A mutant that only changes the order is wrong where order was what it changed.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ Rows = list[tuple[str, ...]]
 def truths() -> Iterator[Truth]:
     pairs = list(labelled())
     view = View(head=0, tail=0)
-    with closing(intercode.make("sql", engine=ENGINE, robust=True, max_turns=None, view=view)) as env:
+    with closing(
+        intercode.make("sql", engine=ENGINE, robust=True, max_turns=None, view=view)
+    ) as env:
         yield Truth("sql", "exact", list(play(env, pairs)))
         yield Truth("sql", "exact, with variant data", list(play(env, pairs, "robust")))
-    with closing(intercode.make("sql", engine=ENGINE, reward="paper", max_turns=None, view=view)) as env:
+    with closing(
+        intercode.make("sql", engine=ENGINE, reward="paper", max_turns=None, view=view)
+    ) as env:
         yield Truth("sql", "paper", list(play(env, pairs)))
 
 
@@ -47,8 +51,14 @@ def labelled() -> Iterator[Pair]:
     content = read_databases(data.databases)
     with ExitStack() as opened:
         first = opened.enter_context(engine_maker(ENGINE, content)())
-        named = {db: {word for task in _of(data.tasks, db) for word in literals(task.gold, ENGINE)} for db in first.databases}
-        others = [engine_maker(ENGINE, variant_databases(first, content, named, seed=seed)) for seed in SEEDS]
+        named = {
+            db: {word for task in _of(data.tasks, db) for word in literals(task.gold, ENGINE)}
+            for db in first.databases
+        }
+        others = [
+            engine_maker(ENGINE, variant_databases(first, content, named, seed=seed))
+            for seed in SEEDS
+        ]
         engines = [first, *(opened.enter_context(other()) for other in others)]
         for task in data.tasks:
             yield from _pairs(task, engines)
@@ -64,13 +74,19 @@ def _pairs(task: Task, engines: Sequence[Engine]) -> Iterator[Pair]:
     for what, sql in mutants(task.gold):
         theirs = _everywhere(task, sql, engines)
         by_order = sorts and (what in _ABOUT_ORDER or cuts)
-        if any(gold is not None and _apart(mine, gold, by_order) for mine, gold in zip(theirs, golds, strict=True)):
+        if any(
+            gold is not None and _apart(mine, gold, by_order)
+            for mine, gold in zip(theirs, golds, strict=True)
+        ):
             yield Pair(task.id, (sql, "submit"), False, what)
     for what, sql in rewritings(task.gold):
         theirs = _everywhere(task, sql, engines)
         by_order = sorts and what != "ties in another order"
         cells = what == "columns in another order"
-        if not any(gold is not None and _apart(mine, gold, by_order, cells) for mine, gold in zip(theirs, golds, strict=True)):
+        if not any(
+            gold is not None and _apart(mine, gold, by_order, cells)
+            for mine, gold in zip(theirs, golds, strict=True)
+        ):
             yield Pair(task.id, (sql, "submit"), True, what)
 
 

@@ -1,6 +1,8 @@
-"""Golds of SQL, changed: mutants that a hasty agent might have written, and other ways to say the same.
+"""Golds of SQL, changed: mutants that a hasty agent might have written, and other ways to say the
+same.
 
-Each is (what was done, the statement). Whether a mutant is wrong is not known here: its rows on several contents tell.
+Each is (what was done, the statement). Whether a mutant is wrong is not known here: its rows on
+several contents tell.
 """
 
 from __future__ import annotations
@@ -11,11 +13,17 @@ from itertools import islice
 from sqlglot import exp, parse_one
 
 Change = Callable[[exp.Expr], exp.Expr | None]
-"""What stands in place of a node; None where it does not apply. The node may be altered: it is a copy."""
+"""What stands in place of a node; None where it does not apply. The node may be altered: it is a
+copy."""
 Statement = tuple[str, str]
 _EACH = 1
 """How many mutants of one kind a gold has at most."""
-_EDGES: dict[type[exp.Expr], type[exp.Binary]] = {exp.LT: exp.LTE, exp.LTE: exp.LT, exp.GT: exp.GTE, exp.GTE: exp.GT}
+_EDGES: dict[type[exp.Expr], type[exp.Binary]] = {
+    exp.LT: exp.LTE,
+    exp.LTE: exp.LT,
+    exp.GT: exp.GTE,
+    exp.GTE: exp.GT,
+}
 _TURNED: dict[type[exp.Expr], type[exp.Binary]] = {
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
@@ -23,7 +31,12 @@ _TURNED: dict[type[exp.Expr], type[exp.Binary]] = {
     exp.GTE: exp.LTE,
     exp.EQ: exp.EQ,
 }
-_AGGREGATES: dict[type[exp.Expr], type[exp.AggFunc]] = {exp.Max: exp.Min, exp.Min: exp.Max, exp.Sum: exp.Avg, exp.Avg: exp.Sum}
+_AGGREGATES: dict[type[exp.Expr], type[exp.AggFunc]] = {
+    exp.Max: exp.Min,
+    exp.Min: exp.Max,
+    exp.Sum: exp.Avg,
+    exp.Avg: exp.Sum,
+}
 
 
 def mutants(gold: str) -> Iterator[Statement]:
@@ -61,7 +74,7 @@ def _changed(gold: str, change: Change) -> Iterator[str]:
             yield sql
 
 
-# -- mutants ------------------------------------------------------------------------------------------------------------
+# -- mutants ---------------------------------------------------------------------------------------
 
 
 def _join(node: exp.Expr) -> exp.Expr | None:
@@ -81,7 +94,11 @@ def _distinct(node: exp.Expr) -> exp.Expr | None:
 
 
 def _edge(node: exp.Expr) -> exp.Expr | None:
-    return _EDGES[type(node)](this=node.this, expression=node.args["expression"]) if type(node) in _EDGES else None
+    return (
+        _EDGES[type(node)](this=node.this, expression=node.args["expression"])
+        if type(node) in _EDGES
+        else None
+    )
 
 
 def _missing(node: exp.Expr) -> exp.Expr | None:
@@ -132,7 +149,11 @@ def _direction(node: exp.Expr) -> exp.Expr | None:
 
 
 def _off_by_one(node: exp.Expr) -> exp.Expr | None:
-    if not isinstance(node, exp.Literal) or not node.is_int or isinstance(node.parent, exp.Limit | exp.Ordered):
+    if (
+        not isinstance(node, exp.Literal)
+        or not node.is_int
+        or isinstance(node.parent, exp.Limit | exp.Ordered)
+    ):
         return None
     return exp.Literal.number(int(node.this) + 1)
 
@@ -144,7 +165,9 @@ def _case(node: exp.Expr) -> exp.Expr | None:
 def _union(node: exp.Expr) -> exp.Expr | None:
     if not isinstance(node, exp.SetOperation):
         return None
-    return exp.Union(this=node.this, expression=node.args["expression"], distinct=not isinstance(node, exp.Union))
+    return exp.Union(
+        this=node.this, expression=node.args["expression"], distinct=not isinstance(node, exp.Union)
+    )
 
 
 def _column(node: exp.Expr) -> exp.Expr | None:
@@ -173,30 +196,44 @@ MUTATIONS: dict[str, Change] = {
 }
 
 
-# -- other ways to say the same ------------------------------------------------------------------------------------------
+# -- other ways to say the same --------------------------------------------------------------------
 
 
 def _turned(node: exp.Expr) -> exp.Expr | None:
-    return _TURNED[type(node)](this=node.args["expression"], expression=node.this) if type(node) in _TURNED else None
+    return (
+        _TURNED[type(node)](this=node.args["expression"], expression=node.this)
+        if type(node) in _TURNED
+        else None
+    )
 
 
 def _between(node: exp.Expr) -> exp.Expr | None:
     if not isinstance(node, exp.Between):
         return None
     low, high = node.args["low"], node.args["high"]
-    return exp.paren(exp.and_(exp.GTE(this=node.this.copy(), expression=low), exp.LTE(this=node.this, expression=high)))
+    return exp.paren(
+        exp.and_(
+            exp.GTE(this=node.this.copy(), expression=low), exp.LTE(this=node.this, expression=high)
+        )
+    )
 
 
 def _in(node: exp.Expr) -> exp.Expr | None:
     if not isinstance(node, exp.In) or not node.expressions:
         return None
-    return exp.paren(exp.or_(*(exp.EQ(this=node.this.copy(), expression=one.copy()) for one in node.expressions)))
+    return exp.paren(
+        exp.or_(*(exp.EQ(this=node.this.copy(), expression=one.copy()) for one in node.expressions))
+    )
 
 
 def _where_for_on(node: exp.Expr) -> exp.Expr | None:
     """Joins by comma, their conditions in WHERE."""
     joins = node.args.get("joins") if isinstance(node, exp.Select) else None
-    if not isinstance(node, exp.Select) or not joins or any(join.side or not join.args.get("on") for join in joins):
+    if (
+        not isinstance(node, exp.Select)
+        or not joins
+        or any(join.side or not join.args.get("on") for join in joins)
+    ):
         return None
     conditions = [join.args["on"].copy() for join in joins]
     for join in joins:
@@ -209,7 +246,10 @@ def _named(node: exp.Expr) -> exp.Expr | None:
     """Every column by a name of its own."""
     if not isinstance(node, exp.Select) or node.parent is not None or node.args.get("order"):
         return None
-    node.set("expressions", [exp.alias_(one.unalias(), f"column_{place}") for place, one in enumerate(node.selects)])
+    node.set(
+        "expressions",
+        [exp.alias_(one.unalias(), f"column_{place}") for place, one in enumerate(node.selects)],
+    )
     return node
 
 
@@ -224,7 +264,12 @@ def _swapped(node: exp.Expr) -> exp.Expr | None:
 
 
 def _in_cte(node: exp.Expr) -> exp.Expr | None:
-    if not isinstance(node, exp.Query) or node.parent is not None or node.args.get("order") or node.args.get("with_"):
+    if (
+        not isinstance(node, exp.Query)
+        or node.parent is not None
+        or node.args.get("order")
+        or node.args.get("with_")
+    ):
         return None
     return exp.select("*").from_("answer").with_("answer", as_=node.copy())
 
@@ -244,7 +289,11 @@ def _grouped(node: exp.Expr) -> exp.Expr | None:
 
 
 def _counted(node: exp.Expr) -> exp.Expr | None:
-    return exp.Mul(this=node.copy(), expression=exp.Literal.number("1.0")) if isinstance(node, exp.Count) else None
+    return (
+        exp.Mul(this=node.copy(), expression=exp.Literal.number("1.0"))
+        if isinstance(node, exp.Count)
+        else None
+    )
 
 
 def _exists(node: exp.Expr) -> exp.Expr | None:

@@ -1,12 +1,14 @@
-"""An environment for one more language: actions are Perl, the world is a Perl process, the answer is a sub.
+"""An environment for one more language: actions are Perl, the world is a Perl process, the answer
+is a sub.
 
     bash of the sandbox ── "go" ──► fifo ──► perl session.pl     takes the action from a file, evaluates it, prints as it goes
                        ◄── status ─ fifo ──┘                     package variables and subs live on until the episode ends
 
     intercode eval perl_env:PerlEnv --data examples/perl --agent gold          with PYTHONPATH=examples/perl
 
-A task's `calls` are pairs of a sub's arguments and what it must return for them, as Perl prints it; the expected texts stay on
-this side of the wall. A running process cannot be copied: `fork(replay=True)`. Needs `apt-get install bubblewrap perl-base`.
+A task's `calls` are pairs of a sub's arguments and what it must return for them, as Perl prints it;
+the expected texts stay on this side of the wall. A running process cannot be copied:
+`fork(replay=True)`. Needs `apt-get install bubblewrap perl-base`.
 """
 
 from __future__ import annotations
@@ -48,16 +50,29 @@ class PerlEnv(InterCodeEnv):
         self.make, self.sandbox = make, make()
 
     @classmethod
-    def prepare(cls, *, data: str, limit: int | None = None, image: str | None = None, **how: Any) -> EnvFactory:  # type: ignore[override]
-        found, template = open_data(data, env="perl", limit=limit), LocalProvider().prepare(image=image)
-        tasks = [replace(task, extra={**task.extra, "submit": task.extra["name"]}) for task in found.tasks]
+    def prepare(  # type: ignore[override]
+        cls, *, data: str, limit: int | None = None, image: str | None = None, **how: Any
+    ) -> EnvFactory:
+        found = open_data(data, env="perl", limit=limit)
+        template = LocalProvider().prepare(image=image)
+        tasks = [
+            replace(task, extra={**task.extra, "submit": task.extra["name"]})
+            for task in found.tasks
+        ]
         facts = {"data": found.name, "data_digest": found.digest, "template": template.digest}
-        return EnvFactory(tasks, lambda: cls(tasks, lambda: LocalSandbox(template), **how), lambda: facts)
+        return EnvFactory(
+            tasks, lambda: cls(tasks, lambda: LocalSandbox(template), **how), lambda: facts
+        )
 
     def run_gold(self, task: Task) -> GoldRun:
         self._start()
-        shown, wrong = self.execute(task.gold), [call for call, same in self._answers(task, "") if not same]
-        return GoldRun(wrong, shown.output, tuple(f"the gold fails {task.extra['name']}({call})" for call in wrong))
+        shown = self.execute(task.gold)
+        wrong = [call for call, same in self._answers(task, "") if not same]
+        return GoldRun(
+            wrong,
+            shown.output,
+            tuple(f"the gold fails {task.extra['name']}({call})" for call in wrong),
+        )
 
     def start_episode(self, task: Task) -> None:
         self._start()
@@ -72,7 +87,9 @@ class PerlEnv(InterCodeEnv):
         self.sandbox.write("/dev/shm/action", action.encode())
         result = self.sandbox.exec("echo >&8; finish")
         if result.timed_out:
-            result = replace(result, exit_code=self.sandbox.exec("kill -INT $perl; finish -t 2").exit_code)
+            result = replace(
+                result, exit_code=self.sandbox.exec("kill -INT $perl; finish -t 2").exit_code
+            )
         if result.session_lost or result.exit_code == LOST:
             self._start()
             return replace(result, session_lost=True, cwd="/")
@@ -87,7 +104,10 @@ class PerlEnv(InterCodeEnv):
         return Score(float(all(passed)), all(passed), {"calls": sum(passed) / len(passed)})
 
     def _answers(self, task: Task, name: str) -> list[tuple[str, bool]]:
-        calls = [(f"print join ' ', {name or task.extra['name']}({given})", wanted) for given, wanted in task.extra["calls"]]
+        calls = [
+            (f"print join ' ', {name or task.extra['name']}({given})", wanted)
+            for given, wanted in task.extra["calls"]
+        ]
         return [(call, self.execute(call).output == wanted) for call, wanted in calls]
 
     def copy_world(self, fork: Self, live: bool) -> None:
