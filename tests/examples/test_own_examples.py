@@ -74,7 +74,7 @@ def _need_the_base_image() -> None:
     [path for name in FILES for path in sorted((EXAMPLES / name).glob("*.py"))],
     ids=lambda p: p.name,
 )
-def test_it_has_under_100_lines(file: Path) -> None:
+def test_it_is_short(file: Path) -> None:
     assert len(file.read_text().splitlines()) < 120
 
 

@@ -1,4 +1,4 @@
-"""The example of a further language: an environment in one file of under 100 lines, used as its
+"""The example of a further language: an environment in one short file, used as its
 reader would use it."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def env() -> Iterator[Any]:
         yield made
 
 
-def test_it_has_under_100_lines() -> None:
+def test_it_is_short() -> None:
     assert len((FOLDER / "perl_env.py").read_text().splitlines()) < 120
 
 
