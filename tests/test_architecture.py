@@ -9,10 +9,11 @@ SOURCE = Path(__file__).parents[1] / "src" / "intercode"
 FLOORS = [
     {"types", "errors", "tfidf", "submission"},
     {"plugins", "sandbox", "signing"},
+    {"options"},
     {"tasks", "agents", "models", "store"},
-    {"env", "trust"},
+    {"env"},
     {"envs", "testing"},
-    {"paper"},
+    {"paper", "trust"},
     {"runner"},
     {"attacks", "validate", "rescoring", "rollouts", "generate"},
     {"evaluation"},

@@ -11,8 +11,8 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.env import View
 from intercode.tasks import open_data
+from intercode.types import View
 
 TASKS = open_data(None, env="bash").tasks
 GENERAL = [task for task in TASKS if task.general]

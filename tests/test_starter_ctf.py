@@ -13,10 +13,10 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.env import View
 from intercode.envs.ctf.challenges import survey
 from intercode.tasks import open_data
 from intercode.tasks.dataset import STARTER
+from intercode.types import View
 
 DATA = open_data(None, env="ctf")
 CHALLENGES = survey(DATA.tasks, DATA.assets, DATA.file)

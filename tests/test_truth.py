@@ -14,9 +14,9 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.env import InterCodeEnv, View
+from intercode.env import InterCodeEnv
 from intercode.tasks import open_data
-from intercode.types import Task
+from intercode.types import Task, View
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")

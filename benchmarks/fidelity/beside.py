@@ -17,11 +17,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fidelity import data, first
-from intercode.env import EnvFactory, View
+from intercode.env import EnvFactory
 from intercode.envs.bash.env import BashEnv
+from intercode.envs.bash.options import BashOptions
 from intercode.rescoring.recordings import Recording, load_recording
 from intercode.rescoring.replay import replay
-from intercode.types import Episode
+from intercode.types import Episode, View
 
 BACKENDS: tuple[str, ...] = ("docker", "local")
 
@@ -55,7 +56,7 @@ class World:
         class AsInContainer(BashEnv):
             start = self.start
 
-        return AsInContainer.prepare(data=self.data, **self.options(backend), **how)
+        return AsInContainer.prepare(BashOptions(data=self.data, **self.options(backend), **how))
 
     def first(self) -> AbstractContextManager[first.First]:
         return first.first(self.python, self.image, self.data)

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import intercode
-from intercode.env import View
+from intercode.types import View
 from truth.pairs import Pair, Truth, play
 
 HERE = Path(__file__).parent

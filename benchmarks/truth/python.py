@@ -18,9 +18,9 @@ from difflib import ndiff
 from pathlib import Path
 
 import intercode
-from intercode.env import InterCodeEnv, View
+from intercode.env import InterCodeEnv
 from intercode.sandbox.base import Limits
-from intercode.types import Task
+from intercode.types import Task, View
 from truth.pairs import Pair, Truth, play
 from truth.python_mutants import mutants
 from truth.python_rewritings import local_names, renamed, rewritings

@@ -16,13 +16,12 @@ from contextlib import ExitStack, closing
 from decimal import Decimal
 
 import intercode
-from intercode.env import View
 from intercode.envs.sql.databases import read_databases
 from intercode.envs.sql.engines import Engine, engine_maker
 from intercode.envs.sql.text import literals
 from intercode.envs.sql.variants import variant_databases
 from intercode.tasks import open_data
-from intercode.types import Table, Task
+from intercode.types import Table, Task, View
 from truth.pairs import Pair, Truth, play
 from truth.sql_mutants import limited, mutants, ordered, rewritings
 

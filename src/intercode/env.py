@@ -22,7 +22,7 @@ import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
 from threading import RLock
@@ -32,10 +32,11 @@ import gymnasium
 from gymnasium.spaces import Text
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
-from intercode.plugins import call_plugin, safe_repr
+from intercode.options import EnvOptions
+from intercode.plugins import attribute_path, call_plugin, safe_repr
 from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
-from intercode.tasks import DataSet
-from intercode.types import ExecResult, Score, Task, TaskIssue
+from intercode.tasks import DataSet, open_data
+from intercode.types import ExecResult, Score, Task, TaskIssue, View
 
 Protocol = Literal["submit", "paper"]
 StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
@@ -95,8 +96,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 pass
 
     `Adder([Task("five", "Reach 5.", gold="5")])` is an environment; `intercode.testing.check_env`
-    tests it. With a `prepare`, the class can be named on the command line; with a `run_gold`,
-    `intercode check` tests its tasks.
+    tests it. `module:Adder` names the class on the command line. A class whose environments share
+    more than tasks overrides `prepare_world`; with a `run_gold`, `intercode check` tests its tasks.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
@@ -113,6 +114,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     prompts: str | Path | None = None
     """The folder of an environment's own prompts (world.txt, submit.txt, …), from the class's file;
     None: the language's."""
+    Options: ClassVar[type[EnvOptions]] = EnvOptions
+    """The options that `intercode.make`, `prepare` and the command line take for this class."""
+    data: str | Path | None = None
+    """A task file, a data folder, or the name of a data set, unless the caller names another."""
     rewards: ClassVar[Mapping[str, str]] = {}
     """Names that `--reward` takes, each with `module:attribute`, which is imported when the name is
     asked for."""
@@ -157,12 +162,50 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._done, self._closed, self._lock = True, False, RLock()
 
     @classmethod
-    def prepare(cls, **options: Any) -> EnvFactory:
-        """Return a factory from the command line's options; a subclass names the options that it
-        takes."""
-        raise UsageError(
-            f"{cls.__name__} does not say how to prepare it: it needs a `prepare` of its own"
+    def prepare(cls, options: EnvOptions) -> EnvFactory:
+        """Do once what the environments of one purpose share: the data, and `prepare_world`."""
+        data = cls.read_data(options)
+        world = cls.prepare_world(data, options)
+        tasks = data.tasks if world.tasks is None else world.tasks
+        facts = {"data": data.name, "data_digest": data.digest}
+        return EnvFactory(
+            tasks,
+            lambda: cls(tasks, **world.arguments, **options.episode()),
+            lambda: {**facts, **world.facts()},
+            world.left_out,
+            options,
         )
+
+    @classmethod
+    def read_data(cls, options: EnvOptions) -> DataSet:
+        """Return the data that the options name, or else the class.
+
+        Raises `UsageError` if neither does, unless the class has starter tasks, and what `open_data`
+        raises.
+        """
+        source = options.data or attribute_path(cls, "data")
+        if source is None and not cls.__module__.startswith("intercode.envs."):
+            raise UsageError(
+                f"{cls.__qualname__} has no tasks; name their file by its attribute `data`, or"
+                " with --data"
+            )
+        return open_data(
+            source,
+            env=cls.language,
+            split=options.split,
+            limit=options.limit,
+            preprocess=options.preprocess or cls.preprocess,
+            gold_fields=options.gold_fields,
+        )
+
+    @classmethod
+    def prepare_world(cls, data: DataSet, options: EnvOptions) -> World:
+        """Return what the environments share besides tasks: templates, databases, golds.
+
+        `options` is an instance of the class's `Options`. Raises `UsageError`, `DataError` or
+        `SandboxError` if the world cannot be made.
+        """
+        return World()
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
@@ -170,15 +213,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         yield from ()
 
     @classmethod
-    def lint_files(
-        cls, data: DataSet, *, assets: str | None = None, furnished: bool = False
-    ) -> Mapping[str, Sequence[TaskIssue]]:
+    def lint_files(cls, data: DataSet, options: EnvOptions) -> Mapping[str, Sequence[TaskIssue]]:
         """Return by task id what the files of a data set say against its tasks. Nothing is
-        executed.
-
-        `assets` names another folder of task files; `furnished`: a tree or an image has files for
-        all tasks.
-        """
+        executed."""
         return {}
 
     @classmethod
@@ -522,42 +559,48 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
 
 @dataclass(frozen=True, slots=True)
+class World:
+    """What environments of one purpose share besides data.
+
+    Args:
+        arguments: of the class's `__init__`, besides the tasks and those of `InterCodeEnv`.
+        facts: returns what decides results beyond the options, for run.json: digests of templates,
+            the userland. `hardness`, `data_set` and `excluded` are names of the run's own.
+        tasks: the tasks that can be played; None: all of the data's.
+        left_out: the tasks that cannot be played as they are, and why.
+    """
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    facts: Callable[[], dict[str, Any]] = dict
+    tasks: Sequence[Task] | None = None
+    left_out: Sequence[tuple[Task, TaskIssue]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class EnvFactory:
     """The tasks and settings that environments for one purpose share; each call makes a new
     environment.
 
-    `facts` returns what decides results beyond the options: digests of data and template, the
-    userland; `hardness`, `data_set` and `excluded` are names of the run's own. `left_out` are tasks
-    that cannot be played as they are, and why. A factory from `intercode.prepare` can be pickled,
-    if its options can: the other process prepares the environment anew.
+    `facts` returns what decides results beyond the options. `left_out` are tasks that cannot be
+    played as they are, and why. A factory from `intercode.prepare` can be pickled, if its options
+    can: the other process prepares the environment anew.
     """
 
     tasks: Sequence[Task]
     make: Callable[[], InterCodeEnv]
     facts: Callable[[], dict[str, Any]] = dict
     left_out: Sequence[tuple[Task, TaskIssue]] = ()
+    options: EnvOptions = field(default_factory=EnvOptions)
+    prepare_again: Callable[[Sequence[Task]], EnvFactory] | None = None
+    """Makes an equal factory of these tasks in another process."""
 
     def __call__(self) -> InterCodeEnv:
         return self.make()
 
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The part of an output that an agent sees: the first and last characters around a marked cut.
-    `head=None`: all of it."""
-
-    head: int | None = 6000
-    tail: int = 2000
-
-    def shorten(self, text: str) -> tuple[str, bool]:
-        """Return the visible text, and whether it was cut."""
-        if self.head is None or len(text) <= self.head + self.tail:
-            return text, False
-        cut = len(text) - self.head - self.tail
-        return (
-            f"{text[: self.head]}\n[… {cut} characters cut …]\n{text[len(text) - self.tail :]}",
-            True,
-        )
+    def __reduce__(self) -> Any:
+        if self.prepare_again is None:
+            raise TypeError("only a factory from `intercode.prepare` can be pickled")
+        return self.prepare_again, (self.tasks,)
 
 
 _OUTCOME_TEXT = View(1400, 500)

@@ -39,6 +39,7 @@ from types import NoneType
 from typing import Any, BinaryIO, Self
 
 from intercode.errors import StoreError, UsageError
+from intercode.options import RunOptions
 from intercode.plugins import safe_repr
 from intercode.signing import is_signed, with_signature, without_signature
 from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage, is_number
@@ -50,13 +51,27 @@ LARGEST_OUTCOMES = 1 << 16
 LARGEST = 1 << 28
 """Bytes of a line of episodes.jsonl, and of run.json: a longer one is never read, since a file of
 holes has no end."""
-FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions", "mended"}) | {
-    "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from", "options", "planned", "signature"
-}  # fmt: skip
+FREE = frozenset(
+    [
+        "out",
+        "run",
+        "created",
+        "git_commit",
+        "versions",
+        "mended",
+        "data_from",
+        "options",
+        "planned",
+        "signature",
+    ]
+) | {name for name, _, one in RunOptions.declared() if not one.fixed}
 """Settings that do not influence the result of an episode: a resumed run may change them."""
 
 SOURCES = frozenset(
-    {"prompt", *(f"{part}_source" for part in ("agent", "env", "model", "reward", "sandbox"))}
+    {
+        "prompt",
+        *(f"{part}_source" for part in ("agent", "env", "model", "reward", "sandbox", "engine")),
+    }
 )
 """Digests of prompts, and of the caller's own code and files. A run continues with others only with
 `--allow-code-change`."""
@@ -477,8 +492,13 @@ def _write_or_check(
 
 
 def differing_settings(old: Config, new: Config, free: frozenset[str]) -> dict[str, str]:
-    """Return the settings outside of `free` that differ, each as `key: old → new`."""
-    keys = sorted(key for key in (old.keys() | new.keys()) - free if old.get(key) != new.get(key))
+    """Return the settings outside of `free` that differ, each as `key: old → new`. A setting that
+    is absent is as good as one that is off."""
+    keys = sorted(
+        key
+        for key in (old.keys() | new.keys()) - free
+        if (old.get(key) or None) != (new.get(key) or None)
+    )
     return {key: f"{key}: {old.get(key)!r:.50} → {new.get(key)!r:.50}" for key in keys}
 
 

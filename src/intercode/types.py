@@ -360,3 +360,22 @@ class TaskIssue(str):
         issue = super().__new__(cls, why)
         issue.kind = kind
         return issue
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The part of an output that an agent sees: the first and last characters around a marked cut.
+    `head=None`: all of it."""
+
+    head: int | None = 6000
+    tail: int = 2000
+
+    def shorten(self, text: str) -> tuple[str, bool]:
+        """Return the visible text, and whether it was cut."""
+        if self.head is None or len(text) <= self.head + self.tail:
+            return text, False
+        cut = len(text) - self.head - self.tail
+        return (
+            f"{text[: self.head]}\n[… {cut} characters cut …]\n{text[len(text) - self.tail :]}",
+            True,
+        )

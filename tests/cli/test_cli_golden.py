@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from conftest import Cli
 
 from intercode.cli import main
 
@@ -43,7 +42,7 @@ def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[s
             yield (*path, name)
 
 
-def test_the_help_of_every_command(cli: Cli) -> None:
+def test_the_help_of_every_command(cli: Any) -> None:
     texts = []
     for path in commands(main):
         done = cli(*path, "--help", alone=True)
@@ -67,7 +66,7 @@ def keys(value: object) -> Any:
     return None
 
 
-def test_the_keys_of_runs_and_of_json(cli: Cli, tmp_path: Path) -> None:
+def test_the_keys_of_runs_and_of_json(cli: Any, tmp_path: Path) -> None:
     table: dict[str, Any] = {}
     for env in ENVIRONMENTS:
         run = f"run-{env}"

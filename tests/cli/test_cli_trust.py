@@ -26,7 +26,7 @@ from intercode.cli.options import _NOT_STORED
 from intercode.errors import IntercodeError
 from intercode.signing import is_signed
 from intercode.store import read_run
-from intercode.trust import ACTS, BUILT_IN, HARMLESS, acting, acts
+from intercode.trust import _OTHERS, FACTS, _declared, acting, acts
 from intercode.view.runs import Runs
 
 EVIL = """
@@ -339,7 +339,7 @@ def test_every_option_is_classified() -> None:
     for name in ("eval", "score", "play", "replay", "rescore"):
         command = main.commands[name]
         for option in {str(param.name) for param in command.params} - _NOT_STORED - {"log"}:
-            assert sum(option in kind for kind in (ACTS, BUILT_IN, HARMLESS)) == 1, option
+            assert sum(option in kind for kind in (_declared(), _OTHERS, FACTS)) == 1, option
     assert acts("an option that nobody knows", "x")
     assert [acts("data", value) for value in ("spider", "spider.json")] == [False, True]
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import intercode
-from intercode.env import InterCodeEnv, View
+from intercode.env import InterCodeEnv
 from intercode.errors import UsageError
 from intercode.sandbox.base import Limits
-from intercode.types import Score, Task
+from intercode.types import Score, Task, View
 
 Make = Callable[..., Any]
 KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost", "limits"}

@@ -7,8 +7,9 @@ import sys
 
 import click
 
-from intercode.cli.options import COUNT, TEXT, json_flag, out_file, seed
+from intercode.cli.options import COUNT, TEXT, declared, json_flag, out_file
 from intercode.cli.output import print_json
+from intercode.options import RunOptions
 
 
 @click.group()
@@ -56,7 +57,7 @@ def data_get(name: str) -> None:
     metavar="N",
     help="Generate N tasks, every fifth for the split test.",
 )
-@seed
+@declared(RunOptions, "seed")
 @click.option(
     "--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder."
 )

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from intercode.cli import options as shared
+from intercode.options import RunOptions
 
 if TYPE_CHECKING:
     from intercode.env import InterCodeEnv
@@ -48,28 +49,14 @@ _WHY = {"agent_fault": ", since the sandbox did not survive", "turns": ", since 
 
 @click.command(cls=shared.Command)
 @shared.env_argument
-@shared.data_options
-@shared.split
-@shared.task
-@click.option(
-    "--turns",
-    type=shared.COUNT,
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Allow N actions for each task.",
-)
+@shared.world()
+@shared.declared(RunOptions, "task", "turns", "seed", turns=100)
 @click.option(
     "--show-score",
     "live",
-    cls=shared.Renamed,
-    old="--score",
     is_flag=True,
     help="Show after each action the score that a submission would earn now.",
 )
-@shared.seed
-@shared.protocol
-@shared.scoring_options
 @shared.run_folder("runs/ENV-AGENT-TIME")
 @shared.allow_code_change
 def play(

@@ -21,6 +21,7 @@ from intercode.cli.output import (
 )
 from intercode.cli.progress import progress
 from intercode.errors import UsageError
+from intercode.options import RunOptions
 
 
 @click.command(cls=shared.Command)
@@ -85,9 +86,8 @@ def report(
 @click.option(
     "--env", callback=shared.own_name, metavar="ENV", help=f"{shared.ENV_HELP} [the recording's]"
 )
-@shared.data_options
-@shared.scoring_options
-@shared.workers
+@shared.world(leave="split protocol")
+@shared.declared(RunOptions, "workers")
 @shared.trust
 @shared.json_flag
 def replay(log: str, env: str | None, workers: int, as_json: bool, **options: Any) -> None:
@@ -241,8 +241,8 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
         " changes."
     ),
 )
-@shared.data_options
-@shared.workers
+@shared.world(leave="split protocol session reward sandbox submits tell")
+@shared.declared(RunOptions, "workers")
 @shared.run_folder("runs/ENV-AGENT-REWARD-TIME")
 @click.option(
     "--force",

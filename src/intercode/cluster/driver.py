@@ -30,7 +30,7 @@ from intercode.cluster.nodes import (
     start_host,
     why_lost,
 )
-from intercode.cluster.shipping import PATHS, Shipment, pack
+from intercode.cluster.shipping import TRAVELLING, Shipment, pack
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, ModelError, SandboxError
 from intercode.evaluation import Evaluation
@@ -46,9 +46,7 @@ LOOK = 2.0
 """Seconds between two looks for new nodes."""
 PATIENCE = 15.0
 """Seconds without any node until the run ends."""
-_OF_THE_DRIVER = (
-    FREE | SOURCES | PATHS | {"env", "agent", "model", "reward", "sandbox", "limit", "tasks"}
-)
+_OF_THE_DRIVER = FREE | SOURCES | TRAVELLING | {"limit", "tasks"}
 """Settings that need not be equal on a node: names and paths, and the choice of tasks."""
 
 

@@ -23,7 +23,7 @@ from intercode.cluster.nodes import (
     start_host,
     why_lost,
 )
-from intercode.cluster.shipping import PATHS, pack
+from intercode.cluster.shipping import TRAVELLING, pack
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, SandboxError
 from intercode.plugins import attribute_path
@@ -163,7 +163,7 @@ class RayEnvs:
         facts, tasks = answer
         if self._facts is None:
             self._facts, self.tasks = facts, tasks
-        wrong = differing_settings(self._facts, facts, PATHS | {"reward", "sandbox"})
+        wrong = differing_settings(self._facts, facts, TRAVELLING)
         return f"it differs from the first node ({', '.join(wrong.values())})" if wrong else None
 
 

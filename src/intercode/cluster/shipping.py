@@ -22,16 +22,23 @@ from pathlib import Path
 from typing import Any
 
 from intercode import __version__
+from intercode.envs import known_options
 from intercode.envs.rewards import NamedReward, load_reward
 from intercode.errors import SandboxError, UsageError
+from intercode.options import RunOptions
 from intercode.plugins import attribute_path, defining_class
 from intercode.runner.provenance import caller_modules
 from intercode.sandbox import cache
 from intercode.sandbox.identity import identity
 from intercode.tasks.catalog import downloaded
 
-PATHS = frozenset({"data", "tree", "setup", "image", "dump", "databases", "assets"})
-"""Options whose value may be a path."""
+_NAMES = {name: one.names for name, (_, one, _) in known_options().items()} | {
+    name: one.names for name, _, one in RunOptions.declared()
+}
+TRAVELLING = frozenset(
+    {"env", *(name for name, kind in _NAMES.items() if kind in ("code", "file"))}
+)
+"""Options whose value may name code or a file, which nodes get."""
 _FILES = ("static", "scripted", "replay")
 _FURNITURE = ("data", "tree", "setup", "image", "prompts")
 """Attributes of an environment's class that may name files next to it."""
@@ -87,7 +94,7 @@ def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
     )
     if not isinstance(text, str):
         return value
-    if name in PATHS:
+    if _NAMES.get(name) == "file":
         built = cache.root_path() / "images" / text
         if name == "image" and "/" not in text and built.is_dir():
             shipment.image = text, _add(shipment, built, ".")
@@ -103,7 +110,7 @@ def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
             _add(shipment, context.parent, context.name), str(path.relative_to(context.parent))
         )
     kind, colon, rest = text.partition(":")
-    if not colon or name not in ("env", "agent", "model", "reward", "sandbox"):
+    if not colon or name not in TRAVELLING:
         return text
     if kind in _FILES:
         path = Path(rest).resolve()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.agents import replay as replay_agent
-from intercode.env import EnvFactory, InterCodeEnv, View
+from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.errors import SandboxError, UsageError
 from intercode.plugins import load_plugin
@@ -21,7 +21,7 @@ from intercode.rescoring.recordings import Recording, load_recording
 from intercode.rescoring.rescore import options_of, taken_from, with_submission
 from intercode.runner.run import evaluate
 from intercode.trust import require_trust
-from intercode.types import Episode, Task
+from intercode.types import Episode, Task, View
 
 TOLERANCE = 0.011
 
@@ -89,7 +89,7 @@ def replay(
 
 
 def prepare_replay(
-    log: str, env: str | None, *, reward: str | None, trust: bool = False, **options: Any
+    log: str, env: str | None, *, reward: Any = None, trust: bool = False, **options: Any
 ) -> tuple[Recording, EnvFactory, Sequence[Task]]:
     """Return the recording, a factory with its settings, and the tasks that it has episodes of, at
     least one.
@@ -104,9 +104,9 @@ def prepare_replay(
         raise UsageError(f"{log} does not say its environment; name it with --env")
     is_run = Path(log).is_dir()
     then = options_of({**recording.settings, "env": env}, options) if is_run else {}
-    how = {**then, **{name: value for name, value in options.items() if value or name not in then}}
-    how["protocol"] = recording.protocol
-    how["engine"] = how.get("engine") or recording.settings.get("engine")
+    how = {**then, **options, "protocol": recording.protocol}
+    if engine := how.get("engine") or recording.settings.get("engine"):
+        how["engine"] = engine
     how["session"] = options.get("session") or recording.settings.get(
         "session", None if is_run else "stateless"
     )

@@ -23,7 +23,7 @@ from typing import Any
 from intercode.agents import SUBMIT
 from intercode.agents import replay as replay_agent
 from intercode.env import EnvFactory, InterCodeEnv
-from intercode.envs import environment_class, prepare
+from intercode.envs import environment_class, known_options, prepare
 from intercode.errors import DataError, UsageError
 from intercode.rescoring.recordings import Recording
 from intercode.runner.run import evaluate
@@ -97,7 +97,7 @@ class Rescoring:
         self.config = {
             **then,
             **self.factory.facts(),
-            "data_from": options["data"],
+            "data_from": options.get("data"),
             "rescored_from": str(run),
             "played_for": played_for,
         }
@@ -187,28 +187,29 @@ class Rescoring:
         return Rescored(episode, then, "executed", differs)
 
 
-def options_of(then: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a run with settings `then`; `options` replace all but `KEPT`. Raises
-    `UsageError` without data."""
-    found = {key: options.get(key) or then.get(key) for key in options} | {
-        key: then.get(key) for key in KEPT
+def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the environment's options of a run with settings `then`, without its reward; `given`
+    replace all but `KEPT`. Raises `UsageError` without data."""
+    options = {
+        name: then.get(name) if name in KEPT else given.get(name) or then.get(name)
+        for name in known_options()
+        if name != "reward"
     }
-    found["data"] = options.get("data") or then.get("data_from")
-    if not found["data"]:  # the catalog has it, or the environment brings it
+    options["data"] = given.get("data") or then.get("data_from")
+    if not options["data"]:  # the catalog has it, or the environment brings it
         name, env = str(then.get("data") or ""), str(then["env"])
         if name in {entry.name for entry in list_entries()}:
-            found["data"] = name
+            options["data"] = name
         elif name and name != f"{env}-starter" and ":" not in env:
             raise UsageError(
                 f"{then['run']} does not say where its data ({name}) lie; name their file or folder"
                 " with --data"
             )
     server = then.get("server")  # the engine's, or a fact of the user's own environment
-    found["engine"] = found.get("engine") or (
-        server.get("engine") if isinstance(server, dict) else None
-    )
-    found["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
-    return found
+    if isinstance(server, dict):
+        options["engine"] = options["engine"] or server.get("engine")
+    options["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
+    return {name: value for name, value in options.items() if value}
 
 
 def taken_from(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

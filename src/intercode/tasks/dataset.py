@@ -54,17 +54,21 @@ def open_data(
     source: str | Path | None,
     *,
     env: str,
+    split: str | None = None,
     limit: int | None = None,
     preprocess: Preprocess | None = None,
     gold_fields: Sequence[str] | None = None,
 ) -> DataSet:
-    """Return the data set that `source` names.
+    """Return the data set that `source` names, with the first `limit` tasks of the split `split`.
 
     None is the starter set of `env`. An existing path is a data folder, or a task file, which is
     used without the trees and scripts in its folder. Any other text names a data set of the
     catalog, which `intercode data get NAME` must have fetched. Raises `UsageError` if there is no
     such data or it cannot be read, `DataError` if it is malformed.
     """
+    if split:
+        data = open_data(source, env=env, preprocess=preprocess, gold_fields=gold_fields)
+        return replace(data, tasks=tuple(in_split(data.tasks, split)[:limit]))
     how = {"limit": limit, "preprocess": preprocess, "gold_fields": tuple(gold_fields or ("gold",))}
     if source is None:
         if not (STARTER / env).is_dir():

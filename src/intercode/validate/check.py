@@ -26,12 +26,11 @@ from typing import Any
 from intercode.agents import Strategy, gold, noop
 from intercode.agents.base import StrategySteps
 from intercode.env import GoldRun, InterCodeEnv
-from intercode.envs import environment_class, require_data
+from intercode.envs import environment_class
 from intercode.errors import DataError, IntercodeError
-from intercode.plugins import attribute_path, call_plugin
+from intercode.plugins import call_plugin
 from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
-from intercode.tasks import open_data
 from intercode.tfidf import cosine, vectors
 from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue
 
@@ -117,31 +116,17 @@ def count_steps(tasks: Sequence[Task]) -> int:
 
 
 def check_texts(
-    env: str,
-    *,
-    data: str | None = None,
-    gold_fields: Sequence[str] | None = None,
-    split: str | None = None,
-    limit: int | None = None,
-    task: Sequence[str] = (),
-    **files: Any,
+    env: str, *, task: Sequence[str] = (), limit: int | None = None, **options: Any
 ) -> dict[str, Any]:
     """Return what `check` does for the texts and files alone. Nothing is executed or built, so the
-    counts are None.
-
-    `files` are the options of `InterCodeEnv.lint_files`.
-    """
-    made = environment_class(env)
-    require_data(made, data)
-    source = data or (attribute_path(made, "data") if hasattr(made, "data") else None)
-    most = None if task or split else limit
-    found = open_data(
-        source, env=made.language, limit=most, preprocess=made.preprocess, gold_fields=gold_fields
-    )
-    tasks = select(found.tasks, task, split=split, limit=limit)
-    by_task = made.lint_files(found, **files)
+    counts are None."""
+    env_class = environment_class(env)
+    known = env_class.Options.of(options, f"the environment {env}")
+    data = env_class.read_data(replace(known, limit=None if task else limit))
+    tasks = select(data.tasks, task, limit=limit)
+    by_task = env_class.lint_files(data, known)
     issues = [
-        *_lint(tasks, made),
+        *_lint(tasks, env_class),
         *((task, issue) for task in tasks for issue in by_task.get(task.id, ())),
     ]
     unknown = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))

@@ -23,9 +23,10 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, Self
 
-from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
+from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.bash.compare import bash_exact, different_paths
 from intercode.envs.bash.lint import lint
+from intercode.envs.bash.options import BashOptions
 from intercode.envs.gold import GoldCache, blame_gold, split_golds
 from intercode.envs.rewards import call_reward, rank, require_reward, reward_name
 from intercode.envs.workspace import (
@@ -39,11 +40,11 @@ from intercode.envs.workspace import (
     split_refused,
 )
 from intercode.errors import DataError, UsageError
+from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, defining_class
-from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.pod import usual_provider_name
 from intercode.submission import ALONE, ANSWER, answer_in
-from intercode.tasks import Preprocess, Record, open_data
+from intercode.tasks import DataSet, Preprocess, Record
 from intercode.types import Change, ExecResult, Outcome, Score, Task, TaskIssue
 
 GoldExecutor = Callable[[Workspace, str], GoldOutcome]
@@ -127,12 +128,11 @@ class BashEnv(InterCodeEnv):
     chooses its gold and returns the score with it.
     """
 
+    Options = BashOptions
     rewards: ClassVar = {
         "exact": "intercode.envs.bash.compare:bash_exact",
         "paper": "intercode.paper.bash:PaperReward",
     }
-    data: str | None = None
-    """A task file, a data folder, or the name of a data set."""
     image: str | None = None
     """As `--image` takes it: a name, or the path of a root file system or a Dockerfile."""
     tree: str | None = None
@@ -180,81 +180,54 @@ class BashEnv(InterCodeEnv):
         yield from lint(task)
 
     @classmethod
-    def prepare(  # type: ignore[override]
-        cls,
-        *,
-        data: str | None = None,
-        limit: int | None = None,
-        image: str | None = None,
-        tree: str | Path | None = None,
-        setup: str | Path | None = None,
-        sandbox: str | None = None,
-        protocol: Protocol = "submit",
-        reward: Reward | None = None,
-        session: Session | None = None,
-        limits: Limits | None = None,
-        max_turns: int | None = 10,
-        view: View | None = None,
-        keep_going: bool = False,
-        preprocess: Preprocess | None = None,
-        gold_fields: Sequence[str] | None = None,
-    ) -> EnvFactory:
-        """Load data and build templates once. `protocol="paper"` implies the paper's reward and a
-        stateless session.
-
-        This reward and session together imply InterCode v1's container, whatever the protocol:
-        ReAct was recorded with `submit`.
-        """
-        _require_attributes(cls)
-        session = session or ("stateless" if protocol == "paper" else "persistent")
-        reward, name = cls._choose_reward(reward, protocol)
-        records = _checked(preprocess or cls.preprocess)
-        source = data or attribute_path(cls, "data")
-        sandbox = sandbox or cls.sandbox or usual_provider_name()
-        found = open_data(
-            source, env="bash", limit=limit, preprocess=records, gold_fields=gold_fields
-        )
+    def prepare_world(cls, data: DataSet, options: EnvOptions) -> World:
+        """Build templates. The paper's reward and a stateless session together imply InterCode v1's
+        container, whatever the protocol: ReAct was recorded with `submit`."""
+        assert isinstance(options, BashOptions)
+        session = options.chosen_session
+        reward, name = cls._choose_reward(options)
+        sandbox = options.sandbox or cls.sandbox or usual_provider_name()
         spec, variant = prepare_workspaces(
-            found,
+            data,
             session,
-            image=image or attribute_path(cls, "image"),
-            tree=tree or attribute_path(cls, "tree"),
-            setup=setup or attribute_path(cls, "setup"),
-            limits=limits,
+            image=options.image or attribute_path(cls, "image"),
+            tree=options.tree or attribute_path(cls, "tree"),
+            setup=options.setup or attribute_path(cls, "setup"),
+            limits=options.limits,
             paper=reward == "paper" and session == "stateless",
             sandbox=sandbox,
             start=cls.start,
             probe=cls.probe,
         )
-        how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
-        golds = GoldCache[GoldOutcome]()
-        tasks, left_out = split_refused(found.tasks, spec.provider)
+        tasks, left_out = split_refused(data.tasks, spec.provider)
         if not tasks:
             raise UsageError(
                 f"no task can be played here: task {left_out[0][0].id}: {left_out[0][1]}"
             )
-        facts: dict[str, Any] = {
-            "data": found.name,
-            "data_digest": found.digest,
-            "reward": name,
-            "sandbox": sandbox,
-        }
-        facts |= {"left_out": {task.id: str(why) for task, why in left_out}} if left_out else {}
-        return EnvFactory(
-            tasks,
-            lambda: cls(tasks, spec, reward=reward, variant=variant, golds=golds, **how),
+        facts: dict[str, Any] = {"reward": name, "sandbox": sandbox}
+        if left_out:
+            facts["left_out"] = {task.id: str(why) for task, why in left_out}
+        golds = GoldCache[GoldOutcome]()
+        return World(
+            {"spec": spec, "variant": variant, "reward": reward, "golds": golds},
             lambda: {**facts, **spec.facts(), **spec.images(tasks)},
+            tasks,
             left_out,
         )
 
     @classmethod
-    def _choose_reward(cls, reward: Reward | None, protocol: Protocol) -> tuple[Reward | None, str]:
+    def read_data(cls, options: EnvOptions) -> DataSet:
+        _require_attributes(cls)
+        records = _checked(options.preprocess or cls.preprocess)
+        return super().read_data(replace(options, preprocess=records))
+
+    @classmethod
+    def _choose_reward(cls, options: EnvOptions) -> tuple[Reward | None, str]:
         """Return the reward, None for the method `reward` of the class, and the reward's name in a
         run's record."""
         overridden = cls.reward is not BashEnv.reward
         name = reward_name(cls.reward) if overridden else "exact"
-        if reward is None and protocol == "paper" and not overridden:
-            reward = "paper"
+        reward = options.reward if overridden else options.chosen_reward
         return (None, name) if reward in (None, name) else (reward, reward_name(reward))
 
     @classmethod

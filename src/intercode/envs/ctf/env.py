@@ -26,15 +26,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
+from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
+from intercode.envs.ctf.options import CtfOptions
 from intercode.envs.gold import GoldCache, blame_gold, split_golds
 from intercode.envs.rewards import best_score, call_reward, require_reward, reward_name
 from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, UsageError
-from intercode.sandbox.base import Limits, Session
+from intercode.options import EnvOptions
 from intercode.submission import WORD, is_submission, submitted_word
-from intercode.tasks import DataSet, Preprocess, open_data
+from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
 Reward = Literal["exact", "paper"] | Callable[[str, str, Task], Score]
@@ -47,6 +48,7 @@ class CtfEnv(InterCodeEnv):
     """`challenges` has each task's assets by its id; environments may share `golds`. For other
     arguments see `InterCodeEnv`."""
 
+    Options = CtfOptions
     language = "ctf"
     submission = WORD
 
@@ -69,96 +71,50 @@ class CtfEnv(InterCodeEnv):
         self._last_score = Score(0.0, False)
 
     @classmethod
-    def lint_files(
-        cls, data: DataSet, *, assets: str | None = None, furnished: bool = False
-    ) -> Mapping[str, Sequence[TaskIssue]]:
-        found = survey(
-            data.tasks, Path(assets) if assets else data.assets, data.file, furnished=furnished
-        )
-        return {id: challenge.issues for id, challenge in found.items()}
+    def lint_files(cls, data: DataSet, options: EnvOptions) -> Mapping[str, Sequence[TaskIssue]]:
+        return {id: challenge.issues for id, challenge in _survey(data, options).items()}
 
     @classmethod
-    def prepare(  # type: ignore[override]
-        cls,
-        *,
-        data: str | None = None,
-        assets: str | Path | None = None,
-        limit: int | None = None,
-        everything: bool = False,
-        submits: int | None = None,
-        image: str | None = None,
-        tree: str | Path | None = None,
-        setup: str | Path | None = None,
-        sandbox: str | None = None,
-        protocol: Protocol = "submit",
-        reward: Reward | None = None,
-        session: Session | None = None,
-        limits: Limits | None = None,
-        max_turns: int | None = 10,
-        view: View | None = None,
-        keep_going: bool = False,
-        preprocess: Preprocess | None = None,
-        gold_fields: Sequence[str] | None = None,
-    ) -> EnvFactory:
-        """Load data once. `assets` has a folder or a tar for each task; `everything` keeps tasks
-        that cannot be played.
-
-        Tasks get the fields `needs_network`, `has_assets` and `broken_gold`; the factory's facts
-        list why tasks are left out.
-        """
-        paper = protocol == "paper"
-        session = session or ("stateless" if paper else "persistent")
-        reward = reward or ("paper" if paper else "exact")
-        records = preprocess or cls.preprocess
-        found = open_data(data, env="ctf", limit=limit, preprocess=records, gold_fields=gold_fields)
-        furnished = tree is not None or found.tree is not None or image is not None
-        challenges = survey(
-            found.tasks, Path(assets) if assets else found.assets, found.file, furnished=furnished
+    def prepare_world(cls, data: DataSet, options: EnvOptions) -> World:
+        """Survey the tasks' files. Tasks get the fields `needs_network`, `has_assets` and
+        `broken_gold`; the facts list why tasks are left out."""
+        assert isinstance(options, CtfOptions)
+        session, reward = options.chosen_session, options.chosen_reward
+        challenges = _survey(data, options)
+        tasks, left_out = _playable(data.tasks, challenges, options.everything)
+        spec, _ = prepare_workspaces(
+            data,
+            session,
+            image=options.image,
+            tree=options.tree,
+            setup=options.setup,
+            limits=options.limits,
+            paper=reward == "paper" and session == "stateless",
+            sandbox=options.sandbox,
         )
-        tasks, left_out = _playable(found.tasks, challenges, everything)
-        first_system = reward == "paper" and session == "stateless"
-        world = {
-            "image": image,
-            "tree": tree,
-            "setup": setup,
-            "limits": limits,
-            "paper": first_system,
-            "sandbox": sandbox,
-        }
-        spec, _ = prepare_workspaces(found, session, **world)  # type: ignore[arg-type]
-        _, refused = split_refused(
-            [task for task in tasks if gold_is(task) == "script"], spec.provider
-        )
+        scripted = [task for task in tasks if gold_is(task) == "script"]
+        _, refused = split_refused(scripted, spec.provider)
         left_out += refused
-        tasks = [task for task in tasks if task not in [each for each, _ in refused]]
+        tasks = [task for task in tasks if task not in [other for other, _ in refused]]
         with_folder = spec.provider.add_script(
             spec.template, f"mkdir -p {FOLDER}", name="the folder for assets"
         )
         spec = replace(spec, template=with_folder)
-        how = {
-            "protocol": protocol,
-            "max_turns": max_turns,
-            "view": view,
-            "keep_going": keep_going,
-            "submits": submits,
-        }
-        golds = GoldCache[str]()
         digests = "\n".join(f"{task.id} {challenges[task.id].digest}" for task in tasks)
         facts = {
-            "data": found.name,
-            "data_digest": found.digest,
             "assets_digest": hashlib.sha256(digests.encode()).hexdigest(),
             "left_out": {
                 task.id: "; ".join(challenges[task.id].issues) or str(why) for task, why in left_out
             },
             "reward": reward_name(reward),
         }
-        return EnvFactory(
-            tasks,
-            lambda: cls(tasks, spec, challenges, reward=reward, golds=golds, **how),
-            lambda: {**facts, **spec.facts()},
-            left_out,
-        )
+        arguments = {
+            "spec": spec,
+            "challenges": challenges,
+            "reward": reward,
+            "golds": GoldCache[str](),
+        }
+        return World(arguments, lambda: {**facts, **spec.facts()}, tasks, left_out)
 
     def run_gold(self, task: Task) -> GoldRun:
         issues = list(self._challenges[task.id].issues)
@@ -280,6 +236,13 @@ def _score_flag(submitted: str, flag: str) -> Score:
 def last_line(output: str) -> str:
     """Return the last line of an output, where a script prints its flag."""
     return output.strip().rpartition("\n")[2].strip()
+
+
+def _survey(data: DataSet, options: EnvOptions) -> dict[str, Challenge]:
+    assert isinstance(options, CtfOptions)
+    assets = Path(options.assets) if options.assets else data.assets
+    furnished = any(part is not None for part in (options.tree, data.tree, options.image))
+    return survey(data.tasks, assets, data.file, furnished=furnished)
 
 
 def _playable(

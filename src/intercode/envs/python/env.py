@@ -21,26 +21,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, Self
 
-from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
+from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.gold import GoldCache
 from intercode.envs.python.grading import PATIENCE, Result
 from intercode.envs.python.lint import lint
+from intercode.envs.python.options import SECONDS, PythonOptions
 from intercode.envs.python.suite import SOLUTION, Suite, convert_record, read_suite
 from intercode.envs.python.workspace import PythonSessions, PythonSpec
 from intercode.envs.rewards import call_reward, require_reward, reward_name
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
-from intercode.sandbox.base import Limits
+from intercode.options import EnvOptions
 from intercode.submission import NAME
-from intercode.tasks import Preprocess, open_data
+from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
 Reward = Literal["exact", "paper"] | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]
-SECONDS = 10.0
 _FUNCTION = (
     re.compile(r"^def (\w+)\(", re.MULTILINE),
     re.compile(r"^def (\w+)\s*\(", re.MULTILINE),
@@ -55,6 +54,7 @@ class PythonEnv(InterCodeEnv):
     are those of `InterCodeEnv`.
     """
 
+    Options = PythonOptions
     language = "python"
     live_forks = False
     session_noun = "interpreter"
@@ -94,65 +94,32 @@ class PythonEnv(InterCodeEnv):
         yield from lint(task)
 
     @classmethod
-    def prepare(  # type: ignore[override]
-        cls,
-        *,
-        data: str | None = None,
-        limit: int | None = None,
-        image: str | None = None,
-        tree: str | Path | None = None,
-        setup: str | Path | None = None,
-        protocol: Protocol = "submit",
-        reward: Reward | None = None,
-        session: str | None = None,
-        submits: int | None = None,
-        tell: Tell | None = None,
-        seconds: float = SECONDS,
-        limits: Limits | None = None,
-        max_turns: int | None = 10,
-        view: View | None = None,
-        keep_going: bool = False,
-        sandbox: str | None = None,
-        preprocess: Preprocess | None = None,
-        gold_fields: Sequence[str] | None = None,
-    ) -> EnvFactory:
-        """Load data and build the template once. `protocol="paper"` implies the paper's reward.
-
-        Whatever `session` says, an interpreter lives as long as its episode, as in the paper.
-        """
-        reward, tell = reward or ("paper" if protocol == "paper" else "exact"), tell or "number"
-        records = preprocess or cls.preprocess
-        found = open_data(
-            data, env="python", limit=limit, preprocess=records, gold_fields=gold_fields
+    def prepare_world(cls, data: DataSet, options: EnvOptions) -> World:
+        """Build the template once."""
+        assert isinstance(options, PythonOptions)
+        reward, tell = options.chosen_reward, options.tell or "number"
+        workspaces, _ = prepare_workspaces(
+            data,
+            "persistent",
+            image=options.image,
+            tree=options.tree,
+            setup=options.setup,
+            limits=options.limits,
+            sandbox=options.sandbox,
         )
-        tasks = tuple(map(_with_submission, found.tasks))
-        world = {
-            "image": image,
-            "tree": tree,
-            "setup": setup,
-            "limits": limits,
-            "paper": False,
-            "sandbox": sandbox,
-        }
-        first, _ = prepare_workspaces(found, "persistent", **world)  # type: ignore[arg-type]
-        spec = PythonSpec(first.provider, first.template, "persistent", limits)
-        if image is not None:
+        spec = PythonSpec(workspaces.provider, workspaces.template, "persistent", options.limits)
+        if options.image is not None:
             spec.require_python()
-        golds = GoldCache[Sequence[Result]]()
-        how = {
-            "protocol": protocol,
-            "max_turns": max_turns,
-            "view": view,
-            "keep_going": keep_going,
-            "submits": submits,
+        facts = {"reward": reward_name(reward), "test_seconds": options.seconds, "tell": tell}
+        arguments = {
+            "spec": spec,
+            "reward": reward,
+            "golds": GoldCache[Sequence[Result]](),
+            "tell": tell,
+            "seconds": options.seconds,
         }
-        asked = {"reward": reward, "golds": golds, "tell": tell, "seconds": seconds}
-        facts = {"data": found.name, "data_digest": found.digest, "reward": reward_name(reward)}
-        return EnvFactory(
-            tasks,
-            lambda: cls(tasks, spec, **asked, **how),  # type: ignore[arg-type]
-            lambda: {**facts, "test_seconds": seconds, "tell": tell, **spec.facts()},
-        )
+        tasks = tuple(map(_with_submission, data.tasks))
+        return World(arguments, lambda: {**facts, **spec.facts()}, tasks)
 
     # -- the episode -------------------------------------------------------------------------------
 

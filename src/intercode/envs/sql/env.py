@@ -15,11 +15,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import permutations
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, Self
 
-from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
+from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.gold import GoldCache, split_golds
 from intercode.envs.rewards import best_score, call_reward, require_reward, reward_name
 from intercode.envs.sql.compare import Row, difference, sql_exact
@@ -32,13 +31,14 @@ from intercode.envs.sql.databases import (
 )
 from intercode.envs.sql.engines import Answer, Engine
 from intercode.envs.sql.lint import lint
+from intercode.envs.sql.options import SECONDS, SqlOptions
 from intercode.errors import DataError
-from intercode.tasks import Preprocess, open_data
-from intercode.types import ExecResult, Score, Table, Task, TaskIssue
+from intercode.options import EnvOptions
+from intercode.tasks import DataSet
+from intercode.types import ExecResult, Score, Table, Task, TaskIssue, View
 
 Reward = Literal["exact", "paper", "overlap"] | Callable[[Table | None, Table | None, Task], Score]
 _NOTHING = Answer()
-SECONDS = 10.0
 _ROWS, _DIFFERENT, _TEXT = 20, 10, View(150, 50)
 """The most rows of a table and of a difference in `outcomes`, and the characters of a text."""
 _TABLE_BYTES, _DIFFERENCE_BYTES = 1500, 1000
@@ -53,6 +53,7 @@ class SqlEnv(InterCodeEnv):
     `InterCodeEnv`.
     """
 
+    Options = SqlOptions
     language = "sql"
     rewards: ClassVar = {
         "exact": "intercode.envs.sql.compare:sql_exact",
@@ -86,61 +87,27 @@ class SqlEnv(InterCodeEnv):
         yield from lint(task)
 
     @classmethod
-    def prepare(  # type: ignore[override]
-        cls,
-        *,
-        data: str | None = None,
-        limit: int | None = None,
-        dump: str | Path | None = None,
-        databases: str | Path | None = None,
-        engine: str | None = None,
-        handicap: bool = False,
-        robust: bool = False,
-        protocol: Protocol = "submit",
-        reward: Reward | None = None,
-        session: str | None = None,
-        seconds: float = SECONDS,
-        max_turns: int | None = 10,
-        view: View | None = None,
-        keep_going: bool = False,
-        preprocess: Preprocess | None = None,
-        gold_fields: Sequence[str] | None = None,
-    ) -> EnvFactory:
-        """Load data and databases once. `protocol="paper"` implies the paper's reward.
-
-        `session` is ignored: a session with the server lives as long as its episode, as in the
-        paper.
-        """
-        reward = reward or ("paper" if protocol == "paper" else "exact")
-        dataset = open_data(
+    def prepare_world(cls, data: DataSet, options: EnvOptions) -> World:
+        """Load the databases once."""
+        assert isinstance(options, SqlOptions)
+        reward = options.chosen_reward
+        databases = prepare_databases(
             data,
-            env="sql",
-            limit=limit,
-            preprocess=preprocess or cls.preprocess,
-            gold_fields=gold_fields,
+            dump=options.dump,
+            databases=options.databases,
+            engine=options.engine,
+            robust=options.robust,
+            paper=reward in ("paper", "overlap"),
         )
-        paper = reward in ("paper", "overlap")
-        made = prepare_databases(
-            dataset, dump=dump, databases=databases, engine=engine, robust=robust, paper=paper
-        )
-        options: dict[str, Any] = {
+        facts = {"reward": reward_name(reward), "statement_seconds": options.seconds}
+        arguments = {
+            "databases": databases,
             "reward": reward,
             "golds": GoldCache[Gold](),
-            "handicap": handicap,
-            "seconds": seconds,
+            "handicap": options.handicap,
+            "seconds": options.seconds,
         }
-        options |= {
-            "protocol": protocol,
-            "max_turns": max_turns,
-            "view": view,
-            "keep_going": keep_going,
-        }
-        facts = {"data": dataset.name, "data_digest": dataset.digest, "reward": reward_name(reward)}
-        return EnvFactory(
-            dataset.tasks,
-            lambda: cls(dataset.tasks, made, **options),
-            lambda: {**facts, "statement_seconds": seconds, **made.facts()},
-        )
+        return World(arguments, lambda: {**facts, **databases.facts()})
 
     def run_gold(self, task: Task) -> GoldRun:
         try:
@@ -304,7 +271,7 @@ class SqlEnv(InterCodeEnv):
         return self._variant
 
 
-def _observation(answer: Answer, protocol: Protocol, seconds: float) -> str:
+def _observation(answer: Answer, protocol: str, seconds: float) -> str:
     """Return what the agent sees. InterCode v1 printed rows as tuples, and an error for a statement
     without rows."""
     if answer.timed_out:
