@@ -1,13 +1,15 @@
 """InterCodeEnv: a Gymnasium environment over tasks and a world in which actions are code.
 
     reset ──► (query, info)
-    step(action) ──► execute ──► observation          protocol "submit": `submit` scores the state and ends the episode
-                        │                             protocol "paper": every step is scored, and reward 1 ends the episode
-                        └─ SandboxDied? ── replay the episode once, at the pace at which it was played:
-                                           dies again, though a fresh sandbox can execute and score
-                                           an action
-                                                      → the agent's fault (reward 0, ended)
-                                           else       → raise SandboxDied, an infrastructure fault
+    step(action) ──► execute ──► observation
+                        │
+                        └─ SandboxDied? ── replay the episode once, at the pace of its first play:
+                             dies again, though a fresh sandbox can execute and score an action
+                                    → the agent's fault (reward 0, ended)
+                             else   → raise SandboxDied, an infrastructure fault
+
+    protocol "submit"    `submit` scores the state and ends the episode
+    protocol "paper"     every step is scored, and reward 1 ends the episode
 
 The death of a process that the agent's user owns (shell, interpreter, a test's process) is an
 outcome, not `SandboxDied`. The rest of InterCode v1's protocol "paper" is in `paper/`. Nothing here
@@ -266,8 +268,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         A gold that fails is a `GoldRun` with faults. Raises `SandboxError` if the machine fails.
         """
         raise UsageError(
-            f"{type(self).__name__} does not say how to execute a gold: it needs a `run_gold` of"
-            " its own"
+            f"{type(self).__name__} does not say how to execute a gold: "
+            "it needs a `run_gold` of its own"
         )
 
     # -- Gymnasium ---------------------------------------------------------------------------------
@@ -299,8 +301,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._require_open()
         if unknown := sorted(set(options or ()) - {"task"}):
             raise UsageError(
-                f"reset takes no option {', '.join(map(repr, unknown))}; it takes 'task', an id or"
-                " an index"
+                f"reset takes no option {', '.join(map(repr, unknown))}; "
+                "it takes 'task', an id or an index"
             )
         super().reset(seed=seed)
         if seed is not None:
@@ -325,8 +327,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             raise UsageError(f"an action is a str, not {type(action).__name__}")
         if "\0" in action or not self.action_space.contains(action):
             raise UsageError(
-                "an action is text that UTF-8 can encode, without NUL characters and of 16 MiB at"
-                " most"
+                "an action is text that UTF-8 can encode, "
+                "without NUL characters and of 16 MiB at most"
             )
         self._actions.append(action)
         self._times.append(time.monotonic() - self._start_time)
@@ -374,8 +376,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             ):
                 if _fingerprint(call_plugin(fork.execute, ExecResult, action)) != expected:
                     raise ForkError(
-                        f"re-executing the episode gave another observation at turn {number}:"
-                        f" {action!r}"
+                        "re-executing the episode gave another observation at turn "
+                        f"{number}: {action!r}"
                     )
         except BaseException:
             fork.close_world()
@@ -401,8 +403,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         if (reason := self.reject_submission(self._word)) is not None:
             if not isinstance(reason, str):
                 raise UsageError(
-                    f"{type(self).__name__}.reject_submission returned {safe_repr(reason):.50}, not"
-                    " a text or None"
+                    f"{type(self).__name__}.reject_submission returned {safe_repr(reason):.50}, "
+                    "not a text or None"
                 )
             return self._finish_step(self._shorten(reason), 0.0, info)
         score = call_plugin(self.score, Score)
@@ -426,9 +428,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         if self.protocol == "submit":
             notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
             if result.session_lost:
-                folder = (
-                    result.cwd if result.cwd.isprintable() else ascii(result.cwd)
-                )  # the agent chose the name
+                # the agent chose the name
+                folder = result.cwd if result.cwd.isprintable() else ascii(result.cwd)
                 new = f"a new one starts in {folder}]" if folder else "a new one begins]"
                 notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
             gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
@@ -626,6 +627,6 @@ def _make_info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
 def _fingerprint(result: ExecResult) -> str:
     """Return a text that is equal for equal results."""
     return (
-        f"{result.exit_code} {result.timed_out} {result.session_lost} {result.overflow}"
-        f" {result.output}"
+        f"{result.exit_code} {result.timed_out} {result.session_lost} {result.overflow} "
+        f"{result.output}"
     )

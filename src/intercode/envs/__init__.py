@@ -29,8 +29,8 @@ def environment_class(name: str) -> type[InterCodeEnv]:
     module, colon, attribute = ENVIRONMENTS.get(name, name).partition(":")
     if not (colon and module and attribute):
         raise UsageError(
-            f"no environment named {name!r}; there are {', '.join(ENVIRONMENTS)}, module:Class or"
-            " path.py:Class"
+            f"no environment named {name!r}; "
+            f"there are {', '.join(ENVIRONMENTS)}, module:Class or path.py:Class"
         )
     found: type[InterCodeEnv] = load_plugin(f"{module}:{attribute}", "environment")
     if not hasattr(found, "prepare"):
@@ -102,8 +102,8 @@ class _Prepared:
             env.tasks = list(self.factory.tasks) if self.split else env.tasks
             return env
         raise UsageError(
-            f"{type(env).__qualname__}.__init__ does not call super().__init__, which makes it an"
-            " environment"
+            f"{type(env).__qualname__}.__init__ does not call super().__init__, "
+            "which makes it an environment"
         )
 
 

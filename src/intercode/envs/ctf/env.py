@@ -1,8 +1,8 @@
 """CtfEnv: actions are Bash in a sandbox that has one task's files in /ctf; the answer is a flag.
 
     reset ──► the task's assets are unpacked into an empty /ctf; the shell starts there
-    step  ──► Bash, or `submit FLAG`: the right flag ends the episode; the agent reads that a flag is wrong, and has `submits`
-              submissions
+    step  ──► Bash, or `submit FLAG`: the right flag ends the episode; the agent reads that a flag
+              is wrong, and has `submits` submissions
 
 A gold is the flag itself, or, if the task says `gold_is: script`, a Bash script whose last line is
 the flag. The script runs in a sandbox like the agent's, once for all environments and before the
@@ -11,7 +11,8 @@ be played as they are (`challenges.py`) are left out, unless `everything` is set
 
 Under the paper's protocol `submit FLAG` is an action among others, and may be repeated.
 
-    reward exact    1 for the same text; blanks around the flag and a pair of quotes, as in a shell, do not count
+    reward exact    1 for the same text; blanks around the flag and a pair of quotes, as in a shell,
+                    do not count
     reward paper    upper and lower case do not count either, as in InterCode v1
 
 An empty submission is never right.
@@ -229,8 +230,8 @@ class CtfEnv(InterCodeEnv):
         done = workspace.sandbox.exec("", argv=["sh", "-c", _UNPACK], cwd="/", timeout=60)
         if done.exit_code != 0:
             raise DataError(
-                f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox:"
-                f" {last_line(done.output)}"
+                f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: "
+                f"{last_line(done.output)}"
             )
 
     def _flag(self, task: Task) -> str:
@@ -254,8 +255,8 @@ class CtfEnv(InterCodeEnv):
         if result.exit_code != 0 or not last:
             how = "runs out of time" if result.timed_out else f"ends with status {result.exit_code}"
             raise DataError(
-                f"task {task.id}: the gold's script {how} and prints {last or 'nothing'!r}, where a"
-                " flag should be"
+                f"task {task.id}: "
+                f"the gold's script {how} and prints {last or 'nothing'!r}, where a flag should be"
             )
         return last
 
@@ -297,7 +298,7 @@ def _playable(
     if not kept:
         first, why = left_out[0][0].id, left_out[0][1]
         raise UsageError(
-            f"no task can be played (task {first} {why}); give their files with --assets, or add"
-            " --keep-unplayable"
+            f"no task can be played (task {first} {why}); "
+            "give their files with --assets, or add --keep-unplayable"
         )
     return kept, left_out

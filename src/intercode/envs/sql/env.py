@@ -1,7 +1,8 @@
 """SqlEnv: actions are SQL statements, the world is a database server, the answer is the result of
 the last statement.
 
-    reset ──► the gold, executed as the grader on original content (once for all environments) ──► the agent's session
+    reset ──► the gold, executed as the grader on original content (once for all environments)
+          ──► the agent's session
     step  ──► one statement ──► its rows as Python tuples, or `Error executing query: MESSAGE`
 
 Each environment has a server of its own (`engines/`). If a task is marked `general`, or with
@@ -156,8 +157,8 @@ class SqlEnv(InterCodeEnv):
             )
             if golds[0].evidence == golds[-1].evidence or (self.reward == "exact" and any(passing)):
                 why = (
-                    "is marked general, but the gold has the same outcome on the variant data: a"
-                    " constant answer passes"
+                    "is marked general, but the gold has the same outcome on the variant data: "
+                    "a constant answer passes"
                 )
                 faults.append(TaskIssue(why, "not_general"))
             faults += [
@@ -172,8 +173,8 @@ class SqlEnv(InterCodeEnv):
         if not self._handicap:
             return task.query
         return (
-            f"{task.query}\n\nThe database has this"
-            f" schema:\n\n{self._engine.schema(database(task, self._engine))}"
+            f"{task.query}\n\nThe database has this schema:\n\n"
+            f"{self._engine.schema(database(task, self._engine))}"
         )
 
     def start_episode(self, task: Task) -> None:
@@ -223,7 +224,8 @@ class SqlEnv(InterCodeEnv):
         """Return what was compared at the end, in about 8 KB: the conditions that failed, both
         tables, and their difference.
 
-        failed          "error" (the last statement failed), else of "rows", "order" and "robust" (the variant data)
+        failed          "error" (the last statement failed), else of "rows", "order" and "robust"
+                        (the variant data)
         agent, gold     columns, rows (20 at most; `rows_total` where there are more) or the error
         missing, extra  rows that only the gold has, and that only the agent has (10 at most each)
         """
@@ -309,8 +311,8 @@ def _observation(answer: Answer, protocol: Protocol, seconds: float) -> str:
     without rows."""
     if answer.timed_out:
         return (
-            f"Error executing query: the statement was stopped after {seconds:g} seconds, its time"
-            " limit"
+            "Error executing query: "
+            f"the statement was stopped after {seconds:g} seconds, its time limit"
         )
     if answer.error is not None:
         return f"Error executing query: {answer.error}"
@@ -322,7 +324,8 @@ def _observation(answer: Answer, protocol: Protocol, seconds: float) -> str:
     rows, count = str(list(answer.table.rows)), len(answer.table.rows)
     if not answer.table.cut:
         return rows
-    return f"{rows}\n[{f'only the first {count} rows; there are more' if count else 'the first row is too large'}]"
+    cut = f"only the first {count} rows; there are more" if count else "the first row is too large"
+    return f"{rows}\n[{cut}]"
 
 
 # -- outcomes as JSON ------------------------------------------------------------------------------

@@ -4,12 +4,14 @@ itself away.
 After test-suite accuracy (Zhong, Yu and Klein, EMNLP 2020), which plays a query on several
 generated databases.
 
-    Engine ──► relations and rows, read as the grader ──► TablePerturber ──► CREATE, INSERT, views ──► Databases
+    Engine ──► relations and rows, read as the grader ──► TablePerturber
+           ──► CREATE, INSERT, views ──► Databases
 
-    old rows ── some that nothing refers to go ──► values change (columns.py), foreign keys move to other parents, unevenly
-       └─ doubles (only new keys), near variants (one value changed), far variants (many) ──► added, some without children
-                             then, by column: labels exchanged, new least and greatest, literals'
-                             edges met, some NULLs
+    old rows ── some that nothing refers to go ──► values change (columns.py), foreign keys move to
+       │                                           other parents, unevenly
+       └─ doubles (only new keys), near variants (one value changed), far variants (many)
+                     ──► added, some without children; then, by column: labels exchanged, new least
+                         and greatest, literals' edges met, some NULLs
 
 What stays true: primary and unique keys, foreign keys (relations.py), trees, columns that decide
 each other, and every value that a literal names, in a named row, which keeps its keys. A named
@@ -389,9 +391,8 @@ class TablePerturber:
                 continue
             (pool, doubles), old = self._pool(reference), pick(row, reference.columns)
             if pool and None not in old and self._rng.random() < share:
-                if (
-                    reference in self._depths
-                ):  # a tree stays one if new parents are nearer to the root
+                # a tree stays one if new parents are nearer to the root
+                if reference in self._depths:
                     depth = self._depths[reference]
                     own = depth.get(pick(row, reference.targets), 0)
                     pool = [key for key in pool if depth.get(key, own) < own]
@@ -421,9 +422,8 @@ class TablePerturber:
                 keys, doubles = {pick(row, reference.columns) for row in self.relation.rows}, {}
             else:
                 keys = {pick(row, targets) for row in parent.rows}
-                keys -= {
-                    pick(row, targets) for row in parent.added[::3]
-                }  # some of the new rows stay without children
+                # some of the new rows stay without children
+                keys -= {pick(row, targets) for row in parent.added[::3]}
                 doubles = {
                     pick(row, targets): pick(double, targets)
                     for row, double in parent._doubles.items()
