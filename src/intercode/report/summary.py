@@ -56,9 +56,10 @@ def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
             )
         verdicts: Sequence[object] = ()
         if (path / "judged").exists():
+            # few runs are judged, and the judge imports much
             from intercode.rescoring.judge import (
                 read_verdicts,
-            )  # few runs are judged, and the judge imports much
+            )
 
             verdicts = read_verdicts(path)
         return {**config, "verdicts": verdicts}, episodes
@@ -102,9 +103,8 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
             else {}
         ),
         **({"excluded": list(config["excluded"])} if "excluded" in config else {}),
-        **(
-            {"robust_rate": mean(robust)} if robust else {}
-        ),  # of the episodes that also ran on variant data
+        # of the episodes that also ran on variant data
+        **({"robust_rate": mean(robust)} if robust else {}),
     }
 
 
@@ -158,9 +158,8 @@ def interval_of_counts(counts: Sequence[tuple[int, int]]) -> tuple[float, float]
     if not tasks:
         return 0.0, 1.0
     rate = sum(solved for _, solved in counts) / total
-    count = float(
-        tasks
-    )  # of independent episodes that tell as much: between the number of tasks and that of episodes
+    # of independent episodes that tell as much: between the number of tasks and that of episodes
+    count = float(tasks)
     if 1 < tasks < total:
         variance = (
             sum((solved - rate * size) ** 2 for size, solved in counts)
@@ -227,8 +226,8 @@ def require_comparable(configs: Sequence[Mapping[str, Any]], *, force: bool = Fa
     if len(userlands) > 1 and not force:
         listed = "; ".join(f"{config.get('run')}: {config.get('userland')}" for config in configs)
         raise UsageError(
-            f"these runs were made on different userlands ({listed}); add --force to compare them"
-            " anyway"
+            f"these runs were made on different userlands ({listed}); "
+            "add --force to compare them anyway"
         )
 
 
