@@ -63,10 +63,10 @@ def _base_url(context: click.Context, option: click.Parameter, url: str | None) 
     default="try_again",
     show_default=True,
     help=(
-        "Choose the agent. With a model: try_again, try_again_blind (sees no scores), react,"
-        " plan_solve, plan_solve_refine, tools, best_of[:N], tree_search. Without a model: gold"
-        " (plays the reference solution), noop (submits at once), retrieval (copies the gold of a"
-        " similar task), replay:RUN, static:FILE. Your own: module:function or path.py:function."
+        "Choose the agent. With a model: try_again, try_again_blind (sees no scores), react, "
+        "plan_solve, plan_solve_refine, tools, best_of[:N], tree_search. Without a model: gold "
+        "(plays the reference solution), noop (submits at once), retrieval (copies the gold of a "
+        "similar task), replay:RUN, static:FILE. Your own: module:function or path.py:function."
     ),
 )
 @click.option(
@@ -74,8 +74,8 @@ def _base_url(context: click.Context, option: click.Parameter, url: str | None) 
     type=TEXT,
     metavar="NAME",
     help=(
-        "Ask the model NAME at an OpenAI-compatible server ($OPENAI_API_KEY), or read replies from"
-        " a file (scripted:FILE)."
+        "Ask the model NAME at an OpenAI-compatible server ($OPENAI_API_KEY), "
+        "or read replies from a file (scripted:FILE)."
     ),
 )
 @click.option(
@@ -162,8 +162,8 @@ def _base_url(context: click.Context, option: click.Parameter, url: str | None) 
     show_default=True,
     metavar="local|ray|ADDRESS",
     help=(
-        "Play on this machine, or on all nodes of a Ray cluster, each with --workers: the one of"
-        " this machine or of $RAY_ADDRESS (ray), or the one at HOST:PORT or ray://HOST:PORT."
+        "Play on this machine, or on all nodes of a Ray cluster, each with --workers: the one "
+        "of this machine or of $RAY_ADDRESS (ray), or the one at HOST:PORT or ray://HOST:PORT."
     ),
 )
 @shared.run_folder("runs/ENV-AGENT-TIME")
@@ -173,8 +173,8 @@ def _base_url(context: click.Context, option: click.Parameter, url: str | None) 
     old="--keep-errors",
     default=True,
     help=(
-        "With --resume: play episodes that ended in an error again (the default), or leave them as"
-        " they are."
+        "With --resume: "
+        "play episodes that ended in an error again (the default), or leave them as they are."
     ),
 )
 @shared.allow_code_change
@@ -286,14 +286,14 @@ def _run(
     if shortened := sum(any(turn.left_out for turn in episode.turns) for episode in episodes):
         plural = "1 conversation was" if shortened == 1 else f"{shortened} conversations were"
         click.echo(
-            f"intercode: {plural} too long for the model; the oldest parts were left out (see"
-            " left_out)",
+            f"intercode: {plural} too long for the model; "
+            "the oldest parts were left out (see left_out)",
             err=True,
         )
     if evaluation.stopped:
         say(
-            f"intercode: stopped early: {evaluation.stopped}; go on with"
-            f" {shared.resume_line(store.path)}",
+            f"intercode: stopped early: {evaluation.stopped}; "
+            f"go on with {shared.resume_line(store.path)}",
             err=True,
         )
     if evaluation.fault:

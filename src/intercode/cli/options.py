@@ -21,8 +21,8 @@ COUNT = click.IntRange(1)
 
 SECTIONS = {
     "Tasks": (
-        "data gold_fields dump databases assets everything split limit task failed_in shuffle"
-        " exclude_broken"
+        "data gold_fields dump databases assets everything split limit task failed_in shuffle "
+        "exclude_broken"
     ),
     "Environment": "env tree setup image engine handicap sandbox session protocol submits tell",
     "Agent and model": "agent model base_url temperature reply_tokens reply_seconds price",
@@ -174,8 +174,8 @@ data_options = stack(
         callback=_gold_fields,
         metavar="FIELD,…",
         help=(
-            "Name the fields of a task that hold a gold (a reference solution); matching any of"
-            " them is enough. [gold]"
+            "Name the fields of a task that hold a gold (a reference solution); "
+            "matching any of them is enough. [gold]"
         ),
     ),
     click.option(
@@ -193,9 +193,9 @@ data_options = stack(
         type=TEXT,
         metavar="NAME|DIR|DOCKERFILE",
         help=(
-            "Take the programs of the sandbox from an image: one that `intercode image build` made,"
-            " or a folder with a root file system; with --sandbox docker, a Docker image or a"
-            " Dockerfile. [this machine's /usr]"
+            "Take the programs of the sandbox from an image: "
+            "one that `intercode image build` made, or a folder with a root file system; "
+            "with --sandbox docker, a Docker image or a Dockerfile. [this machine's /usr]"
         ),
     ),
     click.option(
@@ -224,8 +224,8 @@ data_options = stack(
         "--robust",
         is_flag=True,
         help=(
-            "sql: Run each solved task again on variant data (other rows), and report how many"
-            " still succeed."
+            "sql: Run each solved task again on variant data (other rows), "
+            "and report how many still succeed."
         ),
     ),
     click.option(
@@ -249,8 +249,8 @@ protocol = click.option(
     default="submit",
     show_default=True,
     help=(
-        "Decide when to score: once, when the agent submits; or after each action, as the paper"
-        " did."
+        "Decide when to score: once, when the agent submits; "
+        "or after each action, as the paper did."
     ),
 )
 scoring_options = stack(
@@ -259,16 +259,16 @@ scoring_options = stack(
         callback=_reward,
         metavar="exact|paper|module:function|path.py:function",
         help=(
-            "Score strictly (exact), as the paper did, or by your own function. [exact, or your"
-            " environment's own; paper with --protocol paper]"
+            "Score strictly (exact), as the paper did, or by your own function. "
+            "[exact, or your environment's own; paper with --protocol paper]"
         ),
     ),
     click.option(
         "--session",
         type=click.Choice(["persistent", "stateless"]),
         help=(
-            "Keep one shell for an episode, or start one for each action. [persistent; stateless"
-            " with --protocol paper]"
+            "Keep one shell for an episode, or start one for each action. "
+            "[persistent; stateless with --protocol paper]"
         ),
     ),
     click.option(
@@ -278,8 +278,8 @@ scoring_options = stack(
         old="--tell",
         type=click.Choice(["nothing", "number", "case"]),
         help=(
-            "python: After a wrong submission, show nothing, the first failed public test's number,"
-            " or that test. [number]"
+            "python: After a wrong submission, show nothing, "
+            "the first failed public test's number, or that test. [number]"
         ),
     ),
     click.option(
@@ -346,16 +346,16 @@ allow_code_change = click.option(
     old="--mended",
     is_flag=True,
     help=(
-        "With --resume: continue although your own code (agent, reward, environment) or a file of"
-        " replies has changed."
+        "With --resume: continue although your own code (agent, reward, environment) or a file "
+        "of replies has changed."
     ),
 )
 exclude_broken = click.option(
     "--exclude-broken",
     is_flag=True,
     help=(
-        "Leave out the tasks that `intercode check` calls broken; runs `check` first if it has not"
-        " seen these tasks."
+        "Leave out the tasks that `intercode check` calls broken; "
+        "runs `check` first if it has not seen these tasks."
     ),
 )
 
@@ -374,8 +374,8 @@ trust = click.option(
     is_flag=True,
     expose_value=False,
     help=(
-        "Load the code, and use the files and addresses, that a run from elsewhere names; and sign"
-        " it as yours."
+        "Load the code, and use the files and addresses, that a run from elsewhere names; "
+        "and sign it as yours."
     ),
 )
 json_flag = click.option(
@@ -434,8 +434,8 @@ def run_folder(default: str) -> Decorator:
             is_eager=True,
             callback=_stored_options,
             help=(
-                "Continue the run in this folder with its own options; start a new run there if it"
-                " holds none."
+                "Continue the run in this folder with its own options; "
+                "start a new run there if it holds none."
             ),
         ),
         trust,
@@ -452,8 +452,8 @@ def resume_line(folder: object, command: str | None = None) -> str:
     import shlex
 
     return (
-        f"`intercode {command or click.get_current_context().info_name} --resume"
-        f" {shlex.quote(str(folder))}`"
+        f"`intercode {command or click.get_current_context().info_name} --resume "
+        f"{shlex.quote(str(folder))}`"
     )
 
 
@@ -468,8 +468,8 @@ def options_to_store() -> dict[str, Any]:
     for name in (context.default_map or {}).get("secret", ()):
         if name in context.params and not context.params[name]:
             raise UsageError(
-                f"--{name.replace('_', '-')} was not stored, since it may hold a password; give it"
-                " again"
+                f"--{name.replace('_', '-')} was not stored, "
+                "since it may hold a password; give it again"
             )
     kept: dict[str, Any] = {}
     secret = []
