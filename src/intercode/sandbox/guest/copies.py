@@ -1,7 +1,7 @@
 """Files that each episode begins with a copy of, where an overlay on a tmpfs cannot mark folders:
 before Linux 6.6.
 
-    the template's files ── once ──► Copies: attributes, targets of links, the content of small files
+    the template's files ── once ──► Copies: attributes, targets of links, content of small files
                                        ├─ make: a copy for an episode
                                        └─ is_same: whether a file of the copy is as it was
 

@@ -2,8 +2,8 @@
 starts.
 
     /layers/0 … n      read-only template, bottom first        ┐
-    /episode (tmpfs)   up/ and work/, gone with the episode    ├─ overlay ─► its folder tree/ is the agent's /
-    /usr, /dev         lent by the host, read-only             ┘  + /proc, /dev/pts and /dev/shm of its own
+    /episode (tmpfs)   up/ and work/, gone with the episode    ├─ overlay: tree/ is the agent's /
+    /usr, /dev         lent by the host, read-only             ┘  + own /proc, /dev/pts, /dev/shm
 
 The agent's / is a folder in the overlay, not the overlay itself: so the folder keeps the template's
 size and times until it is changed. The supervisor calls `prepare` once; an episode server calls
