@@ -1,8 +1,9 @@
 """Ask the policy within one episode: limits of tokens, and conversations whose tokens are known.
 
-    strategy ── messages ──► EpisodeSampler ──► Served: the server encodes, and returns the ids     ──► Reply with a Sample
-                                   │       └──► Batched: `chat` appends, `generate` samples a batch ──► Reply with a Sample
-                                   └── a limit is reached ──► Reply(final=True): the episode ends and is scored
+    strategy ── messages ──► EpisodeSampler
+      ├─ Served: the server encodes, and returns the ids ─────┬─► Reply with a Sample
+      ├─ Batched: `chat` appends, `generate` samples a batch ─┘
+      └─ a limit is reached ──► Reply(final=True): the episode ends and is scored
 
 A reply that a limit cuts off is not executed: half a command may do harm that the policy did not
 choose.
@@ -213,8 +214,8 @@ class Batched:
     ) -> Reply:
         if options.get("tools"):
             raise UsageError(
-                "this agent calls tools, which `generate` cannot; choose an agent that writes code"
-                " as text"
+                "this agent calls tools, which `generate` cannot; "
+                "choose an agent that writes code as text"
             )
         answer: Future[Sampled] = Future()
         self.inbox.put((list(prompt or ()), answer))
@@ -309,7 +310,7 @@ def _require_sampled(answer: Any, count: int) -> list[Sampled]:
             or min(ids, default=0) < 0
         ):
             raise UsageError(
-                f"generate returned {len(ids)} ids with {len(logprobs)} log-probabilities; these"
-                " are finite, one for each id or none, and no id is negative"
+                f"generate returned {len(ids)} ids with {len(logprobs)} log-probabilities; "
+                "these are finite, one for each id or none, and no id is negative"
             )
     return replies

@@ -84,8 +84,8 @@ def merge_runs(
             key = episode.task, episode.epoch
             if key in found and found[key].reward is not None and episode.reward is not None:
                 raise UsageError(
-                    f"task {key[0]}, epoch {key[1]} was played in {where[key]} and in"
-                    f" {config['run']}; merge one of them"
+                    f"task {key[0]}, epoch {key[1]} was played in {where[key]} and in "
+                    f"{config['run']}; merge one of them"
                 )
             if key not in found or episode.reward is not None:
                 found[key], where[key] = episode, config["run"]
