@@ -144,9 +144,8 @@ class Evaluation:
             timeout=min(reply_seconds or PATIENCE, max_seconds or math.inf),
         )
         data, reward, code = world.get("data"), world.get("reward"), None
-        source = (
-            data if data and Path(data).exists() else None
-        )  # a run's `data` is only the name of the set
+        # a run's `data` is only the name of the set
+        source = data if data and Path(data).exists() else None
         if callable(reward):
             code = (
                 reward.name
@@ -165,16 +164,34 @@ class Evaluation:
             if known := {name: str(value) for name, value in values.items() if value}:
                 labels[label] = known
         config = {
-            "env": env, "agent": agent, "model": called.name if called else None, "turns": turns,
-            "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or usual_provider_name(),
-            "prompt": chosen.prompt_digest, "reply_tokens": reply_tokens, "price": price,
+            "env": env,
+            "agent": agent,
+            "model": called.name if called else None,
+            "turns": turns,
+            "epochs": epochs,
+            "seed": seed,
+            "temperature": temperature,
+            "sandbox": sandbox or usual_provider_name(),
+            "prompt": chosen.prompt_digest,
+            "reply_tokens": reply_tokens,
+            "price": price,
             "reply_seconds": reply_seconds,
-            "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
-            "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
-            **world, **facts, **factory.facts(), **labels, "data_from": source,
+            "max_cost": max_cost,
+            "max_tokens": max_tokens,
+            "max_seconds": max_seconds,
+            "episode_cost": episode_cost,
+            "episode_tokens": episode_tokens,
+            "episode_seconds": episode_seconds,
+            **world,
+            **facts,
+            **factory.facts(),
+            **labels,
+            "data_from": source,
             **({"shard": shard.name} if shard else {}),
-            **source_digests(agent=agent, env=env, model=model if called else None, reward=code, sandbox=sandbox),
-        }  # fmt: skip
+            **source_digests(
+                agent=agent, env=env, model=model if called else None, reward=code, sandbox=sandbox
+            ),
+        }
         run = Budget(max_tokens, max_cost, max_seconds)
         each = Budget(episode_tokens, episode_cost, episode_seconds)
         return cls(factory, chosen, called, config, Limits(turns, run, each), epochs, seed, shard)
@@ -292,8 +309,8 @@ def _model(
         return None
     if not name:
         raise UsageError(
-            f"the agent {agent.name} asks a model; name one with"
-            f" --model{_UNLESS if ':' in agent.name else ''}"
+            f"the agent {agent.name} asks a model; "
+            f"name one with --model{_UNLESS if ':' in agent.name else ''}"
         )
     model = make_model(name, price=price, **options)
     if not isinstance(model, OpenAIModel):
@@ -301,8 +318,8 @@ def _model(
     model.metered = metered
     if agent.samples and not options["temperature"]:
         raise UsageError(
-            f"the agent {agent.name} draws several replies to one question: give --temperature,"
-            " such as 0.7"
+            f"the agent {agent.name} draws several replies to one question: "
+            "give --temperature, such as 0.7"
         )
     if priced and model.price is None:
         raise UsageError(

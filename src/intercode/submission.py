@@ -4,7 +4,9 @@ A pattern must match a whole action. Its group, if there is one, is the submitte
 environment may have a pattern of its own. In Bash the word is an answer that replaces the last
 output, if the environment takes answers:
 
-    submit 12 files        submit 'it costs $5'        submit <<'END'  ⏎  first line  ⏎  second line  ⏎  END
+    submit 12 files
+    submit 'it costs $5'
+    submit <<'END'  ⏎  first line  ⏎  second line  ⏎  END
 """
 
 from __future__ import annotations

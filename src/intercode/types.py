@@ -3,7 +3,8 @@ nothing.
 
     Task ──► Episode = Turn, Turn, … + Score        (the instruction, what happened, the reward)
       └────► TaskIssue                              (a defect of the task)
-    Sandbox ──► ExecResult, Change ──► Outcome      (the answer of the agent or the gold, and the files that it changed)
+    Sandbox ──► ExecResult, Change ──► Outcome      (the answer of the agent or the gold, and the
+                                                     files that it changed)
     Database ──► Table                              (the rows that a statement returned)
     Model ◄── Message, ──► Reply (text, ToolCall, Usage, Sample)
 

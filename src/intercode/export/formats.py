@@ -1,9 +1,11 @@
 """The rows of an exported run.
 
-chat       one conversation a row, `messages`; each assistant message has a `weight`: 1 if the agent wrote it in this episode,
-           0 if it was there before (the form of OpenAI's fine-tuning)
-sft        one reply of the agent a row, `prompt` and `completion`: only the completion is learnt (the form of TRL)
-rl         one segment of tokens a row (`intercode.rollouts.segments`), as the policy saw and sampled them
+chat       one conversation a row, `messages`; each assistant message has a `weight`: 1 if the agent
+           wrote it in this episode, 0 if it was there before (the form of OpenAI's fine-tuning)
+sft        one reply of the agent a row, `prompt` and `completion`: only the completion is learnt
+           (the form of TRL)
+rl         one segment of tokens a row (`intercode.rollouts.segments`), as the policy saw and
+           sampled them
 jsonl      one turn a row, with the facts of its episode, for analysis; parquet has the same rows
 intercode  one episode an entry, as InterCode v1 wrote its logs
 
@@ -172,10 +174,13 @@ def v1_entry(config: Config, episode: Episode) -> Row:
         "query": episode.query,
         "turn_history": history,
         "summary": {
-            "max_reward": episode.reward, "max_reward_idx": best, "turns_taken": len(turns), "turns_max": len(turns),
+            "max_reward": episode.reward,
+            "max_reward_idx": best,
+            "turns_taken": len(turns),
+            "turns_max": len(turns),
         },
         "info": {},
-    }  # fmt: skip
+    }
 
 
 def _labels(config: Config, episode: Episode) -> Row:
