@@ -89,9 +89,8 @@ def main() -> int:
     measured = dict[str, dict[str, Any]]()
     for run in chosen:
         measured |= measure(run, python, options.workers, options.limit)
-    details = {
-        name: {**figures, "disagreements": None} for name, figures in measured.items()
-    }  # which hold texts of the data
+    # which hold texts of the data
+    details = {name: {**figures, "disagreements": None} for name, figures in measured.items()}
     return finish(options, list(rows(measured)), show=lambda: show(measured), details=details)
 
 

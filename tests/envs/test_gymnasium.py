@@ -30,9 +30,8 @@ def test_gymnasiums_checker_passes_under_any_options(make: Callable[..., Any]) -
         {"protocol": "paper"},
         {"reward": "paper", "session": "stateless", "max_turns": 2},
     ):
-        check_env(
-            make(**options), skip_render_check=True
-        )  # that check needs a registered one, below
+        # that check needs a registered one, below
+        check_env(make(**options), skip_render_check=True)
 
 
 @pytest.mark.parametrize("name", ["Bash", "Sql", "Python", "Ctf"])

@@ -124,8 +124,7 @@ def test_owners_modes_and_times_count_where_the_query_names_them(
     )
     assert bash_exact(other, gold, plain).success
     assert not bash_exact(packed("tar -c a.txt"), gold, plain).success
-    assert not bash_exact(
-        same, gold, level
-    ).success  # the bytes count where the query says how to pack
+    # the bytes count where the query says how to pack
+    assert not bash_exact(same, gold, level).success
     assert bash_exact(same, gold, asked).success
     assert not bash_exact(other, gold, asked).success

@@ -114,16 +114,16 @@ SWAPPED: Rows = [(3, "ann"), (4, "bob")]
         (None, PEOPLE, False),
         (Table(PEOPLE.columns, PEOPLE.rows, cut=True), PEOPLE, False),
         (PEOPLE, Table(PEOPLE.columns, PEOPLE.rows, cut=True), False),
+        # each value has a type of its own
         (
             table([(3.0, 1), (2.5, 2)]),
             table([(3, 1), (2.5, 2)]),
             True,
-        ),  # each value has a type of its own
+        ),
         (table([(10**10 + 1.0, 1), (2.5, 2)]), table([(10**10, 1), (2.5, 2)]), False),
         (
-            table(
-                [(0.1 + 0.2, 5.0), (0.3, 7.0), (1.0, 5.0 + 1e-9)]
-            ),  # noise of floats does not mix rows up
+            # noise of floats does not mix rows up
+            table([(0.1 + 0.2, 5.0), (0.3, 7.0), (1.0, 5.0 + 1e-9)]),
             table([(0.3, 5.0), (0.1 + 0.2, 7.0), (1.0, 5.0)]),
             True,
         ),
@@ -167,9 +167,8 @@ def test_the_order_is_made_of_the_whole_result_and_strict_where_that_does_not_fi
     assert order_of(
         gold, Ordering(True, False, 0, "…"), ranked(("a", 1), ("b", 2), ("c", 3))
     ) == strict(gold)
-    assert sql_exact(
-        gold, gold, order_of(gold, limited, ranked(("a", 1), ("b", 2)))
-    ).success  # a limit beyond the end
+    # a limit beyond the end
+    assert sql_exact(gold, gold, order_of(gold, limited, ranked(("a", 1), ("b", 2)))).success
 
 
 def test_small_tables_of_close_numbers_are_equal_where_a_slow_comparison_finds_partners_for_all_rows() -> (

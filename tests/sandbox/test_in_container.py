@@ -281,9 +281,8 @@ def test_a_pod_puts_back_all_that_an_agent_can_change(run: Run) -> None:
 
 @pytest.mark.slow
 def test_the_times_in_a_pod_do_not_tell_which_files_a_gold_read_or_wrote(run: Run) -> None:
-    lines = (
-        run([], TRACES).stdout.splitlines()
-    )  # new files before the reset; all or no new files after it; times of access
+    # new files before the reset; all or no new files after it; times of access
+    lines = run([], TRACES).stdout.splitlines()
     assert lines == ["False True 1", "True True 1", "True True 1"]
 
 

@@ -166,9 +166,8 @@ def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template:
             sandbox.reset()
         assert wait_until(lambda: len(families.family(bwrap)) == ALONE)
         assert descriptors(os.getpid()) == own
-        assert wait_until(
-            lambda: descriptors(supervisor) <= kept
-        )  # fewer, if it had yet to close the first one
+        # fewer, if it had yet to close the first one
+        assert wait_until(lambda: descriptors(supervisor) <= kept)
 
 
 def first_inside(sandbox: LocalSandbox) -> int:
