@@ -181,8 +181,8 @@ def test_a_line_has_exactly_the_published_keys(tmp_path: Path) -> None:
     assert " ".join(record) == "schema task epoch seed query turns reward success parts ended error"
     assert (
         " ".join(record["turns"][0])
-        == "ask reply thought action observation exit_code timed_out truncated_output score usage"
-        " seconds"
+        == "ask reply thought action observation exit_code timed_out truncated_output "
+        "score usage seconds"
     )
     assert record["turns"][0]["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "cost": 0.1}
 

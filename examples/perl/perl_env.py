@@ -1,10 +1,12 @@
 """An environment for one more language: actions are Perl, the world is a Perl process, the answer
 is a sub.
 
-    bash of the sandbox ── "go" ──► fifo ──► perl session.pl     takes the action from a file, evaluates it, prints as it goes
-                       ◄── status ─ fifo ──┘                     package variables and subs live on until the episode ends
+    bash of the sandbox ── "go" ──► fifo ──► perl session.pl     takes the action from a file,
+                       ◄── status ─ fifo ──┘                     evaluates it, prints as it goes
 
-    intercode eval perl_env:PerlEnv --data examples/perl --agent gold          with PYTHONPATH=examples/perl
+Package variables and subs live on until the episode ends.
+
+    PYTHONPATH=examples/perl intercode eval perl_env:PerlEnv --data examples/perl --agent gold
 
 A task's `calls` are pairs of a sub's arguments and what it must return for them, as Perl prints it;
 the expected texts stay on this side of the wall. A running process cannot be copied:
@@ -35,7 +37,8 @@ while (<$go>) {
 """
 LOST = 222
 START = f"""command -v perl >/dev/null && {{
-    cd /; mkfifo /dev/shm/go /dev/shm/done; perl /dev/shm/session.pl & perl=$!; disown; exec 8>/dev/shm/go 9</dev/shm/done
+    cd /; mkfifo /dev/shm/go /dev/shm/done; perl /dev/shm/session.pl & perl=$!; disown
+    exec 8>/dev/shm/go 9</dev/shm/done
     finish() {{ local status; read -r "$@" -u 9 status; (exit ${{status:-{LOST}}}); }}
 }}"""
 

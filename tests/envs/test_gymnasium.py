@@ -81,9 +81,9 @@ def test_a_factory_is_pickled_as_a_name_and_options_and_prepared_anew_in_the_oth
     reward = load_reward("intercode.envs.bash.compare:bash_exact")
     factory = intercode.prepare("bash", data=str(box), limit=2, reward=reward)
     script = (
-        "import pickle, sys; factory = pickle.load(sys.stdin.buffer); env = factory();"
-        " env.reset(options={'task': 'count'})\nenv.step(env.task.gold); print([task.id for task in"
-        " factory.tasks], env.step('submit')[1], factory.facts())"
+        "import pickle, sys; factory = pickle.load(sys.stdin.buffer); env = factory(); "
+        "env.reset(options={'task': 'count'})\nenv.step(env.task.gold); "
+        "print([task.id for task in factory.tasks], env.step('submit')[1], factory.facts())"
     )
     command = [sys.executable, "-c", script]
     content = pickle.dumps(replace(factory, tasks=factory.tasks[:1]))

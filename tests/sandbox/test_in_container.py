@@ -1,8 +1,8 @@
 """Sandboxes inside a container: the image's own Python, the package from its wheel, the cache on
 the container's overlay.
 
-namespaces allowed, /proc masked     local sandbox, wall shared-proc     as root and as an ordinary user
-no namespaces                        pod                                 as root; an ordinary user is refused
+namespaces allowed, /proc masked    local sandbox, wall shared-proc    as root, as an ordinary user
+no namespaces                       pod                                as root; others are refused
 """
 
 from __future__ import annotations

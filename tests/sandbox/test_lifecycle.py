@@ -42,7 +42,8 @@ WAITS = "sandboxes[0].exec('sleep 60', timeout=60)"
 FORKS = """
 child = os.fork()
 if child == 0:
-    for use in (sandboxes[0].diff, sandboxes[0].reset, twin.fork, lambda: sandboxes[1].exec("true")):
+    one, other = sandboxes[:2]
+    for use in (one.diff, one.reset, twin.fork, lambda: other.exec("true")):
         try:
             use()
         except UsageError as error:
