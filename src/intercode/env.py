@@ -282,8 +282,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @property
     def takes_answer(self) -> bool:
-        """Return whether the current task takes `submit ANSWER`: ANSWER then replaces the last
-        output."""
+        """Return whether the task takes `submit ANSWER`: ANSWER then replaces the last output."""
         return False
 
     @property

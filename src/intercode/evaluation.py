@@ -220,8 +220,7 @@ class Evaluation:
     def open(
         self, out: str | Path | None, *, resume: bool, workers: int, allow_code_change: bool = False
     ) -> RunStore:
-        """Open the run's folder: `out`, or a new one below runs/. Raises as `RunStore.create`
-        does."""
+        """Open the run's folder: `out`, or a new one below runs/. Raises as `RunStore.create`."""
         folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
         started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         commit = None  # of the folder in which the run is started, if it is a repository

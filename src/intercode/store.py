@@ -229,8 +229,7 @@ class RunStore:
 
 @contextlib.contextmanager
 def alone_in(path: Path) -> Iterator[None]:
-    """Lock the run within the block. Raises `StoreError` if another process plays or judges the
-    run."""
+    """Lock the run within the block. Raises `StoreError` if another process plays or judges it."""
     with contextlib.ExitStack() as held:
         with storage_faults(path):
             _locked(held, path)

@@ -24,8 +24,7 @@ NAME = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?"
 """In Python, where `submit = 5` is code."""
 
 TAKES_ANSWER = "takes_answer"
-"""The field of a task's `extra` that tells a strategy whether `submit ANSWER` is taken for the
-task."""
+"""The field of a task's `extra` that tells a strategy whether the task takes `submit ANSWER`."""
 
 _HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?\2", re.DOTALL)
 _LITERAL = re.compile(r"""(?:[^\n'"\\`$;&|<>()]|\\.|'[^']*'|"(?:[^"\\`$]|\\.)*+")*+""")

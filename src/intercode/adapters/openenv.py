@@ -43,8 +43,7 @@ class CodeState(State):
 
 
 class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
-    """Play the episodes of one session. Methods may be called in any thread, one after the
-    other."""
+    """Play the episodes of one session. Methods may be called in any thread, one after another."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 

@@ -117,8 +117,7 @@ class Agent:
     needs_model: bool = False
     prompt_digest: str | None = None
     samples: bool = False
-    """True if it draws several replies to one question; they would all be equal at temperature
-    0."""
+    """True if it draws several replies to one question, which would be equal at temperature 0."""
 
 
 __all__ = [

@@ -212,8 +212,7 @@ def _closing(lines: list[str], start: int, ticks: str) -> int:
 
 
 def _tag(info: str) -> str:
-    """Return the language that a fence names: ``bash``, also in ``{.bash}`` or ``bash
-    title="x"``."""
+    """Return the language that a fence names: ``bash``, even in ``{.bash}``, ``bash title="x"``."""
     return next(iter(re.findall(r"[\w+#-]+", info.lower())), "")
 
 
@@ -297,6 +296,5 @@ def _object(text: object) -> dict[str, Any] | None:
 
 
 def code_of(arguments: Mapping[str, Any]) -> str:
-    """Return the code among a call's arguments, under any of its usual names; "" if there is
-    none."""
+    """Return the code among a call's arguments, under any usual name; "" if there is none."""
     return next((arguments[key] for key in _CODE_KEYS if isinstance(arguments.get(key), str)), "")

@@ -30,8 +30,7 @@ SECTIONS = {
     "Limits": "turns max_cost max_tokens max_seconds episode_cost episode_tokens episode_seconds",
     "Run": "epochs seed static workers shard on out resume trust retry_errors allow_code_change",
 }
-"""The headings of a command's help, and the parameters under each; the others stand under
-"Options"."""
+"""The headings of a command's help, and the parameters under each; others are under "Options"."""
 _SECTION = {name: title for title, names in SECTIONS.items() for name in names.split()}
 _NOT_STORED = {"out", "resume", "trust", "retry_errors", "allow_code_change", "as_json"}
 

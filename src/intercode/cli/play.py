@@ -254,8 +254,7 @@ class Player:
                 raise _Skip
 
     def _print_score(self) -> None:
-        """Submit in a fork of the episode and print the score; the episode itself does not
-        change."""
+        """Submit in a fork of the episode and print the score; the episode itself stays."""
         from intercode.errors import ForkError
 
         try:

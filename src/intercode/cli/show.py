@@ -101,8 +101,7 @@ def show(
 
 
 def _update(run: Run) -> Index:
-    """Bring the run's index up to date, and tell the user if that takes long or if lines are
-    damaged."""
+    """Update the run's index, and tell the user if that takes long or if lines are damaged."""
     if run.index.update(seconds=1) < 1:
         # the index of a stranger's run is not kept
         often = "" if run.index.is_temporary else ", once"

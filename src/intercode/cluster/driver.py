@@ -340,8 +340,7 @@ class RayCrew:
 
 
 def _shipment(evaluation: Evaluation, options: dict[str, Any]) -> Shipment:
-    """Return the options of a node's plan: those of the driver, but tasks are chosen by their
-    ids."""
+    """Return the options of a node's plan: those of the driver, but with tasks chosen by id."""
     options = {
         **options,
         "price": evaluation.config["price"],

@@ -71,8 +71,7 @@ class Shipment:
 
 
 def pack(options: Mapping[str, Any], env_class: type) -> Shipment:
-    """Return the shipment of an evaluation's options; `env_class` is the class of its
-    environment."""
+    """Return the shipment of an evaluation's options; `env_class` is its environment's class."""
     shipment = Shipment({})
     for name, value in options.items():
         shipment.options[name] = _pack(shipment, name, value, env_class)

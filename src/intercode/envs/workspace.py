@@ -374,8 +374,7 @@ class Workspace:
         self.sandbox, self.spec, self._clean = sandbox, spec, True
 
     def fork(self, *, live: bool) -> Self:
-        """Return a second workspace of the same spec: a live copy of the sandbox, or a new
-        sandbox."""
+        """Return a second workspace of this spec: a live copy of the sandbox, or a new sandbox."""
         other = copy.copy(self)
         other.sandbox = self.sandbox.fork() if live else self.spec.make()
         other._clean = not live

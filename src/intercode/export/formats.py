@@ -62,8 +62,7 @@ def conversations(episode: Episode) -> list[Conversation]:
 
 
 def _add(found: list[Conversation], turn: Turn, *, own: bool) -> None:
-    """Append the turn's question and reply to the conversation that they continue, or to a new
-    one."""
+    """Append the turn's question and reply to the conversation they continue, or to a new one."""
     question = list(turn.ask or ())
     contents = list(map(_content, question))
     shorter = (each for each in reversed(found) if len(each.own) < len(question))
@@ -127,8 +126,7 @@ def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
 
 
 def rl_rows(config: Config, episode: Episode) -> Iterator[Row]:
-    """Yield a row for each segment of the episode's tokens; none if the model supplied no
-    tokens."""
+    """Yield a row for each segment of the episode's tokens; none if the model gave no tokens."""
     for segment in segments_of(episode.turns):
         yield {**asdict(segment), **_labels(config, episode)}
 

@@ -65,8 +65,7 @@ LARGEST = 32 << 20
 """Bytes of a reply's body."""
 
 PATIENCE = 300.0
-"""Seconds for a reply: a model that thinks sends nothing for minutes, and another try costs
-again."""
+"""Seconds for a reply: a thinking model sends nothing for minutes, and another try costs again."""
 
 _FULL = ("length", "model_context_window_exceeded")
 """The values of finish_reason for a reply that reached `max_tokens` or filled the context."""

@@ -44,8 +44,7 @@ def text(value: object) -> str:
 
 
 def code(source: str, env: str) -> str:
-    """Return code as HTML, with a class for each kind of token if the language of `env` is
-    known."""
+    """Return code as HTML, with a class for each kind of token if `env`'s language is known."""
     from pygments import highlight  # imports much
 
     lexer, formatter = _highlighter(env)

@@ -135,8 +135,7 @@ def hardness_order(level: str) -> tuple[int, str]:
 
 
 def reasons(episodes: Sequence[Episode], most: int = 5) -> list[str]:
-    """Return why episodes have no result: each error with its count, the `most` frequent ones
-    first."""
+    """Return why episodes have no result: the `most` frequent errors with their counts."""
     counts = Counter(episode.error for episode in episodes if episode.error).most_common()
     listed = [f"{count} × {error}" for error, count in counts[:most]]
     return listed + ([f"and {len(counts) - most} more"] if len(counts) > most else [])
@@ -174,8 +173,7 @@ def interval_of_counts(counts: Sequence[tuple[int, int]]) -> tuple[float, float]
 
 
 def wilson(rate: float, count: float) -> tuple[float, float]:
-    """Return Wilson's score interval for a rate observed in `count` independent trials (Wilson
-    1927)."""
+    """Return Wilson's score interval for a rate in `count` independent trials (Wilson 1927)."""
     z2 = Z95 * Z95 / count
     middle = (rate + z2 / 2) / (1 + z2)
     half = Z95 / (1 + z2) * sqrt(rate * (1 - rate) / count + z2 / (4 * count))
@@ -214,8 +212,7 @@ def _by_task(scored: Sequence[Episode]) -> list[list[bool]]:
 
 
 def _independent(rate: float, variance: float, tasks: int) -> float:
-    """Return how many independent trials give a rate this variance; at least the number of
-    tasks."""
+    """Return how many independent trials give a rate this variance; at least one a task."""
     return max(tasks, rate * (1 - rate) / variance) if variance else tasks
 
 

@@ -169,8 +169,7 @@ def differences(found: Found | None) -> Iterator[Section]:
 
 
 def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
-    """Return one row for each run, best success first, without columns that are empty in all
-    rows."""
+    """Return a row for each run, best success first, without columns that are empty in all rows."""
     rows = [
         {
             "run": label,
@@ -227,8 +226,7 @@ def _best_first(summaries: Sequence[Summary]) -> list[tuple[Summary, str]]:
 
 
 def action_rows(found: Found) -> list[Row]:
-    """Return the turns that ask for code, and shares of them, in all, solved and failed
-    episodes."""
+    """Return the turns that ask for code, and their shares, in all, solved and failed episodes."""
     groups = found["actions"]
     each = {
         group: part["turns"] / part["episodes"] if part["episodes"] else None

@@ -38,8 +38,7 @@ Generate = Callable[[list[list[int]]], Sequence[Sampled]]
 """A function of the prompts' ids that returns one reply for each prompt, in the same order."""
 
 LINGER = 0.01
-"""Seconds to wait for more questions before a small batch is generated, while other episodes
-act."""
+"""Seconds to wait for more questions before generating a small batch, while other episodes act."""
 SMALL = 4
 """A batch is small if it has less than one question for every four episodes that are playing."""
 
@@ -154,8 +153,7 @@ class EpisodeSampler:
         return replace(reply, final=self.cut is not None)
 
     def _room(self, prompt: int) -> tuple[float, Cut]:
-        """Return how many tokens may follow a prompt of that many tokens, and the limit that says
-        so."""
+        """Return how many tokens may follow a prompt of that length, and the limit that says so."""
         first = prompt if self.first is None else self.first
         left: list[tuple[float, Cut]] = [(float("inf"), "tokens")]
         if self.limits.reply_tokens is not None:
@@ -291,8 +289,7 @@ class Batched:
 
 
 def _require_sampled(answer: Any, count: int) -> list[Sampled]:
-    """Return what `generate` returned as lists of numbers. Raises `UsageError` for anything
-    else."""
+    """Return what `generate` returned as lists of numbers; `UsageError` for anything else."""
     try:
         replies: list[Sampled] = [
             ([*map(index, ids)], [*map(float, logprobs)]) for ids, logprobs in answer

@@ -38,8 +38,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Return the shard that a text such as "2/7" names. Raises `UsageError` for anything
-        else."""
+        """Return the shard that a text such as "2/7" names. Raises `UsageError` for other texts."""
         number, slash, count = text.partition("/")
         if not (
             slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)

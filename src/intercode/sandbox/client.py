@@ -44,8 +44,7 @@ _CHANGE = {
     "target": (str, NoneType),
 }
 _GRACE = 15.0
-"""Seconds that the episode server may take beyond the action's own limit before it counts as
-dead."""
+"""Seconds that the episode server may take beyond the action's limit before it counts as dead."""
 
 
 class GuestSandbox(Sandbox):

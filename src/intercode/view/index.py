@@ -101,8 +101,7 @@ _PIECE = 32 << 20
 _ENDS = 4096
 """Bytes at the beginning and at the end of what is indexed, by which another file is noticed."""
 _MOST_TOKENS = 10**12
-"""A server may say that a reply took any number of tokens; the sum of many must stay below
-2**63."""
+"""A server may say that a reply took any number of tokens; the sum must stay below 2**63."""
 _CHUNK = 16 << 20
 """Bytes that a search reads at once."""
 _TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)

@@ -81,8 +81,7 @@ class Run:
         return {**self._figures[1], "planned": planned if isinstance(planned, int) else None}
 
     def facets(self) -> dict[str, list[tuple[str, int]]]:
-        """Return the values of each facet with their numbers of episodes, the most frequent
-        first."""
+        """Return the values of each facet with their numbers of episodes, most frequent first."""
         covered = self.index.covered
         if covered != self._facets[0]:
             names, counts = ", ".join(FACETS), {name: Counter[str]() for name in FACETS}
@@ -146,8 +145,7 @@ class Run:
 
 
 class Runs:
-    """All runs in some folders; a folder is looked through again each time, since runs begin and
-    go."""
+    """All runs in some folders; a folder is looked through each time, since runs begin and go."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = [_as_folder(path) if path.is_file() else path for path in paths]

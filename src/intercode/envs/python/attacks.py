@@ -132,8 +132,7 @@ loop = asyncio.new_event_loop()
 got = loop.run_until_complete(main())"""
     ),
 }
-"""Tests that stop waiting for their own call. They accept no answer too, since a machine may be
-slow."""
+"""Tests that stop waiting for their own call. They accept no answer too: a machine may be slow."""
 
 ATTACKS = [
     # -- values that compare as the attacker wants -------------------------------------------------

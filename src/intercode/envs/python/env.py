@@ -277,8 +277,7 @@ class PythonEnv(InterCodeEnv):
         return (found and found.last) or None, None
 
     def is_final(self, score: Score) -> bool:
-        """Return whether hidden tests were executed: the agent's code may have noted their
-        arguments."""
+        """Return whether hidden tests ran: the agent's code may have noted their arguments."""
         return any(result.test.hidden for result in self._results)
 
     def feedback(self, score: Score) -> str:

@@ -48,8 +48,7 @@ class _TestFailed(Exception):
 
 
 class _GraderEnded(Exception):
-    """The grader's process ended. `called`: it had called the answer, which may have caused
-    that."""
+    """The grader's process ended. `called`: it had called the answer, a possible cause."""
 
     def __init__(self, called: bool = False) -> None:
         self.called = called

@@ -275,8 +275,7 @@ def _joined_lines(value: Any) -> str:
 
 
 def _method(task: Task) -> str:
-    """Return the function, or the method of `Solution`, that the cases call; empty if they call
-    none."""
+    """Return the function, or the method of `Solution`, that the cases call; empty if none."""
     for field in ("cases", "input_output", "hidden_cases"):
         found = task.extra.get(field)
         found = _load_json(found) if isinstance(found, str) and found.strip() else found

@@ -53,8 +53,7 @@ Row = tuple[object, ...]
 _BELOW_ONE, _DISORDER = 0.99, 0.5
 _NAN = ("not a number",)
 _DOUBLE, _FINE = math.inf, 4
-"""The scale of a DOUBLE, and the least scale of a DECIMAL that may stand for one of another
-scale."""
+"""The scale of a DOUBLE, and the least scale of a DECIMAL that may stand for another scale."""
 _RELATIVE, _DIGITS, _ZERO = Decimal("1e-9"), Decimal("1e-12"), Decimal("1e-12")
 """Tolerances: relative, of two DOUBLEs; relative, of a DOUBLE and a DECIMAL; absolute, of two
 DOUBLEs."""

@@ -32,8 +32,7 @@ class Entry(NamedTuple):
 
 
 class Copies:
-    """Names in the folder `source`, and all that is below them. Paths are relative to the
-    folder."""
+    """Names in the folder `source`, and all that is below them. Paths are relative to it."""
 
     def __init__(self, source: int) -> None:
         self.names: set[str] = set()

@@ -155,8 +155,7 @@ def adopt_orphans() -> None:
 
 
 def limit_capabilities(keep: Collection[int]) -> None:
-    """Allow these capabilities at most to all programs that this process or its children
-    execute."""
+    """Allow at most these capabilities to all programs that this process or a child executes."""
     number = 0
     # until the kernel knows no such capability
     while number in keep or _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0:

@@ -50,8 +50,7 @@ _MASKED = (
 _HIDDEN = "/hidden"
 """A layer of whiteouts that hides what is copied."""
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
-"""Folders of programs, which are not copied: they are large, and agents seldom remove folders
-there."""
+"""Folders of programs, which are not copied: they are large, and agents seldom remove any there."""
 INODE_SHARE = 2048
 """Bytes of disk for each file that may be made."""
 _TERMINALS = 32

@@ -115,8 +115,7 @@ class World:
             os.close(tree)
 
     def memory_used(self) -> int:
-        """Return the bytes of memory that files take, beyond those that were copied for the
-        episode."""
+        """Return the bytes of memory that files take, less those copied for the episode."""
         return mounts.bytes_used("/") + mounts.bytes_used("/dev/shm") - self._first_bytes
 
     def disk_is_full(self) -> bool:

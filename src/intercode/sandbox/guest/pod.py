@@ -393,8 +393,7 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
 
 
 def _set_device_times(root: str) -> None:
-    """Give devices, and the folders beside /dev, the time of /usr, which is the same in all
-    slots."""
+    """Give devices, and the folders beside /dev, the time of /usr, the same in all slots."""
     time = os.stat(f"{root}/usr").st_mtime_ns
     for name in (*wire.POD_FOLDERS, *(f"dev/{name}" for name in _DEVICES)):
         os.utime(f"{root}/{name}", ns=(time, time))

@@ -184,8 +184,7 @@ def _pack_exception(error: BaseException) -> bytes:
 
 
 def _to_call(defined: Any, method: str) -> Any:
-    """Return what a test calls: of a class that has the `method`, this method of a fresh
-    instance."""
+    """Return what a test calls: of a class that has the `method`, that of a fresh instance."""
     if method and isinstance(defined, type) and callable(getattr(defined, method, None)):
         return lambda *args, **named: getattr(defined(), method)(*args, **named)
     return defined

@@ -116,8 +116,7 @@ def _databases(engine: Engine, scripts: Mapping[str, Sequence[str]]) -> Database
 def perturb_tables(
     tables: Sequence[Relation], literals: Collection[Literal], seed: str
 ) -> dict[str, list[Row]]:
-    """Return other rows for each table: a pure function, so the same arguments give the same
-    rows."""
+    """Return other rows for each table: a pure function, so equal arguments give equal rows."""
     tables = relations.with_implied(tables)
     referenced = relations.referenced_keys(tables)
     found: dict[str, TablePerturber] = {}
@@ -313,8 +312,7 @@ class TablePerturber:
                 return
 
     def _take_keys(self, row: Row, old: Row = ()) -> bool:
-        """Take the row's keys if they are free, or as they were in the old row; tell whether they
-        are."""
+        """Take the row's keys if they are free, or as in the old row; tell whether they are."""
         keys = [_folded(row, key) for key in self.relation.unique]
         olds = [_folded(old, key) if old else None for key in self.relation.unique]
         free = all(
@@ -414,8 +412,7 @@ class TablePerturber:
         return alone and not any(set(reference.columns) & set(each) for each in bound)
 
     def _pool(self, reference: Reference) -> tuple[list[Row], dict[Row, Row]]:
-        """Return the parents' keys, shuffled once, and the keys of doubles by that of the
-        parent."""
+        """Return the parents' keys, shuffled once, and the keys of doubles by the parent's."""
         if reference not in self._pools:
             parent, targets = self._parents.get(reference.table), reference.targets
             if parent is None:  # the table itself, or one in a circle: the keys that it held before

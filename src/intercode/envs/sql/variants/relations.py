@@ -366,8 +366,7 @@ def depths(relation: Relation, reference: Reference) -> dict[Row, int]:
 
 
 def _sorted(graph: Mapping[Node, Iterable[Node]]) -> Iterator[Node]:
-    """Yield each node after the nodes that it leads to; nodes that lead to a circle are left
-    out."""
+    """Yield each node after the nodes that it leads to, without nodes that lead to a circle."""
     left = TopologicalSorter(graph)
     with contextlib.suppress(CycleError):  # other nodes are sorted all the same
         left.prepare()
