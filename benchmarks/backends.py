@@ -1,8 +1,9 @@
 """Do golds earn the same on Docker as on the local backend, in the same root? The starter set, and
 NL2Bash where it is.
 
-    root v1-bash ──┬── imported ──► docker       `gold` plays every task on both, once under the paper's protocol and
-                   └──────────────► local        once under `exact` in a persistent session
+    root v1-bash ──┬── imported ──► docker       `gold` plays every task on both, once under the
+                   └──────────────► local        paper's protocol and once under `exact` in a
+                                                 persistent session
 
 A task whose rewards differ is played again, up to five times on either side. If a backend then
 earns what the other did, or has no outcome as the other had none, the gold differs from itself;

@@ -1,8 +1,10 @@
 """The first system beside ours: the same recorded actions, the same image, the same day; do they
 earn the same rewards?
 
-    first system    `intercode-bench` in a Python of its own, its own Bash environment on two containers
-    ours            the paper's protocol, on Docker, and on the local backend with the same image exported
+    first system    `intercode-bench` in a Python of its own, its own Bash environment on two
+                    containers
+    ours            the paper's protocol, on Docker, and on the local backend with the same image
+                    exported
 
 GPT-3.5's actions of 2023 (Try Again on NL2Bash's fs_1, fs_3, fs_4) are played turn by turn. A
 reward agrees if it differs by at most 0.011; of all turns at least 99 % must, on either backend. No
@@ -89,9 +91,8 @@ def main() -> int:
     measured = dict[str, dict[str, Any]]()
     for run in chosen:
         measured |= measure(run, python, options.workers, options.limit)
-    details = {
-        name: {**figures, "disagreements": None} for name, figures in measured.items()
-    }  # which hold texts of the data
+    # which hold texts of the data
+    details = {name: {**figures, "disagreements": None} for name, figures in measured.items()}
     return finish(options, list(rows(measured)), show=lambda: show(measured), details=details)
 
 

@@ -1,6 +1,7 @@
 """The recorded GPT-3.5 runs in Bash, executed again: how many rewards agree.
 
-    Try Again        fs_1, fs_3, fs_4    held to within 1.5 points of the first system's own re-execution
+    Try Again        fs_1, fs_3, fs_4    held to within 1.5 points of the first system's own
+                                         re-execution
     ReAct            fs_1 to fs_4        loaded, executed, reported
     Plan & Solve     fs_1 to fs_4        loaded, executed, reported
 

@@ -54,9 +54,8 @@ def _same_ends(recording: Recording, tasks: Sequence[Task], played: Sequence[Epi
 
 def show(figures: dict[str, Any]) -> None:
     print(
-        "{agree} of {turns} rewards agree, {episodes_agree} of {episodes} episodes end alike".format(
-            **figures
-        )
+        "{agree} of {turns} rewards agree, "
+        "{episodes_agree} of {episodes} episodes end alike".format(**figures)
     )
     print(
         "success: recorded {recorded_success_rate:.1%}, now {replayed_success_rate:.1%};"

@@ -1,7 +1,8 @@
 """What golds, doing nothing, and `SELECT 1` earn on Spider, on MariaDB.
 
     paper, exact      every gold is played; one that misses is named with what `check` says of it
-    noop, SELECT 1    the floor: what the reward pays for no answer, and for one that looks at nothing
+    noop, SELECT 1    the floor: what the reward pays for no answer, and for one that looks at
+                      nothing
 
 Exit status 1 if a bound is missed. `python benchmarks/spider.py [--json] [--out FILE] [--workers
 N]` is skipped without the public data or MariaDB.

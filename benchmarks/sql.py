@@ -5,8 +5,10 @@ all golds of Spider.
 
 **Steps.** `env.step(statement)` against the plainest way there is to the same rows, side by side:
 
-    MariaDB   PyMySQL, a plain cursor's `execute` and `fetchall`, on a connection of its own to the same server
-    SQLite    the module `sqlite3` in this process, `execute` and `fetchall`, on an open connection to a copy of the file
+    MariaDB   PyMySQL, a plain cursor's `execute` and `fetchall`, on a connection of its own to the
+              same server
+    SQLite    the module `sqlite3` in this process, `execute` and `fetchall`, on an open connection
+              to a copy of the file
 
 A step compiles a statement, executes it, fetches all rows, and says what the agent will see. Each
 sample carries a comment with a number of its own, since an agent's statement is new each time: with

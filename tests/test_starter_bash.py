@@ -87,8 +87,8 @@ WRONG = {
     "blank-names": "find /depot -type f -path '* *'",
     "not-recounted": "sort -u /depot/stock/counts/spring.txt",
     "missing-pages": (
-        "awk '/404/ { print $7 }' /depot/logs/access.log | sort | uniq -c | sort -rn | head -n 3 |"
-        " sed 's/^ *//'"
+        "awk '/404/ { print $7 }' /depot/logs/access.log | sort | uniq -c | sort -rn | "
+        "head -n 3 | sed 's/^ *//'"
     ),
     "set-retries": (
         "sed -i -E 's/retries *= *[0-9]+/retries = 7/' $(find /depot/config -name '*.conf')"

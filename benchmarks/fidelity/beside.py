@@ -1,7 +1,8 @@
 """Recorded actions played by the first system today, and by ours in the same root: its answers are
 the recording to match.
 
-    First ── turns ──► Recording of today ──► replay on docker, replay on the exported root ──► figures
+    First ── turns ──► Recording of today ──► replay on docker, replay on the exported root
+          ──► figures
 
 Both start each episode anew. The first system would play on in the same containers, cleaned by git
 in between, which makes files that were touched new and leaves what git ignores: then an episode's

@@ -1,6 +1,7 @@
 """Python: changed golds of the starter set, labelled by what they do.
 
-    gold ──► mutants ──► another result than the gold's on one of many draws: wrong; on none: not known, left out
+    gold ──► mutants ──► another result than the gold's on one of many draws: wrong; on none: not
+         │               known, left out
          └─► other ways to say the same ──► the gold's results on all of them: right; else left out
 
 What is drawn follows the tasks' queries (`python_inputs.py`, `python_uses.py`), not their tests,
@@ -107,7 +108,8 @@ def _on_all_draws(answer):
     beside = {{}}
     for text in {beside!r}:
         exec(text, beside)
-    for line in beside["trial"](answer, beside["INPUTS"].get({task!r}), beside["USES"].get({task!r}), {draws}):
+    inputs, uses = beside["INPUTS"].get({task!r}), beside["USES"].get({task!r})
+    for line in beside["trial"](answer, inputs, uses, {draws}):
         print(line)
 
 

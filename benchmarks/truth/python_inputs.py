@@ -245,9 +245,8 @@ def _stack_program(draw: Random) -> str:
 
 
 def _days(draw: Random) -> str:
-    odd = [
-        f"{draw.choice([0, 1, 1900, 2000, 2023]):04}-{draw.randint(0, 13):02}-{draw.choice([0, 1, 29, 31, 32]):02}"
-    ]
+    year, month = draw.choice([0, 1, 1900, 2000, 2023]), draw.randint(0, 13)
+    odd = [f"{year:04}-{month:02}-{draw.choice([0, 1, 29, 31, 32]):02}"]
     return _lines(
         [
             draw.choice([*odd, f"2024-01-{draw.randint(1, 20):02}"])

@@ -1,6 +1,7 @@
 """SQL: changed golds of the starter set, labelled by what the contents say.
 
-    gold ──► mutants ──► its rows differ from the gold's on one of several contents: wrong; on none: not known, left out
+    gold ──► mutants ──► its rows differ from the gold's on one of several contents: wrong; on none:
+         │               not known, left out
          └─► other ways to say the same ──► the same rows on all of them: right; else left out
 
 The contents are the set's own and variant data of other seeds than the one that the reward plays

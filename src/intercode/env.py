@@ -1,13 +1,15 @@
 """InterCodeEnv: a Gymnasium environment over tasks and a world in which actions are code.
 
     reset ──► (query, info)
-    step(action) ──► execute ──► observation          protocol "submit": `submit` scores the state and ends the episode
-                        │                             protocol "paper": every step is scored, and reward 1 ends the episode
-                        └─ SandboxDied? ── replay the episode once, at the pace at which it was played:
-                                           dies again, though a fresh sandbox can execute and score
-                                           an action
-                                                      → the agent's fault (reward 0, ended)
-                                           else       → raise SandboxDied, an infrastructure fault
+    step(action) ──► execute ──► observation
+                        │
+                        └─ SandboxDied? ── replay the episode once, at the pace of its first play:
+                             dies again, though a fresh sandbox can execute and score an action
+                                    → the agent's fault (reward 0, ended)
+                             else   → raise SandboxDied, an infrastructure fault
+
+    protocol "submit"    `submit` scores the state and ends the episode
+    protocol "paper"     every step is scored, and reward 1 ends the episode
 
 The death of a process that the agent's user owns (shell, interpreter, a test's process) is an
 outcome, not `SandboxDied`. The rest of InterCode v1's protocol "paper" is in `paper/`. Nothing here
@@ -180,8 +182,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def read_data(cls, options: EnvOptions) -> DataSet:
         """Return the data that the options name, or else the class.
 
-        Raises `UsageError` if neither does, unless the class has starter tasks, and what `open_data`
-        raises.
+        Raises what `open_data` raises, and `UsageError` if neither names any.
         """
         source = options.data or attribute_path(cls, "data")
         if source is None and not cls.__module__.startswith("intercode.envs."):
@@ -199,7 +200,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         )
 
     @classmethod
-    def prepare_world(cls, data: DataSet, options: EnvOptions) -> World:
+    def prepare_world(cls, data: DataSet, options: Any) -> World:
         """Return what the environments share besides tasks: templates, databases, golds.
 
         `options` is an instance of the class's `Options`. Raises `UsageError`, `DataError` or
@@ -213,7 +214,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         yield from ()
 
     @classmethod
-    def lint_files(cls, data: DataSet, options: EnvOptions) -> Mapping[str, Sequence[TaskIssue]]:
+    def lint_files(cls, data: DataSet, options: Any) -> Mapping[str, Sequence[TaskIssue]]:
         """Return by task id what the files of a data set say against its tasks. Nothing is
         executed."""
         return {}
@@ -303,8 +304,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         A gold that fails is a `GoldRun` with faults. Raises `SandboxError` if the machine fails.
         """
         raise UsageError(
-            f"{type(self).__name__} does not say how to execute a gold: it needs a `run_gold` of"
-            " its own"
+            f"{type(self).__name__} does not say how to execute a gold: "
+            "it needs a `run_gold` of its own"
         )
 
     # -- Gymnasium ---------------------------------------------------------------------------------
@@ -317,8 +318,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @property
     def takes_answer(self) -> bool:
-        """Return whether the current task takes `submit ANSWER`: ANSWER then replaces the last
-        output."""
+        """Return whether the task takes `submit ANSWER`: ANSWER then replaces the last output."""
         return False
 
     @property
@@ -336,8 +336,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._require_open()
         if unknown := sorted(set(options or ()) - {"task"}):
             raise UsageError(
-                f"reset takes no option {', '.join(map(repr, unknown))}; it takes 'task', an id or"
-                " an index"
+                f"reset takes no option {', '.join(map(repr, unknown))}; "
+                "it takes 'task', an id or an index"
             )
         super().reset(seed=seed)
         if seed is not None:
@@ -362,8 +362,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             raise UsageError(f"an action is a str, not {type(action).__name__}")
         if "\0" in action or not self.action_space.contains(action):
             raise UsageError(
-                "an action is text that UTF-8 can encode, without NUL characters and of 16 MiB at"
-                " most"
+                "an action is text that UTF-8 can encode, "
+                "without NUL characters and of 16 MiB at most"
             )
         self._actions.append(action)
         self._times.append(time.monotonic() - self._start_time)
@@ -411,8 +411,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             ):
                 if _fingerprint(call_plugin(fork.execute, ExecResult, action)) != expected:
                     raise ForkError(
-                        f"re-executing the episode gave another observation at turn {number}:"
-                        f" {action!r}"
+                        "re-executing the episode gave another observation at turn "
+                        f"{number}: {action!r}"
                     )
         except BaseException:
             fork.close_world()
@@ -438,8 +438,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         if (reason := self.reject_submission(self._word)) is not None:
             if not isinstance(reason, str):
                 raise UsageError(
-                    f"{type(self).__name__}.reject_submission returned {safe_repr(reason):.50}, not"
-                    " a text or None"
+                    f"{type(self).__name__}.reject_submission returned {safe_repr(reason):.50}, "
+                    "not a text or None"
                 )
             return self._finish_step(self._shorten(reason), 0.0, info)
         score = call_plugin(self.score, Score)
@@ -463,9 +463,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         if self.protocol == "submit":
             notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
             if result.session_lost:
-                folder = (
-                    result.cwd if result.cwd.isprintable() else ascii(result.cwd)
-                )  # the agent chose the name
+                # the agent chose the name
+                folder = result.cwd if result.cwd.isprintable() else ascii(result.cwd)
                 new = f"a new one starts in {folder}]" if folder else "a new one begins]"
                 notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
             gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
@@ -669,6 +668,6 @@ def _make_info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
 def _fingerprint(result: ExecResult) -> str:
     """Return a text that is equal for equal results."""
     return (
-        f"{result.exit_code} {result.timed_out} {result.session_lost} {result.overflow}"
-        f" {result.output}"
+        f"{result.exit_code} {result.timed_out} {result.session_lost} {result.overflow} "
+        f"{result.output}"
     )

@@ -140,8 +140,7 @@ class Evaluation:
     def open(
         self, out: str | Path | None, *, resume: bool, workers: int, allow_code_change: bool = False
     ) -> RunStore:
-        """Open the run's folder: `out`, or a new one below runs/. Raises as `RunStore.create`
-        does."""
+        """Open the run's folder: `out`, or a new one below runs/. Raises as `RunStore.create`."""
         folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
         started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         commit = None  # of the folder in which the run is started, if it is a repository
@@ -236,8 +235,8 @@ def _model(agent: Agent, options: RunOptions) -> Model | None:
     name = options.model
     if not name:
         raise UsageError(
-            f"the agent {agent.name} asks a model; name one with"
-            f" --model{_UNLESS if ':' in agent.name else ''}"
+            f"the agent {agent.name} asks a model; "
+            f"name one with --model{_UNLESS if ':' in agent.name else ''}"
         )
     limits_cost = bool(options.max_cost or options.episode_cost)
     model = make_model(
@@ -254,8 +253,8 @@ def _model(agent: Agent, options: RunOptions) -> Model | None:
     model.metered = limits_cost or bool(options.max_tokens or options.episode_tokens)
     if agent.samples and not options.temperature:
         raise UsageError(
-            f"the agent {agent.name} draws several replies to one question: give --temperature,"
-            " such as 0.7"
+            f"the agent {agent.name} draws several replies to one question: "
+            "give --temperature, such as 0.7"
         )
     if limits_cost and model.price is None:
         raise UsageError(

@@ -84,7 +84,7 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], owner: str) -> Self:
-        """Return the options `given`. Raises `UsageError`, which names `owner`, for unknown names."""
+        """Return the options `given`; a `UsageError` for other names calls them `owner`'s."""
         known = [one.name for one in fields(cls)]
         if unknown := sorted(given.keys() - set(known)):
             raise UsageError(f"{owner} takes no {', '.join(unknown)}; it takes {', '.join(known)}")
@@ -154,7 +154,8 @@ class EnvOptions(Options):
     )
     protocol: Literal["submit", "paper"] = option(
         "submit", "Environment",
-        "Decide when to score: once, when the agent submits; or after each action, as the paper did.",
+        "Decide when to score: once, when the agent submits; or after each action, as the paper"
+        " did.",
         kind=("submit", "paper"),
     )  # fmt: skip
     session: Literal["persistent", "stateless"] | None = option(

@@ -1,9 +1,8 @@
 """What a command may take from the settings of a stored run, whose folder may be a stranger's.
 
-    settings     numbers, flags, names of the package's own parts    are taken from every run
-    what acts    code, addresses, paths                              are taken only from a run that the user has signed,
-                                                                     or with `--trust`, which signs
-                                                                     the run
+    settings     numbers, flags, names of the package's own parts: taken from every run
+    what acts    code, addresses, paths: taken only from a run that the user has signed, or with
+                 `--trust`, which signs the run
 
 What the user gives again on the command line is not taken from the run. A setting that is not
 listed here acts.
@@ -93,11 +92,12 @@ def _declared() -> Mapping[str, Option]:
 
 def acting(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return everything in a run's settings that acts, its options included."""
+    # the folder's own path, the name of the data, and what is looked through next
     labels = (
         "run",
         "data",
         "options",
-    )  # the folder's own path, the name of the data, and what is looked through next
+    )
     stored = {name: value for name, value in settings.items() if name not in labels}
     stored |= settings.get("options") or {}
     return {name: value for name, value in stored.items() if acts(name, value)}
@@ -128,8 +128,8 @@ def require_trust(settings: Mapping[str, Any], taken: Mapping[str, Any], *, trus
     also = f" and so also vouches for {_listed(more)}" if more else ""
     fault = key_fault()
     raise UsageError(
-        f"{settings['run']} is not signed by you, so nothing that it names is loaded or asked:"
-        f" {_listed(loaded)}. Give these options again, or add --trust, which signs the run{also}"
+        f"{settings['run']} is not signed by you, so nothing that it names is loaded or asked: "
+        f"{_listed(loaded)}. Give these options again, or add --trust, which signs the run{also}"
         + (f" ({fault})" if fault else "")
     )
 

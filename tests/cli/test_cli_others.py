@@ -16,8 +16,8 @@ from intercode import __version__
 pytestmark = pytest.mark.slow
 
 COMMANDS = [
-    "", "eval", "score", "play", "check", "attack", "replay", "report", "export", "rescore", "data", "data list", "data get",
-    "image", "image build", "image export", "doctor",
+    "", "eval", "score", "play", "check", "attack", "replay", "report", "export", "rescore", "data",
+    "data list", "data get", "image", "image build", "image export", "doctor",
 ]  # fmt: skip
 
 
@@ -39,8 +39,8 @@ def test_bash_completes_options_after_the_line_of_the_document() -> None:
         if "bash_source" in line
     )
     press_tab = (
-        "COMP_WORDS=(intercode eval bash --max-t) COMP_CWORD=3; _intercode_completion intercode;"
-        " echo ${COMPREPLY[@]}"
+        "COMP_WORDS=(intercode eval bash --max-t) COMP_CWORD=3; _intercode_completion intercode; "
+        "echo ${COMPREPLY[@]}"
     )
     env = {**os.environ, "PATH": f"{Path(INTERCODE).parent}:{os.environ['PATH']}"}
     done = subprocess.run(

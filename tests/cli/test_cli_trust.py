@@ -141,9 +141,10 @@ def test_nothing_that_a_strangers_run_names_is_executed_read_or_sent_a_key(
     with serving(KeyServer()) as server:
         key = {"OPENAI_API_KEY": "sk-of-the-user"}
         named: dict[str, Any] = {
-            "agent": f"{evil}:agent", "env": f"{evil}:Env", "reward": f"{evil}:reward", "sandbox": f"{evil}:Sandbox",
-            "base_url": f"{server.url}/v1", "model": f"scripted:{secret}", "on": "ray://127.0.0.1:1",
-            "setup": str(secret), "tree": str(secret), "image": "a/stranger", "failed_in": str(run), "novelty": "x",
+            "agent": f"{evil}:agent", "env": f"{evil}:Env", "reward": f"{evil}:reward",
+            "sandbox": f"{evil}:Sandbox", "base_url": f"{server.url}/v1",
+            "model": f"scripted:{secret}", "on": "ray://127.0.0.1:1", "setup": str(secret),
+            "tree": str(secret), "image": "a/stranger", "failed_in": str(run), "novelty": "x",
         }  # fmt: skip
         commands: list[tuple[tuple[Any, ...], str]] = []
         for name, value in named.items():
@@ -394,8 +395,9 @@ def test_a_file_that_is_no_plain_file_is_refused_by_every_command(
     (run / name).unlink()
     (run / "index.sqlite").unlink(missing_ok=True)
     made: dict[str, Callable[[], object]] = {
-        "link": lambda: (run / name).symlink_to(outside), "device": lambda: (run / name).symlink_to("/dev/zero"),
-        "pipe": lambda: pipe(run / name), "no end": lambda: without_end(run / name),
+        "link": lambda: (run / name).symlink_to(outside),
+        "device": lambda: (run / name).symlink_to("/dev/zero"), "pipe": lambda: pipe(run / name),
+        "no end": lambda: without_end(run / name),
     }  # fmt: skip
     made[kind]()
     before = outside.read_bytes(), outside.stat().st_mtime_ns
@@ -454,7 +456,8 @@ def test_what_lies_in_a_run_folder_leads_no_command_out_of_it(
         ).status
     assert tree(outside) == before
     assert statuses == {
-        "resume": 3, "judge": 3, "report": 3, "show": 0, "export": 0, "merge": 0, "page": 3, "pipe": 3, "file": 2,
+        "resume": 3, "judge": 3, "report": 3, "show": 0, "export": 0, "merge": 0, "page": 3,
+        "pipe": 3, "file": 2,
     }  # fmt: skip
     (run / "underway").unlink(), (run / "judged").unlink()
     assert cli("eval", "--resume", run, "--trust").status == 0

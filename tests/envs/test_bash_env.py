@@ -312,8 +312,8 @@ def test_outcomes_show_both_answers_and_the_paths_that_differ(make: Make) -> Non
     env.tasks.append(Task("many", "Change the files.", gold))
     env.reset(options={"task": "many"})
     env.step(
-        "echo uno > /box/new; echo two > /box/b; chmod 755 /box/a; ln -s /box /box/link; printf"
-        " '\\377' > /box/raw"
+        "echo uno > /box/new; echo two > /box/b; chmod 755 /box/a; ln -s /box /box/link; "
+        "printf '\\377' > /box/raw"
     )
     outcomes = env.step("submit")[4]["outcomes"]
     env.tasks.pop()

@@ -26,9 +26,8 @@ def test_at_least_191_golds_solve_their_tasks_under_the_papers_protocol(measured
 def test_a_gold_that_misses_differs_between_raw_executions(measured: Any, mode: str) -> None:
     _, misses = measured
     assert not [miss for miss in misses[mode] if miss["differing"] == 0 and not miss["no_outcome"]]
-    data_faults = (
-        2 if mode == "exact" else 0
-    )  # one gold runs out of time, and one only fails, without a network
+    # one gold runs out of time, and one only fails, without a network
+    data_faults = 2 if mode == "exact" else 0
     assert sum(miss["no_outcome"] for miss in misses[mode]) <= data_faults
 
 

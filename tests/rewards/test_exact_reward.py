@@ -28,8 +28,8 @@ FILES = {
     "src/run.sh": "#!/bin/sh\necho hello\n",
     "src/__pycache__/m.pyc": "m",
     "logs/app.log": (
-        "10:01 ERROR disk\n10:02 INFO ok\n10:03 ERROR net\n10:04 WARN slow\n10:05 INFO ok\n10:06"
-        " INFO bye\n"
+        "10:01 ERROR disk\n10:02 INFO ok\n10:03 ERROR net\n10:04 WARN slow\n10:05 INFO ok\n"
+        "10:06 INFO bye\n"
     ),
     "logs/old.log": "",
     "data/words": "pear\nfig\nfig\npear\nfig\nplum\ndate\n",
@@ -37,45 +37,152 @@ FILES = {
 }
 
 TASKS: list[tuple[str, str, list[str], list[str]]] = [
-    ("Count the lines of @/docs/a.txt", "wc -l @/docs/a.txt",
-     ["wc -l < @/docs/a.txt", "awk 'END{print NR}' docs/a.txt", "printf '     %s\\n\\n' 4",
-      "mkdir -p tmp; cp docs/a.txt tmp/x; wc -l < tmp/x", "mkdir -p .cache; touch .cache/x .bash_history; echo 4"],
-     ["wc -w < @/docs/b.txt", "grep -c . @/docs/a.txt", "cat docs/a.txt", "echo 4.5", "true", "wc -l docs/a.txt | tee n"]),
-    ("Compute the md5 of @/docs/b.txt", "md5sum @/docs/b.txt",
-     ["md5sum < @/docs/b.txt", "cd @/docs && md5sum b.txt", "md5sum docs/b.txt | cut -d' ' -f1"],
-     ["md5sum @/docs/a.txt", "sha1sum @/docs/b.txt"]),
-    ("List all text files in @/docs", "find @/docs -name '*.txt'",
-     ["cd @/docs; find . -name '*.txt' | sort -r", "find docs// -name '*.txt'", "ls @/docs/*.txt @/docs/*/*.txt"],
-     ["ls @/docs/*.txt", "find @/docs -type f", "find @/docs -name '*.txt' -exec basename {} \\;"]),
-    ("List what is in @/docs", "ls @/docs",
-     ["ls -1 @/docs | sort -r", "find @/docs -mindepth 1 -maxdepth 1", "cd docs && echo *", "ls --color=always @/docs"],
-     ["ls -a @/docs", "ls @/src"]),
-    ("Find the lines with hello in @/docs", "grep -rn hello @/docs",
-     ["cd @/docs; grep -rn hello . | sort", "grep -n hello docs/*; grep -n hello docs/deep/*"],
-     ["grep -r hello @/docs", "grep -rnh hello @/docs", "grep -rni hello @/docs"]),
-    ("Count the lines of each C file", "wc -l src/*.c", ["for f in src/*.c; do wc -l $f; done", "wc -l @/src/*.c"],
-     ["cat src/*.c | wc -l", "wc -c src/*.c"]),
-    ("Rank the words in @/data/words by how often they occur", "sort @/data/words | uniq -c | sort -rn",
-     ["awk '{n[$0]++} END {for (w in n) print n[w], w}' data/words | sort -k1,1nr -k2"],
-     ["sort data/words | uniq -c | sort -n", "sort data/words | uniq -c", "uniq -c data/words"]),
-    ("Print @/data/words", "cat data/words", ["sed '' data/words"], ["sort data/words", "tac data/words"]),
-    ("Delete the logs and print their paths", "find logs -type f -print -delete", ["ls logs/*; rm logs/*"], ["rm logs/*"]),
-    ("Delete the logs", "rm -v @/logs/*.log", ["find @/logs -name '*.log' -delete", "rm logs/*; echo ok"], ["rm -r @/logs"]),
-    ("Delete all logs, name each", "find logs -type f -print -delete", ["ls logs/*; rm logs/*"], ["rm logs/*; echo"]),
-    ("Delete empty logs", "find @/logs -size 0 -delete", ["rm logs/old.log; ls logs"], ["rm logs/*", "find logs -size 0"]),
-    ("Create an empty file @/new", "touch @/new", [": > @/new; echo done"], ["echo > @/new", "mkdir @/new"]),
-    ("Rename @/docs/a.txt to z.txt", "mv @/docs/a.txt @/docs/z.txt", ["cd docs; cp -p a.txt z.txt && rm a.txt"],
-     ["cp docs/a.txt docs/z.txt", "mv docs/b.txt docs/z.txt"]),
-    ("Make run.sh executable", "chmod +x @/src/run.sh", ["chmod 755 src/run.sh"], ["chmod 777 src/run.sh", "chmod +x src/*"]),
-    ("Replace hello by bye in run.sh", "sed -i s/hello/bye/ src/run.sh",
-     ["perl -pi -e s/hello/bye/ src/run.sh && cat src/run.sh"],
-     ["sed s/hello/bye/ src/run.sh", "sed -i.bak s/hello/bye/ src/run.sh"]),
-    ("Link @/cur to docs", "ln -s docs @/cur", ["ln -s ./docs/ cur"], ["ln -s ../docs src/cur", "ln -s no/../docs cur"]),
-    ("Create a relative link @/cur to docs", "ln -s docs cur", ["ln -s docs @/cur"], ["ln -s @/docs cur"]),
-    ("Write the sorted words to @/out and show it", "sort data/words | tee out", ["sort data/words > out; cat out"],
-     ["sort data/words > out", "sort data/words", "sort -r data/words | tee out"]),
-    ("Delete the logs and print how many there were", "ls logs | wc -l; rm logs/*",
-     ["n=$(ls logs | wc -l); rm -r logs/*; echo $n"], ["rm logs/*; ls logs | wc -l"]),
+    (
+        "Count the lines of @/docs/a.txt",
+        "wc -l @/docs/a.txt",
+        [
+            "wc -l < @/docs/a.txt",
+            "awk 'END{print NR}' docs/a.txt",
+            "printf '     %s\\n\\n' 4",
+            "mkdir -p tmp; cp docs/a.txt tmp/x; wc -l < tmp/x",
+            "mkdir -p .cache; touch .cache/x .bash_history; echo 4",
+        ],
+        [
+            "wc -w < @/docs/b.txt",
+            "grep -c . @/docs/a.txt",
+            "cat docs/a.txt",
+            "echo 4.5",
+            "true",
+            "wc -l docs/a.txt | tee n",
+        ],
+    ),
+    (
+        "Compute the md5 of @/docs/b.txt",
+        "md5sum @/docs/b.txt",
+        ["md5sum < @/docs/b.txt", "cd @/docs && md5sum b.txt", "md5sum docs/b.txt | cut -d' ' -f1"],
+        ["md5sum @/docs/a.txt", "sha1sum @/docs/b.txt"],
+    ),
+    (
+        "List all text files in @/docs",
+        "find @/docs -name '*.txt'",
+        [
+            "cd @/docs; find . -name '*.txt' | sort -r",
+            "find docs// -name '*.txt'",
+            "ls @/docs/*.txt @/docs/*/*.txt",
+        ],
+        [
+            "ls @/docs/*.txt",
+            "find @/docs -type f",
+            "find @/docs -name '*.txt' -exec basename {} \\;",
+        ],
+    ),
+    (
+        "List what is in @/docs",
+        "ls @/docs",
+        [
+            "ls -1 @/docs | sort -r",
+            "find @/docs -mindepth 1 -maxdepth 1",
+            "cd docs && echo *",
+            "ls --color=always @/docs",
+        ],
+        ["ls -a @/docs", "ls @/src"],
+    ),
+    (
+        "Find the lines with hello in @/docs",
+        "grep -rn hello @/docs",
+        ["cd @/docs; grep -rn hello . | sort", "grep -n hello docs/*; grep -n hello docs/deep/*"],
+        ["grep -r hello @/docs", "grep -rnh hello @/docs", "grep -rni hello @/docs"],
+    ),
+    (
+        "Count the lines of each C file",
+        "wc -l src/*.c",
+        ["for f in src/*.c; do wc -l $f; done", "wc -l @/src/*.c"],
+        ["cat src/*.c | wc -l", "wc -c src/*.c"],
+    ),
+    (
+        "Rank the words in @/data/words by how often they occur",
+        "sort @/data/words | uniq -c | sort -rn",
+        ["awk '{n[$0]++} END {for (w in n) print n[w], w}' data/words | sort -k1,1nr -k2"],
+        ["sort data/words | uniq -c | sort -n", "sort data/words | uniq -c", "uniq -c data/words"],
+    ),
+    (
+        "Print @/data/words",
+        "cat data/words",
+        ["sed '' data/words"],
+        ["sort data/words", "tac data/words"],
+    ),
+    (
+        "Delete the logs and print their paths",
+        "find logs -type f -print -delete",
+        ["ls logs/*; rm logs/*"],
+        ["rm logs/*"],
+    ),
+    (
+        "Delete the logs",
+        "rm -v @/logs/*.log",
+        ["find @/logs -name '*.log' -delete", "rm logs/*; echo ok"],
+        ["rm -r @/logs"],
+    ),
+    (
+        "Delete all logs, name each",
+        "find logs -type f -print -delete",
+        ["ls logs/*; rm logs/*"],
+        ["rm logs/*; echo"],
+    ),
+    (
+        "Delete empty logs",
+        "find @/logs -size 0 -delete",
+        ["rm logs/old.log; ls logs"],
+        ["rm logs/*", "find logs -size 0"],
+    ),
+    (
+        "Create an empty file @/new",
+        "touch @/new",
+        [": > @/new; echo done"],
+        ["echo > @/new", "mkdir @/new"],
+    ),
+    (
+        "Rename @/docs/a.txt to z.txt",
+        "mv @/docs/a.txt @/docs/z.txt",
+        ["cd docs; cp -p a.txt z.txt && rm a.txt"],
+        ["cp docs/a.txt docs/z.txt", "mv docs/b.txt docs/z.txt"],
+    ),
+    (
+        "Make run.sh executable",
+        "chmod +x @/src/run.sh",
+        ["chmod 755 src/run.sh"],
+        ["chmod 777 src/run.sh", "chmod +x src/*"],
+    ),
+    (
+        "Replace hello by bye in run.sh",
+        "sed -i s/hello/bye/ src/run.sh",
+        ["perl -pi -e s/hello/bye/ src/run.sh && cat src/run.sh"],
+        ["sed s/hello/bye/ src/run.sh", "sed -i.bak s/hello/bye/ src/run.sh"],
+    ),
+    (
+        "Link @/cur to docs",
+        "ln -s docs @/cur",
+        ["ln -s ./docs/ cur"],
+        ["ln -s ../docs src/cur", "ln -s no/../docs cur"],
+    ),
+    (
+        "Create a relative link @/cur to docs",
+        "ln -s docs cur",
+        ["ln -s docs @/cur"],
+        ["ln -s @/docs cur"],
+    ),
+    (
+        "Write the sorted words to @/out and show it",
+        "sort data/words | tee out",
+        ["sort data/words > out; cat out"],
+        ["sort data/words > out", "sort data/words", "sort -r data/words | tee out"],
+    ),
+    (
+        "Delete the logs and print how many there were",
+        "ls logs | wc -l; rm logs/*",
+        ["n=$(ls logs | wc -l); rm -r logs/*; echo $n"],
+        ["rm logs/*; ls logs | wc -l"],
+    ),
     (
         # new files in /tmp count only where the gold makes them too
         "Put the words into @/tmp/out",
@@ -84,7 +191,7 @@ TASKS: list[tuple[str, str, list[str], list[str]]] = [
         ["cp data/words tmp/out", "rm tmp/kept; sort data/words > tmp/out"],
     ),
     ("List the files", "ls", ["ls -1"], ["rm tmp/kept; ls"]),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")

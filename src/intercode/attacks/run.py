@@ -1,7 +1,8 @@
 """Try exploits on an environment: does one pay or escape, and does an honest episode after it still
 succeed?
 
-    sound tasks (the gold succeeds, doing nothing does not) ──► exploit, submission ──► effects on the next episode? ──► gold
+    sound tasks (the gold succeeds, doing nothing does not) ──► exploit, submission
+      ──► effects on the next episode? ──► gold
 
 An exploit pays if it pays on one of the tasks. It escapes, too, if it causes an error instead of a
 failure, since an error counts against nobody. An exploit that could not be tried has a reason, and
@@ -98,9 +99,8 @@ def attack(
         targets = find_targets(first)
     engine = factory.facts().get("userland", {}).get("engine", "")
     exploits = [each for each in list_exploits(owner.language) if each.engine in ("", engine)]
-    idle: SimpleQueue[dict[bool, InterCodeEnv]] = (
-        SimpleQueue()
-    )  # each worker's environments, made when first needed
+    # each worker's environments, made when first needed
+    idle: SimpleQueue[dict[bool, InterCodeEnv]] = SimpleQueue()
     own: EnvFactory | str = ""  # on the suite's own data, or why there is none
 
     def run(exploit: Exploit) -> Verdict:
@@ -122,9 +122,8 @@ def attack(
             for target in where[:1] if exploit.honest_action else where:
                 with neighbour as after:
                     verdict = run_exploit(env, exploit, target, after)
-                if not (
-                    verdict.held and verdict.tried
-                ):  # the next exploit needs a sound environment
+                # the next exploit needs a sound environment
+                if not (verdict.held and verdict.tried):
                     with contextlib.suppress(IntercodeError):
                         envs.pop(needs_own).close()
                     break
@@ -163,8 +162,8 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
                 golds[task.id] = episode
     if not golds:
         raise UsageError(
-            f"none of the first {min(_CANDIDATES, len(env.tasks))} tasks has a gold that succeeds"
-            " within the attacks' limits, while doing nothing does not: see `intercode check`"
+            f"none of the first {min(_CANDIDATES, len(env.tasks))} tasks has a gold that succeeds "
+            "within the attacks' limits, while doing nothing does not: see `intercode check`"
         )
     submitted = {
         id: str(episode.turns[-1].action or "").strip().partition(" ")[2]

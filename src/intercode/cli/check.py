@@ -72,9 +72,9 @@ def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> No
         f", {unplayed} of which cannot be played (--keep-unplayable tries)" if unplayed else ""
     )
     click.echo(
-        f"{found['tasks']} tasks{left_out}: gold succeeds on {found['gold_ok']},"
-        f" {found['nondeterministic']} differ between two executions, doing nothing succeeds on"
-        f" {found['noop_paid']}"
+        f"{found['tasks']} tasks{left_out}: "
+        f"gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between two "
+        f"executions, doing nothing succeeds on {found['noop_paid']}"
     )
 
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     "--retry-errors/--no-retry-errors",
     default=True,
     help=(
-        "With --resume: play episodes that ended in an error again (the default), or leave them as"
-        " they are."
+        "With --resume: "
+        "play episodes that ended in an error again (the default), or leave them as they are."
     ),
 )
 @shared.allow_code_change
@@ -138,14 +138,14 @@ def _run(
     if shortened := sum(any(turn.left_out for turn in episode.turns) for episode in episodes):
         plural = "1 conversation was" if shortened == 1 else f"{shortened} conversations were"
         click.echo(
-            f"intercode: {plural} too long for the model; the oldest parts were left out (see"
-            " left_out)",
+            f"intercode: {plural} too long for the model; "
+            "the oldest parts were left out (see left_out)",
             err=True,
         )
     if evaluation.stopped:
         say(
-            f"intercode: stopped early: {evaluation.stopped}; go on with"
-            f" {shared.resume_line(store.path)}",
+            f"intercode: stopped early: {evaluation.stopped}; "
+            f"go on with {shared.resume_line(store.path)}",
             err=True,
         )
     if evaluation.fault:

@@ -236,8 +236,8 @@ allow_code_change = click.option(
     "--allow-code-change",
     is_flag=True,
     help=(
-        "With --resume: continue although your own code (agent, reward, environment) or a file of"
-        " replies has changed."
+        "With --resume: continue although your own code (agent, reward, environment) or a file "
+        "of replies has changed."
     ),
 )
 
@@ -254,8 +254,8 @@ trust = click.option(
     is_flag=True,
     expose_value=False,
     help=(
-        "Load the code, and use the files and addresses, that a run from elsewhere names; and sign"
-        " it as yours."
+        "Load the code, and use the files and addresses, that a run from elsewhere names; "
+        "and sign it as yours."
     ),
 )
 json_flag = click.option(
@@ -314,8 +314,8 @@ def run_folder(default: str) -> Decorator:
             is_eager=True,
             callback=_stored_options,
             help=(
-                "Continue the run in this folder with its own options; start a new run there if it"
-                " holds none."
+                "Continue the run in this folder with its own options; "
+                "start a new run there if it holds none."
             ),
         ),
         trust,
@@ -332,8 +332,8 @@ def resume_line(folder: object, command: str | None = None) -> str:
     import shlex
 
     return (
-        f"`intercode {command or click.get_current_context().info_name} --resume"
-        f" {shlex.quote(str(folder))}`"
+        f"`intercode {command or click.get_current_context().info_name} --resume "
+        f"{shlex.quote(str(folder))}`"
     )
 
 
@@ -348,8 +348,8 @@ def options_to_store() -> dict[str, Any]:
     for name in (context.default_map or {}).get("secret", ()):
         if name in context.params and not context.params[name]:
             raise UsageError(
-                f"--{name.replace('_', '-')} was not stored, since it may hold a password; give it"
-                " again"
+                f"--{name.replace('_', '-')} was not stored, "
+                "since it may hold a password; give it again"
             )
     kept: dict[str, Any] = {}
     secret = []

@@ -36,9 +36,11 @@ if TYPE_CHECKING:
 
 FENCE = "```"
 HELP = """\
-Type an action and press Enter; the sandbox executes it. `submit` (ctf: `submit FLAG`, python: `submit NAME`) ends the task.
+Type an action and press Enter; the sandbox executes it. `submit` (ctf: `submit FLAG`, python: \
+`submit NAME`) ends the task.
 For an action of several lines, type ``` on a line before it and on a line after it.
-:tasks lists the tasks. :skip [ID] leaves this task for the next one or for ID. :quit or Ctrl-D ends. :help shows this text."""
+:tasks lists the tasks. :skip [ID] leaves this task for the next one or for ID. :quit or Ctrl-D \
+ends. :help shows this text."""
 HELP_ANSWER = "`submit ANSWER` gives the answer itself, except on tasks marked general."
 _COMMAND = re.compile(r":([a-z]+)(?:\s+(.*))?\s*")
 FULL_SCREEN = frozenset(
@@ -187,10 +189,10 @@ class Player:
                 program := _full_screen_program(text)
             ):
                 _note(
-                    f"{program} needs a terminal, and the sandbox has none. Nothing was executed,"
-                    " and no turn is used. To read a file, use `cat`, `head` or `sed -n 1,40p`; to"
-                    f" write one, `sed -i` or `cat >FILE <<'END'`. `command {program}` starts"
-                    f" {program} all the same."
+                    f"{program} needs a terminal, and the sandbox has none. "
+                    "Nothing was executed, and no turn is used. To read a file, use `cat`, "
+                    "`head` or `sed -n 1,40p`; to write one, `sed -i` or `cat >FILE <<'END'`. "
+                    f"`command {program}` starts {program} all the same."
                 )
             elif text.strip():
                 return Reply(text)
@@ -239,8 +241,7 @@ class Player:
                 raise _Skip
 
     def _print_score(self) -> None:
-        """Submit in a fork of the episode and print the score; the episode itself does not
-        change."""
+        """Submit in a fork of the episode and print the score; the episode itself stays."""
         from intercode.errors import ForkError
 
         try:

@@ -163,9 +163,8 @@ class RayCrew:
             if not usable and (self._hosts or self._seen + PATIENCE < time.monotonic()):
                 yield from self._take(self._faulted.values())
                 raise self._none_left()
-            if (
-                not calls and all(host.ready for host in usable) and usable
-            ):  # only episodes that are held back are left
+            # only episodes that are held back are left
+            if not calls and all(host.ready for host in usable) and usable:
                 yield from self._take([episode for host in usable for episode in host.held])
                 continue
             if not calls:
@@ -333,14 +332,13 @@ class RayCrew:
             else SandboxError
         )
         return kind(
-            "no node is left to play on"
-            f" ({'; '.join(reasons) or 'the cluster has none with cores'}; {KEPT})"
+            "no node is left to play on "
+            f"({'; '.join(reasons) or 'the cluster has none with cores'}; {KEPT})"
         )
 
 
 def _shipment(evaluation: Evaluation, options: dict[str, Any]) -> Shipment:
-    """Return the options of a node's plan: those of the driver, but tasks are chosen by their
-    ids."""
+    """Return the options of a node's plan: those of the driver, but with tasks chosen by id."""
     options = {
         **options,
         "price": evaluation.config["price"],

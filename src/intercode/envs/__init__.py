@@ -32,8 +32,8 @@ def environment_class(name: str) -> type[InterCodeEnv]:
     module, colon, attribute = ENVIRONMENTS.get(name, name).partition(":")
     if not (colon and module and attribute):
         raise UsageError(
-            f"no environment named {name!r}; there are {', '.join(ENVIRONMENTS)}, module:Class or"
-            " path.py:Class"
+            f"no environment named {name!r}; "
+            f"there are {', '.join(ENVIRONMENTS)}, module:Class or path.py:Class"
         )
     env_class: type[InterCodeEnv] = load_plugin(f"{module}:{attribute}", "environment")
     if not hasattr(env_class, "prepare_world"):

@@ -42,8 +42,8 @@ def require_reward(reward: object, names: Collection[str], arguments: str) -> No
     `arguments`."""
     if not callable(reward) and reward not in names:
         raise UsageError(
-            f"reward {reward!r}: it is {', '.join(map(repr, names))}, or a function of"
-            f" ({arguments})"
+            f"reward {reward!r}: "
+            f"it is {', '.join(map(repr, names))}, or a function of ({arguments})"
         )
 
 
@@ -81,8 +81,8 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
         )
         if not isinstance(score, Score) or not valid:
             raise UsageError(
-                f"{who} returned {score!r:.200}; it returns a Score with a reward from 0 to 1, or"
-                " such a number"
+                f"{who} returned {score!r:.200}; "
+                "it returns a Score with a reward from 0 to 1, or such a number"
             )
         return score
     except IntercodeError:

@@ -45,16 +45,15 @@ def replay(
     )
     if failed := [episode for episode in played if episode.error]:
         raise SandboxError(
-            f"{len(failed)} episodes could not be re-executed; task {failed[0].task}:"
-            f" {failed[0].error}"
+            f"{len(failed)} episodes could not be re-executed; task {failed[0].task}: "
+            f"{failed[0].error}"
         )
     turns = agree = equal = 0
     disagreements = []
     for task, then, now in zip(tasks, recorded, played, strict=True):
         again = list(now.turns)
-        if recording.settings.get(
-            "keeps_reward"
-        ):  # a turn without code keeps the score of the turn before
+        # a turn without code keeps the score of the turn before
+        if recording.settings.get("keeps_reward"):
             for place in range(1, len(again)):
                 if not again[place].action:
                     again[place] = replace(again[place], score=again[place - 1].score)
@@ -72,9 +71,8 @@ def replay(
                     "replayed": after,
                     "action": new.action,
                 }
-                disagreements.append(
-                    {**row, "cause": None}
-                )  # a key of the first release, always null
+                # a key of the first release, always null
+                disagreements.append({**row, "cause": None})
     return {
         "turns": turns,
         "agree": agree,
@@ -122,7 +120,7 @@ def prepare_replay(
     tasks = [task for task in factory.tasks if recording.has(task)]
     if not tasks:
         raise UsageError(
-            f"{log} has no episode of any of these tasks; give the data that it was recorded with"
-            " (--data)"
+            f"{log} has no episode of any of these tasks; "
+            "give the data that it was recorded with (--data)"
         )
     return recording, factory, tasks

@@ -2,7 +2,8 @@
 the episode again.
 
     observed    the agent never submitted, or broke its sandbox: 0 under every reward
-    executed    everything else: a record has what the agent saw, not its effect on files, databases or interpreters
+    executed    everything else: a record has what the agent saw, not its effect on files, databases
+                or interpreters
     kept        episodes without a result
     earlier     episodes that a resumed run has already
 
@@ -53,9 +54,15 @@ class Rescored:
     def row(self) -> dict[str, Any]:
         then, now = self.before, self.episode
         return {
-            "task": now.task, "epoch": now.epoch, "how": self.how, "recorded": then.reward, "reward": now.reward,
-            "success": now.success, "differs": self.differs, "error": now.error,
-        }  # fmt: skip
+            "task": now.task,
+            "epoch": now.epoch,
+            "how": self.how,
+            "recorded": then.reward,
+            "reward": now.reward,
+            "success": now.success,
+            "differs": self.differs,
+            "error": now.error,
+        }
 
 
 class Rescoring:
@@ -105,8 +112,8 @@ class Rescoring:
         self._tasks = {task.id: task for task in self.factory.tasks}
         if missing := sorted({episode.task for episode in self.episodes} - set(self._tasks)):
             raise UsageError(
-                f"the task {missing[0]} of {run} is not among these tasks; give the run's own with"
-                " --data"
+                f"the task {missing[0]} of {run} is not among these tasks; "
+                "give the run's own with --data"
             )
 
     def run(
@@ -202,8 +209,8 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
             options["data"] = name
         elif name and name != f"{env}-starter" and ":" not in env:
             raise UsageError(
-                f"{then['run']} does not say where its data ({name}) lie; name their file or folder"
-                " with --data"
+                f"{then['run']} does not say where its data ({name}) lie; "
+                "name their file or folder with --data"
             )
     server = then.get("server")  # the engine's, or a fact of the user's own environment
     if isinstance(server, dict):
@@ -237,13 +244,13 @@ def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -
     )
     if set(other) & set(DATA):
         raise UsageError(
-            f"these are not the data of {then['run']} ({differences}); give the run's own with"
-            " --data"
+            f"these are not the data of {then['run']} ({differences}); "
+            "give the run's own with --data"
         )
     if other and not force:
         raise UsageError(
-            f"this is not the world of {then['run']} ({differences}); add --force to score in it"
-            " anyway"
+            f"this is not the world of {then['run']} ({differences}); "
+            "add --force to score in it anyway"
         )
 
 

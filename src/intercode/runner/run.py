@@ -1,6 +1,8 @@
 """Many episodes: workers take tasks from one queue, and the caller's thread records the results.
 
-    jobs ──► worker (a thread with its own environment) ──► play ──► results ──► caller's thread ──► store, on_episode
+    jobs ──► worker (a thread with its own environment) ──► play ──► results ──► caller's thread
+      │         │                                                                  └─► store,
+      │         │                                                                      on_episode
       │         └── a fault becomes the episode's error; the worker builds a new environment
       └────► or a crew, such as the hosts of `cluster/driver.py`, in one thread ──► results
 

@@ -31,9 +31,9 @@ def require_processes(needed: int) -> None:
     left = min((limit - used for limit, used in _limits()), default=math.inf)
     if left < needed:
         raise SandboxUnavailable(
-            f"this machine has no room for {needed} more processes, which a sandbox may need: other"
-            " programs or agents have too many, or the limit is too low (`ulimit -u`; of a"
-            " container, its pids limit)"
+            f"this machine has no room for {needed} more processes, which a sandbox may need: "
+            "other programs or agents have too many, or the limit is too low (`ulimit -u`; "
+            "of a container, its pids limit)"
         )
 
 

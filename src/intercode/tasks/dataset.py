@@ -73,16 +73,15 @@ def open_data(
     if source is None:
         if not (STARTER / env).is_dir():
             raise UsageError(
-                f"no starter tasks are shipped for {env!r}; name your own with --data FILE or"
-                " --data DIR"
+                f"no starter tasks are shipped for {env!r}; "
+                "name your own with --data FILE or --data DIR"
             )
         return _open_folder(STARTER / env, f"{env}-starter", how)
     path = Path(source)
     if os.path.isdir(path):
         return _open_folder(path, path.resolve().name, how)
-    if os.path.exists(
-        path
-    ):  # False also in a folder that may not be entered, where `Path.exists` may raise
+    # False also in a folder that may not be entered, where `Path.exists` may raise
+    if os.path.exists(path):
         return _open_file(path, path.stem, how)
     name = str(source)
     if (language := find(name).env) != env:

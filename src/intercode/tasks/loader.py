@@ -80,20 +80,20 @@ def load_tasks(
         raise DataError(f"{path}: holds no records")
     if unknown := [name for name in gold_fields if name not in {*known, "gold"}]:
         raise UsageError(
-            f"{path}: no record has the gold field {unknown[0]!r}; records have"
-            f" {', '.join(sorted(known))}"
+            f"{path}: no record has the gold field {unknown[0]!r}; "
+            f"records have {', '.join(sorted(known))}"
         )
     first: dict[str, int] = {}
     for number, task in enumerate(tasks, start=1):
         if (other := first.setdefault(task.id, number)) != number:
             raise DataError(
-                f"{path}: records {other} and {number}, field 'id': both are {task.id!r}; give each"
-                " its own, or leave ids out to count from 0"
+                f"{path}: records {other} and {number}, field 'id': both are {task.id!r}; "
+                "give each its own, or leave ids out to count from 0"
             )
     return tasks
 
 
-# ── one reader per format ──────────────────────────────────────────────────────────────────────────────────────────
+# ── one reader per format ─────────────────────────────────────────────────────────────────────────
 
 
 def _read_text(path: Path) -> str:
@@ -128,8 +128,8 @@ def _read_json(path: Path) -> Located:
     records = _parse_json(text, path) if text.strip() else []
     if not isinstance(records, list):
         raise DataError(
-            f"{path}: holds {_kind(records)} where a list of records should be; put the records"
-            " in [ ]"
+            f"{path}: holds {_kind(records)} where a list of records should be; "
+            "put the records in [ ]"
         )
     for number, record in enumerate(records, start=1):
         yield f"record {number}", record
@@ -142,9 +142,8 @@ def _read_jsonl(path: Path) -> Located:
 
 
 def _read_csv(path: Path) -> Located:
-    csv.field_size_limit(
-        max(LARGEST_CSV_FIELD, csv.field_size_limit())
-    )  # for the whole process; never lowered
+    # for the whole process; never lowered
+    csv.field_size_limit(max(LARGEST_CSV_FIELD, csv.field_size_limit()))
     rows = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
     line, header = 1, list[str]()
     try:
@@ -153,8 +152,8 @@ def _read_csv(path: Path) -> Located:
                 header = [name.strip() for name in row]
                 if twice := sorted({name for name in header if header.count(name) > 1}):
                     raise DataError(
-                        f"{path}: line 1: the header names {', '.join(map(repr, twice))} more than"
-                        " once"
+                        f"{path}: line 1: "
+                        f"the header names {', '.join(map(repr, twice))} more than once"
                     )
             elif row and len(row) != len(header):
                 what = f"{len(row)} fields where the header has {len(header)}"
@@ -164,8 +163,8 @@ def _read_csv(path: Path) -> Located:
             line = rows.line_num + 1
     except csv.Error as error:
         raise DataError(
-            f"{path}: line {line}: the record from here on is not CSV ({error}); is a quote left"
-            " open?"
+            f"{path}: line {line}: the record from here on is not CSV ({error}); "
+            "is a quote left open?"
         ) from error
 
 
@@ -194,7 +193,7 @@ _READERS: dict[str, Callable[[Path], Located]] = {
 SUFFIXES = tuple(_READERS)
 
 
-# ── one record becomes one task ────────────────────────────────────────────────────────────────────────────────────
+# ── one record becomes one task ───────────────────────────────────────────────────────────────────
 
 
 def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Record:
@@ -280,8 +279,8 @@ def _text(value: Any, field: str, where: str) -> str:
         raise DataError(f"{where}: field {field!r} is empty; every record needs query and gold")
     if "\0" in value:
         raise DataError(
-            f"{where}: field {field!r} contains a NUL character, which no command can carry;"
-            " remove it"
+            f"{where}: field {field!r} contains a NUL character, "
+            "which no command can carry; remove it"
         )
     return value
 

@@ -1,11 +1,15 @@
 """Check a data set: execute each gold twice, and play the gold, nothing, and the most similar
 task's gold.
 
-    two raw executions differ        → gold_differs             else it scores below 1     → gold_fails, with its parts
-    the execution itself complains   → gold_fails, missing …    doing nothing succeeds     → noop_solves
-    two tasks ask the same           → duplicate, near_…        a neighbour's gold does    → retrieval_solves
-    the texts disagree (`lint`)      → disagrees, weak_tests …  an alternative gold fails  → alternative_fails
-    gold and alternative differ      → golds_disagree
+    two raw executions differ         → gold_differs
+    else it scores below 1            → gold_fails, with its parts
+    the execution itself complains    → gold_fails, missing …
+    doing nothing succeeds            → noop_solves
+    two tasks ask the same            → duplicate, near_…
+    a neighbour's gold succeeds       → retrieval_solves
+    the texts disagree (`lint`)       → disagrees, weak_tests …
+    an alternative gold fails         → alternative_fails
+    gold and alternative differ       → golds_disagree
 
 `types.py` has the kinds. `PAUSE` lies between the two raw executions, so that a clock in the answer
 shows.
@@ -97,9 +101,10 @@ def check(
         )
     every = [*tasks, *{task.id: task for task, _ in left_out}.values()]
     with closing(make_env()) as env:
+        # it was executed
         texts = [
             (task, issue) for task, issue in _lint(every, type(env)) if issue.kind != "gold_fails"
-        ]  # it was executed
+        ]
     counts = {
         "gold_ok": sum(by_gold[task.id].success and task.id not in failing for task in tasks),
         "noop_paid": len(paid),

@@ -24,14 +24,15 @@ from intercode.types import Episode
 from intercode.view.index import FACETS, IS_TASK, Index, as_bytes
 
 _FIGURES = """
-    SELECT count(*) AS episodes, coalesce(sum(state = 'solved'), 0) AS solved, coalesce(sum(state = 'fault'), 0) AS errors,
+    SELECT count(*) AS episodes, coalesce(sum(state = 'solved'), 0) AS solved,
+    coalesce(sum(state = 'fault'), 0) AS errors,
     avg(reward) AS mean_reward, avg(CASE WHEN reward IS NOT NULL THEN turns END) AS mean_turns,
     coalesce(sum(tokens), 0) AS tokens, coalesce(sum(cost), 0) AS cost,
     coalesce(sum(seconds), 0) AS seconds FROM episodes
 """
 _BY_TASK = (
-    "SELECT count(*) AS n, sum(state = 'solved') AS solved FROM episodes WHERE reward IS NOT NULL"
-    " GROUP BY task"
+    "SELECT count(*) AS n, sum(state = 'solved') AS solved FROM episodes "
+    "WHERE reward IS NOT NULL GROUP BY task"
 )
 _MINUTE = 60.0
 
@@ -80,8 +81,7 @@ class Run:
         return {**self._figures[1], "planned": planned if isinstance(planned, int) else None}
 
     def facets(self) -> dict[str, list[tuple[str, int]]]:
-        """Return the values of each facet with their numbers of episodes, the most frequent
-        first."""
+        """Return the values of each facet with their numbers of episodes, most frequent first."""
         covered = self.index.covered
         if covered != self._facets[0]:
             names, counts = ", ".join(FACETS), {name: Counter[str]() for name in FACETS}
@@ -101,9 +101,9 @@ class Run:
         """Return for each task with a scored episode: `n` episodes, `solved` ones, their `share`,
         `query`, and one `state`."""
         rows = self.index.rows(
-            "SELECT task, count(*) AS n, sum(state = 'solved') AS solved, avg(state = 'solved') AS"
-            " share, min(query) AS query, min(epoch) AS epoch, max(state) AS state FROM episodes"
-            " WHERE reward IS NOT NULL GROUP BY task"
+            "SELECT task, count(*) AS n, sum(state = 'solved') AS solved, avg(state = 'solved') AS "
+            "share, min(query) AS query, min(epoch) AS epoch, max(state) AS state FROM episodes "
+            "WHERE reward IS NOT NULL GROUP BY task"
         )
         return {row["task"]: row for row in rows}
 
@@ -145,8 +145,7 @@ class Run:
 
 
 class Runs:
-    """All runs in some folders; a folder is looked through again each time, since runs begin and
-    go."""
+    """All runs in some folders; a folder is looked through each time, since runs begin and go."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = [_as_folder(path) if path.is_file() else path for path in paths]
@@ -167,9 +166,8 @@ class Runs:
             )
             for folder in folders:
                 if folder not in self._known:
-                    base = (
-                        one_line(folder.resolve().name, 255) or "run"
-                    )  # may stand in a page and an address
+                    # may stand in a page and an address
+                    base = one_line(folder.resolve().name, 255) or "run"
                     taken = {run.name for run in self._known.values()}
                     name = next(
                         name

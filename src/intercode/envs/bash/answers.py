@@ -82,7 +82,8 @@ _SPACE_TOOLS = re.compile(
 )
 _NUMBERS = re.compile(r"[\d.,\n]+")
 _GIVES_SEPARATOR = re.compile(
-    r"(?-i:\b[A-Z]{2,}[^\w\s`'\"/.]+[A-Z]{2,}\b)|colon|\bformat|separat|delimit|\bcommas?\b|\bparted\b",
+    r"(?-i:\b[A-Z]{2,}[^\w\s`'\"/.]+[A-Z]{2,}\b)"
+    r"|colon|\bformat|separat|delimit|\bcommas?\b|\bparted\b",
     re.IGNORECASE,
 )
 _FORMAT = re.compile(r":|colon|\bformat|separat|delimit|\bcommas?\b", re.IGNORECASE)
@@ -208,11 +209,9 @@ def _rebased(a: Lines, b: Lines, task: Task) -> Iterator[tuple[Lines, Lines]]:
         or any("/" in line and line in task.query.split() for line in b)
     ):
         return
-    folders = {
-        "/"
-        # the paths that gold and query name and the folders above them, absolute (everything starts in
-        # `/`)
-    }
+    # the paths that gold and query name and the folders above them, absolute (everything starts
+    # in `/`)
+    folders = {"/"}
     for word in re.findall(
         r"(?<![\w./~$-])(?:\./|/)?[\w.@+-]+(?:/[\w.@+-]+)*", f"{task.gold} {task.query}"
     ):

@@ -2,7 +2,8 @@
 the gold's.
 
     effects   every path ends in the same state: type, content, permission bits, target of a link
-    answer    the same lines, in the gold's order if the gold orders, apart from formatting noise (`answers`, `ordering`)
+    answer    the same lines, in the gold's order if the gold orders, apart from formatting noise
+              (`answers`, `ordering`)
 
 Ignored: times and owners of files; owners, modes and times inside an archive, unless the query
 names them; new files in /tmp and other scratch folders, unless the gold makes files there too; new
@@ -59,8 +60,8 @@ _ATTRIBUTES = [
 ]
 """Words in a query that make owners, modes and times inside an archive count."""
 _SHOWING = re.compile(
-    r"(?<![\w/.-])(print|show|display|list|output|echo|report|count|tell|view|console|stdout|terminal|screen|summar|write out"
-    r"|log(?! ?files?\b|s\b))"
+    r"(?<![\w/.-])(print|show|display|list|output|echo|report|count|tell|view|console|stdout"
+    r"|terminal|screen|summar|write out|log(?! ?files?\b|s\b))"
     r"|\bverbos|\bhow (many|much)\b|\b(which|what|see)\b|\b(give|state) the"
     r" (names?|number|paths?|sizes?|total|sum) of\b"
     r"|\breturn|\bmention|\banswer|\bgive me\b|\b(is|are) (wanted|needed|the answer)"
@@ -148,9 +149,13 @@ def _state(path: str, change: Change | None, task: Task) -> object:
             r"[^/.][^/]*/+\.\.(/|$)", change.target or ""
         )  # `..` of a folder depends on the folder
         return "link", target if climbs else posixpath.normpath(target)
-    return change.type, change.mode, (not _LEVEL.search(task.query) and change.held) or change.digest, [
-        digest for digest, words in zip(change.attributes, _ATTRIBUTES, strict=False) if words.search(task.query)
-    ]  # fmt: skip
+    content = (not _LEVEL.search(task.query) and change.held) or change.digest
+    asked = [
+        digest
+        for digest, words in zip(change.attributes, _ATTRIBUTES, strict=False)
+        if words.search(task.query)
+    ]
+    return change.type, change.mode, content, asked
 
 
 def _accepts_any_answer(gold: Outcome, task: Task) -> bool:

@@ -54,20 +54,20 @@ _KILLED = (-9, 128 + 9)
 """The statuses of a gold whose shell or last program was ended by SIGKILL: the machine may have
 sent it."""
 _NO_ANSWER = (
-    "`submit ANSWER` is not taken for this task, whose solution must also work on other files. Let"
-    " the last action print the answer, then act with `submit` alone."
+    "`submit ANSWER` is not taken for this task, whose solution must also work on other files. "
+    "Let the last action print the answer, then act with `submit` alone."
 )
 _NOT_LITERAL = (
-    "Nothing in the answer of `submit ANSWER` is executed or expanded. Write one line in single"
-    " quotes; write several lines as a here-document that begins with `submit <<'END'`."
+    "Nothing in the answer of `submit ANSWER` is executed or expanded. Write one line in single "
+    "quotes; write several lines as a here-document that begins with `submit <<'END'`."
 )
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
 _COMPLAINT = re.compile(
     r"^(?:\S*bash: line \d+: (?!(?:\S+: )?warning: |.+: command not found$)"
-    r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |failed to |invalid"
-    r" |unrecognized |denied)).*$",
+    r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |failed to |invalid "
+    r"|unrecognized |denied)).*$",
     re.MULTILINE,
 )
 """An error message of Bash, or of a tool that begins with the tool's name."""
@@ -180,10 +180,9 @@ class BashEnv(InterCodeEnv):
         yield from lint(task)
 
     @classmethod
-    def prepare_world(cls, data: DataSet, options: EnvOptions) -> World:
+    def prepare_world(cls, data: DataSet, options: BashOptions) -> World:
         """Build templates. The paper's reward and a stateless session together imply InterCode v1's
         container, whatever the protocol: ReAct was recorded with `submit`."""
-        assert isinstance(options, BashOptions)
         session = options.chosen_session
         reward, name = cls._choose_reward(options)
         sandbox = options.sandbox or cls.sandbox or usual_provider_name()
@@ -280,9 +279,8 @@ class BashEnv(InterCodeEnv):
                 faults.append(
                     TaskIssue("gold finds nothing: it prints 0 and changes nothing", "by_luck")
                 )
-            for path in missing_paths(
-                self._workspace, missing
-            ):  # a query may speak of what should not be there
+            # a query may speak of what should not be there
+            for path in missing_paths(self._workspace, missing):
                 who, kind = ("gold", "missing") if path in task.gold else ("query", "disagrees")
                 faults.append(
                     TaskIssue(
@@ -304,8 +302,8 @@ class BashEnv(InterCodeEnv):
             passing = (bash_exact(*pair, task).success for pair in permutations(outcomes, 2))
             if outcomes[0] == outcomes[1] or (self._exact and any(passing)):
                 why = (
-                    "is marked general, but the gold has the same outcome on the variant data: a"
-                    " constant answer passes"
+                    "is marked general, but the gold has the same outcome on the variant data: "
+                    "a constant answer passes"
                 )
                 faults.append(TaskIssue(why, "not_general"))
         return GoldRun(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
@@ -488,8 +486,8 @@ class BashEnv(InterCodeEnv):
         ):
             why = "; ".join(_find_faults(last, task.gold))
             raise DataError(
-                f"task {task.id}: the gold only fails, so it has no answer ({why}); see `intercode"
-                " check`"
+                f"task {task.id}: the gold only fails, so it has no answer ({why}); "
+                "see `intercode check`"
             )
         return gold
 
@@ -553,8 +551,8 @@ def _require_attributes(owner: type) -> None:
         if not is_valid(getattr(owner, name)):
             base = defining_class(owner, name)
             raise UsageError(
-                f"{base.__qualname__} says {name} = {vars(base)[name]!r:.60}, but {name} is"
-                f" {wanted}"
+                f"{base.__qualname__} says {name} = {vars(base)[name]!r:.60}, "
+                f"but {name} is {wanted}"
             )
 
 

@@ -28,7 +28,8 @@ from intercode.envs.bash.wording import without_file_sentences, word_set
 Key = Callable[[str], object]
 
 _TOKEN = re.compile(
-    r"""\\. | '[^']*' | "(?:\\.|[^"\\])*" | `[^`]*` | \$?\( | [<>]\( | \) | [<>]&|&> | \|\||\|&?|&&?|;|\n | .""",
+    r"""\\. | '[^']*' | "(?:\\.|[^"\\])*" | `[^`]*` | \$?\( | [<>]\( | \)
+    | [<>]&|&> | \|\||\|&?|&&?|;|\n | .""",
     re.VERBOSE | re.DOTALL,
 )
 _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
@@ -44,11 +45,12 @@ _SILENT = word_set(
 _WRAPPERS = word_set("sudo time command env nice nohup exec builtin then else do")
 _LOOP = re.compile(r"\b(for|while|until)\b(.*?)\bdo\b.*\bdone\b", re.DOTALL)
 _ASKS_FOR_ORDER = re.compile(
-    r"\b(sort\w*|order(ed|ing)?|alphabet\w*|ascend\w*|increas\w*|decreas\w*|descend\w*|lexic\w*|chronolog\w*|rank\w*|top|revers\w*|sequen\w*"
-    r"|(larg|bigg|small|long|short|high|low|new|old|lat|earli)est|(?<!at"
-    r" )(most|least)|first|last|recent\w*|(as|where) they)\b"
-    r"|\ba to z\b|\bby (their |its |the )?(file"
-    r" ?)?(size|name|date|time|age|number|count|length|extension|frequency)\b",
+    r"\b(sort\w*|order(ed|ing)?|alphabet\w*|ascend\w*|increas\w*|decreas\w*|descend\w*|lexic\w*"
+    r"|chronolog\w*|rank\w*|top|revers\w*|sequen\w*"
+    r"|(larg|bigg|small|long|short|high|low|new|old|lat|earli)est|(?<!at )(most|least)"
+    r"|first|last|recent\w*|(as|where) they)\b|\ba to z\b"
+    r"|\bby (their |its |the )?(file ?)?"
+    r"(size|name|date|time|age|number|count|length|extension|frequency)\b",
     re.IGNORECASE,
 )
 """Words in a query that ask for an order; without them a plain `sort`, `ls` or wildcard does not

@@ -5,9 +5,10 @@
                                                                                 2024-05 3
 Each line must have the gold's words, and otherwise only harmless words:
 
-    grammar        words of a closed list that only connect others: no denial, no comparison, no "about"
-    the query's    words of the query, except the answers that the query offers; `not`, `below` and the like count only before
-                   the word that follows them in the query
+    grammar        words of a closed list that only connect others: no denial, no comparison, no
+                   "about"
+    the query's    words of the query, except the answers that the query offers; `not`, `below` and
+                   the like count only before the word that follows them in the query
     other facts    a number, a time, a mode or a file name, if the gold prints nothing of that kind
 
 Any other word makes the answer wrong, because the word could say anything. A title is one more line
@@ -50,14 +51,14 @@ _DESCRIBES_FILES = re.compile(
     re.IGNORECASE,
 )
 _ASKS = re.compile(
-    r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|find|count|how|which|what|who|when|where|want|like"
-    r"|name"
-    r" (?=the|all|each|every)|stays?|keeps?|kept|preserved|remains?|must|should|only|just|alone"
-    r"|nothing|no|own|wanted|needed)\b",
+    r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|find|count|how|which|what"
+    r"|who|when|where|want|like|name (?=the|all|each|every)|stays?|keeps?|kept|preserved|remains?"
+    r"|must|should|only|just|alone|nothing|no|own|wanted|needed)\b",
     re.IGNORECASE,
 )
 _CHANGES = re.compile(
-    r"\b(write|create|make|set|change|move|copy|delete|remove|rename|replace|append|add|save|put|store|touch|leave|keep|link|pack|extract)\b",
+    r"\b(write|create|make|set|change|move|copy|delete|remove|rename|replace|append|add|save|put"
+    r"|store|touch|leave|keep|link|pack|extract)\b",
     re.IGNORECASE,
 )
 _PRINTS = re.compile(
@@ -65,7 +66,8 @@ _PRINTS = re.compile(
     re.IGNORECASE,
 )
 _RESHAPES = re.compile(
-    r"\b(convert|replac|translat|turn|transpos|exchang|swap|split|join|merg|reformat|substitut|instead|into)\w*\b",
+    r"\b(convert|replac|translat|turn|transpos|exchang|swap|split|join|merg|reformat|substitut"
+    r"|instead|into)\w*\b",
     re.IGNORECASE,
 )
 _ONE_A_LINE = re.compile(
@@ -104,9 +106,10 @@ _LIMITING = word_set(
 _EXTREMES = word_set("most least")
 """They are harmless if the query asks for them, but not after `at`."""
 _UNITS = {
-    "%": "%|percent|share", "b": "byte", "kb": "kb|kilobyte", "kib": "kib", "mb": "mb|megabyte", "mib": "mib",
-    "s": "second", "min": "minute", "h": "hour", "m": "met(re|er)", "km": "km|kilomet", "g": "gram", "kg": "kg|kilogram",
-    "c": "degree|celsius|temp", "°c": "degree|celsius|temp",
+    "%": "%|percent|share", "b": "byte", "kb": "kb|kilobyte", "kib": "kib", "mb": "mb|megabyte",
+    "mib": "mib", "s": "second", "min": "minute", "h": "hour", "m": "met(re|er)",
+    "km": "km|kilomet", "g": "gram", "kg": "kg|kilogram", "c": "degree|celsius|temp",
+    "°c": "degree|celsius|temp",
     **dict.fromkeys(("€", "eur", "euro"), "€|eur|price|cost|worth|paid|pay|amount"),
 }  # fmt: skip
 """Signs of units, and how the query's word for each begins."""
@@ -124,7 +127,8 @@ _RULE = re.compile(r"[-=_+| ]{3,}")
 _ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.):]?) (?=\S)")
 _MEASURED = re.compile(
     r" \(\d[\d.,]*"
-    r" ?([kKMG]?i?[bB]|(byte|hit|time|entr(y|ie)|item|line|character|char|word|request|file|row)s?)\)"
+    r" ?([kKMG]?i?[bB]"
+    r"|(byte|hit|time|entr(y|ie)|item|line|character|char|word|request|file|row)s?)\)"
 )
 _MEASURE = re.compile(r"(?P<number>\d[\d.,]*)(?P<unit>[^\d.,]\D*)")
 _LISTED = re.compile(r"[,;] (?:and )?| and ")
@@ -139,7 +143,8 @@ _LONG = 60
 """A sentence with so many words more than the gold is refused."""
 _NUMBER = re.compile(r"[-+]?v?[\d.,:]*\d([KMGTP]|[a-z]{1,2})?%?", re.ASCII)
 _TIME = re.compile(
-    r"\d{4}-\d\d(-\d\d)?(T[\d:+.]+)?|\d{1,2}:\d\d(:[\d.]+)?|\d{1,2}([./])\d{1,2}\4(\d\d){1,2}|(19|20)\d{6}",
+    r"\d{4}-\d\d(-\d\d)?(T[\d:+.]+)?|\d{1,2}:\d\d(:[\d.]+)?"
+    r"|\d{1,2}([./])\d{1,2}\4(\d\d){1,2}|(19|20)\d{6}",
     re.ASCII,
 )
 

@@ -1,8 +1,8 @@
 """CtfEnv: actions are Bash in a sandbox that has one task's files in /ctf; the answer is a flag.
 
     reset ──► the task's assets are unpacked into an empty /ctf; the shell starts there
-    step  ──► Bash, or `submit FLAG`: the right flag ends the episode; the agent reads that a flag is wrong, and has `submits`
-              submissions
+    step  ──► Bash, or `submit FLAG`: the right flag ends the episode; the agent reads that a flag
+              is wrong, and has `submits` submissions
 
 A gold is the flag itself, or, if the task says `gold_is: script`, a Bash script whose last line is
 the flag. The script runs in a sandbox like the agent's, once for all environments and before the
@@ -11,7 +11,8 @@ be played as they are (`challenges.py`) are left out, unless `everything` is set
 
 Under the paper's protocol `submit FLAG` is an action among others, and may be repeated.
 
-    reward exact    1 for the same text; blanks around the flag and a pair of quotes, as in a shell, do not count
+    reward exact    1 for the same text; blanks around the flag and a pair of quotes, as in a shell,
+                    do not count
     reward paper    upper and lower case do not count either, as in InterCode v1
 
 An empty submission is never right.
@@ -33,7 +34,6 @@ from intercode.envs.gold import GoldCache, blame_gold, split_golds
 from intercode.envs.rewards import best_score, call_reward, require_reward, reward_name
 from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, UsageError
-from intercode.options import EnvOptions
 from intercode.submission import WORD, is_submission, submitted_word
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
@@ -71,14 +71,13 @@ class CtfEnv(InterCodeEnv):
         self._last_score = Score(0.0, False)
 
     @classmethod
-    def lint_files(cls, data: DataSet, options: EnvOptions) -> Mapping[str, Sequence[TaskIssue]]:
+    def lint_files(cls, data: DataSet, options: CtfOptions) -> Mapping[str, Sequence[TaskIssue]]:
         return {id: challenge.issues for id, challenge in _survey(data, options).items()}
 
     @classmethod
-    def prepare_world(cls, data: DataSet, options: EnvOptions) -> World:
+    def prepare_world(cls, data: DataSet, options: CtfOptions) -> World:
         """Survey the tasks' files. Tasks get the fields `needs_network`, `has_assets` and
         `broken_gold`; the facts list why tasks are left out."""
-        assert isinstance(options, CtfOptions)
         session, reward = options.chosen_session, options.chosen_reward
         challenges = _survey(data, options)
         tasks, left_out = _playable(data.tasks, challenges, options.everything)
@@ -185,8 +184,8 @@ class CtfEnv(InterCodeEnv):
         done = workspace.sandbox.exec("", argv=["sh", "-c", _UNPACK], cwd="/", timeout=60)
         if done.exit_code != 0:
             raise DataError(
-                f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox:"
-                f" {last_line(done.output)}"
+                f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: "
+                f"{last_line(done.output)}"
             )
 
     def _flag(self, task: Task) -> str:
@@ -210,8 +209,8 @@ class CtfEnv(InterCodeEnv):
         if result.exit_code != 0 or not last:
             how = "runs out of time" if result.timed_out else f"ends with status {result.exit_code}"
             raise DataError(
-                f"task {task.id}: the gold's script {how} and prints {last or 'nothing'!r}, where a"
-                " flag should be"
+                f"task {task.id}: "
+                f"the gold's script {how} and prints {last or 'nothing'!r}, where a flag should be"
             )
         return last
 
@@ -238,8 +237,7 @@ def last_line(output: str) -> str:
     return output.strip().rpartition("\n")[2].strip()
 
 
-def _survey(data: DataSet, options: EnvOptions) -> dict[str, Challenge]:
-    assert isinstance(options, CtfOptions)
+def _survey(data: DataSet, options: CtfOptions) -> dict[str, Challenge]:
     assets = Path(options.assets) if options.assets else data.assets
     furnished = any(part is not None for part in (options.tree, data.tree, options.image))
     return survey(data.tasks, assets, data.file, furnished=furnished)
@@ -260,7 +258,7 @@ def _playable(
     if not kept:
         first, why = left_out[0][0].id, left_out[0][1]
         raise UsageError(
-            f"no task can be played (task {first} {why}); give their files with --assets, or add"
-            " --keep-unplayable"
+            f"no task can be played (task {first} {why}); "
+            "give their files with --assets, or add --keep-unplayable"
         )
     return kept, left_out

@@ -1,8 +1,10 @@
 """PythonEnv: actions are Python in an interpreter that lives as long as its episode; the answer is
 a function.
 
-    step         ──► one action, compiled as a module; if its last statement is an expression, the observation has its value
-    submit NAME  ──► the tests, each in a copy of the interpreter; the comparisons run elsewhere (`grading.py`)
+    step         ──► one action, compiled as a module; if its last statement is an expression, the
+                     observation has its value
+    submit NAME  ──► the tests, each in a copy of the interpreter; the comparisons run elsewhere
+                     (`grading.py`)
 
 `submit` alone submits the function that has the gold's name, or else the function or class that was
 defined last; if the task asks for a program that reads and prints, the text of the last action. If
@@ -33,7 +35,6 @@ from intercode.envs.python.workspace import PythonSessions, PythonSpec
 from intercode.envs.rewards import call_reward, require_reward, reward_name
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
-from intercode.options import EnvOptions
 from intercode.submission import NAME
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
@@ -94,9 +95,8 @@ class PythonEnv(InterCodeEnv):
         yield from lint(task)
 
     @classmethod
-    def prepare_world(cls, data: DataSet, options: EnvOptions) -> World:
+    def prepare_world(cls, data: DataSet, options: PythonOptions) -> World:
         """Build the template once."""
-        assert isinstance(options, PythonOptions)
         reward, tell = options.chosen_reward, options.tell or "number"
         workspaces, _ = prepare_workspaces(
             data,
@@ -153,8 +153,8 @@ class PythonEnv(InterCodeEnv):
             (number, first), more = failed[0], f" and {len(failed) - 1} more" if failed[1:] else ""
             faults = (
                 (
-                    f"gold fails test {number}{more}: {first.test.description[:100]}:"
-                    f" {first.why[:200]}"
+                    f"gold fails test {number}{more}: {first.test.description[:100]}: "
+                    f"{first.why[:200]}"
                 ),
             )
         summary = "\n".join(f"{each.test.description}: {each.why or 'passed'}" for each in results)
@@ -168,8 +168,8 @@ class PythonEnv(InterCodeEnv):
             return None
         if not word.isidentifier():
             return (
-                f"A submission is a name alone, as in `submit {suite.gold_name or 'main'}`;"
-                f" {word!r} is none."
+                f"A submission is a name alone, as in `submit {suite.gold_name or 'main'}`; "
+                f"{word!r} is none."
             )
         found = self._sessions.describe(word, suite.method)
         if found is None:
@@ -186,17 +186,16 @@ class PythonEnv(InterCodeEnv):
         (least, most), (fewest, largest) = found.arity, suite.arity
         if (most != -1 and most < fewest) or (largest != -1 and least > largest):
             return (
-                f"{word} takes {_count(least, most)}; it will be called with"
-                f" {_count(fewest, largest)}."
+                f"{word} takes {_count(least, most)}; "
+                f"it will be called with {_count(fewest, largest)}."
             )
         return None
 
     def score(self) -> Score:
         suite, self._results = self._suite(self.task), ()
         asserts_only = all(test.kind == "assert" for test in suite.tests)
-        if (
-            self.protocol == "paper" and self.reward == "paper" and asserts_only
-        ):  # InterCode v1 had no other tests
+        # InterCode v1 had no other tests
+        if self.protocol == "paper" and self.reward == "paper" and asserts_only:
             return self._score_as_v1(suite)
         name, text = self._submitted_answer(suite)
         if name is None and text is None:
@@ -243,8 +242,7 @@ class PythonEnv(InterCodeEnv):
         return (found and found.last) or None, None
 
     def is_final(self, score: Score) -> bool:
-        """Return whether hidden tests were executed: the agent's code may have noted their
-        arguments."""
+        """Return whether hidden tests ran: the agent's code may have noted their arguments."""
         return any(result.test.hidden for result in self._results)
 
     def feedback(self, score: Score) -> str:

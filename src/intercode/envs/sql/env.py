@@ -1,7 +1,8 @@
 """SqlEnv: actions are SQL statements, the world is a database server, the answer is the result of
 the last statement.
 
-    reset ──► the gold, executed as the grader on original content (once for all environments) ──► the agent's session
+    reset ──► the gold, executed as the grader on original content (once for all environments)
+          ──► the agent's session
     step  ──► one statement ──► its rows as Python tuples, or `Error executing query: MESSAGE`
 
 Each environment has a server of its own (`engines/`). If a task is marked `general`, or with
@@ -33,7 +34,6 @@ from intercode.envs.sql.engines import Answer, Engine
 from intercode.envs.sql.lint import lint
 from intercode.envs.sql.options import SECONDS, SqlOptions
 from intercode.errors import DataError
-from intercode.options import EnvOptions
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Table, Task, TaskIssue, View
 
@@ -87,9 +87,8 @@ class SqlEnv(InterCodeEnv):
         yield from lint(task)
 
     @classmethod
-    def prepare_world(cls, data: DataSet, options: EnvOptions) -> World:
+    def prepare_world(cls, data: DataSet, options: SqlOptions) -> World:
         """Load the databases once."""
-        assert isinstance(options, SqlOptions)
         reward = options.chosen_reward
         databases = prepare_databases(
             data,
@@ -123,8 +122,8 @@ class SqlEnv(InterCodeEnv):
             )
             if golds[0].evidence == golds[-1].evidence or (self.reward == "exact" and any(passing)):
                 why = (
-                    "is marked general, but the gold has the same outcome on the variant data: a"
-                    " constant answer passes"
+                    "is marked general, but the gold has the same outcome on the variant data: "
+                    "a constant answer passes"
                 )
                 faults.append(TaskIssue(why, "not_general"))
             faults += [
@@ -139,8 +138,8 @@ class SqlEnv(InterCodeEnv):
         if not self._handicap:
             return task.query
         return (
-            f"{task.query}\n\nThe database has this"
-            f" schema:\n\n{self._engine.schema(database(task, self._engine))}"
+            f"{task.query}\n\nThe database has this schema:\n\n"
+            f"{self._engine.schema(database(task, self._engine))}"
         )
 
     def start_episode(self, task: Task) -> None:
@@ -190,7 +189,8 @@ class SqlEnv(InterCodeEnv):
         """Return what was compared at the end, in about 8 KB: the conditions that failed, both
         tables, and their difference.
 
-        failed          "error" (the last statement failed), else of "rows", "order" and "robust" (the variant data)
+        failed          "error" (the last statement failed), else of "rows", "order" and "robust"
+                        (the variant data)
         agent, gold     columns, rows (20 at most; `rows_total` where there are more) or the error
         missing, extra  rows that only the gold has, and that only the agent has (10 at most each)
         """
@@ -276,8 +276,8 @@ def _observation(answer: Answer, protocol: str, seconds: float) -> str:
     without rows."""
     if answer.timed_out:
         return (
-            f"Error executing query: the statement was stopped after {seconds:g} seconds, its time"
-            " limit"
+            "Error executing query: "
+            f"the statement was stopped after {seconds:g} seconds, its time limit"
         )
     if answer.error is not None:
         return f"Error executing query: {answer.error}"
@@ -289,7 +289,8 @@ def _observation(answer: Answer, protocol: str, seconds: float) -> str:
     rows, count = str(list(answer.table.rows)), len(answer.table.rows)
     if not answer.table.cut:
         return rows
-    return f"{rows}\n[{f'only the first {count} rows; there are more' if count else 'the first row is too large'}]"
+    cut = f"only the first {count} rows; there are more" if count else "the first row is too large"
+    return f"{rows}\n[{cut}]"
 
 
 # -- outcomes as JSON ------------------------------------------------------------------------------

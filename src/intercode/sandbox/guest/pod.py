@@ -1,10 +1,11 @@
 """The supervisor where no namespaces can be made, as root in an ordinary container: the wall is a
 user, a root and a filter.
 
-    host ══ frames ══► supervisor ── fork ──► episode server: chroot to the slot's root, Landlock, filter
-                         │                      └─ fork ──► setuid to the slot's user ──► the agent's shell and programs
-                         └── fork, once a slot ──► warden: signals all processes of the slot's user, at the latest when the
-                                                   supervisor ends
+    host ══ frames ══► supervisor
+      ├─ fork ──► episode server: chroot to the slot's root, Landlock, filter
+      │             └─ fork ──► setuid to the slot's user ──► the agent's shell and programs
+      └─ fork, once a slot ──► warden: signals all processes of the slot's user, at the latest when
+                               the supervisor ends
 
 A slot is a root folder with a user of its own, for one episode at a time. Nobody else runs as that
 user: so the user's processes are the episode's, and what the user may write is what `OwnFiles` puts
@@ -392,8 +393,7 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
 
 
 def _set_device_times(root: str) -> None:
-    """Give devices, and the folders beside /dev, the time of /usr, which is the same in all
-    slots."""
+    """Give devices, and the folders beside /dev, the time of /usr, the same in all slots."""
     time = os.stat(f"{root}/usr").st_mtime_ns
     for name in (*wire.POD_FOLDERS, *(f"dev/{name}" for name in _DEVICES)):
         os.utime(f"{root}/{name}", ns=(time, time))
