@@ -285,7 +285,7 @@ def _allowing() -> str:
     """Return what allows namespaces here."""
     for path, (refusing, line) in _KERNEL_SETTINGS.items():
         with contextlib.suppress(OSError):
-            if Path(path).read_text().strip() == refusing:
+            if Path(path).read_text(encoding="utf-8").strip() == refusing:
                 return line
     return f"in a container, {ALLOWING}; else see what refuses them: dmesg | tail"
 

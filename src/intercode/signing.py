@@ -109,7 +109,7 @@ def _write_new_key(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix="trust.key.")  # with mode 0600
     try:
-        with open(descriptor, "w") as file:
+        with open(descriptor, "w", encoding="utf-8") as file:
             file.write(secrets.token_hex(32))
         with suppress(FileExistsError):
             os.link(draft, path)

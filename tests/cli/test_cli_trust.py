@@ -518,6 +518,15 @@ def test_a_merged_run_is_the_users_only_if_all_its_parts_are(
         edit(tmp_path / "part2")
 
 
+@pytest.mark.parametrize("value", [{"a": 1}, [1], "much"])
+def test_a_stored_option_of_a_wrong_type_is_named(
+    cli: Any, run: Path, tmp_path: Path, value: Any
+) -> None:
+    edit(run, options={"max_cost": value})
+    done = cli("eval", "--resume", run, "--trust")
+    assert (done.status, "option max_cost" in done.err) == (2, True)
+
+
 def test_a_killed_merge_leaves_no_run_and_unfinished_runs_say_so(
     cli: Any, run: Path, tmp_path: Path
 ) -> None:

@@ -94,7 +94,7 @@ def host_targets(**user: Any) -> Iterator[HostTargets]:
         abstract.bind(f"\0intercode-test-{port}")
         abstract.listen()
         file = Path(folder) / "planted"
-        file.write_text("BREACH\n")
+        file.write_text("BREACH\n", "utf-8")
         Path(folder).chmod(0o755)
         try:
             yield HostTargets(process, {"@FILE@": str(file), "@PORT@": str(port)})

@@ -195,5 +195,7 @@ def write_own_data(language: str, folder: Path) -> Path | None:
         }
         for each in python.ATTACKS
     )
-    (folder / "tasks.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (folder / "tasks.jsonl").write_text(
+        "".join(json.dumps(record) + "\n" for record in records), "utf-8"
+    )
     return folder

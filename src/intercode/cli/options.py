@@ -283,8 +283,23 @@ def _stored_options(
     require_trust(
         settings, {name: stored[name] for name in used & stored.keys()}, trust=is_trusted()
     )
+    for param in context.command.params:
+        if param.name in used & stored.keys():
+            _require_value(context, param, stored[param.name], folder)
     context.default_map = stored
     return folder
+
+
+def _require_value(
+    context: click.Context, param: click.Parameter, value: object, folder: str
+) -> None:
+    """Raise `UsageError` if a stored value is none of the option's."""
+    try:
+        param.type_cast_value(context, value)
+    except (TypeError, ValueError, click.BadParameter) as error:
+        raise UsageError(
+            f"{folder}/run.json is damaged: its option {param.name} is {value!r:.100}"
+        ) from error
 
 
 def _one_folder(context: click.Context, option: click.Parameter, folder: str | None) -> str | None:

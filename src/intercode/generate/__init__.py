@@ -247,7 +247,7 @@ class _Generation:
 
     def _write_tasks(self, records: Sequence[Record]) -> None:
         lines = [json.dumps(record, ensure_ascii=False) for record in records]
-        (self.folder / "tasks.jsonl").write_text("\n".join(lines) + "\n")
+        (self.folder / "tasks.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def answer_of(env: str, gold: str, run: GoldRun) -> str:

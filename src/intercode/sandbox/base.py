@@ -193,7 +193,7 @@ class Provider(ABC, Generic[S]):
         if setup is None:
             return start
         try:
-            text = setup.read_text()
+            text = setup.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"the setup script {setup} cannot be read: {error}") from error
         return self.add_script(start, text, name=str(setup))

@@ -214,7 +214,7 @@ class Host(ABC):
                 MODULES,
             )
 
-            texts = [(name, GUEST.joinpath(name + ".py").read_text()) for name in MODULES]
+            texts = [(name, GUEST.joinpath(name + ".py").read_text("utf-8")) for name in MODULES]
         config = {
             "mounts": mounts,
             "env": {**env, **(PYTHON_VARIABLES if self.program == "python" else {})},

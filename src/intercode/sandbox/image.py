@@ -186,7 +186,7 @@ def write_machine_files(root: Path) -> None:
         path = etc / name
         # a link there (to a folder of the machine that builds) is replaced, not followed
         path.unlink(missing_ok=True)
-        path.write_text(text)
+        path.write_text(text, "utf-8")
         identity().own(path)
         for changed in (path, etc):
             os.utime(changed, (EPOCH, EPOCH))

@@ -257,7 +257,7 @@ def shares_proc() -> bool:
     read-only. Each episode has a pid namespace and a user namespace of its own, so it can signal
     and look into its own processes only.
     """
-    with open("/proc/self/mountinfo") as mounts:
+    with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
         if not any(line.split()[4].startswith("/proc/") for line in mounts):
             return False
     bwrap = shutil.which("bwrap") or "bwrap"

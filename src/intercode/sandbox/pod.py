@@ -140,7 +140,7 @@ def unfit() -> str:
     """Return why no pod can be made here, with advice, or "" if one can."""
     if os.getuid() != 0:
         return f"--sandbox pod needs root; an ordinary user needs namespaces: {ALLOWING}"
-    with open("/proc/self/status") as file:
+    with open("/proc/self/status", encoding="utf-8") as file:
         rights = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
     if missing := [name for name, number in _CAPABILITIES.items() if not rights >> number & 1]:
         return (

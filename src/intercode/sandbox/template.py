@@ -115,14 +115,16 @@ class Template:
 
 def _settings(layer: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((layer / _SETTINGS).read_text())
+        found: dict[str, Any] = json.loads((layer / _SETTINGS).read_text("utf-8"))
     except FileNotFoundError:
         return {}
     return found
 
 
 def write_settings(made: Path, environment: Mapping[str, str], cwd: str) -> None:
-    (made / _SETTINGS).write_text(json.dumps({"environment": dict(environment), "cwd": cwd}))
+    (made / _SETTINGS).write_text(
+        json.dumps({"environment": dict(environment), "cwd": cwd}), "utf-8"
+    )
 
 
 def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change]) -> None:
@@ -253,7 +255,7 @@ def _skeleton(made: Path, borrowed: list[Path]) -> None:
         path = Path("/", name)
         (made / name).symlink_to(os.readlink(path)) if path.is_symlink() else (made / name).mkdir()
     for name, text in _ETC_FILES.items():
-        (made / "etc" / name).write_text(text)
+        (made / "etc" / name).write_text(text, "utf-8")
     for path in borrowed:
         target = made / "etc" / path.name
         shutil.copytree(path, target, symlinks=True) if path.is_dir() else shutil.copy(path, target)

@@ -4,6 +4,7 @@ moment."""
 from __future__ import annotations
 
 import atexit
+import itertools
 import json
 import shutil
 import tempfile
@@ -127,7 +128,7 @@ class Run:
             number = f":{self.path.stat().st_ino} "
             return any(
                 " FLOCK " in line and number in line
-                for line in Path("/proc/locks").read_text().splitlines()
+                for line in Path("/proc/locks").read_text(encoding="utf-8").splitlines()
             )
         return False
 
@@ -169,11 +170,8 @@ class Runs:
                     # may stand in a page and an address
                     base = one_line(folder.resolve().name, 255) or "run"
                     taken = {run.name for run in self._known.values()}
-                    name = next(
-                        name
-                        for name in (base, *(f"{base}~{n}" for n in range(2, 10**6)))
-                        if name not in taken
-                    )
+                    names = itertools.chain([base], (f"{base}~{n}" for n in itertools.count(2)))
+                    name = next(name for name in names if name not in taken)
                     self._known[folder] = Run(folder, name)
                 found[self._known[folder].name] = self._known[folder]
         return found
@@ -188,7 +186,7 @@ def _as_folder(log: Path) -> Path:
     folder = Path(made) / log.stem
     folder.mkdir()
     date = time.strftime("%Y-%m-%d", time.gmtime(log.stat().st_mtime))
-    (folder / "run.json").write_text(json.dumps({"created": date, **recording.settings}))
+    (folder / "run.json").write_text(json.dumps({"created": date, **recording.settings}), "utf-8")
     with (folder / "episodes.jsonl").open("w") as file:
         file.writelines(json.dumps(to_json(episode)) + "\n" for episode in recording.episodes)
     return folder

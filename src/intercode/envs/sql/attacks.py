@@ -354,8 +354,10 @@ TRIGGER = {
 def write_data(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:
     """Write a data folder; a task without a `db` is played on `orchard`."""
     (folder / "databases").mkdir(parents=True)
-    (folder / "databases" / "orchard.sql").write_text(ORCHARD)
-    (folder / "databases" / "cellar.sql").write_text(CELLAR)
+    (folder / "databases" / "orchard.sql").write_text(ORCHARD, "utf-8")
+    (folder / "databases" / "cellar.sql").write_text(CELLAR, "utf-8")
     records = [{"db": "orchard", **task} for task in tasks or TASKS]
-    (folder / "tasks.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (folder / "tasks.jsonl").write_text(
+        "".join(json.dumps(record) + "\n" for record in records), "utf-8"
+    )
     return folder

@@ -145,12 +145,12 @@ def remove_leftovers_once() -> None:
 
 
 def _owner(pid: int) -> str:
-    start = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    start = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
     return f"{_machine()}/{pid}/{start}"
 
 
 def _machine() -> str:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
 
 

@@ -143,7 +143,7 @@ def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
     ]
     step = f"COPY content /.setup.sh\nRUN {json.dumps(command)}"
     return _with_step(
-        below, text, step, lambda file: file.write_text(text), f"the setup script {name}"
+        below, text, step, lambda file: file.write_text(text, "utf-8"), f"the setup script {name}"
     )
 
 
@@ -246,7 +246,9 @@ def _with_step(
         docker("tag", below.id, base)  # not every builder takes the id of an image
         with tempfile.TemporaryDirectory() as folder:
             fill(Path(folder, "content"))
-            Path(folder, "Dockerfile").write_text(f"FROM {base}\nUSER 0\nWORKDIR /\n{step}\n")
+            Path(folder, "Dockerfile").write_text(
+                f"FROM {base}\nUSER 0\nWORKDIR /\n{step}\n", encoding="utf-8"
+            )
             seconds = SETUP_LIMITS.seconds
             status, log = _run(
                 ["--network", "none", "--tag", tag, folder], lambda line: None, seconds

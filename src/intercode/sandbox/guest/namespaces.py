@@ -253,7 +253,7 @@ def leave_user_namespace() -> None:
     """
     maps = {}  # of each user of this namespace to itself
     for name in ("uid_map", "gid_map"):
-        with open(f"/proc/self/{name}") as file:
+        with open(f"/proc/self/{name}", encoding="utf-8") as file:
             maps[name] = "".join(
                 f"{inside} {inside} {count}\n" for inside, _, count in map(str.split, file)
             )
@@ -263,7 +263,7 @@ def leave_user_namespace() -> None:
         os.close(here)
         os.read(moved, 1)
         for name, text in maps.items():
-            with open(f"/proc/1/{name}", "w") as file:
+            with open(f"/proc/1/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
         os._exit(0)
     kernel.unshare(kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS)

@@ -302,7 +302,7 @@ class PodSupervisor(supervisor.Supervisor):
         more."""
         kernel.die_with_parent()
         kernel.adopt_orphans()
-        with open("/proc/self/oom_score_adj", "w") as file:
+        with open("/proc/self/oom_score_adj", "w", encoding="utf-8") as file:
             file.write("1000")
         os.chroot(slot.root)
         os.chdir("/")
@@ -356,7 +356,7 @@ def _kill_all(user: int, number: int) -> None:
 def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> None:
     """Fill a slot's root with what agents cannot change, unless it has that already."""
     content = repr((userland, own_files.NEVER_READ))
-    with contextlib.suppress(FileNotFoundError), open(f"{folder}/made") as file:
+    with contextlib.suppress(FileNotFoundError), open(f"{folder}/made", encoding="utf-8") as file:
         if file.read() == content:
             return
     for words in (["rm", "-rf", "--", root, f"{folder}/made"], ["mkdir", root]):
@@ -388,7 +388,7 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
         os.mknod(f"{root}/dev/{name}", stat.S_IFCHR, os.makedev(*numbers))
         os.chmod(f"{root}/dev/{name}", 0o666)
     _set_device_times(root)
-    with open(f"{folder}/made", "w") as file:
+    with open(f"{folder}/made", "w", encoding="utf-8") as file:
         file.write(content)
 
 
