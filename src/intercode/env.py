@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
 from threading import RLock
-from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, Self, SupportsFloat, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, SupportsFloat, TypeVar
 
 import gymnasium
 from gymnasium.spaces import Text
@@ -36,11 +36,11 @@ from gymnasium.spaces import Text
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, call_plugin, safe_repr
+from intercode.protocol import find_protocol
 from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
 from intercode.tasks import DataSet, open_data
 from intercode.types import ExecResult, Score, Task, TaskIssue, View
 
-Protocol = Literal["submit", "paper"]
 StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
 Parameters = ParamSpec("Parameters")
 Owner = TypeVar("Owner", bound="InterCodeEnv")
@@ -128,7 +128,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self,
         tasks: Sequence[Task],
         *,
-        protocol: Protocol = "submit",
+        protocol: str = "submit",
         max_turns: int | None = 10,
         view: View | None = None,
         keep_going: bool = False,
@@ -142,14 +142,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """
         if not tasks:
             raise UsageError("an environment needs at least one task")
-        if protocol not in ("submit", "paper"):
-            raise UsageError(f"protocol {protocol!r}: it is 'submit' or 'paper'")
         if max_turns is not None and max_turns < 1:
             raise UsageError(f"max_turns {max_turns}: it is at least 1, or None")
         if submits is not None and submits < 1:
             raise UsageError(f"submits {submits}: it is at least 1")
         self.tasks = list(tasks)
         self.protocol = protocol
+        self.rules = find_protocol(protocol)
         self.max_turns = max_turns
         self.view = view or View()
         self._keep_going, self._submits_allowed = keep_going, submits or 1
@@ -431,7 +430,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             raise UsageError("the environment is closed; make a new one")
 
     def _submits(self, action: str) -> bool:
-        return self.protocol == "submit" and is_submission(action, self.submission)
+        return not self.rules.scores_steps and is_submission(action, self.submission)
 
     def _submit(self, action: str) -> StepResult:
         info, self._word = _make_info(None), submitted_word(self.submission, action)
@@ -460,7 +459,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._fingerprints.append(_fingerprint(result))
         observation, cut = self.view.shorten(result.output)
         info = _make_info(result, cut or result.overflow is not None)
-        if self.protocol == "submit":
+        if not self.rules.scores_steps:
             notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
             if result.session_lost:
                 # the agent chose the name

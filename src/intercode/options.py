@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from intercode.errors import UsageError
+from intercode.protocol import PROTOCOLS, find_protocol
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,11 +153,11 @@ class EnvOptions(Options):
     limit: int | None = option(
         None, "Tasks", "Use the first N tasks only.", kind="count", metavar="N"
     )
-    protocol: Literal["submit", "paper"] = option(
+    protocol: str = option(
         "submit", "Environment",
         "Decide when to score: once, when the agent submits; or after each action, as the paper"
         " did.",
-        kind=("submit", "paper"),
+        kind=tuple(PROTOCOLS),
     )  # fmt: skip
     session: Literal["persistent", "stateless"] | None = option(
         None, "Environment",
@@ -187,11 +188,11 @@ class EnvOptions(Options):
 
     @property
     def chosen_session(self) -> Literal["persistent", "stateless"]:
-        return self.session or ("stateless" if self.protocol == "paper" else "persistent")
+        return self.session or find_protocol(self.protocol).session
 
     @property
     def chosen_reward(self) -> Any:
-        return self.reward or ("paper" if self.protocol == "paper" else "exact")
+        return self.reward or find_protocol(self.protocol).reward
 
 
 @dataclass(frozen=True)

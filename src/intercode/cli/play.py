@@ -121,10 +121,10 @@ class Player:
         self._left = [task for task in evaluation.tasks if (task.id, 0) not in store.finished()]
         self._help = (
             f"{HELP}\n{HELP_ANSWER}"
-            if env.submission is ANSWER and env.protocol == "submit"
+            if env.submission is ANSWER and not env.rules.scores_steps
             else HELP
         )
-        self._show_score = show_score and env.protocol == "submit"
+        self._show_score = show_score and not env.rules.scores_steps
         if sys.stdin.isatty():
             with suppress(ImportError):
                 import readline  # noqa: F401  the arrow keys of input()

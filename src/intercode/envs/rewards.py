@@ -58,6 +58,11 @@ def reward_name(reward: object) -> str:
     )
 
 
+def is_papers(reward: object, rewards: Mapping[str, str]) -> bool:
+    """Return whether the reward is one of InterCode v1's, by the registry of its environment."""
+    return isinstance(reward, str) and rewards.get(reward, "").startswith("intercode.paper.")
+
+
 def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
     """Return the score that a function of the caller's gives; `arguments` end with the task. Of
     numbers only 1 is success.

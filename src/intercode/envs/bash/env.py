@@ -28,7 +28,7 @@ from intercode.envs.bash.compare import bash_exact, different_paths
 from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
 from intercode.envs.gold import GoldCache, blame_gold, split_golds
-from intercode.envs.rewards import call_reward, rank, require_reward, reward_name
+from intercode.envs.rewards import call_reward, is_papers, rank, require_reward, reward_name
 from intercode.envs.workspace import (
     GoldOutcome,
     Workspace,
@@ -48,7 +48,7 @@ from intercode.tasks import DataSet, Preprocess, Record
 from intercode.types import Change, ExecResult, Outcome, Score, Task, TaskIssue
 
 GoldExecutor = Callable[[Workspace, str], GoldOutcome]
-Reward = Literal["exact", "paper"] | Callable[[Outcome, Outcome, Task], Score | float]
+Reward = str | Callable[[Outcome, Outcome, Task], Score | float]
 _NOT_FOUND = 127
 _KILLED = (-9, 128 + 9)
 """The statuses of a gold whose shell or last program was ended by SIGKILL: the machine may have
@@ -193,7 +193,7 @@ class BashEnv(InterCodeEnv):
             tree=options.tree or attribute_path(cls, "tree"),
             setup=options.setup or attribute_path(cls, "setup"),
             limits=options.limits,
-            paper=reward == "paper" and session == "stateless",
+            paper=is_papers(reward, cls.rewards) and session == "stateless",
             sandbox=sandbox,
             start=cls.start,
             probe=cls.probe,
@@ -235,7 +235,7 @@ class BashEnv(InterCodeEnv):
 
     @property
     def takes_answer(self) -> bool:
-        return self.protocol == "submit" and self.submission is ANSWER and not self.task.general
+        return not self.rules.scores_steps and self.submission is ANSWER and not self.task.general
 
     def reward(self, agent: Outcome, gold: Outcome, task: Task) -> Score | float:
         """Return how well the agent's outcome matches the gold's, from 0 to 1. A subclass may

@@ -25,20 +25,27 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from pkgutil import resolve_name
+from typing import Any, ClassVar, Self
 
 from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
 from intercode.envs.ctf.options import CtfOptions
 from intercode.envs.gold import GoldCache, blame_gold, split_golds
-from intercode.envs.rewards import best_score, call_reward, require_reward, reward_name
+from intercode.envs.rewards import (
+    best_score,
+    call_reward,
+    is_papers,
+    require_reward,
+    reward_name,
+)
 from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, UsageError
 from intercode.submission import WORD, is_submission, submitted_word
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
-Reward = Literal["exact", "paper"] | Callable[[str, str, Task], Score]
+Reward = str | Callable[[str, str, Task], Score]
 FOLDER = "/ctf"
 _ARCHIVE = "/dev/shm/assets.tar"
 _UNPACK = f"tar -C {FOLDER} --no-same-owner -xpf {_ARCHIVE}; status=$?; rm {_ARCHIVE}; exit $status"
@@ -49,6 +56,10 @@ class CtfEnv(InterCodeEnv):
     arguments see `InterCodeEnv`."""
 
     Options = CtfOptions
+    rewards: ClassVar = {
+        "exact": "intercode.envs.ctf.env:flag_exact",
+        "paper": "intercode.paper.ctf:flag_paper",
+    }
     language = "ctf"
     submission = WORD
 
@@ -63,7 +74,7 @@ class CtfEnv(InterCodeEnv):
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
-        require_reward(reward, ("exact", "paper"), "submitted, flag, task")
+        require_reward(reward, self.rewards, "submitted, flag, task")
         self.reward = reward
         self._challenges = challenges
         self._gold_cache = golds or GoldCache[str]()
@@ -88,7 +99,7 @@ class CtfEnv(InterCodeEnv):
             tree=options.tree,
             setup=options.setup,
             limits=options.limits,
-            paper=reward == "paper" and session == "stateless",
+            paper=is_papers(reward, cls.rewards) and session == "stateless",
             sandbox=options.sandbox,
         )
         scripted = [task for task in tasks if gold_is(task) == "script"]
@@ -149,8 +160,9 @@ class CtfEnv(InterCodeEnv):
     def score(self) -> Score:
         """Score the submitted word against each gold's flag; under the paper's reward, against the
         first flag only."""
-        if self.reward == "paper":
-            self._last_score = flag_paper(self._word, self._flags[0][1])
+        if is_papers(self.reward, self.rewards):
+            scorer = resolve_name(self.rewards[str(self.reward)])
+            self._last_score = scorer(self._word, self._flags[0][1])
         elif callable(self.reward):
             self._last_score = best_score(
                 call_reward(self.reward, self._word, flag, task) for task, flag in self._flags
@@ -219,15 +231,11 @@ def flag_exact(submitted: str, flag: str) -> Score:
     """Score the exact reward."""
     word, wanted = submitted.strip(), flag.strip()
     quoted = word[:1] in ("'", '"') and word[:1] == word[-1:]
-    return _score_flag(word[1:-1].strip() if quoted and word != wanted else word, wanted)
+    return score_flag(word[1:-1].strip() if quoted and word != wanted else word, wanted)
 
 
-def flag_paper(submitted: str, flag: str) -> Score:
-    """Score the paper's reward."""
-    return _score_flag(submitted.strip().lower(), flag.strip().lower())
-
-
-def _score_flag(submitted: str, flag: str) -> Score:
+def score_flag(submitted: str, flag: str) -> Score:
+    """Return 1 if both are the same text and not empty, else 0."""
     same = submitted == flag != ""
     return Score(float(same), same, {"flag": float(same)})
 

@@ -23,7 +23,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self
+from pkgutil import resolve_name
+from typing import Any, ClassVar, Literal, Self
 
 from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.gold import GoldCache
@@ -32,14 +33,14 @@ from intercode.envs.python.lint import lint
 from intercode.envs.python.options import SECONDS, PythonOptions
 from intercode.envs.python.suite import SOLUTION, Suite, convert_record, read_suite
 from intercode.envs.python.workspace import PythonSessions, PythonSpec
-from intercode.envs.rewards import call_reward, require_reward, reward_name
+from intercode.envs.rewards import call_reward, is_papers, require_reward, reward_name
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
 from intercode.submission import NAME
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
-Reward = Literal["exact", "paper"] | Callable[[Sequence[Result], Task], Score]
+Reward = str | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]
 _FUNCTION = (
     re.compile(r"^def (\w+)\(", re.MULTILINE),
@@ -56,6 +57,10 @@ class PythonEnv(InterCodeEnv):
     """
 
     Options = PythonOptions
+    rewards: ClassVar = {
+        "exact": "intercode.envs.python.env:score_exact",
+        "paper": "intercode.paper.python:score_paper",
+    }
     language = "python"
     live_forks = False
     session_noun = "interpreter"
@@ -77,14 +82,15 @@ class PythonEnv(InterCodeEnv):
         super().__init__(tasks, **how)
         if not seconds > 0:
             raise UsageError(f"seconds {seconds}: a test has more than 0")
-        require_reward(reward, ("exact", "paper"), "results, task")
+        require_reward(reward, self.rewards, "results, task")
         if tell not in ("nothing", "number", "case"):
             raise UsageError(f"tell {tell!r}: it is 'nothing', 'number' or 'case'")
         self.reward = reward
+        self._is_papers = is_papers(reward, self.rewards)
         self._tell = tell
         self._gold_cache = golds or GoldCache[Sequence[Result]]()
         self._sessions = PythonSessions(
-            spec, seconds=seconds, patience=None if reward == "paper" else PATIENCE
+            spec, seconds=seconds, patience=None if self._is_papers else PATIENCE
         )
         self._suites: dict[str, Suite] = {}
         self._results: Sequence[Result] = ()
@@ -195,22 +201,26 @@ class PythonEnv(InterCodeEnv):
         suite, self._results = self._suite(self.task), ()
         asserts_only = all(test.kind == "assert" for test in suite.tests)
         # InterCode v1 had no other tests
-        if self.protocol == "paper" and self.reward == "paper" and asserts_only:
+        if self.rules.as_v1 and self._is_papers and asserts_only:
             return self._score_as_v1(suite)
         name, text = self._submitted_answer(suite)
         if name is None and text is None:
             return Score(0.0, False, {})
         public = self._sessions.run_graded(_part(suite, hidden=False), name=name, text=text)
         hidden: Sequence[Result] = ()
-        if self.reward != "paper" and all(_passed(public)):
+        if not self._is_papers and all(_passed(public)):
             hidden = self._sessions.run_graded(_part(suite, hidden=True), name=name, text=text)
         self._results = [*public, *hidden]
         if callable(self.reward):
             return call_reward(self.reward, self._results, self.task)
-        if self.reward == "paper":
-            return score_paper(_passed(public), _passed(self._gold_results(suite)))
+        if self._is_papers:
+            return self._score_as_gold(suite, public)
         unseen = _passed(hidden) or [False] * sum(test.hidden for test in suite.tests)
         return score_exact(_passed(public), unseen)
+
+    def _score_as_gold(self, suite: Suite, results: Sequence[Result]) -> Score:
+        scorer: Callable[..., Score] = resolve_name(self.rewards[str(self.reward)])
+        return scorer(_passed(results), _passed(self._gold_results(suite)))
 
     def _score_as_v1(self, suite: Suite) -> Score:
         """Score the first function of the turn's action under the name of the gold's first
@@ -227,7 +237,7 @@ class PythonEnv(InterCodeEnv):
         self._scored = True
         public = replace(_part(suite, hidden=False), name=wanted)
         self._results = self._sessions.run_as_v1(public, self._last_action, submitted, gold)
-        return score_paper(_passed(self._results), _passed(self._gold_results(suite)))
+        return self._score_as_gold(suite, self._results)
 
     def _submitted_answer(self, suite: Suite) -> tuple[str | None, str | None]:
         """Return a name, or the text of a program; neither if there is nothing to submit."""
@@ -264,9 +274,7 @@ class PythonEnv(InterCodeEnv):
         """Return how the executed tests ended, failed tests first, 30 at most. No agent may read
         it: it has hidden tests."""
         golds = (
-            self._gold_results(self._suite(self.task))
-            if self.reward == "paper" and self._results
-            else ()
+            self._gold_results(self._suite(self.task)) if self._is_papers and self._results else ()
         )
         of_gold = {each.test: each.why or "passed" for each in golds}
         same = all(
@@ -300,18 +308,11 @@ def score_exact(public: Sequence[bool], hidden: Sequence[bool]) -> Score:
     """Return 1 if there are tests and all passed, else 0."""
     passed = [*public, *hidden]
     success = bool(passed) and all(passed)
-    return Score(float(success), success, _parts(public, hidden))
+    return Score(float(success), success, score_parts(public, hidden))
 
 
-def score_paper(agent: Sequence[bool], gold: Sequence[bool]) -> Score:
-    """Return the share of public tests that ended as they end for the gold, as InterCode v1 did
-    (Yang et al. 2023)."""
-    same = [own == golds for own, golds in zip(agent, gold, strict=True)]
-    reward = sum(same) / len(same) if same else 0.0
-    return Score(reward, reward == 1, _parts(agent, ()))
-
-
-def _parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, float]:
+def score_parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, float]:
+    """Return the shares of tests that passed, and each test by its number, from 1."""
     shares = {
         name: sum(each) / len(each)
         for name, each in (("public", public), ("hidden", hidden))

@@ -17,11 +17,17 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import permutations
 from pkgutil import resolve_name
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.gold import GoldCache, split_golds
-from intercode.envs.rewards import best_score, call_reward, require_reward, reward_name
+from intercode.envs.rewards import (
+    best_score,
+    call_reward,
+    is_papers,
+    require_reward,
+    reward_name,
+)
 from intercode.envs.sql.compare import Row, difference, sql_exact
 from intercode.envs.sql.databases import (
     DatabaseSet,
@@ -37,7 +43,7 @@ from intercode.errors import DataError
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Table, Task, TaskIssue, View
 
-Reward = Literal["exact", "paper", "overlap"] | Callable[[Table | None, Table | None, Task], Score]
+Reward = str | Callable[[Table | None, Table | None, Task], Score]
 _NOTHING = Answer()
 _ROWS, _DIFFERENT, _TEXT = 20, 10, View(150, 50)
 """The most rows of a table and of a difference in `outcomes`, and the characters of a text."""
@@ -96,7 +102,7 @@ class SqlEnv(InterCodeEnv):
             databases=options.databases,
             engine=options.engine,
             robust=options.robust,
-            paper=reward in ("paper", "overlap"),
+            paper=is_papers(reward, cls.rewards),
         )
         facts = {"reward": reward_name(reward), "statement_seconds": options.seconds}
         arguments = {
@@ -151,7 +157,7 @@ class SqlEnv(InterCodeEnv):
         self._last = self._engine.run(action, seconds=self._seconds)
         failed = self._last.error is not None or self._last.timed_out
         return ExecResult(
-            output=_observation(self._last, self.protocol, self._seconds),
+            output=_observation(self._last, self._seconds, as_v1=self.rules.as_v1),
             exit_code=int(failed),
             timed_out=self._last.timed_out,
             session_lost=self._last.lost,
@@ -232,7 +238,7 @@ class SqlEnv(InterCodeEnv):
     @property
     def _is_papers(self) -> bool:
         """Tell whether the reward is the paper's, which knows one gold and no variant data."""
-        return self.reward in ("paper", "overlap")
+        return is_papers(self.reward, self.rewards)
 
     def _compare(self, engine: Engine, answer: Table | None) -> Score:
         def score(gold: Gold, task: Task) -> Score:
@@ -271,7 +277,7 @@ class SqlEnv(InterCodeEnv):
         return self._variant
 
 
-def _observation(answer: Answer, protocol: str, seconds: float) -> str:
+def _observation(answer: Answer, seconds: float, *, as_v1: bool) -> str:
     """Return what the agent sees. InterCode v1 printed rows as tuples, and an error for a statement
     without rows."""
     if answer.timed_out:
@@ -283,9 +289,7 @@ def _observation(answer: Answer, protocol: str, seconds: float) -> str:
         return f"Error executing query: {answer.error}"
     if answer.table is None:
         done = f"OK, {answer.affected} row{'' if answer.affected == 1 else 's'} affected"
-        return (
-            "Error executing query: No result set to fetch from." if protocol == "paper" else done
-        )
+        return "Error executing query: No result set to fetch from." if as_v1 else done
     rows, count = str(list(answer.table.rows)), len(answer.table.rows)
     if not answer.table.cut:
         return rows
