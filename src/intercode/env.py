@@ -23,7 +23,7 @@ import functools
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -196,6 +196,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             limit=options.limit,
             preprocess=options.preprocess or cls.preprocess,
             gold_fields=options.gold_fields,
+            records=cls.records,
         )
 
     @classmethod
@@ -222,6 +223,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def submission_under(cls, reward: object) -> re.Pattern[str]:
         """Return the pattern of submissions under the reward of that name."""
         return cls.submission
+
+    records: Callable[[Path], Iterable[dict[str, Any]]] | None = None
+    """A static method that yields the records of the data's file or folder, for a layout that the
+    package does not read; each record then passes through `preprocess`."""
 
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:

@@ -26,14 +26,20 @@ ENVIRONMENTS = {
 Gymnasium."""
 
 
+ENTRY_POINTS = "intercode.environments"
+"""The group of entry points by which a package registers an environment: `awk = "awk_env:AwkEnv"`
+gives `intercode eval awk`."""
+
+
 def environment_class(name: str) -> type[InterCodeEnv]:
-    """Return the class behind a name of the registry, or behind the caller's `module:Class` or
-    `path.py:Class`."""
-    module, colon, attribute = ENVIRONMENTS.get(name, name).partition(":")
+    """Return the class behind a name of the registry or of an installed package, or behind the
+    caller's `module:Class` or `path.py:Class`."""
+    path = ENVIRONMENTS.get(name) or (name if ":" in name else _installed().get(name, ""))
+    module, colon, attribute = path.partition(":")
     if not (colon and module and attribute):
         raise UsageError(
             f"no environment named {name!r}; "
-            f"there are {', '.join(ENVIRONMENTS)}, module:Class or path.py:Class"
+            f"there are {', '.join([*ENVIRONMENTS, *_installed()])}, module:Class or path.py:Class"
         )
     env_class: type[InterCodeEnv] = load_plugin(f"{module}:{attribute}", "environment")
     if not hasattr(env_class, "prepare_world"):
@@ -41,6 +47,13 @@ def environment_class(name: str) -> type[InterCodeEnv]:
             f"{name} is no environment; name a class derived from intercode.InterCodeEnv"
         )
     return env_class
+
+
+def _installed() -> dict[str, str]:
+    """Return the environments that installed packages register, each as `module:Class`."""
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
 
 
 def known_options() -> dict[str, tuple[Any, Option, list[str]]]:

@@ -1,6 +1,6 @@
 """Read task files into `Task`s: JSON (a list of objects), JSONL, CSV and Parquet, by suffix.
 
-    file ─► _READERS[suffix] ─► (place, record), … ─► preprocess ─► _to_task ─► Task
+    file ─► READERS[suffix] ─► (place, record), … ─► preprocess ─► _to_task ─► Task
 
 Each record needs `query` and `gold`; `id` is optional; every other field goes to `Task.extra` as it
 is. Every error names the file, the place in it ("line 7", or "record 3" where there are no lines)
@@ -26,7 +26,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,12 @@ def load_tasks(
     limit: int | None = None,
     preprocess: Preprocess | None = None,
     gold_fields: Sequence[str] = ("gold",),
+    records: Callable[[Path], Iterable[Record]] | None = None,
 ) -> list[Task]:
     """Return the tasks of a file, in its order, at most `limit` of them.
+
+    `records` yields the records of a file or folder, in place of the reader that the file's suffix
+    chooses.
 
     `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and
     the like. `gold_fields` name the fields of that record that hold golds; a record may leave some
@@ -62,16 +66,9 @@ def load_tasks(
     if limit is not None and limit < 1:
         raise UsageError(f"limit must be at least 1, not {limit}")
     tasks, known = [], set[str]()
-    if path.is_dir():
-        raise UsageError(f"{path}: is a folder; name the task file in it")
     if not path.exists():
         raise UsageError(f"{path}: no such file")
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        raise UsageError(
-            f"{path}: cannot tell the format by its name; it must end in {', '.join(_READERS)}"
-        )
-    for index, (place, record) in enumerate(islice(reader(path), limit)):
+    for index, (place, record) in enumerate(islice(_located(path, records), limit)):
         where = f"{path}: {place}"
         record = _preprocessed(record, preprocess, where)
         known |= record.keys()
@@ -91,6 +88,19 @@ def load_tasks(
                 "give each its own, or leave ids out to count from 0"
             )
     return tasks
+
+
+def _located(path: Path, records: Callable[[Path], Iterable[Record]] | None) -> Located:
+    if records is not None:
+        return ((f"record {n}", record) for n, record in enumerate(records(path), start=1))
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; name the task file in it")
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise UsageError(
+            f"{path}: cannot tell the format by its name; it must end in {', '.join(READERS)}"
+        )
+    return reader(path)
 
 
 # ── one reader per format ─────────────────────────────────────────────────────────────────────────
@@ -184,13 +194,14 @@ def _read_parquet(path: Path) -> Located:
         yield f"record {number}", record
 
 
-_READERS: dict[str, Callable[[Path], Located]] = {
+READERS: dict[str, Callable[[Path], Located]] = {
     ".json": _read_json,
     ".jsonl": _read_jsonl,
     ".csv": _read_csv,
     ".parquet": _read_parquet,
 }
-SUFFIXES = tuple(_READERS)
+"""The readers of task files by suffix; each yields records with their places in the file."""
+SUFFIXES = tuple(READERS)
 
 
 # ── one record becomes one task ───────────────────────────────────────────────────────────────────
