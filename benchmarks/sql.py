@@ -51,7 +51,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fidelity import data, sql_data
+from fidelity import data
 from measuring.clock import quietest, timed
 from measuring.rows import Row, command, finish, skip
 
@@ -320,13 +320,6 @@ def note(chance: random.Random, words: Sequence[str]) -> str:
     return "NULL" if chance.random() < 0.1 else f"'{' '.join(chance.choices(words, k=4))}'"
 
 
-def spider() -> dict[str, Any] | None:
-    if not sql_data.dump().is_file():
-        skip("Spider", f"it is not in {data.folder()}; set INTERCODE_DATA")
-        return None
-    return sql_data.world()
-
-
 def ready(kind: str, sources: dict[str, Any]) -> EnvFactory:
     return prepare("sql", engine=kind, reward="paper", max_turns=None, **sources)
 
@@ -367,7 +360,8 @@ def main() -> int:
     if "mariadb" in kinds and (why := mariadb.missing()):
         skip("mariadb", why)
         kinds.remove("mariadb")
-    rows, public = [], spider()
+    rows = []
+    public = data.spider() if data.playable(["spider"]) else None
     with tempfile.TemporaryDirectory() as folder:
         ledger = made_ledger(Path(folder))
         for row in itertools.chain.from_iterable(

@@ -161,7 +161,7 @@ def no_docker() -> str | None:
 
 def image(python: str, number: int) -> str:
     """The image of one of NL2Bash's file systems."""
-    tree = data.world(number)["tree"]
+    tree = data.nl2bash(number)["tree"]
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder)
         shutil.copy(_shipped(python, "docker.gitignore"), context / "gitignore")
