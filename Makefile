@@ -3,6 +3,8 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3.13 /usr/bin/python3.12 /usr/bi
 BIN := .venv/bin
 STAMP := .venv/.ready
 FRAMEWORKS := .venv-integrations
+# what tests/conftest.py groups goes to one process
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: setup demo test fidelity soak integrations check docs learn bench bench-all format clean
 
@@ -16,10 +18,10 @@ demo: setup
 	scripts/demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2 -m "not fidelity and not soak and not integrations" --durations=10
+	$(PYTEST) -m "not fidelity and not soak and not integrations" --durations=10
 
 fidelity: setup
-	$(BIN)/python -m pytest -n 2 -m fidelity
+	$(PYTEST) -m fidelity
 
 soak: setup
 	$(BIN)/python -m pytest -m soak
@@ -37,7 +39,7 @@ check: setup
 	$(BIN)/ruff format --check src tests benchmarks examples scripts
 	$(BIN)/ruff check src tests benchmarks examples scripts
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 -m "not slow and not fidelity and not soak and not integrations"
+	$(PYTEST) -m "not slow and not fidelity and not soak and not integrations"
 
 format: setup
 	$(BIN)/ruff format src tests benchmarks examples scripts

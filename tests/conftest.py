@@ -10,71 +10,8 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-ALONE = (
-    *(
-        "tests/docs/",
-        "tests/examples/test_own_examples.py",
-        "tests/sandbox/test_contract.py",
-        "tests/sandbox/test_docker",
-    ),
-    *(
-        "tests/sandbox/test_image_export.py",
-        "tests/sandbox/test_in_container.py",
-        "tests/test_doctor.py",
-    ),
-)
-"""Tests that look at docker, where others put images and containers: one after another, in one
-process."""
-
-LONG = (
-    "tests/cli/test_cli_attack.py",
-    "tests/cluster/",
-    "tests/sandbox/test_image.py",
-    "tests/agents/test_starter_agents.py",
-)
-"""Files that take half a minute or more; they are begun first."""
-
-APART = "tests/cli/test_cli_attack.py"
-"""A file whose tests share nothing: each may go to another process."""
-
-SLOW = (
-    *(
-        "tests/exploits/",
-        "tests/fuzz/",
-        "tests/test_starter_",
-        "tests/test_doctor.py",
-        "tests/testing/",
-        "tests/models/",
-    ),
-    *("tests/cluster/", "tests/generate/"),
-    *(
-        "tests/sandbox/test_lifecycle.py",
-        "tests/sandbox/test_timeouts.py",
-        "tests/sandbox/test_between_actions.py",
-    ),
-    *(
-        "tests/sandbox/test_template.py",
-        "tests/sandbox/test_comparing.py",
-        "tests/interpreters/test_grading",
-    ),
-    *(
-        "tests/engines/test_faults.py",
-        "tests/engines/test_killed_build.py",
-        "tests/engines/test_variants.py",
-    ),
-    *(
-        "tests/envs/test_gymnasium.py",
-        "tests/envs/test_sql_env.py",
-        "tests/examples/",
-        "tests/rewards/test_archives.py",
-    ),
-)
-"""Tests that wait, kill or build: `make check` leaves them, and tests that are marked slow, to
-`make test`."""
 
 os.environ.setdefault("INTERCODE_TRUST_KEY", "the key of the tests")
 """Runs are signed with it, and not with the user's own key."""
@@ -97,28 +34,19 @@ def module_cache() -> Iterator[Path]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, or one process would end it while the other has nothing left;
-    mark the slow ones."""
-    items.sort(key=lambda item: not item.nodeid.startswith((*ALONE, *LONG)))
+    """Begin with what takes longest, or one process would end it while the other has nothing left.
+
+    A file goes to one process, since its tests share what its fixtures make. Tests marked `alone`
+    all go to one, and of a file marked `apart` each test may go to another.
+    """
+    items.sort(key=lambda item: not (marked(item, "alone") or marked(item, "long")))
     for item in items:
-        if item.nodeid.startswith(SLOW):
-            item.add_marker("slow")
+        group = item.nodeid if marked(item, "apart") else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group("alone" if marked(item, "alone") else group))
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file goes to one process, since its tests share what its fixtures make; the order is that
-    of the collection."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByFile(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(ALONE):
-                return "alone"
-            return nodeid if nodeid.startswith(APART) else nodeid.partition("::")[0]
-
-    config.option.loadscopereorder = False
-    return ByFile(config, log)
+def marked(item: pytest.Item, name: str) -> bool:
+    return item.get_closest_marker(name) is not None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

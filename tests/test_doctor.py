@@ -17,7 +17,11 @@ from loopback import Quiet, Server, serving
 
 from intercode.doctor import Finding, check_endpoint, clean, examine
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.alone,
+    pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
+]
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can break this on purpose")
 
 EXAMINE = (

@@ -14,6 +14,8 @@ import intercode
 from intercode.tasks import open_data
 from intercode.types import View
 
+pytestmark = pytest.mark.slow
+
 TASKS = open_data(None, env="bash").tasks
 GENERAL = [task for task in TASKS if task.general]
 

@@ -18,6 +18,8 @@ from intercode.tasks import open_data
 from intercode.tasks.dataset import STARTER
 from intercode.types import View
 
+pytestmark = pytest.mark.slow
+
 DATA = open_data(None, env="ctf")
 CHALLENGES = survey(DATA.tasks, DATA.assets, DATA.file)
 PLACES = "/ctf /dev /etc /home /opt /root /run /srv /tmp /var /proc"

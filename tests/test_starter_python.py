@@ -17,6 +17,8 @@ from intercode.tasks import open_data
 from intercode.tasks.dataset import STARTER
 from intercode.types import Task
 
+pytestmark = pytest.mark.slow
+
 TASKS = {task.id: task for task in open_data(None, env="python").tasks}
 TREE = STARTER / "python" / "tree"
 

@@ -16,6 +16,8 @@ from intercode.envs.sql.databases import execute_gold
 from intercode.tasks import open_data
 from intercode.types import Table, View
 
+pytestmark = pytest.mark.slow
+
 TASKS = {task.id: task for task in open_data(None, env="sql").tasks}
 
 

@@ -19,7 +19,7 @@ from intercode.runner.episode import play
 from intercode.runner.run import evaluate
 from intercode.types import Message, Reply, Task, ToolCall
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 NAMES = [name.partition(":")[0] for name in MODELLED]
 TURNS = 3
 EACH = [25, pytest.param(1, marks=pytest.mark.soak)]

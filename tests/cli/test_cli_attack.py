@@ -17,7 +17,7 @@ from intercode.attacks.sandbox import LIMITS
 from intercode.attacks.suite import list_exploits
 from intercode.tasks.dataset import STARTER
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.apart]
 
 OWN = """
 from intercode import SqlEnv

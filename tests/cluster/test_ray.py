@@ -21,6 +21,8 @@ from cli_words import INTERCODE
 from kept import needs_bwrap, write_box
 from processes_of_nodes import alive, below, processes, wait_for
 
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
 HERE = Path(__file__).parent
 TASKS = [
     {"id": f"{kind}-{n}", "query": f"{query} Number {n}.", "gold": gold.format(n=n)}

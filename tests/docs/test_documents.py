@@ -25,6 +25,8 @@ from kept import needs_bwrap
 
 from intercode.cli import main
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FOLLOWED = {

@@ -10,6 +10,8 @@ import pytest
 from following import follow, steps
 from kept import needs_bwrap
 
+pytestmark = pytest.mark.alone
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "first-experiments.md"
 
 

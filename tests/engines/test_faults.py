@@ -17,6 +17,8 @@ from orchard import kill_server, servers_of
 from intercode.envs.sql.engines import Engine
 from intercode.errors import SandboxDied
 
+pytestmark = pytest.mark.slow
+
 
 def stopped(pid: int) -> bool:
     """Every thread of it: the one that answers may be the last."""

@@ -16,6 +16,8 @@ from orchard import orchard_databases, servers_below, skip_unless_there
 from intercode.envs.sql.databases import read_databases
 from intercode.errors import DataError, SandboxError
 
+pytestmark = pytest.mark.slow
+
 BROKEN = [
     ("sqlite", "INSERT INTO nowhere VALUES (1)", "database odd: no such table: nowhere"),
     ("mariadb", "CREATE TABEL u (a INT)", r"database odd: .*TABEL"),

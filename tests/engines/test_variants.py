@@ -18,6 +18,8 @@ from intercode.envs.sql.variants import variant_contents, variant_databases
 from intercode.tasks import open_data
 from intercode.tasks.dataset import STARTER
 
+pytestmark = pytest.mark.slow
+
 ORCHARD = """
 CREATE TABLE farm (
   id INTEGER NOT NULL, name VARCHAR(20) NOT NULL, village VARCHAR(20), founded VARCHAR(10),

@@ -21,6 +21,8 @@ from kept import needs_bwrap
 import intercode
 from intercode.envs.rewards import load_reward
 
+pytestmark = pytest.mark.slow
+
 ID = "intercode:intercode/Bash-v0"
 
 

@@ -15,6 +15,8 @@ import intercode
 from intercode.errors import DataError
 from intercode.types import Score
 
+pytestmark = pytest.mark.slow
+
 KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost", "limits"}
 MANY = "SELECT a.id FROM picking a, picking b, picking c, picking d, picking e, picking f"
 

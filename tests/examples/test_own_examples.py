@@ -20,6 +20,8 @@ from intercode.testing import check_env
 from intercode.types import Task
 from intercode.validate.check import check
 
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = {"mailroom": "mailroom_env:MailroomEnv", "redis": "redis_env:RedisEnv"}
 WRONG = {

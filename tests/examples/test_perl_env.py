@@ -18,6 +18,8 @@ from intercode.sandbox.base import Limits
 from intercode.sandbox.local import LocalProvider, LocalSandbox
 from intercode.validate.check import check
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parents[2] / "examples" / "perl"
 WHERE: dict[str, Any] = {"env": "perl_env:PerlEnv", "data": str(FOLDER)}
 needs_perl = pytest.mark.skipif(

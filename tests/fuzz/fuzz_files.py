@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fuzzing import Attempt, Target
 from hypothesis import strategies as st
 from shapes import DATA, SCALARS, damaged, records, spoilt
@@ -21,6 +22,8 @@ from intercode.errors import DataError, UsageError
 from intercode.rescoring.recordings import load_recording
 from intercode.tasks.loader import load_tasks
 from intercode.types import Task
+
+pytestmark = pytest.mark.slow
 
 
 def _reading(

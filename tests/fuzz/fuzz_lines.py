@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from types import NoneType
 from typing import Any
 
+import pytest
 from fuzzing import Attempt, Target
 from hypothesis import strategies as st
 from kept import needs_bwrap
@@ -25,6 +26,8 @@ from intercode.errors import SandboxError
 from intercode.sandbox import template
 from intercode.sandbox.guest.wire import HEADER
 from intercode.sandbox.local import LocalSandbox
+
+pytestmark = pytest.mark.slow
 
 Said = tuple[list[bytes], int]
 """The frames, and how many descriptors come with the first."""

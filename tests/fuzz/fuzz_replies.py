@@ -7,11 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from fuzzing import Attempt, Target
 from hypothesis import strategies as st
 from shapes import DATA, records
 
 from intercode.agents.code import split_reply
+
+pytestmark = pytest.mark.slow
 
 _SECONDS = 2.0
 """For a reply of some ten thousand characters, on a machine that others use as well."""

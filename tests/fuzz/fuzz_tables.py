@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
+import pytest
 from fuzzing import Attempt, Target
 from hypothesis import strategies as st
 from orchard import orchard_databases, skip_unless_there
@@ -18,6 +19,8 @@ from intercode.envs.sql.compare import free, sql_exact
 from intercode.envs.sql.engines import engine_maker
 from intercode.envs.sql.engines.sqlite import exchange, read_answer
 from intercode.errors import IntercodeError
+
+pytestmark = pytest.mark.slow
 
 _NUMBER = st.one_of(
     st.integers(-3, 3), st.integers(-(1 << 63), (1 << 63) - 1), st.floats(allow_nan=False)

@@ -18,6 +18,8 @@ import fuzz_tables
 import pytest
 from fuzzing import Target, try_inputs
 
+pytestmark = pytest.mark.slow
+
 SECONDS = float(os.environ.get("INTERCODE_FUZZ_SECONDS", "600"))
 TARGETS = [
     target

@@ -23,6 +23,8 @@ from intercode.generate.families import FORMS, Draw
 from intercode.runner.run import evaluate, select
 from intercode.validate.check import check
 
+pytestmark = pytest.mark.slow
+
 N = 15
 
 

@@ -13,6 +13,8 @@ from graded import Grade, passed
 
 from intercode.sandbox.local import LocalSandbox
 
+pytestmark = pytest.mark.slow
+
 VALUES = [
     "None", "True", "0", "-7", "2 ** 200", "-(10 ** 4000)", "1.5", "-0.0", "float('inf')", "1e308",
     "2 + 3j", "'é\\x00\\udc80'", "'\\ud83d\\ude00'", "b'\\x00\\xff'", "[]", "[1, [2, (3, {4})]]",

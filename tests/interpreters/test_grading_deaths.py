@@ -14,6 +14,8 @@ from intercode.errors import DataError, SandboxDied
 from intercode.sandbox.identity import identity
 from intercode.sandbox.local import LocalSandbox
 
+pytestmark = pytest.mark.slow
+
 CASES = {"inputs": ["1\n", "2\n"], "outputs": ["2\n", "4\n"]}
 DIES_IN_ONE_TEST = """
 import os

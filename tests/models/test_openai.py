@@ -15,6 +15,8 @@ from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models import OpenAIModel, openai_chat
 from intercode.types import Message, Sample, ToolCall
 
+pytestmark = pytest.mark.slow
+
 MESSAGES: list[Message] = [
     {"role": "system", "content": "be brief"},
     {"role": "user", "content": "list files"},

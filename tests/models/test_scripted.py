@@ -12,6 +12,8 @@ from intercode.errors import DataError, UsageError
 from intercode.models import ScriptedModel, make_model
 from intercode.types import Message, Reply, ToolCall
 
+pytestmark = pytest.mark.slow
+
 
 def conversation(turns: int) -> list[Message]:
     messages: list[Message] = [{"role": "user", "content": "task"}]

@@ -16,6 +16,8 @@ from intercode.envs import archives
 from intercode.envs.bash.compare import bash_exact
 from intercode.types import Change, Outcome, Task
 
+pytestmark = pytest.mark.slow
+
 FILES = {"a.txt": "apple\n" * 500, "b.txt": "banana\n", "d/c.txt": "cherry\n"}
 TAR = "tar -cz a.txt b.txt d"
 ZIP = f"{sys.executable} -m zipfile -c x.zip a.txt b.txt; cat x.zip"

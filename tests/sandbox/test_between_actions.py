@@ -16,6 +16,8 @@ from intercode.sandbox.base import MIB, Limits, Program
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
+pytestmark = pytest.mark.slow
+
 HOG = """
 import mmap, time
 held = []

@@ -11,6 +11,8 @@ import pytest
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
+pytestmark = pytest.mark.slow
+
 SAME = {
     "a hole": "truncate -s 300000 f",
     "written zeros": "head -c 300000 /dev/zero > f",

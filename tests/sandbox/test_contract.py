@@ -10,6 +10,8 @@ from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 from intercode.testing import check_sandbox
 
+pytestmark = pytest.mark.alone
+
 _STARTS = {"template": "local", "image": "docker"}
 
 

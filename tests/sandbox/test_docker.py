@@ -25,7 +25,7 @@ from intercode.sandbox.docker import daemon
 from intercode.sandbox.docker.container import DockerProvider, DockerSandbox
 from intercode.sandbox.docker.images import DockerImage, make_image, with_script
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 OWNER = """
 import sys, time

@@ -17,7 +17,7 @@ from intercode.runner.run import evaluate
 from intercode.sandbox.docker.images import DockerImage, export_image
 from intercode.types import Task
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 def explorer(task: Task, protocol: str) -> StrategySteps:

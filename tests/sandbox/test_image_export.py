@@ -15,7 +15,7 @@ from intercode.sandbox.docker.images import DockerImage, export_image, export_ta
 from intercode.sandbox.identity import identity
 from intercode.sandbox.image import image_path
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("module_cache")]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.usefixtures("module_cache")]
 SHOWN = 'pwd; echo "$GREETING|$PATH"; stat -c "%A %U %n" /srv/desk/*; cat /etc/hostname'
 
 

@@ -18,6 +18,8 @@ import docker_images
 import pytest
 import wheel
 
+pytestmark = pytest.mark.alone
+
 SETS = ("bash", "sql", "python", "ctf")
 USER = ["--user", "1234:1234", "--env", "HOME=/tmp"]
 NAMESPACES = ["--security-opt", "seccomp=unconfined"]

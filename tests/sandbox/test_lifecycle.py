@@ -25,6 +25,8 @@ from intercode.errors import SandboxDied
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
+pytestmark = pytest.mark.slow
+
 ALONE = 4  # the supervisor, the episode server, init and the shell of a sandbox without a copy
 OWNER = """
 import os, sys, time

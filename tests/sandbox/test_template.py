@@ -23,6 +23,8 @@ from intercode.sandbox.image import write_machine_files
 from intercode.sandbox.local import LocalProvider, LocalSandbox
 from intercode.sandbox.template import unpack
 
+pytestmark = pytest.mark.slow
+
 BUILDER = """
 import sys
 from pathlib import Path

@@ -12,6 +12,8 @@ from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 0.2
 # seconds over the limit: wide, for machines that others use too; benchmarks/timeouts.py measures
 SLACK = 2.0

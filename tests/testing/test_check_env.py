@@ -21,6 +21,8 @@ from intercode.sandbox.local import LocalSandbox
 from intercode.testing import check_env
 from intercode.types import ExecResult, Score, Task
 
+pytestmark = pytest.mark.slow
+
 TASKS = [
     Task(f"t{number}", f"Make {number}.", f"add {number}", {"result": number})
     for number in range(1, 8)
