@@ -1,8 +1,9 @@
 """Do golds earn the same on Docker as on the local backend, in the same root? The starter set, and
 NL2Bash where it is.
 
-    root v1-bash ──┬── imported ──► docker       `gold` plays every task on both, once under the paper's protocol and
-                   └──────────────► local        once under `exact` in a persistent session
+    root v1-bash ──┬── imported ──► docker       `gold` plays every task on both, once under the
+                   └──────────────► local        paper's protocol and once under `exact` in a
+                                                 persistent session
 
 A task whose rewards differ is played again, up to five times on either side. If a backend then
 earns what the other did, or has no outcome as the other had none, the gold differs from itself;
@@ -20,7 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fidelity import data, first
-from measuring.rows import Row, absent, command, finish, skip, table
+from measuring.rows import Row, absent, command, finish, table
 
 from intercode.agents import gold
 from intercode.env import EnvFactory
@@ -96,10 +97,10 @@ def _repeats(side: EnvFactory, task: Task, other: float | None) -> bool:
 
 def worlds() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "starter set", {}
-    if all(path.exists() for path in data.files()):
-        yield from ((f"NL2Bash fs_{number}", data.world(number)) for number in data.FILE_SYSTEMS)
-    else:
-        skip("NL2Bash", "its public data are not there; set INTERCODE_DATA")
+    if data.playable(["nl2bash"]):
+        yield from (
+            (f"NL2Bash {name.strip()}", world) for name, world in data.WORLDS["nl2bash"].items()
+        )
 
 
 def rows(measured: Sequence[Both]) -> Iterator[Row]:

@@ -2,8 +2,8 @@
 agent, one episode at a time.
 
     outside                               local sandbox
-    docker run seccomp=unconfined         local sandbox with the container's /proc      at most 1.5 times
-    docker run                            pod                                           at most 8 times
+    docker run seccomp=unconfined         local sandbox, the container's /proc     at most 1.5 times
+    docker run                            pod                                      at most 8 times
 
     python benchmarks/containers.py [--json] [--rounds 3]
 

@@ -1,42 +1,102 @@
-"""The first system beside ours: the same recorded actions, the same image, the same day; do they
-earn the same rewards?
+"""InterCode v1 beside ours: the same recorded actions, the same image, the same day; do they earn
+the same rewards?
 
-    first system    `intercode-bench` in a Python of its own, its own Bash environment on two containers
-    ours            the paper's protocol, on Docker, and on the local backend with the same image exported
+    InterCode v1 ── turns ──► recording of today ──► replay on docker and locally ──► figures
 
-GPT-3.5's actions of 2023 (Try Again on NL2Bash's fs_1, fs_3, fs_4) are played turn by turn. A
-reward agrees if it differs by at most 0.011; of all turns at least 99 % must, on either backend. No
-side has a network. What a side answered is not kept.
+InterCode v1 is `intercode-bench` in a Python of its own, with its Bash environment on two
+containers. Ours plays the paper's protocol, on Docker, and on the local backend with the same image
+exported. GPT-3.5's actions of 2023 (Try Again on NL2Bash's fs_1, fs_3, fs_4) are played turn by
+turn. Both sides start each episode anew: InterCode v1 would play on in the same containers, cleaned
+by git in between, and then an episode's rewards depend on the episodes before it. No side has a
+network.
+
+A reward agrees if it differs by at most 0.011; of all turns at least 99 % must, on either backend.
 
 `python benchmarks/fidelity.py [--first PYTHON] [--json] [--out FILE] [--limit N] [--workers N]
-[NAME…]`, NAME as "fs_1"; skipped without the public data, the root v1-bash, Docker, or the first
-system (benchmarks/peers.sh installs it). Exit status 1 if an agreement is below its bound. All of
-it takes about ten minutes.
+[NAME…]`, NAME as "fs_1"; skipped without the public data, the root v1-bash, Docker, or InterCode v1
+(benchmarks/peers.sh installs it). Exit status 1 if an agreement is below its bound. All of it takes
+about ten minutes.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from fidelity import data, first
-from fidelity.beside import BACKENDS, compare, record, world
 from measuring.rows import Row, absent, command, finish, table
 
+from intercode.env import EnvFactory
+from intercode.envs.bash.env import BashEnv
+from intercode.envs.bash.options import BashOptions
+from intercode.rescoring.recordings import Recording, load_recording
+from intercode.rescoring.replay import replay
+from intercode.types import Episode, View
+
 BOUND = 0.99
+BACKENDS = ("docker", "local")
+FILE_SYSTEMS = {f"fs_{number}": number for number in (1, 3, 4)}
 
 
-def measure(
-    run: data.Run, python: str, workers: int, limit: int | None
-) -> dict[str, dict[str, Any]]:
-    """The figures of `intercode replay --json`, by file system and backend."""
-    here = world(run, python)
-    today = record(here, workers, limit)
+def measure(number: int, python: str, options: Any) -> dict[str, dict[str, Any]]:
+    """Return the figures of `intercode replay --json`, by file system and backend."""
+    image = first.image(python, number)
+    tasks = data.nl2bash(number)["data"]
+    recording = load_recording(data.recorded(f"bash_multiturn_gpt-3.5_10_turns_fs_{number}"))
+    episodes = recording.episodes[: options.limit]
+
+    def play(episode: Episode) -> Episode:
+        with first.first(python, image, tasks) as alone:
+            turns = alone.play(int(episode.task), [turn.action for turn in episode.turns])
+        return answered(episode, turns)
+
+    with ThreadPoolExecutor(options.workers) as pool:
+        today = replace(recording, episodes=list(pool.map(play, episodes)))
     return {
-        f"{run.name.split()[-1]} {backend}": compare(here, today, backend, workers)
+        f"fs_{number} {backend}": compare(
+            today, environment(image, tasks, backend), options.workers
+        )
         for backend in BACKENDS
     }
+
+
+def answered(episode: Episode, played: Sequence[first.Turn]) -> Episode:
+    """The episode with what InterCode v1 answers today."""
+    turns = tuple(
+        replace(
+            turn,
+            observation=turn.observation if now.observation is None else now.observation,
+            score=now.reward,
+        )
+        for turn, now in zip(episode.turns, played, strict=True)
+    )
+    best = max((now.reward for now in played), default=0.0)
+    return replace(episode, turns=turns, reward=best, success=best == 1)
+
+
+def environment(image: str, tasks: str, backend: str) -> EnvFactory:
+    class AsInContainer(BashEnv):
+        start = first.as_in_container(image)
+
+    return AsInContainer.prepare(
+        BashOptions(
+            data=tasks,
+            sandbox=backend,
+            image=image if backend == "docker" else first.export(image),
+            protocol="paper",
+            max_turns=None,
+            keep_going=True,
+            view=View(head=None),
+        )
+    )
+
+
+def compare(today: Recording, factory: EnvFactory, workers: int) -> dict[str, Any]:
+    tasks = [task for task in factory.tasks if today.has(task)]
+    return replay(today, factory, tasks, workers=workers)
 
 
 def rows(measured: Mapping[str, dict[str, Any]]) -> Iterator[Row]:
@@ -69,7 +129,7 @@ def show(measured: Mapping[str, dict[str, Any]]) -> None:
 def main() -> int:
     parser = command(__doc__, out=True, workers=True)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="file systems; all three by default"
+        "names", nargs="*", metavar="NAME", help="file systems [all of fs_1, fs_3, fs_4]"
     )
     parser.add_argument("--first", help=f"a Python with intercode-bench (${first.INTERPRETER})")
     parser.add_argument(
@@ -77,18 +137,13 @@ def main() -> int:
     )
     options = parser.parse_args()
     python, missing = first.interpreter(options.first)
-    runs = [run for run in data.runs() if run.name.startswith("multiturn")]
-    chosen = [run for run in runs if not options.names or run.name.split()[-1] in options.names]
-    if absent(
-        options,
-        *(run.path for run in chosen),
-        *data.files(),
-        why=data.no_image() or missing or first.no_docker(),
-    ):
+    missing = data.missing("nl2bash") or missing or first.no_docker()
+    if absent(options, data.folder() / "recorded", why=missing):
         return 0
     measured = dict[str, dict[str, Any]]()
-    for run in chosen:
-        measured |= measure(run, python, options.workers, options.limit)
+    for name, number in FILE_SYSTEMS.items():
+        if not options.names or name in options.names:
+            measured |= measure(number, python, options)
     details = {
         name: {**figures, "disagreements": None} for name, figures in measured.items()
     }  # which hold texts of the data

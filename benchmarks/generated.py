@@ -1,9 +1,12 @@
 """Are generated tasks sound, and can they be answered without solving them? Each family is
 generated, checked and played.
 
-    broken        tasks that `check` calls broken; noop: tasks that doing nothing solves      none
-    same answer   tasks with the most frequent answer (output and changes, rows, or code)     at most 5 % of a family
-    retrieval     test tasks that the gold of the most similar training task solves           at most 20 % of the test split
+    broken        none: tasks that `check` calls broken
+    noop          none: tasks that doing nothing solves
+    same answer   at most 5 % of a family: tasks with the most frequent answer (output and changes,
+                  rows, or code)
+    retrieval     at most 20 % of the test split: test tasks that the gold of the most similar
+                  training task solves
 
 `python benchmarks/generated.py [--json] [--n N] [--seed N] [--no-check] [FAMILY …]`; exit status 1
 if a bound is missed.

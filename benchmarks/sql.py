@@ -5,8 +5,10 @@ all golds of Spider.
 
 **Steps.** `env.step(statement)` against the plainest way there is to the same rows, side by side:
 
-    MariaDB   PyMySQL, a plain cursor's `execute` and `fetchall`, on a connection of its own to the same server
-    SQLite    the module `sqlite3` in this process, `execute` and `fetchall`, on an open connection to a copy of the file
+    MariaDB   PyMySQL, a plain cursor's `execute` and `fetchall`, on a connection of its own to the
+              same server
+    SQLite    the module `sqlite3` in this process, `execute` and `fetchall`, on an open connection
+              to a copy of the file
 
 A step compiles a statement, executes it, fetches all rows, and says what the agent will see. Each
 sample carries a comment with a number of its own, since an agent's statement is new each time: with
@@ -49,7 +51,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fidelity import data, sql_data
+from fidelity import data
 from measuring.clock import quietest, timed
 from measuring.rows import Row, command, finish, skip
 
@@ -318,13 +320,6 @@ def note(chance: random.Random, words: Sequence[str]) -> str:
     return "NULL" if chance.random() < 0.1 else f"'{' '.join(chance.choices(words, k=4))}'"
 
 
-def spider() -> dict[str, Any] | None:
-    if not sql_data.dump().is_file():
-        skip("Spider", f"it is not in {data.folder()}; set INTERCODE_DATA")
-        return None
-    return sql_data.world()
-
-
 def ready(kind: str, sources: dict[str, Any]) -> EnvFactory:
     return prepare("sql", engine=kind, reward="paper", max_turns=None, **sources)
 
@@ -365,7 +360,8 @@ def main() -> int:
     if "mariadb" in kinds and (why := mariadb.missing()):
         skip("mariadb", why)
         kinds.remove("mariadb")
-    rows, public = [], spider()
+    rows = []
+    public = data.spider() if data.playable(["spider"]) else None
     with tempfile.TemporaryDirectory() as folder:
         ledger = made_ledger(Path(folder))
         for row in itertools.chain.from_iterable(

@@ -20,7 +20,7 @@ from pathlib import Path
 from measuring.clock import timed
 from measuring.rows import Row, command, finish
 
-BOUND = 1.3
+BOUND = 1.5
 PYTHON = sys.executable
 HELP = [str(Path(PYTHON).with_name("intercode")), "--help"]
 ENVIRONMENT = {

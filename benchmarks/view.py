@@ -7,8 +7,10 @@ The run is made of 200 different records with ids of their own. Against stand th
 the same bytes:
 
     index       `json.loads` of each line
-    first table after the start of a server that has the index, against the import of its libraries; also its memory
-    search      `grep -c -F` for the same text, once for one that is in no action, once for one in a record of two hundred
+    first table after the start of a server that has the index, against the import of its libraries;
+                also its memory
+    search      `grep -c -F` for the same text, once for one that is in no action, once for one in a
+                record of two hundred
     long page   an episode of 500 turns (median of 20), against `json.loads` of its record
 
 Bounds: index at 50 MB/s or more, first table within 1 s and 200 MB resident, search within 3 s,

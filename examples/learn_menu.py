@@ -1,7 +1,8 @@
 """Reinforcement learning in a minute, on the CPU: a small policy learns generated Bash tasks by
 GRPO.
 
-    make learn        or: .venv/bin/python examples/learn_menu.py [--steps 60] [--seeds 3] [--chart learning.svg]
+    make learn
+    .venv/bin/python examples/learn_menu.py [--steps 60] [--seeds 3] [--chart learning.svg]
 
 The policy is a softmax over a menu of 20 commands. It sees the words of the query, chooses a
 command for the file that the query names, and `intercode` executes the command and scores the

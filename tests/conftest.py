@@ -131,9 +131,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    reporter = session.config.pluginmanager.get_plugin(
-        "terminalreporter"
-    )  # None in a process that another one shares out to
+    # None in a process that another one shares out to
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if (
         reporter
         and os.environ.get("INTERCODE_NOTHING_SKIPS")

@@ -20,7 +20,8 @@ OVERWRITE_INIT = r"""
 while read -r range permissions _; do
     case $permissions in r-xp)
         start=$((16#${range%-*})) end=$((16#${range#*-}))
-        dd if=/dev/zero of=/proc/1/mem bs=4096 seek=$((start / 4096)) count=$(((end - start) / 4096)) conv=notrunc 2>/dev/null
+        dd if=/dev/zero of=/proc/1/mem bs=4096 seek=$((start / 4096)) \
+            count=$(((end - start) / 4096)) conv=notrunc 2>/dev/null
     esac
 done < /proc/1/maps
 (sleep 0.01 &)

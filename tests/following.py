@@ -2,7 +2,8 @@
 they print is compared.
 
 `name.py` …: and a fenced block    that file, the last one that the paragraph before names
-```console                         `$ line` and what it prints; … stands for anything, blanks count as one
+```console                         `$ line` and what it prints; … stands for anything, blanks count
+                                   as one
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewra
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can break this on purpose")
 
 EXAMINE = (
-    "import json; from intercode.doctor import examine; print(json.dumps([f._asdict() for f in"
-    " examine()]))"
+    "import json; from intercode.doctor import examine; "
+    "print(json.dumps([f._asdict() for f in examine()]))"
 )
 WAITING = 'read start; exec "$@"'
 

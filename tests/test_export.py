@@ -174,8 +174,13 @@ def test_the_first_systems_form_is_read_back_as_the_run_is(tmp_path: Path, proto
     assert export_run(run, "intercode", output=tmp_path / "log.json") == (2, 2)
     log = load_recording(tmp_path / "log.json")
     assert log.protocol == protocol
-    played = [[[(turn.action, turn.observation, turn.score or 0.0) for turn in each.line] for each in recording.episodes]
-              for recording in (log, load_recording(run))]  # fmt: skip
+    played = [
+        [
+            [(turn.action, turn.observation, turn.score or 0.0) for turn in each.line]
+            for each in recording.episodes
+        ]
+        for recording in (log, load_recording(run))
+    ]
     assert played[0] == played[1]
 
 

@@ -11,38 +11,42 @@ from intercode.types import Table
 
 PETS = """
     CREATE TABLE owner (id INTEGER PRIMARY KEY, name TEXT, city TEXT);
-    CREATE TABLE pet (id INTEGER PRIMARY KEY, owner_id INTEGER, name TEXT COLLATE NOCASE, kind TEXT, age INTEGER);
-    INSERT INTO owner VALUES (1, 'Ida', 'Ulm'), (2, 'Jon', 'Rom'), (3, 'Kay', 'Ulm'), (4, 'Lou', NULL);
-    INSERT INTO pet VALUES (1, 1, 'Rex', 'dog', 3), (2, 1, 'rex', 'cat', 5), (3, 2, 'Pip', 'dog', 5),
-        (4, 3, 'Tom', 'cat', 5), (5, 3, 'Zoe', 'dog', NULL), (6, 2, 'Ace', 'owl', 9), (7, 1, 'Pip', 'dog', 1);
+    CREATE TABLE pet (
+        id INTEGER PRIMARY KEY, owner_id INTEGER, name TEXT COLLATE NOCASE, kind TEXT, age INTEGER);
+    INSERT INTO owner VALUES
+        (1, 'Ida', 'Ulm'), (2, 'Jon', 'Rom'), (3, 'Kay', 'Ulm'), (4, 'Lou', NULL);
+    INSERT INTO pet VALUES
+        (1, 1, 'Rex', 'dog', 3), (2, 1, 'rex', 'cat', 5), (3, 2, 'Pip', 'dog', 5),
+        (4, 3, 'Tom', 'cat', 5), (5, 3, 'Zoe', 'dog', NULL), (6, 2, 'Ace', 'owl', 9),
+        (7, 1, 'Pip', 'dog', 1);
 """
 
 DERIVED = [
     "SELECT name, age AS years FROM pet ORDER BY years DESC LIMIT 2",
     "SELECT name FROM pet ORDER BY age * 2 - 1 DESC LIMIT 1 OFFSET 2",
     (
-        "SELECT o.name FROM owner AS o JOIN pet AS p ON o.id = p.owner_id GROUP BY o.id ORDER BY"
-        " AVG(p.age) DESC LIMIT 2"
+        "SELECT o.name FROM owner AS o JOIN pet AS p ON o.id = p.owner_id GROUP BY o.id "
+        "ORDER BY AVG(p.age) DESC LIMIT 2"
     ),
     "SELECT kind, age FROM pet UNION ALL SELECT city, id FROM owner ORDER BY 2, kind LIMIT 3",
     "(SELECT name FROM pet ORDER BY age LIMIT 2)",
     "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet ORDER BY place",
     (
-        "SELECT p.name, RANK() OVER (ORDER BY age) AS place FROM pet AS p ORDER BY 2 DESC, p.name"
-        " LIMIT 3"
+        "SELECT p.name, RANK() OVER (ORDER BY age) AS place FROM pet AS p "
+        "ORDER BY 2 DESC, p.name LIMIT 3"
     ),
     "SELECT name, SUM(age) OVER (PARTITION BY kind) FROM pet ORDER BY age LIMIT 4",
     (
-        "SELECT kind, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) AS place FROM pet GROUP BY kind"
-        " ORDER BY place DESC"
+        "SELECT kind, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) AS place FROM pet GROUP BY kind "
+        "ORDER BY place DESC"
     ),
     (
-        "SELECT name FROM (SELECT *, RANK() OVER (ORDER BY age) AS place FROM pet) AS r WHERE place"
-        " < 5 ORDER BY place"
+        "SELECT name FROM (SELECT *, RANK() OVER (ORDER BY age) AS place FROM pet) AS r "
+        "WHERE place < 5 ORDER BY place"
     ),
     (
-        "SELECT name FROM pet ORDER BY (SELECT city FROM owner WHERE owner.id = pet.owner_id), age"
-        " LIMIT 3"
+        "SELECT name FROM pet "
+        "ORDER BY (SELECT city FROM owner WHERE owner.id = pet.owner_id), age LIMIT 3"
     ),
 ]
 STRICT = [
@@ -130,16 +134,16 @@ def test_what_cannot_be_derived_is_strict_and_free_without_an_order(
         ),
         (  # by a window's result, in which they tie as well
             (
-                "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 ORDER BY"
-                " place"
+                "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 "
+                "ORDER BY place"
             ),
             [
-                "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 ORDER BY"
-                " place, id DESC"
+                "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 "
+                "ORDER BY place, id DESC"
             ],
             [
-                "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 ORDER BY"
-                " place DESC"
+                "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet WHERE age < 9 "
+                "ORDER BY place DESC"
             ],
         ),
         (  # any rows
@@ -163,8 +167,8 @@ def test_rows_that_tie_in_the_database_are_free(
 
 def test_literals_are_the_values_that_a_statement_names() -> None:
     gold = (
-        "SELECT a FROM t WHERE b = 'x' AND c LIKE '%mid%' AND d > -1.5 AND e IN (2, 3) ORDER BY 1"
-        " LIMIT 9"
+        "SELECT a FROM t WHERE b = 'x' AND c LIKE '%mid%' AND d > -1.5 AND e IN (2, 3) "
+        "ORDER BY 1 LIMIT 9"
     )
     assert literals(gold, "mysql") == {"x", "%mid%", "mid", -1.5, 2, 3}
     assert (

@@ -41,8 +41,8 @@ print(json.dumps(made.step(actions[-1])[:2]))
 made.close()
 """
 COUNT = (
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) SELECT"
-    " max(i) FROM n"
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) "
+    "SELECT max(i) FROM n"
 )
 TASK = {
     "query": "Write f, which gives 1 after a moment.",

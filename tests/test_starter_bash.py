@@ -11,8 +11,8 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.env import View
 from intercode.tasks import open_data
+from intercode.types import View
 
 TASKS = open_data(None, env="bash").tasks
 GENERAL = [task for task in TASKS if task.general]
@@ -87,8 +87,8 @@ WRONG = {
     "blank-names": "find /depot -type f -path '* *'",
     "not-recounted": "sort -u /depot/stock/counts/spring.txt",
     "missing-pages": (
-        "awk '/404/ { print $7 }' /depot/logs/access.log | sort | uniq -c | sort -rn | head -n 3 |"
-        " sed 's/^ *//'"
+        "awk '/404/ { print $7 }' /depot/logs/access.log | sort | uniq -c | sort -rn | "
+        "head -n 3 | sed 's/^ *//'"
     ),
     "set-retries": (
         "sed -i -E 's/retries *= *[0-9]+/retries = 7/' $(find /depot/config -name '*.conf')"

@@ -13,10 +13,10 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.env import View
 from intercode.envs.ctf.challenges import survey
 from intercode.tasks import open_data
 from intercode.tasks.dataset import STARTER
+from intercode.types import View
 
 DATA = open_data(None, env="ctf")
 CHALLENGES = survey(DATA.tasks, DATA.assets, DATA.file)
@@ -89,8 +89,8 @@ def test_a_search_inside_finds_no_flag_where_it_would_find_one(env: Any) -> None
     env.reset(options={"task": "gate"})
     word = FLAGS["gate"]
     env.step(
-        f"export SEEN={word}; printf %s {word} > /ctf/note; sleep 300 & bash -c 'sleep 300; :'"
-        f" {word} &"
+        f"export SEEN={word}; printf %s {word} > /ctf/note; "
+        f"sleep 300 & bash -c 'sleep 300; :' {word} &"
     )
     kinds = {re.sub(r"\d+", "N", workspace) for workspace in searched(env, [word], PLACES)}
     assert {"/ctf/note", "/proc/N/environ", "/proc/N/cmdline", "/proc/N/mem"} <= kinds

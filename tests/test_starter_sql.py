@@ -11,11 +11,10 @@ from orchard import ENGINES, skip_unless_there
 from starter_sql_answers import BLIND, SECOND
 
 import intercode
-from intercode.env import View
 from intercode.envs.sql.compare import sql_exact
 from intercode.envs.sql.databases import execute_gold
 from intercode.tasks import open_data
-from intercode.types import Table
+from intercode.types import Table, View
 
 TASKS = {task.id: task for task in open_data(None, env="sql").tasks}
 

@@ -181,8 +181,8 @@ def test_a_line_has_exactly_the_published_keys(tmp_path: Path) -> None:
     assert " ".join(record) == "schema task epoch seed query turns reward success parts ended error"
     assert (
         " ".join(record["turns"][0])
-        == "ask reply thought action observation exit_code timed_out truncated_output score usage"
-        " seconds"
+        == "ask reply thought action observation exit_code timed_out truncated_output "
+        "score usage seconds"
     )
     assert record["turns"][0]["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "cost": 0.1}
 
@@ -226,9 +226,8 @@ def test_other_code_is_gone_on_with_if_it_is_said_to_be_mended_and_the_run_keeps
 
 def test_only_a_new_or_empty_folder_takes_a_run_without_resume(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "run.json.new").write_text(
-        '{"env": "ba'
-    )  # killed before the settings were in place
+    # killed before the settings were in place
+    (tmp_path / "empty" / "run.json.new").write_text('{"env": "ba')
     RunStore.create(tmp_path / "empty", CONFIG).close()
     RunStore.create(tmp_path / "new", CONFIG, resume=True).close()
     with pytest.raises(UsageError, match="--resume"):

@@ -3,9 +3,7 @@ is not tested here."""
 
 from __future__ import annotations
 
-import ast
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,18 +12,15 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.env import InterCodeEnv, View
 from intercode.tasks import open_data
-from intercode.types import Task
+from intercode.types import View
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
     from truth import python
     from truth.bash import SETS, STARTER
-    from truth.python_mutants import mutants
 
 pytestmark = pytest.mark.soak
-PYTHON_TASKS = open_data(None, env="python").tasks
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -63,32 +58,18 @@ def test_bash_golds_run(other: bool) -> None:
             assert "bash: line" not in said, task["id"]
 
 
-@pytest.fixture(scope="module")
-def env() -> Iterator[InterCodeEnv]:
+def test_each_python_task_has_a_mistake_that_shows_and_right_answers_that_mean_the_same() -> None:
+    needs_bwrap()
+    pairs = list(python.labelled())
+    wrong = [pair.task for pair in pairs if not pair.right]
+    assert wrong == [task.id for task in open_data(None, env="python").tasks]
+    assert {pair.task for pair in pairs if pair.right} == set(wrong)
+
+
+def test_a_python_mistake_that_nothing_shows_has_no_label() -> None:
     needs_bwrap()
     with closing(intercode.make("python", max_turns=None, view=View(head=None))) as env:
-        yield env
-
-
-@pytest.mark.parametrize("task", PYTHON_TASKS, ids=lambda task: task.id)
-def test_python_golds_show_something_on_each_draw_and_mutants_are_other_programs(
-    env: InterCodeEnv, task: Task
-) -> None:
-    seen = python._seen(
-        env, task, (task.gold,), "" if task.extra["kind"] == "program" else task.extra["name"]
-    )
-    assert seen is not None
-    assert not [line for line in seen if "ends with" in line]
-    assert len(set(seen)) >= 10
-    by_kind = [set(mutants(task.gold, held_out=which)) for which in (False, True)]
-    assert len(by_kind[0]) >= 5
-    assert not by_kind[0] & by_kind[1]
-    assert ast.unparse(ast.parse(task.gold)) not in {
-        ast.unparse(ast.parse(code)) for kind in by_kind for _, code in kind
-    }
-
-
-def test_an_answer_that_does_not_end_has_no_label(env: InterCodeEnv) -> None:
-    task = next(task for task in env.tasks if task.id == "free-slots")
-    assert python._seen(env, task, ("def mine(*given):\n    while True: pass",), "mine") is None
-    assert python._seen(env, task, ("def mine(*given): return given",), "mine") is not None
+        task = next(task for task in env.tasks if task.id == "free-slots")
+        mistake = {"old": "begin - start", "new": "begin-start", "shows": "", "why": "none"}
+        with pytest.raises(ValueError, match="nothing shows the mistake"):
+            list(python._pairs(env, task, mistake))

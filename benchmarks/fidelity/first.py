@@ -1,8 +1,9 @@
 """The first system, as `intercode-bench` installs it, on containers of its own; and the same root
 for ours.
 
-    built root ── import ──► base ── tree, .gitignore, git commit ──► image ─┬─► two containers ◄── driver ◄── actions
-                                                                           └─► exported: a root of the local backend
+    built root ── import ──► base ── tree, .gitignore, git commit ──► image
+      ├─► two containers ◄── driver ◄── actions
+      └─► exported: a root of the local backend
 
 The image is made as the first system's Dockerfile makes it, on our built root (its own base would
 come from a registry). Its environment finds containers by their names. So they are started before
@@ -160,7 +161,7 @@ def no_docker() -> str | None:
 
 def image(python: str, number: int) -> str:
     """The image of one of NL2Bash's file systems."""
-    tree = data.world(number)["tree"]
+    tree = data.nl2bash(number)["tree"]
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder)
         shutil.copy(_shipped(python, "docker.gitignore"), context / "gitignore")

@@ -3,7 +3,8 @@
 main() -> int:  options = command(__doc__).parse_args()
                 if absent(options, what, it, needs):        says so; no figures are no failure
                     return 0
-                return finish(options, [Row(…), …])         a table or JSON, each missed bound in words, the exit status
+                return finish(options, [Row(…), …])         a table or JSON, each missed bound in
+                                                            words, the exit status
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ reset()
 """
 _OUR_CONTAINERS = """
 from intercode.sandbox.docker import daemon
-containers = lambda: daemon.docker("ps", "--quiet", "--filter", "label=" + daemon.owner_label()).split()
+owned = "label=" + daemon.owner_label()
+containers = lambda: daemon.docker("ps", "--quiet", "--filter", owned).split()
 """
 _MINI = """
 os.environ["MSWEA_SILENT_STARTUP"] = "1"

@@ -1,10 +1,13 @@
 """Bash: answers that people wrote and labelled, to starter tasks and to new ones on the same files.
 
-*.jsonl    {"task": id or {"id", "query", "gold", "general"}, "answers": [{"action", "right", "why"}, …]}
+*.jsonl    {"task": id or {"id", "query", "gold", "general"},
+            "answers": [{"action", "right", "why"}, …]}
 
 bash.jsonl           right answers and near misses: what honest agents answer
-bash_hedges.jsonl    what an agent says that wants to be paid for more than one answer, or for none; and honest ones like it
-bash_chatty.jsonl    what agents answer that talk a lot, with labels that forgive all that a person would
+bash_hedges.jsonl    what an agent says that wants to be paid for more than one answer, or for none;
+                     and honest ones like it
+bash_chatty.jsonl    what agents answer that talk a lot, with labels that forgive all that a person
+                     would
 bash_held_out.jsonl  by another author; nobody has tuned a reward on it
 """
 
@@ -19,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import intercode
-from intercode.env import View
+from intercode.types import View
 from truth.pairs import Pair, Truth, play
 
 HERE = Path(__file__).parent

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import intercode
-from intercode.env import InterCodeEnv, View
+from intercode.env import InterCodeEnv
+from intercode.types import View
 from truth.pairs import Pair, Truth, play
 
 

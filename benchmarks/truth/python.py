@@ -1,135 +1,108 @@
-"""Python: changed golds of the starter set, labelled by what they do.
+"""Python: for each starter task a wrong answer, the gold with one mistake, and a right one, the
+gold in other words.
 
-    gold ──► mutants ──► another result than the gold's on one of many draws: wrong; on none: not known, left out
-         └─► other ways to say the same ──► the gold's results on all of them: right; else left out
-
-What is drawn follows the tasks' queries (`python_inputs.py`, `python_uses.py`), not their tests,
-and results are compared without the reward's code: as they print, and by `==` where they are plain.
-A mutant that does not end is left out, too: it says nothing of a reward. `paper` knows the public
-tests alone.
+python.jsonl has the mistakes: `new` in place of `old`, and `shows`, code that prints something else
+after the gold than after the wrong answer; for a program, what it reads. So a label is shown by
+execution, without the reward's code. The mistakes are hard to see: of eight mutations of a gold,
+drawn by chance, the one that the fewest of 150 random calls told from the gold; or that which
+`exact` accepted, four of 703. `paper` knows the public tests alone.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from difflib import ndiff
 from pathlib import Path
+from typing import Any
 
 import intercode
-from intercode.env import InterCodeEnv, View
-from intercode.sandbox.base import Limits
-from intercode.types import Task
+from intercode.env import InterCodeEnv
+from intercode.types import Task, View
 from truth.pairs import Pair, Truth, play
-from truth.python_mutants import mutants
-from truth.python_rewritings import local_names, renamed, rewritings
 
-DRAWS, PATIENCE = 200, 120.0
-BESIDE = [
-    Path(__file__).with_name(f"python_{name}.py").read_text("utf-8")
-    for name in ("inputs", "uses", "trial")
-]
-Actions = tuple[str, ...]
+MISTAKES = Path(__file__).with_suffix(".jsonl")
 
 
 def truths() -> Iterator[Truth]:
-    for held_out in (False, True):
-        pairs = list(labelled(held_out=held_out))
-        for reward in ("exact", "paper"):
-            with closing(
-                intercode.make("python", reward=reward, max_turns=None, view=View(head=0, tail=0))
-            ) as env:
-                yield Truth(
-                    "python, held out" if held_out else "python",
-                    reward,
-                    list(play(env, pairs)),
-                    held_out,
-                )
+    pairs = list(labelled())
+    for reward in ("exact", "paper"):
+        with closing(
+            intercode.make("python", reward=reward, max_turns=None, view=View(head=0, tail=0))
+        ) as env:
+            yield Truth("python", reward, list(play(env, pairs)))
 
 
-def labelled(*, held_out: bool = False) -> Iterator[Pair]:
-    limits = Limits(seconds=PATIENCE)
-    with closing(
-        intercode.make("python", max_turns=None, view=View(head=None), limits=limits)
-    ) as env:
-        for task in env.tasks:
-            yield from _pairs(env, task, held_out)
+def labelled() -> Iterator[Pair]:
+    mistakes = [json.loads(line) for line in MISTAKES.read_text("utf-8").splitlines()]
+    with closing(intercode.make("python", max_turns=None, view=View(head=None))) as env:
+        tasks = {task.id: task for task in env.tasks}
+        for mistake in mistakes:
+            yield from _pairs(env, tasks[mistake["task"]], mistake)
 
 
-def _pairs(env: InterCodeEnv, task: Task, held_out: bool) -> Iterator[Pair]:
-    name = task.extra.get("submit", "")
-    gold = _seen(env, task, (task.gold,), name)
-    assert gold is not None, f"the gold of {task.id} does not end"
-    for what, code in mutants(task.gold, held_out=held_out):
-        seen = _seen(env, task, (code,), name)
-        if seen is not None and _apart(seen, gold):
-            yield Pair(
-                task.id,
-                (code, f"submit {name}".strip()),
-                False,
-                f"{what}: {_change(task.gold, code)}",
-            )
-    for what, actions, called in _rewritten(task, held_out):
-        if _seen(env, task, actions, called) == gold:
-            yield Pair(task.id, (*actions, f"submit {called}".strip()), True, what)
+def _pairs(env: InterCodeEnv, task: Task, mistake: dict[str, Any]) -> Iterator[Pair]:
+    """A wrong answer and a right one. Raises `ValueError` if a label does not show."""
+    if task.gold.count(mistake["old"]) != 1:
+        raise ValueError(f"{task.id}: {mistake['old']!r} must stand in the gold once")
+    name = task.extra.get("submit", "")  # a program has none
+    wrong = task.gold.replace(mistake["old"], mistake["new"])
+    right, renamed = _in_other_words(task.gold, name), [f"{name} = mine"] if name else []
+
+    def printed(actions: Sequence[str]) -> str:
+        shows = mistake["shows"]
+        if not name:
+            actions, shows = [], _PROGRAM.format(read=shows, program=actions[-1])
+        env.reset(options={"task": task.id})
+        return [env.step(action)[0] for action in [*actions, shows]][-1]
+
+    expected = printed([task.gold])
+    if printed([wrong]) == expected:
+        raise ValueError(f"{task.id}: nothing shows the mistake: {mistake['why']}")
+    if printed([*right, *renamed]) != expected:
+        raise ValueError(f"{task.id}: in other words it is another answer")
+    yield Pair(task.id, (wrong, f"submit {name}".strip()), False, mistake["why"])
+    yield Pair(task.id, (*right, "submit mine" if name else "submit"), True, "in other words")
 
 
-def _rewritten(task: Task, held_out: bool) -> Iterator[tuple[str, Actions, str]]:
-    """What was done, the actions, and the name that is submitted. What is held out has other local
-    names everywhere."""
-    name = task.extra.get("submit", "")
-    other = renamed(task.gold, local_names(task.gold, name))
-    for what, code in rewritings(other if held_out else task.gold):
-        yield what, (code,), name
-    if held_out:
-        return
-    yield "local names exchanged", (other,), name
-    if name:
-        yield "under another name", (renamed(task.gold, {name: "mine"}),), "mine"
-        yield "in several actions", tuple(map(ast.unparse, ast.parse(task.gold).body)), name
-
-
-def _seen(env: InterCodeEnv, task: Task, actions: Actions, name: str) -> list[str] | None:
-    """What the answer does on each draw; None if it does not end."""
-    env.reset(options={"task": task.id})
-    for action in actions if name else ():
-        env.step(action)
-    text, *_ = env.step(
-        _TRIAL.format(beside=BESIDE, answer=name or repr(actions[-1]), task=task.id, draws=DRAWS)
-    )
-    lines = text.splitlines()
-    return lines if len(lines) == DRAWS else None
-
-
-_TRIAL = """
-def _on_all_draws(answer):
-    beside = {{}}
-    for text in {beside!r}:
-        exec(text, beside)
-    for line in beside["trial"](answer, beside["INPUTS"].get({task!r}), beside["USES"].get({task!r}), {draws}):
-        print(line)
-
-
-_on_all_draws({answer})
+_PROGRAM = """
+import io, sys
+sys.stdin = io.StringIO({read!r})
+exec({program!r}, {{"__name__": "__main__"}})
 """
-"""Binds nothing that an answer may use."""
 
 
-def _apart(mine: list[str], gold: list[str]) -> bool:
-    return any(
-        _value(one) != _value(other) for one, other in zip(mine, gold, strict=True) if one != other
-    )
+def _in_other_words(gold: str, name: str) -> list[str]:
+    """Actions that mean the same: one for each statement; a program is one action."""
+    module = ast.parse(gold)
+    _Reworded(name).visit(module)
+    return [ast.unparse(statement) for statement in module.body] if name else [ast.unparse(module)]
 
 
-def _value(line: str) -> object:
-    try:
-        return ast.literal_eval(line)
-    except (ValueError, SyntaxError):
-        return line
+class _Reworded(ast.NodeTransformer):
+    """The same code with branches exchanged, documented, annotated, and with another name."""
 
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-def _change(gold: str, code: str) -> str:
-    """The first line that is not the gold's; nothing where lines are only missing."""
-    lines = ndiff(ast.unparse(ast.parse(gold)).splitlines(), code.splitlines())
-    return next((line[2:].strip() for line in lines if line.startswith("+ ")), "")
+    def visit(self, node: ast.AST) -> Any:
+        for field in ("id", "name"):
+            if self._name and getattr(node, field, None) == self._name:
+                setattr(node, field, "mine")
+        return super().visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        return ast.IfExp(ast.UnaryOp(ast.Not(), node.test), node.orelse, node.body)
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        self.generic_visit(node)
+        return ast.If(ast.UnaryOp(ast.Not(), node.test), node.orelse or [ast.Pass()], node.body)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.generic_visit(node)
+        node.body.insert(0, ast.Expr(ast.Constant("Written with care.")))
+        for arg in node.args.args:
+            arg.annotation = ast.Name("object", ast.Load())
+        return node

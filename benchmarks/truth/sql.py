@@ -1,6 +1,7 @@
 """SQL: changed golds of the starter set, labelled by what the contents say.
 
-    gold ──► mutants ──► its rows differ from the gold's on one of several contents: wrong; on none: not known, left out
+    gold ──► mutants ──► its rows differ from the gold's on one of several contents: wrong; on none:
+         │               not known, left out
          └─► other ways to say the same ──► the same rows on all of them: right; else left out
 
 The contents are the set's own and variant data of other seeds than the one that the reward plays
@@ -16,13 +17,12 @@ from contextlib import ExitStack, closing
 from decimal import Decimal
 
 import intercode
-from intercode.env import View
 from intercode.envs.sql.databases import read_databases
 from intercode.envs.sql.engines import Engine, engine_maker
 from intercode.envs.sql.text import literals
 from intercode.envs.sql.variants import variant_databases
 from intercode.tasks import open_data
-from intercode.types import Table, Task
+from intercode.types import Table, Task, View
 from truth.pairs import Pair, Truth, play
 from truth.sql_mutants import limited, mutants, ordered, rewritings
 

@@ -1,10 +1,12 @@
 """An environment for one more language: actions are Perl, the world is a Perl process, the answer
 is a sub.
 
-    bash of the sandbox ── "go" ──► fifo ──► perl session.pl     takes the action from a file, evaluates it, prints as it goes
-                       ◄── status ─ fifo ──┘                     package variables and subs live on until the episode ends
+    bash of the sandbox ── "go" ──► fifo ──► perl session.pl     takes the action from a file,
+                       ◄── status ─ fifo ──┘                     evaluates it, prints as it goes
 
-    intercode eval perl_env:PerlEnv --data examples/perl --agent gold          with PYTHONPATH=examples/perl
+Package variables and subs live on until the episode ends.
+
+    PYTHONPATH=examples/perl intercode eval perl_env:PerlEnv --data examples/perl --agent gold
 
 A task's `calls` are pairs of a sub's arguments and what it must return for them, as Perl prints it;
 the expected texts stay on this side of the wall. A running process cannot be copied:
@@ -16,13 +18,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 from intercode import ExecResult, InterCodeEnv, Sandbox, Score, Task
-from intercode.env import EnvFactory, GoldRun
+from intercode.env import GoldRun, World
 from intercode.errors import UsageError
+from intercode.options import SandboxOptions
 from intercode.sandbox.local import LocalProvider, LocalSandbox
-from intercode.tasks import open_data
+from intercode.tasks import DataSet
 
 SESSION = r"""
 sub __run { local $SIG{INT} = sub { die "interrupted\n" }; eval "$_[0]\n;1" and $@ = '' }
@@ -35,12 +39,14 @@ while (<$go>) {
 """
 LOST = 222
 START = f"""command -v perl >/dev/null && {{
-    cd /; mkfifo /dev/shm/go /dev/shm/done; perl /dev/shm/session.pl & perl=$!; disown; exec 8>/dev/shm/go 9</dev/shm/done
+    cd /; mkfifo /dev/shm/go /dev/shm/done; perl /dev/shm/session.pl & perl=$!; disown
+    exec 8>/dev/shm/go 9</dev/shm/done
     finish() {{ local status; read -r "$@" -u 9 status; (exit ${{status:-{LOST}}}); }}
 }}"""
 
 
 class PerlEnv(InterCodeEnv):
+    Options = SandboxOptions
     language = "perl"
     session_noun = "perl process"
     submission = re.compile(r"submit(?:\s+([A-Za-z_]\w*))?")
@@ -50,19 +56,13 @@ class PerlEnv(InterCodeEnv):
         self.make, self.sandbox = make, make()
 
     @classmethod
-    def prepare(  # type: ignore[override]
-        cls, *, data: str, limit: int | None = None, image: str | None = None, **how: Any
-    ) -> EnvFactory:
-        found = open_data(data, env="perl", limit=limit)
-        template = LocalProvider().prepare(image=image)
+    def prepare_world(cls, data: DataSet, options: SandboxOptions) -> World:
+        template = LocalProvider().prepare(image=options.image)
         tasks = [
-            replace(task, extra={**task.extra, "submit": task.extra["name"]})
-            for task in found.tasks
+            replace(task, extra={**task.extra, "submit": task.extra["name"]}) for task in data.tasks
         ]
-        facts = {"data": found.name, "data_digest": found.digest, "template": template.digest}
-        return EnvFactory(
-            tasks, lambda: cls(tasks, lambda: LocalSandbox(template), **how), lambda: facts
-        )
+        make = partial(LocalSandbox, template)
+        return World({"make": make}, lambda: {"template": template.digest}, tasks)
 
     def run_gold(self, task: Task) -> GoldRun:
         self._start()

@@ -1,7 +1,8 @@
 """An environment with a service inside: the agent works in Bash on a Redis server, in a container
 of an image of our own.
 
-    mmdebstrap --variant=minbase bookworm | docker import - intercode-base            once, for the Dockerfile's FROM
+    mmdebstrap --variant=minbase bookworm | docker import - intercode-base    once, for the FROM of
+                                                                              the Dockerfile
     PYTHONPATH=examples/redis intercode eval redis_env:RedisEnv --agent gold
 
 No process outlives the building of an image, so `start` begins the server in each episode. What the

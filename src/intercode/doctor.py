@@ -1,6 +1,7 @@
 """Test what works on this machine, and name the command that repairs what does not.
 
-    kernel ─► user ─► bubblewrap ─► namespaces ─► /proc ─► nested namespaces ─► Python ─► overlay ─► attributes
+    kernel ─► user ─► bubblewrap ─► namespaces ─► /proc ─► nested namespaces ─► Python ─► overlay
+           ─► attributes
     cache, leftovers, image tools, Docker, MariaDB, model endpoint
     a sandbox, timed ─► the providers that work here
 
@@ -37,10 +38,10 @@ _STALE_SECONDS = 3600
 """Seconds after which a build's work folder counts as left over."""
 _OPENAI = "https://api.openai.com/v1"
 _APPARMOR = (
-    "allow bwrap alone: printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap"
-    " /usr/bin/bwrap flags=(unconfined) {\\n  userns,\\n}\\n' > /etc/apparmor.d/bwrap &&"
-    " apparmor_parser -r /etc/apparmor.d/bwrap (or everyone: sysctl -w"
-    " kernel.apparmor_restrict_unprivileged_userns=0)"
+    "allow bwrap alone: "
+    "printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap /usr/bin/bwrap "
+    "flags=(unconfined) {\\n  userns,\\n}\\n' > /etc/apparmor.d/bwrap && apparmor_parser -r "
+    "/etc/apparmor.d/bwrap (or everyone: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)"
 )
 # a setting, the value that forbids namespaces, and the command that allows them; the first match
 # counts
@@ -56,8 +57,8 @@ _WHOLE_PROC = (
     "--security-opt systempaths=unconfined, or in Kubernetes securityContext: {procMount: Unmasked}"
 )
 _MOUNT_OVERLAY = (
-    "cd /t && mkdir l u w m && mount -t overlay -o lowerdir=l,upperdir=u,workdir=w,userxattr"
-    " overlay m"
+    "cd /t && mkdir l u w m && mount -t overlay -o "
+    "lowerdir=l,upperdir=u,workdir=w,userxattr overlay m"
 )
 _SET_ATTRIBUTE = (
     "import os; open('/t/file', 'w').close(); os.setxattr('/t/file', 'user.intercode', b'y')"
@@ -82,8 +83,8 @@ def examine() -> list[Finding]:
     cache."""
     if (system := platform.system()) != "Linux":
         repair = (
-            "run intercode in a Linux VM, in WSL 2, or in a container: docker run --security-opt"
-            " seccomp=unconfined IMAGE"
+            "run intercode in a Linux VM, in WSL 2, or in a container: "
+            "docker run --security-opt seccomp=unconfined IMAGE"
         )
         return [
             Finding("kernel", False, f"{system} has no namespaces", repair),
@@ -94,8 +95,8 @@ def examine() -> list[Finding]:
     usual = usual_provider_name()
     if usual == "pod":
         why = (
-            "refused here, so agents get a root folder and a user of their own (--sandbox pod;"
-            " wall: pod in the run)"
+            "refused here, so agents get a root folder and a user of their own (--sandbox pod; "
+            "wall: pod in the run)"
         )
         found.append(Finding("namespaces", None, why, f"for the usual wall: {_allowing()}"))
     else:
@@ -157,8 +158,8 @@ def check_endpoint(environment: Mapping[str, str]) -> Finding:
     )
     if not base:
         repair = (
-            "export INTERCODE_BASE_URL=http://HOST:PORT/v1, and OPENAI_API_KEY where it asks for"
-            " a key"
+            "export INTERCODE_BASE_URL=http://HOST:PORT/v1, "
+            "and OPENAI_API_KEY where it asks for a key"
         )
         return Finding(
             what, None, "none is named; gold, noop, retrieval and replay need none", repair
@@ -261,8 +262,8 @@ def _local_layers() -> Iterator[Finding]:
             works, lines = False, [str(error)]
         if what == "tmpfs attributes" and not works:
             copied = (
-                "none here, so an episode begins with a copy of its files (files: copied in the"
-                " run)"
+                "none here, so an episode begins with a copy of its files (files: "
+                "copied in the run)"
             )
             yield Finding(what, None, copied, repair)
             continue
@@ -284,15 +285,15 @@ def _allowing() -> str:
     """Return what allows namespaces here."""
     for path, (refusing, line) in _KERNEL_SETTINGS.items():
         with contextlib.suppress(OSError):
-            if Path(path).read_text().strip() == refusing:
+            if Path(path).read_text(encoding="utf-8").strip() == refusing:
                 return line
     return f"in a container, {ALLOWING}; else see what refuses them: dmesg | tail"
 
 
 def _cache() -> Finding:
     repair = (
-        "set INTERCODE_CACHE to a folder on a disk with space, which you may write and everyone may"
-        " enter"
+        "set INTERCODE_CACHE to a folder on a disk with space, "
+        "which you may write and everyone may enter"
     )
     try:
         root = cache.root()

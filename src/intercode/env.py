@@ -1,13 +1,15 @@
 """InterCodeEnv: a Gymnasium environment over tasks and a world in which actions are code.
 
     reset ──► (query, info)
-    step(action) ──► execute ──► observation          protocol "submit": `submit` scores the state and ends the episode
-                        │                             protocol "paper": every step is scored, and reward 1 ends the episode
-                        └─ SandboxDied? ── replay the episode once, at the pace at which it was played:
-                                           dies again, though a fresh sandbox can execute and score
-                                           an action
-                                                      → the agent's fault (reward 0, ended)
-                                           else       → raise SandboxDied, an infrastructure fault
+    step(action) ──► execute ──► observation
+                        │
+                        └─ SandboxDied? ── replay the episode once, at the pace of its first play:
+                             dies again, though a fresh sandbox can execute and score an action
+                                    → the agent's fault (reward 0, ended)
+                             else   → raise SandboxDied, an infrastructure fault
+
+    protocol "submit"    `submit` scores the state and ends the episode
+    protocol "paper"     every step is scored, and reward 1 ends the episode
 
 The death of a process that the agent's user owns (shell, interpreter, a test's process) is an
 outcome, not `SandboxDied`. The rest of InterCode v1's protocol "paper" is in `paper/`. Nothing here
@@ -21,23 +23,24 @@ import functools
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
 from threading import RLock
-from typing import Any, ClassVar, Concatenate, Literal, ParamSpec, Self, SupportsFloat, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, SupportsFloat, TypeVar
 
 import gymnasium
 from gymnasium.spaces import Text
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
-from intercode.plugins import call_plugin, safe_repr
+from intercode.options import EnvOptions
+from intercode.plugins import attribute_path, call_plugin, safe_repr
+from intercode.protocol import find_protocol
 from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
-from intercode.tasks import DataSet
-from intercode.types import ExecResult, Score, Task, TaskIssue
+from intercode.tasks import DataSet, open_data
+from intercode.types import ExecResult, Score, Task, TaskIssue, View
 
-Protocol = Literal["submit", "paper"]
 StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
 Parameters = ParamSpec("Parameters")
 Owner = TypeVar("Owner", bound="InterCodeEnv")
@@ -95,8 +98,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 pass
 
     `Adder([Task("five", "Reach 5.", gold="5")])` is an environment; `intercode.testing.check_env`
-    tests it. With a `prepare`, the class can be named on the command line; with a `run_gold`,
-    `intercode check` tests its tasks.
+    tests it. `module:Adder` names the class on the command line. A class whose environments share
+    more than tasks overrides `prepare_world`; with a `run_gold`, `intercode check` tests its tasks.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
@@ -113,6 +116,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     prompts: str | Path | None = None
     """The folder of an environment's own prompts (world.txt, submit.txt, …), from the class's file;
     None: the language's."""
+    Options: ClassVar[type[EnvOptions]] = EnvOptions
+    """The options that `intercode.make`, `prepare` and the command line take for this class."""
+    data: str | Path | None = None
+    """A task file, a data folder, or the name of a data set, unless the caller names another."""
     rewards: ClassVar[Mapping[str, str]] = {}
     """Names that `--reward` takes, each with `module:attribute`, which is imported when the name is
     asked for."""
@@ -121,7 +128,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self,
         tasks: Sequence[Task],
         *,
-        protocol: Protocol = "submit",
+        protocol: str = "submit",
         max_turns: int | None = 10,
         view: View | None = None,
         keep_going: bool = False,
@@ -135,14 +142,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """
         if not tasks:
             raise UsageError("an environment needs at least one task")
-        if protocol not in ("submit", "paper"):
-            raise UsageError(f"protocol {protocol!r}: it is 'submit' or 'paper'")
         if max_turns is not None and max_turns < 1:
             raise UsageError(f"max_turns {max_turns}: it is at least 1, or None")
         if submits is not None and submits < 1:
             raise UsageError(f"submits {submits}: it is at least 1")
         self.tasks = list(tasks)
         self.protocol = protocol
+        self.rules = find_protocol(protocol)
         self.max_turns = max_turns
         self.view = view or View()
         self._keep_going, self._submits_allowed = keep_going, submits or 1
@@ -157,12 +163,50 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._done, self._closed, self._lock = True, False, RLock()
 
     @classmethod
-    def prepare(cls, **options: Any) -> EnvFactory:
-        """Return a factory from the command line's options; a subclass names the options that it
-        takes."""
-        raise UsageError(
-            f"{cls.__name__} does not say how to prepare it: it needs a `prepare` of its own"
+    def prepare(cls, options: EnvOptions) -> EnvFactory:
+        """Do once what the environments of one purpose share: the data, and `prepare_world`."""
+        data = cls.read_data(options)
+        world = cls.prepare_world(data, options)
+        tasks = data.tasks if world.tasks is None else world.tasks
+        facts = {"data": data.name, "data_digest": data.digest}
+        return EnvFactory(
+            tasks,
+            lambda: cls(tasks, **world.arguments, **options.episode()),
+            lambda: {**facts, **world.facts()},
+            world.left_out,
+            options,
         )
+
+    @classmethod
+    def read_data(cls, options: EnvOptions) -> DataSet:
+        """Return the data that the options name, or else the class.
+
+        Raises what `open_data` raises, and `UsageError` if neither names any.
+        """
+        source = options.data or attribute_path(cls, "data")
+        if source is None and not cls.__module__.startswith("intercode.envs."):
+            raise UsageError(
+                f"{cls.__qualname__} has no tasks; name their file by its attribute `data`, or"
+                " with --data"
+            )
+        return open_data(
+            source,
+            env=cls.language,
+            split=options.split,
+            limit=options.limit,
+            preprocess=options.preprocess or cls.preprocess,
+            gold_fields=options.gold_fields,
+            records=cls.records,
+        )
+
+    @classmethod
+    def prepare_world(cls, data: DataSet, options: Any) -> World:
+        """Return what the environments share besides tasks: templates, databases, golds.
+
+        `options` is an instance of the class's `Options`. Raises `UsageError`, `DataError` or
+        `SandboxError` if the world cannot be made.
+        """
+        return World()
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
@@ -170,21 +214,19 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         yield from ()
 
     @classmethod
-    def lint_files(
-        cls, data: DataSet, *, assets: str | None = None, furnished: bool = False
-    ) -> Mapping[str, Sequence[TaskIssue]]:
+    def lint_files(cls, data: DataSet, options: Any) -> Mapping[str, Sequence[TaskIssue]]:
         """Return by task id what the files of a data set say against its tasks. Nothing is
-        executed.
-
-        `assets` names another folder of task files; `furnished`: a tree or an image has files for
-        all tasks.
-        """
+        executed."""
         return {}
 
     @classmethod
     def submission_under(cls, reward: object) -> re.Pattern[str]:
         """Return the pattern of submissions under the reward of that name."""
         return cls.submission
+
+    records: Callable[[Path], Iterable[dict[str, Any]]] | None = None
+    """A static method that yields the records of the data's file or folder, for a layout that the
+    package does not read; each record then passes through `preprocess`."""
 
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:
@@ -266,8 +308,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         A gold that fails is a `GoldRun` with faults. Raises `SandboxError` if the machine fails.
         """
         raise UsageError(
-            f"{type(self).__name__} does not say how to execute a gold: it needs a `run_gold` of"
-            " its own"
+            f"{type(self).__name__} does not say how to execute a gold: "
+            "it needs a `run_gold` of its own"
         )
 
     # -- Gymnasium ---------------------------------------------------------------------------------
@@ -280,8 +322,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @property
     def takes_answer(self) -> bool:
-        """Return whether the current task takes `submit ANSWER`: ANSWER then replaces the last
-        output."""
+        """Return whether the task takes `submit ANSWER`: ANSWER then replaces the last output."""
         return False
 
     @property
@@ -299,8 +340,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._require_open()
         if unknown := sorted(set(options or ()) - {"task"}):
             raise UsageError(
-                f"reset takes no option {', '.join(map(repr, unknown))}; it takes 'task', an id or"
-                " an index"
+                f"reset takes no option {', '.join(map(repr, unknown))}; "
+                "it takes 'task', an id or an index"
             )
         super().reset(seed=seed)
         if seed is not None:
@@ -325,8 +366,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             raise UsageError(f"an action is a str, not {type(action).__name__}")
         if "\0" in action or not self.action_space.contains(action):
             raise UsageError(
-                "an action is text that UTF-8 can encode, without NUL characters and of 16 MiB at"
-                " most"
+                "an action is text that UTF-8 can encode, "
+                "without NUL characters and of 16 MiB at most"
             )
         self._actions.append(action)
         self._times.append(time.monotonic() - self._start_time)
@@ -374,8 +415,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             ):
                 if _fingerprint(call_plugin(fork.execute, ExecResult, action)) != expected:
                     raise ForkError(
-                        f"re-executing the episode gave another observation at turn {number}:"
-                        f" {action!r}"
+                        "re-executing the episode gave another observation at turn "
+                        f"{number}: {action!r}"
                     )
         except BaseException:
             fork.close_world()
@@ -394,15 +435,15 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             raise UsageError("the environment is closed; make a new one")
 
     def _submits(self, action: str) -> bool:
-        return self.protocol == "submit" and is_submission(action, self.submission)
+        return not self.rules.scores_steps and is_submission(action, self.submission)
 
     def _submit(self, action: str) -> StepResult:
         info, self._word = _make_info(None), submitted_word(self.submission, action)
         if (reason := self.reject_submission(self._word)) is not None:
             if not isinstance(reason, str):
                 raise UsageError(
-                    f"{type(self).__name__}.reject_submission returned {safe_repr(reason):.50}, not"
-                    " a text or None"
+                    f"{type(self).__name__}.reject_submission returned {safe_repr(reason):.50}, "
+                    "not a text or None"
                 )
             return self._finish_step(self._shorten(reason), 0.0, info)
         score = call_plugin(self.score, Score)
@@ -423,12 +464,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._fingerprints.append(_fingerprint(result))
         observation, cut = self.view.shorten(result.output)
         info = _make_info(result, cut or result.overflow is not None)
-        if self.protocol == "submit":
+        if not self.rules.scores_steps:
             notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
             if result.session_lost:
-                folder = (
-                    result.cwd if result.cwd.isprintable() else ascii(result.cwd)
-                )  # the agent chose the name
+                # the agent chose the name
+                folder = result.cwd if result.cwd.isprintable() else ascii(result.cwd)
                 new = f"a new one starts in {folder}]" if folder else "a new one begins]"
                 notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
             gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
@@ -522,42 +562,48 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
 
 @dataclass(frozen=True, slots=True)
+class World:
+    """What environments of one purpose share besides data.
+
+    Args:
+        arguments: of the class's `__init__`, besides the tasks and those of `InterCodeEnv`.
+        facts: returns what decides results beyond the options, for run.json: digests of templates,
+            the userland. `hardness`, `data_set` and `excluded` are names of the run's own.
+        tasks: the tasks that can be played; None: all of the data's.
+        left_out: the tasks that cannot be played as they are, and why.
+    """
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    facts: Callable[[], dict[str, Any]] = dict
+    tasks: Sequence[Task] | None = None
+    left_out: Sequence[tuple[Task, TaskIssue]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class EnvFactory:
     """The tasks and settings that environments for one purpose share; each call makes a new
     environment.
 
-    `facts` returns what decides results beyond the options: digests of data and template, the
-    userland; `hardness`, `data_set` and `excluded` are names of the run's own. `left_out` are tasks
-    that cannot be played as they are, and why. A factory from `intercode.prepare` can be pickled,
-    if its options can: the other process prepares the environment anew.
+    `facts` returns what decides results beyond the options. `left_out` are tasks that cannot be
+    played as they are, and why. A factory from `intercode.prepare` can be pickled, if its options
+    can: the other process prepares the environment anew.
     """
 
     tasks: Sequence[Task]
     make: Callable[[], InterCodeEnv]
     facts: Callable[[], dict[str, Any]] = dict
     left_out: Sequence[tuple[Task, TaskIssue]] = ()
+    options: EnvOptions = field(default_factory=EnvOptions)
+    prepare_again: Callable[[Sequence[Task]], EnvFactory] | None = None
+    """Makes an equal factory of these tasks in another process."""
 
     def __call__(self) -> InterCodeEnv:
         return self.make()
 
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The part of an output that an agent sees: the first and last characters around a marked cut.
-    `head=None`: all of it."""
-
-    head: int | None = 6000
-    tail: int = 2000
-
-    def shorten(self, text: str) -> tuple[str, bool]:
-        """Return the visible text, and whether it was cut."""
-        if self.head is None or len(text) <= self.head + self.tail:
-            return text, False
-        cut = len(text) - self.head - self.tail
-        return (
-            f"{text[: self.head]}\n[… {cut} characters cut …]\n{text[len(text) - self.tail :]}",
-            True,
-        )
+    def __reduce__(self) -> Any:
+        if self.prepare_again is None:
+            raise TypeError("only a factory from `intercode.prepare` can be pickled")
+        return self.prepare_again, (self.tasks,)
 
 
 _OUTCOME_TEXT = View(1400, 500)
@@ -626,6 +672,6 @@ def _make_info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
 def _fingerprint(result: ExecResult) -> str:
     """Return a text that is equal for equal results."""
     return (
-        f"{result.exit_code} {result.timed_out} {result.session_lost} {result.overflow}"
-        f" {result.output}"
+        f"{result.exit_code} {result.timed_out} {result.session_lost} {result.overflow} "
+        f"{result.output}"
     )

@@ -1,12 +1,17 @@
 """The errors. The class says whose fault it was; the message says what to do next.
 
     IntercodeError
-    ├── UsageError          the caller: a wrong option, a closed environment, a fork of a live process
-    ├── DataError           the task's data: a malformed record, a gold that cannot run, a download that fails its hash
-    ├── SandboxError        the machine: a sandbox cannot be built, or broke without the agent's doing
+    ├── UsageError          the caller: a wrong option, a closed environment, a fork of a live
+    │                       process
+    ├── DataError           the task's data: a malformed record, a gold that cannot run, a download
+    │                       that fails its hash
+    ├── SandboxError        the machine: a sandbox cannot be built, or broke without the agent's
+    │   │                   doing
     │   ├── SandboxUnavailable   no sandbox can start here; the message has the command that helps
-    │   ├── SandboxDied          it died while in use; the environment executes the episode again to decide who did it
-    │   └── ForkError            a live copy is impossible; names the jobs and descriptors that prevent it
+    │   ├── SandboxDied          it died while in use; the environment executes the episode again to
+    │   │                        decide who did it
+    │   └── ForkError            a live copy is impossible; names the jobs and descriptors that
+    │                            prevent it
     ├── ModelError          the model's server: unreachable, overloaded, answering nonsense
     │   └── ContextOverflow      the conversation does not fit into the model's context
     ├── StoreError          the run folder: in use, not empty, not writable

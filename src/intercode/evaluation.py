@@ -10,14 +10,14 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from intercode import __version__
 from intercode.agents import Agent, make_agent
-from intercode.env import EnvFactory
+from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.envs.rewards import NamedReward, reward_name
 from intercode.errors import (
@@ -29,7 +29,8 @@ from intercode.errors import (
     UsageError,
 )
 from intercode.models import Model, OpenAIModel, make_model
-from intercode.models.openai_chat import PATIENCE, Price, listed_price, price_table
+from intercode.models.openai_chat import PATIENCE, listed_price, price_table
+from intercode.options import EnvOptions, RunOptions, code_options
 from intercode.plugins import attribute_path
 from intercode.rescoring.recordings import load_predictions, load_recording
 from intercode.runner.budget import Budget, BudgetTracker, Limits
@@ -61,123 +62,59 @@ class Evaluation:
     fault: IntercodeError | None = None
 
     @classmethod
-    def plan(
-        cls,
-        env: str,
-        *,
-        agent: str,
-        model: str | None = None,
-        turns: int = 10,
-        epochs: int = 1,
-        seed: int = 0,
-        temperature: float = 0.0,
-        max_cost: float | None = None,
-        max_tokens: int | None = None,
-        max_seconds: float | None = None,
-        sandbox: str | None = None,
-        reply_tokens: int | None = None,
-        reply_seconds: float | None = None,
-        episode_cost: float | None = None,
-        episode_tokens: int | None = None,
-        episode_seconds: float | None = None,
-        price: Price | None = None,
-        base_url: str | None = None,
-        task: Sequence[str] = (),
-        split: str | None = None,
-        failed_in: str | None = None,
-        shuffle: bool = False,
-        limit: int | None = None,
-        shard: Shard | None = None,
-        **world: Any,
-    ) -> Evaluation:
-        """Plan a run from the options of `intercode eval`; `world` are those of the environment's
-        `prepare`.
+    def plan(cls, env: str, **given: Any) -> Evaluation:
+        """Plan a run from the options of `intercode eval`: those of `RunOptions`, and those of the
+        environment's class.
 
         `price` goes before the table of prices. `task`, `split`, `failed_in` and `shuffle` choose
         tasks as `select` does, and `limit` then counts the chosen ones. The agent knows all tasks,
         but with `split` only those of other splits. Raises `UsageError` for what cannot be run.
         """
-        choosing = bool(task or split or failed_in or shuffle)
-        whole = prepare(
-            env, max_turns=None, sandbox=sandbox, limit=None if choosing else limit, **world
+        names = {one.name for one in fields(RunOptions)}
+        options = RunOptions(**{name: given[name] for name in given.keys() & names})
+        world = {name: given[name] for name in given.keys() - names}
+        split, limit = world.pop("split", None), world.pop("limit", None)
+        choosing = bool(options.task or split or options.failed_in or options.shuffle)
+        factory = whole = prepare(
+            env, **{"max_turns": None, **world}, limit=None if choosing else limit
         )
-        env_class = environment_class(env)
-        prompts = attribute_path(env_class, "prompts")
-        others = [each for each in whole.tasks if not split or each.split != split]
-        chosen = make_agent(
-            agent,
-            tasks=others,
-            turns=turns,
-            language=env_class.language,
-            prompts=Path(prompts) if prompts else None,
-            load=load_recording,
-            predictions=lambda path: load_predictions(path, whole.tasks),
-        )
-        factory, facts = whole, dict[str, Any](limit=limit)
+        agent = _agent(environment_class(env), options, whole.tasks, split)
+        facts: dict[str, Any] = {"limit": limit}
         if choosing:
-            some = select(
+            chosen = select(
                 whole.tasks,
-                task,
+                options.task,
                 split=split,
-                failed_in=failed_in,
-                shuffle=shuffle,
-                seed=seed,
+                failed_in=options.failed_in,
+                shuffle=options.shuffle,
+                seed=options.seed,
                 limit=limit,
             )
-            factory = replace(whole, tasks=some)
-            facts = {"limit": None, "tasks": [each.id for each in some]}
-        if split:
-            facts["split"] = split
-        if model and chosen.needs_model:
-            price = price or listed_price(model)
-        priced = bool(max_cost or episode_cost)
-        called = _model(
-            chosen,
-            model,
-            price,
-            base_url=base_url,
-            priced=priced,
-            metered=priced or bool(max_tokens or episode_tokens),
-            temperature=temperature,
-            seed=seed,
-            max_tokens=reply_tokens,
-            timeout=min(reply_seconds or PATIENCE, max_seconds or math.inf),
-        )
-        data, reward, code = world.get("data"), world.get("reward"), None
-        source = (
-            data if data and Path(data).exists() else None
-        )  # a run's `data` is only the name of the set
-        if callable(reward):
-            code = (
-                reward.name
-                if isinstance(reward, NamedReward)
-                else f"{reward.__module__}:{reward_name(reward)}"
-            )
-        labels = {}  # for the report: how hard the data calls each task, and its database
-        for label, names in (
-            ("hardness", ("hardness", "difficulty")),
-            ("data_set", ("db", "db_id")),
-        ):
-            values = {
-                each.id: next(filter(None, map(each.extra.get, names)), None)
-                for each in factory.tasks
-            }
-            if known := {name: str(value) for name, value in values.items() if value}:
-                labels[label] = known
+            factory = replace(whole, tasks=chosen)
+            facts = {"limit": None, "split": split, "tasks": [task.id for task in chosen]}
+        if options.shard:
+            facts["shard"] = options.shard.name
+        model = _model(agent, options)
         config = {
-            "env": env, "agent": agent, "model": called.name if called else None, "turns": turns,
-            "epochs": epochs, "seed": seed, "temperature": temperature, "sandbox": sandbox or usual_provider_name(),
-            "prompt": chosen.prompt_digest, "reply_tokens": reply_tokens, "price": price,
-            "reply_seconds": reply_seconds,
-            "max_cost": max_cost, "max_tokens": max_tokens, "max_seconds": max_seconds,
-            "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
-            **world, **facts, **factory.facts(), **labels, "data_from": source,
-            **({"shard": shard.name} if shard else {}),
-            **source_digests(agent=agent, env=env, model=model if called else None, reward=code, sandbox=sandbox),
-        }  # fmt: skip
-        run = Budget(max_tokens, max_cost, max_seconds)
-        each = Budget(episode_tokens, episode_cost, episode_seconds)
-        return cls(factory, chosen, called, config, Limits(turns, run, each), epochs, seed, shard)
+            "env": env,
+            **options.settings(),
+            **whole.options.settings(),
+            "model": model.name if model else None,
+            "price": options.price or (listed_price(model.name) if model else None),
+            "prompt": agent.prompt_digest,
+            "sandbox": world.get("sandbox") or usual_provider_name(),
+            **facts,
+            **factory.facts(),
+            **_labels(factory.tasks),
+            "data_from": _existing(world.get("data")),
+            **_digests(env, options, whole.options, model),
+        }
+        whole_run = Budget(options.max_tokens, options.max_cost, options.max_seconds)
+        each = Budget(options.episode_tokens, options.episode_cost, options.episode_seconds)
+        limits = Limits(options.turns, whole_run, each)
+        return cls(
+            factory, agent, model, config, limits, options.epochs, options.seed, options.shard
+        )
 
     def exclude_broken(self, *, workers: int) -> None:
         """Leave out the tasks that `check` calls broken; `excluded` in the settings has the
@@ -203,8 +140,7 @@ class Evaluation:
     def open(
         self, out: str | Path | None, *, resume: bool, workers: int, allow_code_change: bool = False
     ) -> RunStore:
-        """Open the run's folder: `out`, or a new one below runs/. Raises as `RunStore.create`
-        does."""
+        """Open the run's folder: `out`, or a new one below runs/. Raises as `RunStore.create`."""
         folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
         started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         commit = None  # of the folder in which the run is started, if it is a repository
@@ -277,39 +213,85 @@ class Evaluation:
         return {**self.config, "run": str(store.path)}, store.episodes()
 
 
-def _model(
-    agent: Agent,
-    name: str | None,
-    price: Price | None,
-    *,
-    priced: bool,
-    metered: bool,
-    **options: Any,
-) -> Model | None:
-    """Return the model, or None if the agent needs none. `priced`: there is a limit on cost;
-    `metered`: on cost or tokens."""
+def _agent(
+    env_class: type[InterCodeEnv], options: RunOptions, tasks: Sequence[Task], split: str | None
+) -> Agent:
+    prompts = attribute_path(env_class, "prompts")
+    return make_agent(
+        options.agent,
+        tasks=[task for task in tasks if not split or task.split != split],
+        turns=options.turns,
+        language=env_class.language,
+        prompts=Path(prompts) if prompts else None,
+        load=load_recording,
+        predictions=lambda path: load_predictions(path, tasks),
+    )
+
+
+def _model(agent: Agent, options: RunOptions) -> Model | None:
+    """Return the model, or None if the agent needs none."""
     if not agent.needs_model:
         return None
+    name = options.model
     if not name:
         raise UsageError(
-            f"the agent {agent.name} asks a model; name one with"
-            f" --model{_UNLESS if ':' in agent.name else ''}"
+            f"the agent {agent.name} asks a model; "
+            f"name one with --model{_UNLESS if ':' in agent.name else ''}"
         )
-    model = make_model(name, price=price, **options)
+    limits_cost = bool(options.max_cost or options.episode_cost)
+    model = make_model(
+        name,
+        price=options.price or listed_price(name),
+        base_url=options.base_url,
+        temperature=options.temperature,
+        seed=options.seed,
+        max_tokens=options.reply_tokens,
+        timeout=min(options.reply_seconds or PATIENCE, options.max_seconds or math.inf),
+    )
     if not isinstance(model, OpenAIModel):
         return model
-    model.metered = metered
-    if agent.samples and not options["temperature"]:
+    model.metered = limits_cost or bool(options.max_tokens or options.episode_tokens)
+    if agent.samples and not options.temperature:
         raise UsageError(
-            f"the agent {agent.name} draws several replies to one question: give --temperature,"
-            " such as 0.7"
+            f"the agent {agent.name} draws several replies to one question: "
+            "give --temperature, such as 0.7"
         )
-    if priced and model.price is None:
+    if limits_cost and model.price is None:
         raise UsageError(
             f"a limit on cost needs the price of {name}: give --price IN,OUT, or write a line "
             f'"{name}" = [IN, OUT] into {price_table()}, in US dollars per million tokens'
         )
     return model
+
+
+def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
+    """Return how hard the data calls each task, and each task's database, for the report."""
+    labels = {}
+    for label, names in (("hardness", ("hardness", "difficulty")), ("data_set", ("db", "db_id"))):
+        values = {task.id: next(filter(None, map(task.extra.get, names)), None) for task in tasks}
+        if known := {id: str(value) for id, value in values.items() if value}:
+            labels[label] = known
+    return labels
+
+
+def _existing(data: str | None) -> str | None:
+    """Return the data's path, if it is one; a run's `data` is only the name of the set."""
+    return data if data and Path(data).exists() else None
+
+
+def _digests(
+    env: str, options: RunOptions, world: EnvOptions, model: Model | None
+) -> dict[str, str]:
+    """Return digests of the user's own code and files among the options."""
+    named = {"env": env, **code_options(options), **code_options(world)}
+    reward = named["reward"]
+    if callable(reward) and not isinstance(reward, NamedReward):
+        named["reward"] = f"{reward.__module__}:{reward_name(reward)}"
+    elif reward is not None:
+        named["reward"] = reward_name(reward)
+    if model is None:
+        del named["model"]
+    return source_digests(**named)
 
 
 def new_folder(below: Path, env: str, agent: str) -> Path:

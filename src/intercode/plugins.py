@@ -1,7 +1,9 @@
 """Import and call the user's own code, and decide whose fault an exception is.
 
-the traceback has a file of the user's, or of a module that the user named    → the error is the user's, and names the place
-the traceback has only files of this package and its libraries                → an `InternalError`; the traceback is logged
+the traceback has a file of the user's, or of a module that the user named
+    → the error is the user's, and names the place
+the traceback has only files of this package and its libraries
+    → an `InternalError`; the traceback is logged
 """
 
 from __future__ import annotations

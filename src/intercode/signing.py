@@ -2,7 +2,8 @@
 user has vouched for.
 
     settings ── canonical JSON, HMAC-SHA256 ──► `signature` in run.json
-    key          $INTERCODE_TRUST_KEY, or the file intercode/trust.key in the user's configuration folder (mode 0600)
+    key          $INTERCODE_TRUST_KEY, or the file intercode/trust.key in the user's configuration
+                 folder (mode 0600)
 
 A signature says that this user made the run here, or trusted it by `--trust`. It covers the
 settings only, not the episodes. Where the key cannot be used, runs are written without a signature.
@@ -95,8 +96,8 @@ def _key(*, make: bool) -> bytes:
         ) from error
     if mode & 0o077:
         raise KeyFault(
-            f"other users may read or write the key {path}; delete it, so that a new one is made"
-            " with mode 0600"
+            f"other users may read or write the key {path}; "
+            "delete it, so that a new one is made with mode 0600"
         )
     if len(key) < _SHORTEST:
         raise KeyFault(f"the key {path} is damaged; delete it, so that a new one is made")
@@ -108,7 +109,7 @@ def _write_new_key(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix="trust.key.")  # with mode 0600
     try:
-        with open(descriptor, "w") as file:
+        with open(descriptor, "w", encoding="utf-8") as file:
             file.write(secrets.token_hex(32))
         with suppress(FileExistsError):
             os.link(draft, path)

@@ -1,9 +1,11 @@
 """The run folder: the settings of a run, and one line per episode that ended. docs/run-folder.md
 lists all fields.
 
-    RUN/run.json          written before the first episode, by rename; again if a run continues with changed code
+    RUN/run.json          written before the first episode, by rename; again if a run continues with
+                          changed code
     RUN/episodes.jsonl    appended: one write and one fsync per line (0.2 ms on an ordinary disk)
-    RUN/underway/         replies of the model in episodes that are not in episodes.jsonl yet (`runner/reply_cache.py`)
+    RUN/underway/         replies of the model in episodes that are not in episodes.jsonl yet
+                          (`runner/reply_cache.py`)
     flock on RUN          held while a process plays the run
 
 The folder may be a stranger's: its files are never opened through links, and must be plain files
@@ -16,7 +18,8 @@ Questions to the model grow with each turn, so a turn stores only the messages t
 
     question 1   system, user                                  ask: [system, user]
     reply 1      assistant
-    question 2   system, user, assistant, user                 ask: [user],  ask_kept: 3   (of question 1 and its reply)
+    question 2   system, user, assistant, user                 ask: [user],  ask_kept: 3   (of
+                                                               question 1 and its reply)
     question 3   system, user, assistant, other user           ask: [other user],  ask_kept: 3
 
 The tokens of a question are stored in the same way: `prompt_ids` follow the first `prompt_kept` of
@@ -39,6 +42,7 @@ from types import NoneType
 from typing import Any, BinaryIO, Self
 
 from intercode.errors import StoreError, UsageError
+from intercode.options import RunOptions
 from intercode.plugins import safe_repr
 from intercode.signing import is_signed, with_signature, without_signature
 from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage, is_number
@@ -50,13 +54,27 @@ LARGEST_OUTCOMES = 1 << 16
 LARGEST = 1 << 28
 """Bytes of a line of episodes.jsonl, and of run.json: a longer one is never read, since a file of
 holes has no end."""
-FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions", "mended"}) | {
-    "price", "reply_seconds", "max_cost", "max_tokens", "max_seconds", "data_from", "options", "planned", "signature"
-}  # fmt: skip
+FREE = frozenset(
+    [
+        "out",
+        "run",
+        "created",
+        "git_commit",
+        "versions",
+        "mended",
+        "data_from",
+        "options",
+        "planned",
+        "signature",
+    ]
+) | {name for name, _, one in RunOptions.declared() if not one.fixed}
 """Settings that do not influence the result of an episode: a resumed run may change them."""
 
 SOURCES = frozenset(
-    {"prompt", *(f"{part}_source" for part in ("agent", "env", "model", "reward", "sandbox"))}
+    {
+        "prompt",
+        *(f"{part}_source" for part in ("agent", "env", "model", "reward", "sandbox", "engine")),
+    }
 )
 """Digests of prompts, and of the caller's own code and files. A run continues with others only with
 `--allow-code-change`."""
@@ -76,23 +94,52 @@ _SETTINGS = {
 )
 """Types of the settings that reports and rescoring read; each setting may be absent."""
 _EPISODE = {
-    "task": str, "query": str, "turns": list, "reward": (*_NUMBER, NoneType), "success": bool, "ended": _TEXT, "parts": dict,
-    "epoch": int, "seed": int, "error": _TEXT, "ambiguous": bool, "lost": dict, "outcomes": dict, "split": str,
+    "task": str,
+    "query": str,
+    "turns": list,
+    "reward": (*_NUMBER, NoneType),
+    "success": bool,
+    "ended": _TEXT,
+    "parts": dict,
+    "epoch": int,
+    "seed": int,
+    "error": _TEXT,
+    "ambiguous": bool,
+    "lost": dict,
+    "outcomes": dict,
+    "split": str,
     "takes_answer": bool,
-}  # fmt: skip
+}
 _TURN = {
-    "ask": (list, NoneType), "reply": _TEXT, "thought": _TEXT, "action": _TEXT, "observation": str, "exit_code": _INTEGER,
-    "timed_out": bool, "truncated_output": bool, "score": (*_NUMBER, NoneType), "usage": dict, "seconds": _NUMBER,
-    "calls": (list, NoneType), "after": _INTEGER, "left_out": _INTEGER, "ask_kept": int, "sample": (dict, NoneType),
+    "ask": (list, NoneType),
+    "reply": _TEXT,
+    "thought": _TEXT,
+    "action": _TEXT,
+    "observation": str,
+    "exit_code": _INTEGER,
+    "timed_out": bool,
+    "truncated_output": bool,
+    "score": (*_NUMBER, NoneType),
+    "usage": dict,
+    "seconds": _NUMBER,
+    "calls": (list, NoneType),
+    "after": _INTEGER,
+    "left_out": _INTEGER,
+    "ask_kept": int,
+    "sample": (dict, NoneType),
     "limits": (list, NoneType),
-}  # fmt: skip
+}
 _USAGE = {"prompt_tokens": int, "completion_tokens": int, "cost": _NUMBER}
 _CALL = {"id": str, "name": str, "arguments": str}
 _RARE = {"calls", "after", "left_out", "ask_kept", "sample", "limits"}
 _SAMPLE = {
-    "token_ids": list, "logprobs": list, "finish_reason": _TEXT, "policy_version": _TEXT,
-    "prompt_ids": list, "prompt_kept": int,
-}  # fmt: skip
+    "token_ids": list,
+    "logprobs": list,
+    "finish_reason": _TEXT,
+    "policy_version": _TEXT,
+    "prompt_ids": list,
+    "prompt_kept": int,
+}
 
 Config = Mapping[str, Any]
 Key = tuple[str, int]
@@ -189,8 +236,7 @@ class RunStore:
 
 @contextlib.contextmanager
 def alone_in(path: Path) -> Iterator[None]:
-    """Lock the run within the block. Raises `StoreError` if another process plays or judges the
-    run."""
+    """Lock the run within the block. Raises `StoreError` if another process plays or judges it."""
     with contextlib.ExitStack() as held:
         with storage_faults(path):
             _locked(held, path)
@@ -269,15 +315,26 @@ def to_json(episode: Episode) -> dict[str, Any]:
             }
         )
     rare = {
-        "ambiguous": episode.ambiguous, "outcomes": bounded_outcomes(episode.outcomes), "split": episode.split,
+        "ambiguous": episode.ambiguous,
+        "outcomes": bounded_outcomes(episode.outcomes),
+        "split": episode.split,
         "lost": None if episode.lost == Usage() else asdict(episode.lost),
-    }  # fmt: skip
+    }
     return {
-        "schema": SCHEMA, "task": episode.task, "epoch": episode.epoch, "seed": episode.seed, "query": episode.query,
-        "turns": turns, "reward": episode.reward, "success": episode.success, "parts": dict(episode.parts),
-        "ended": episode.ended, "error": episode.error, **{name: value for name, value in rare.items() if value},
+        "schema": SCHEMA,
+        "task": episode.task,
+        "epoch": episode.epoch,
+        "seed": episode.seed,
+        "query": episode.query,
+        "turns": turns,
+        "reward": episode.reward,
+        "success": episode.success,
+        "parts": dict(episode.parts),
+        "ended": episode.ended,
+        "error": episode.error,
+        **{name: value for name, value in rare.items() if value},
         **({} if episode.takes_answer is None else {"takes_answer": episode.takes_answer}),
-    }  # fmt: skip
+    }
 
 
 def kept_messages(turns: Iterable[Turn]) -> Iterator[int]:
@@ -379,8 +436,8 @@ def read_sample(record: Mapping[str, Any], last_ids: tuple[int, ...] = ()) -> Sa
         raise TypeError("`sample` has tokens that are no numbers")
     if not 0 <= (kept := values.pop("prompt_kept", 0)) <= len(last_ids):
         raise ValueError(
-            f"`prompt_kept` cannot be {kept}: the last question and its reply have {len(last_ids)}"
-            " tokens"
+            f"`prompt_kept` cannot be {kept}: "
+            f"the last question and its reply have {len(last_ids)} tokens"
         )
     return Sample(ids, logprobs, prompt_ids=last_ids[:kept] + prompt, **values)
 
@@ -395,8 +452,8 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
         new, kept, calls, sample, limits = (values.pop(name, None) for name in rare)
         if not 0 <= (kept or 0) <= len(known):
             raise ValueError(
-                f"`ask_kept` cannot be {kept}: the last question and its reply have {len(known)}"
-                " messages"
+                f"`ask_kept` cannot be {kept}: "
+                f"the last question and its reply have {len(known)} messages"
             )
         if not all(isinstance(message["role"], str) for message in new or ()):
             raise TypeError("each message of `ask` has a role")
@@ -424,10 +481,15 @@ def _reply_message(turn: Turn) -> Message:
     message = {"role": "assistant", "content": turn.reply}
     if not turn.calls:
         return message
-    return {**message, "tool_calls": [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
         for call in turn.calls
-    ]}  # fmt: skip
+    ]
+    return {**message, "tool_calls": calls}
 
 
 def _key(episode: Episode) -> Key:
@@ -451,8 +513,8 @@ def _write_or_check(
         raise UsageError(f"{path} is not empty and holds no run; choose another folder with --out")
     if not resume:
         raise UsageError(
-            f"{path} holds a run; go on with it by --resume {path}, or choose another folder with"
-            " --out"
+            f"{path} holds a run; "
+            f"go on with it by --resume {path}, or choose another folder with --out"
         )
     old = _read_config(path)
     if differing := differing_settings(old, config, FREE | SOURCES if allow_code_change else FREE):
@@ -477,8 +539,13 @@ def _write_or_check(
 
 
 def differing_settings(old: Config, new: Config, free: frozenset[str]) -> dict[str, str]:
-    """Return the settings outside of `free` that differ, each as `key: old → new`."""
-    keys = sorted(key for key in (old.keys() | new.keys()) - free if old.get(key) != new.get(key))
+    """Return the settings outside of `free` that differ, each as `key: old → new`. A setting that
+    is absent is as good as one that is off."""
+    keys = sorted(
+        key
+        for key in (old.keys() | new.keys()) - free
+        if (old.get(key) or None) != (new.get(key) or None)
+    )
     return {key: f"{key}: {old.get(key)!r:.50} → {new.get(key)!r:.50}" for key in keys}
 
 

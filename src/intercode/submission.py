@@ -4,7 +4,9 @@ A pattern must match a whole action. Its group, if there is one, is the submitte
 environment may have a pattern of its own. In Bash the word is an answer that replaces the last
 output, if the environment takes answers:
 
-    submit 12 files        submit 'it costs $5'        submit <<'END'  ⏎  first line  ⏎  second line  ⏎  END
+    submit 12 files
+    submit 'it costs $5'
+    submit <<'END'  ⏎  first line  ⏎  second line  ⏎  END
 """
 
 from __future__ import annotations
@@ -22,8 +24,7 @@ NAME = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?"
 """In Python, where `submit = 5` is code."""
 
 TAKES_ANSWER = "takes_answer"
-"""The field of a task's `extra` that tells a strategy whether `submit ANSWER` is taken for the
-task."""
+"""The field of a task's `extra` that tells a strategy whether the task takes `submit ANSWER`."""
 
 _HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?\2", re.DOTALL)
 _LITERAL = re.compile(r"""(?:[^\n'"\\`$;&|<>()]|\\.|'[^']*'|"(?:[^"\\`$]|\\.)*+")*+""")

@@ -1,9 +1,8 @@
 """What a command may take from the settings of a stored run, whose folder may be a stranger's.
 
-    settings     numbers, flags, names of the package's own parts    are taken from every run
-    what acts    code, addresses, paths                              are taken only from a run that the user has signed,
-                                                                     or with `--trust`, which signs
-                                                                     the run
+    settings     numbers, flags, names of the package's own parts: taken from every run
+    what acts    code, addresses, paths: taken only from a run that the user has signed, or with
+                 `--trust`, which signs the run
 
 What the user gives again on the command line is not taken from the run. A setting that is not
 listed here acts.
@@ -11,81 +10,38 @@ listed here acts.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from intercode.envs import known_options
 from intercode.errors import UsageError
+from intercode.options import NOTHING, Option, RunOptions
 from intercode.signing import is_signed, key_fault
 from intercode.store import sign_run
 from intercode.tasks import list_entries
 
-_WORD = re.compile(r"\w+")
-_NO_FILE = re.compile(r"(?!scripted:).*", re.DOTALL)
-BUILT_IN = {
-    "env": _WORD, "reward": _WORD, "sandbox": _WORD, "engine": _WORD, "played_for": _WORD,
-    "agent": re.compile(r"\w+|best_of:\d+"), "model": _NO_FILE, "judge": _NO_FILE, "on": re.compile("local|ray"),
-}  # fmt: skip
-"""Settings that may name code, a file or an address; a value that matches names a part of the
-package, or a server's model."""
+_OTHERS = {
+    "env": r"\w+",
+    "judge": r"(?s)(?!scripted:).*",
+    "played_for": r"\w+",
+    "data_from": NOTHING,
+    "predictions": NOTHING,
+    "run": NOTHING,
+}
+"""What else a run may name, with a pattern of the values that name a part of the package, or a
+server's model."""
 
-ACTS = frozenset(
-    {
-        "data",
-        "data_from",
-        "tree",
-        "setup",
-        "image",
-        "dump",
-        "databases",
-        "assets",
-        "failed_in",
-        "base_url",
-        "predictions",
-        "run",
-    }
-)
-"""Settings that always name a file, a folder or an address. `data` may also name a set of the
-catalog."""
-
-HARMLESS = frozenset(
-    {
-        # options
+FACTS = frozenset(
+    [
         "command",
         "secret",
-        "gold_fields",
-        "everything",
-        "split",
-        "limit",
-        "task",
-        "shuffle",
-        "exclude_broken",
-        "handicap",
-        "session",
-        "protocol",
-        "submits",
-        "tell",
-        "robust",
-        "live",
-        "temperature",
-        "reply_tokens",
-        "reply_seconds",
-        "price",
-        "turns",
-        "epochs",
-        "seed",
         "static",
-        "workers",
-        "shard",
         "force",
-        "max_cost",
-        "max_tokens",
-        "max_seconds",
-        "episode_cost",
-        "episode_tokens",
-        "episode_seconds",
-        # what else run.json has
+        "live",
+        "live_score",
         "tasks",
         "shard_tasks",
         "prompt",
@@ -94,6 +50,7 @@ HARMLESS = frozenset(
         "template",
         "userland",
         "wall",
+        "files",
         "server",
         "statement_seconds",
         "test_seconds",
@@ -107,36 +64,40 @@ HARMLESS = frozenset(
         "git_commit",
         "versions",
         "rescored_from",
-        "live_score",
         "signature",
-        "agent_source",
-        "env_source",
-        "model_source",
-        "reward_source",
-        "sandbox_source",
-    }
+    ]
 )
-"""Settings that name nothing which is loaded, opened or asked."""
+"""Settings besides options that name nothing which is loaded, opened or asked."""
 
 
 def acts(name: str, value: object) -> bool:
     """Return whether a command that takes this setting from a run would load code, open a file or
     ask an address."""
-    if not value or name in HARMLESS:
+    if not value or name in FACTS or name.endswith("_source"):
         return False
     if name == "data" and value in [entry.name for entry in list_entries()]:
         return False
-    built_in = BUILT_IN.get(name)
-    return not (built_in and isinstance(value, str) and built_in.fullmatch(value))
+    one = _declared().get(name)
+    if one and not one.names:
+        return False
+    plain = one.plain if one else _OTHERS.get(name, NOTHING)
+    return not (isinstance(value, str) and re.fullmatch(plain, value))
+
+
+@functools.cache
+def _declared() -> Mapping[str, Option]:
+    options = {name: one for name, (_, one, _) in known_options().items()}
+    return options | {name: one for name, _, one in RunOptions.declared()}
 
 
 def acting(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return everything in a run's settings that acts, its options included."""
+    # the folder's own path, the name of the data, and what is looked through next
     labels = (
         "run",
         "data",
         "options",
-    )  # the folder's own path, the name of the data, and what is looked through next
+    )
     stored = {name: value for name, value in settings.items() if name not in labels}
     stored |= settings.get("options") or {}
     return {name: value for name, value in stored.items() if acts(name, value)}
@@ -167,8 +128,8 @@ def require_trust(settings: Mapping[str, Any], taken: Mapping[str, Any], *, trus
     also = f" and so also vouches for {_listed(more)}" if more else ""
     fault = key_fault()
     raise UsageError(
-        f"{settings['run']} is not signed by you, so nothing that it names is loaded or asked:"
-        f" {_listed(loaded)}. Give these options again, or add --trust, which signs the run{also}"
+        f"{settings['run']} is not signed by you, so nothing that it names is loaded or asked: "
+        f"{_listed(loaded)}. Give these options again, or add --trust, which signs the run{also}"
         + (f" ({fault})" if fault else "")
     )
 

@@ -3,7 +3,8 @@ nothing.
 
     Task ──► Episode = Turn, Turn, … + Score        (the instruction, what happened, the reward)
       └────► TaskIssue                              (a defect of the task)
-    Sandbox ──► ExecResult, Change ──► Outcome      (the answer of the agent or the gold, and the files that it changed)
+    Sandbox ──► ExecResult, Change ──► Outcome      (the answer of the agent or the gold, and the
+                                                     files that it changed)
     Database ──► Table                              (the rows that a statement returned)
     Model ◄── Message, ──► Reply (text, ToolCall, Usage, Sample)
 
@@ -31,8 +32,7 @@ With tools, a message of the assistant may have ``tool_calls``, and ``{"role": "
 """
 
 Tool = Mapping[str, Any]
-"""A tool that a model may call, in the OpenAI protocol: ``{"type": "function", "function":
-{…}}``."""
+"""A tool that a model may call, in OpenAI's protocol: ``{"type": "function", "function": {…}}``."""
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -294,8 +294,7 @@ class Episode:
 
     @property
     def line(self) -> list[Turn]:
-        """Return the turns that acted and led to the last one, in order, without abandoned
-        branches."""
+        """Return the turns that acted and led to the last one, in order, no abandoned branches."""
         return [self.turns[place] for place in line_of(self.turns)]
 
 
@@ -362,3 +361,22 @@ class TaskIssue(str):
         issue = super().__new__(cls, why)
         issue.kind = kind
         return issue
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The part of an output that an agent sees: the first and last characters around a marked cut.
+    `head=None`: all of it."""
+
+    head: int | None = 6000
+    tail: int = 2000
+
+    def shorten(self, text: str) -> tuple[str, bool]:
+        """Return the visible text, and whether it was cut."""
+        if self.head is None or len(text) <= self.head + self.tail:
+            return text, False
+        cut = len(text) - self.head - self.tail
+        return (
+            f"{text[: self.head]}\n[… {cut} characters cut …]\n{text[len(text) - self.tail :]}",
+            True,
+        )

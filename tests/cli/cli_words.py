@@ -9,11 +9,12 @@ from typing import Any
 
 INTERCODE = str(Path(sys.executable).with_name("intercode"))
 EVAL_KEYS = {
-    "run", "env", "agent", "model", "reward", "episodes", "success_rate", "ci95", "mean_reward", "mean_turns", "errors",
-    "seconds", "tokens", "cost",
+    "run", "env", "agent", "model", "reward", "episodes", "success_rate", "ci95", "mean_reward",
+    "mean_turns", "errors", "seconds", "tokens", "cost",
 }  # fmt: skip
 REPLAY_KEYS = {
-    "turns", "agree", "agreement", "observations_equal", "recorded_success_rate", "replayed_success_rate", "disagreements",
+    "turns", "agree", "agreement", "observations_equal", "recorded_success_rate",
+    "replayed_success_rate", "disagreements",
 }  # fmt: skip
 CHECK_KEYS = {"tasks", "gold_ok", "noop_paid", "nondeterministic", "broken", "suspicious", "kinds"}
 TASKS: list[dict[str, Any]] = [

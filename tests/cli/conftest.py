@@ -100,9 +100,8 @@ def _own_state(folder: Path, variables: dict[str, str]) -> Iterator[None]:
     importlib.invalidate_caches()
     with contextlib.chdir(folder), warnings.catch_warnings(), open(os.devnull) as sys.stdin:
         warnings.simplefilter("default")
-        warnings.simplefilter(
-            "ignore", ResourceWarning
-        )  # a model's connections end with the process
+        # a model's connections end with the process
+        warnings.simplefilter("ignore", ResourceWarning)
         try:
             os.environ.clear()
             os.environ.update(variables)

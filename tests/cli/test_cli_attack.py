@@ -38,8 +38,9 @@ class Picky(SqlEnv):
         return record
 """
 ON_DOCKER = {
-    "a fork bomb", "memory in /dev/shm", "a disk filler", "mounting", "unshare of a user namespace", "reading files",
-    "the network of the host", "a survivor in a session of its own", "killing pid 1", "removing everything",
+    "a fork bomb", "memory in /dev/shm", "a disk filler", "mounting", "unshare of a user namespace",
+    "reading files", "the network of the host", "a survivor in a session of its own",
+    "killing pid 1", "removing everything",
 }  # fmt: skip
 
 

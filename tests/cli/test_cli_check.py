@@ -132,9 +132,8 @@ def test_a_sound_set_passes(cli: Any, box: Path) -> None:
     done = cli("check", "bash", "--data", box, "--protocol", "paper")
     assert (done.status, done.err) == (0, "")
     assert (
-        done.out
-        == "5 tasks: gold succeeds on 5, 0 differ between two executions, doing nothing succeeds"
-        " on 0\n"
+        done.out == "5 tasks: gold succeeds on 5, 0 differ between two executions, "
+        "doing nothing succeeds on 0\n"
     )
 
 

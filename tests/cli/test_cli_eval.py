@@ -30,8 +30,9 @@ def test_one_json_object_with_the_fixed_keys(cli: Any, box: Path) -> None:
     assert 0.5 < low < high == 1.0
     assert found.pop("seconds") > 0
     assert found == {
-        "run": "run", "env": "bash", "agent": "gold", "model": None, "reward": "exact", "episodes": 5,
-        "success_rate": 1.0, "mean_reward": 1.0, "mean_turns": 2.0, "errors": 0, "tokens": 0, "cost": 0.0,
+        "run": "run", "env": "bash", "agent": "gold", "model": None, "reward": "exact",
+        "episodes": 5, "success_rate": 1.0, "mean_reward": 1.0, "mean_turns": 2.0, "errors": 0,
+        "tokens": 0, "cost": 0.0,
     }  # fmt: skip
 
 
@@ -195,8 +196,8 @@ def test_an_interrupted_run_ends_with_130_and_can_be_resumed(
     cli: Any, box: Path, tmp_path: Path
 ) -> None:
     slow = (
-        "def agent(task, protocol):\n    yield Act('sleep 0.3; ' + task.gold)\n    yield"
-        " Act('submit')\n"
+        "def agent(task, protocol):\n    yield Act('sleep 0.3; ' + task.gold)\n"
+        "    yield Act('submit')\n"
     )
     (tmp_path / "slow.py").write_text(
         f"from intercode.agents import Act\n{slow}agent.needs_model = False\n"

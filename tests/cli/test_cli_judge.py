@@ -122,8 +122,8 @@ def test_only_unsure_answers_are_asked_of_once_and_no_reward_changes(
         }.items()
     )
     words = (
-        "3 refused answers are ambiguous. The judge tiny read 3 of them: 1 equal to the gold, 2"
-        " different"
+        "3 refused answers are ambiguous. "
+        "The judge tiny read 3 of them: 1 equal to the gold, 2 different"
     )
     assert words in " ".join(cli("report", "run", "--html", "page.html").out.split())
     assert words in (run.parent / "page.html").read_text("utf-8")
@@ -136,8 +136,8 @@ def test_a_judge_that_obeys_the_answer_gives_no_verdict_and_another_leaves_its_r
     assert said(found) == {"wordy": "same", "sly": None, "slier": None}
     told = cli("rescore", "run", "--judge", "tiny", **judge.variables).out
     assert (
-        "a reply in another form is kept as well: to have it asked again, remove"
-        " run/judged/replies.jsonl" in told
+        "a reply in another form is kept as well: "
+        "to have it asked again, remove run/judged/replies.jsonl" in told
     )
     judged(cli, judge, honest, judge="large")
     both = {

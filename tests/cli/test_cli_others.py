@@ -12,13 +12,12 @@ import pytest
 from cli_words import INTERCODE
 
 from intercode import __version__
-from intercode.cli import main
 
 pytestmark = pytest.mark.slow
 
 COMMANDS = [
-    "", "eval", "score", "play", "check", "attack", "replay", "report", "export", "rescore", "data", "data list", "data get",
-    "image", "image build", "image export", "doctor",
+    "", "eval", "score", "play", "check", "attack", "replay", "report", "export", "rescore", "data",
+    "data list", "data get", "image", "image build", "image export", "doctor",
 ]  # fmt: skip
 
 
@@ -40,8 +39,8 @@ def test_bash_completes_options_after_the_line_of_the_document() -> None:
         if "bash_source" in line
     )
     press_tab = (
-        "COMP_WORDS=(intercode eval bash --max-t) COMP_CWORD=3; _intercode_completion intercode;"
-        " echo ${COMPREPLY[@]}"
+        "COMP_WORDS=(intercode eval bash --max-t) COMP_CWORD=3; _intercode_completion intercode; "
+        "echo ${COMPREPLY[@]}"
     )
     env = {**os.environ, "PATH": f"{Path(INTERCODE).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
@@ -53,35 +52,6 @@ def test_bash_completes_options_after_the_line_of_the_document() -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("--max-tokens\n", "")
-
-
-RENAMED = [
-    ("eval", "--mended", "--allow-code-change"),
-    ("eval", "--tell case", "--feedback case"),
-    ("eval", "--handicap", "--show-schema"),
-    ("eval", "--all", "--keep-unplayable"),
-    ("eval", "--submits 3", "--max-submissions 3"),
-    ("eval", "--keep-errors", "--no-retry-errors"),
-    ("play", "--score", "--show-score"),
-    ("export", "--format sft --output file", "--format sft --out file"),
-    ("image export", "--output tar", "--out tar"),
-]
-
-
-@pytest.mark.parametrize(("name", "old", "new"), RENAMED)
-def test_the_old_spelling_of_an_option_works_and_is_not_shown(
-    name: str, old: str, new: str
-) -> None:
-    command: Any = main
-    for word in name.split():
-        command = command.commands[word]
-    argument = "bash" if name in ("eval", "play") else "."
-    contexts = [
-        command.make_context(name, [argument, *words.split()])
-        for words in (old, new, new.rpartition("--")[0])
-    ]
-    assert contexts[0].params == contexts[1].params != contexts[2].params
-    assert f"{old.split()[-2 if ' ' in old else -1]} " not in command.get_help(contexts[0])
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ IN_A_TASK = {
         "intercode: Own.step returned ('', 0.0), which are not 5 values"
     ),
     "def step(self): pass": (
-        "intercode: Own.step() takes 1 positional argument but 2 were given; give Own.step the"
-        " parameters that it has in its base class"
+        "intercode: Own.step() takes 1 positional argument but 2 were given; "
+        "give Own.step the parameters that it has in its base class"
     ),
 }
 OUTSIDE_A_TASK = {
@@ -88,10 +88,10 @@ def test_a_fault_of_the_packages_own_is_the_episodes_error_and_the_third_in_a_ro
     """A built-in environment raises on some of the tasks, by a function whose code is of no
     file."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import intercode.envs.bash.env as bash, os\nscore = bash.BashEnv.score\ntasks ="
-        " os.environ['TASKS']\ncode = \"def score(self):\\n if self.task.id in tasks: raise"
-        " ValueError('ours')\\n return old(self)\"\nexec(code, there := {'old': score, 'tasks':"
-        " tasks})\nbash.BashEnv.score = there['score']\n"
+        "import intercode.envs.bash.env as bash, os\nscore = bash.BashEnv.score\n"
+        "tasks = os.environ['TASKS']\ncode = \"def score(self):\\n if self.task.id in tasks: "
+        "raise ValueError('ours')\\n return old(self)\"\n"
+        "exec(code, there := {'old': score, 'tasks': tasks})\nbash.BashEnv.score = there['score']\n"
     )
     write_tasks(
         tmp_path / "four.jsonl",

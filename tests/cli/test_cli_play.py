@@ -114,7 +114,7 @@ def test_tasks_are_listed_skipped_and_chosen_and_unknown_orders_are_no_actions(
     assert again.ends() == 0
 
 
-def test_ctrl_c_clears_the_line_and_during_an_action_leaves_with_nothing_recorded_and_nothing_running(
+def test_ctrl_c_clears_the_line_and_during_an_action_leaves_with_nothing_recorded_or_running(
     sit_down: Any, tmp_path: Path
 ) -> None:
     terminal = sit_down("--out", "run")
@@ -161,7 +161,7 @@ def test_the_live_score_changes_nothing_and_nothing_goes_on_when_the_window_is_c
     assert families.left_in(spaces) == set()
 
 
-def test_texts_wrap_at_words_and_a_full_screen_program_costs_no_turn_and_the_gold_follows_the_verdict(
+def test_texts_wrap_at_words_a_full_screen_program_costs_no_turn_and_the_gold_follows_the_verdict(
     sit_down: Any, tmp_path: Path
 ) -> None:
     terminal = sit_down("--out", "run", "--task", "first", COLUMNS="30")

@@ -19,7 +19,7 @@ from terminal import CTRL_C, Terminal
 pytestmark = pytest.mark.slow
 
 
-def test_a_server_that_hangs_is_seen_on_a_terminal_and_in_a_file_and_a_resumed_run_counts_from_where_it_was(
+def test_a_server_that_hangs_is_seen_on_a_terminal_and_in_a_file_and_a_resumed_run_counts_on(
     box: Path, tmp_path: Path
 ) -> None:
     needs_bwrap()

@@ -21,7 +21,8 @@ from intercode.agents import Act
 
 
 def mixed(task, protocol):
-    "One task is not submitted, one prints what never comes again, one only looks, one submits its answer; they are right."
+    # one task is not submitted, one prints what never comes again, one only looks, one submits its
+    # answer; they are right
     if task.id == "names":
         yield Act("date +%s%N >&2; ls /box")
     elif task.id == "first":
@@ -131,8 +132,8 @@ def test_a_run_of_schema_1_is_reported_rescored_and_resumed(
 def test_no_task_or_agent_steers_the_terminal(cli: Any, tmp_path: Path) -> None:
     evil, shown = "\x1b]0;owned\x07\u202e", r"\x1b]0;owned\x07\u202e"
     raises = (
-        f"def raises(task, protocol):\n    raise ValueError({evil!r})\n   "
-        " yield\n\nraises.needs_model = False\n"
+        f"def raises(task, protocol):\n    raise ValueError({evil!r})\n    yield\n\n"
+        "raises.needs_model = False\n"
     )
     (tmp_path / "mine.py").write_text(raises)
     write_tasks(

@@ -106,11 +106,11 @@ def test_golds_succeed_however_the_command_is_started(
 def test_golds_succeed_below_a_daemon_also_while_the_cache_is_filled(
     tmp_path: Path, env: str
 ) -> None:
-    with (
-        tempfile.TemporaryDirectory() as cache
-    ):  # not in tmp_path, which is closed to the sandboxes' user
+    # not in tmp_path, which is closed to the sandboxes' user
+    with tempfile.TemporaryDirectory() as cache:
         Path(cache).chmod(0o755)
-        start(env, tmp_path, as_daemons_do, INTERCODE_CACHE=cache)
+        locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        start(env, tmp_path, as_daemons_do, INTERCODE_CACHE=cache, **locale)
     assert '"success_rate": 1.0' in success_rate(tmp_path / "run")
 
 

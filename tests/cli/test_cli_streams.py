@@ -72,8 +72,8 @@ def test_a_stream_that_is_closed_full_or_breaks_is_no_crash(
 def test_a_full_cache_is_named(one: Path, empty_cache: Path, options: str, setup: str) -> None:
     (one / "setup.sh").write_text(setup)
     small = (
-        f'mount -t tmpfs -o {options},mode=755 small "$INTERCODE_CACHE" && exec $INTERCODE {EVAL}'
-        " --setup setup.sh"
+        f'mount -t tmpfs -o {options},mode=755 small "$INTERCODE_CACHE" && exec $INTERCODE {EVAL} '
+        "--setup setup.sh"
     )
     done = shell(f"exec unshare --mount sh -c '{small}'", one)
     assert done.returncode == 3

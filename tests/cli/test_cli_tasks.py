@@ -72,9 +72,10 @@ def test_files_are_named_in_place_of_modules(cli: Any, tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "helper.py").write_text("WORTH = 0.25\n")
     (folder / "random.py").write_text(
-        "from helper import WORTH\nfrom intercode import BashEnv\nfrom intercode.agents import gold"
-        " as agent\nagent.needs_model = False\ndef reward(agent, gold, task): return WORTH\nclass"
-        " Own(BashEnv): data = 'tasks.jsonl'\nclass Bare(BashEnv): pass\n"
+        "from helper import WORTH\nfrom intercode import BashEnv\n"
+        "from intercode.agents import gold as agent\nagent.needs_model = False\n"
+        "def reward(agent, gold, task): return WORTH\nclass Own(BashEnv): data = 'tasks.jsonl'\n"
+        "class Bare(BashEnv): pass\n"
     )
     (folder / "tasks.jsonl").write_text('{"query": "Print 1.", "gold": "echo 1"}\n')
     file = "mine/here/random.py"

@@ -26,7 +26,7 @@ from intercode.cli.options import _NOT_STORED
 from intercode.errors import IntercodeError
 from intercode.signing import is_signed
 from intercode.store import read_run
-from intercode.trust import ACTS, BUILT_IN, HARMLESS, acting, acts
+from intercode.trust import _OTHERS, FACTS, _declared, acting, acts
 from intercode.view.runs import Runs
 
 EVIL = """
@@ -141,9 +141,10 @@ def test_nothing_that_a_strangers_run_names_is_executed_read_or_sent_a_key(
     with serving(KeyServer()) as server:
         key = {"OPENAI_API_KEY": "sk-of-the-user"}
         named: dict[str, Any] = {
-            "agent": f"{evil}:agent", "env": f"{evil}:Env", "reward": f"{evil}:reward", "sandbox": f"{evil}:Sandbox",
-            "base_url": f"{server.url}/v1", "model": f"scripted:{secret}", "on": "ray://127.0.0.1:1",
-            "setup": str(secret), "tree": str(secret), "image": "a/stranger", "failed_in": str(run), "novelty": "x",
+            "agent": f"{evil}:agent", "env": f"{evil}:Env", "reward": f"{evil}:reward",
+            "sandbox": f"{evil}:Sandbox", "base_url": f"{server.url}/v1",
+            "model": f"scripted:{secret}", "on": "ray://127.0.0.1:1", "setup": str(secret),
+            "tree": str(secret), "image": "a/stranger", "failed_in": str(run), "novelty": "x",
         }  # fmt: skip
         commands: list[tuple[tuple[Any, ...], str]] = []
         for name, value in named.items():
@@ -339,7 +340,7 @@ def test_every_option_is_classified() -> None:
     for name in ("eval", "score", "play", "replay", "rescore"):
         command = main.commands[name]
         for option in {str(param.name) for param in command.params} - _NOT_STORED - {"log"}:
-            assert sum(option in kind for kind in (ACTS, BUILT_IN, HARMLESS)) == 1, option
+            assert sum(option in kind for kind in (_declared(), _OTHERS, FACTS)) == 1, option
     assert acts("an option that nobody knows", "x")
     assert [acts("data", value) for value in ("spider", "spider.json")] == [False, True]
 
@@ -394,8 +395,9 @@ def test_a_file_that_is_no_plain_file_is_refused_by_every_command(
     (run / name).unlink()
     (run / "index.sqlite").unlink(missing_ok=True)
     made: dict[str, Callable[[], object]] = {
-        "link": lambda: (run / name).symlink_to(outside), "device": lambda: (run / name).symlink_to("/dev/zero"),
-        "pipe": lambda: pipe(run / name), "no end": lambda: without_end(run / name),
+        "link": lambda: (run / name).symlink_to(outside),
+        "device": lambda: (run / name).symlink_to("/dev/zero"), "pipe": lambda: pipe(run / name),
+        "no end": lambda: without_end(run / name),
     }  # fmt: skip
     made[kind]()
     before = outside.read_bytes(), outside.stat().st_mtime_ns
@@ -454,7 +456,8 @@ def test_what_lies_in_a_run_folder_leads_no_command_out_of_it(
         ).status
     assert tree(outside) == before
     assert statuses == {
-        "resume": 3, "judge": 3, "report": 3, "show": 0, "export": 0, "merge": 0, "page": 3, "pipe": 3, "file": 2,
+        "resume": 3, "judge": 3, "report": 3, "show": 0, "export": 0, "merge": 0, "page": 3,
+        "pipe": 3, "file": 2,
     }  # fmt: skip
     (run / "underway").unlink(), (run / "judged").unlink()
     assert cli("eval", "--resume", run, "--trust").status == 0
@@ -513,6 +516,15 @@ def test_a_merged_run_is_the_users_only_if_all_its_parts_are(
         assert is_signed(read_run(tmp_path / name)[0]) is signed
         assert cli("replay", name).status == (0 if signed else 2)
         edit(tmp_path / "part2")
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [1], "much"])
+def test_a_stored_option_of_a_wrong_type_is_named(
+    cli: Any, run: Path, tmp_path: Path, value: Any
+) -> None:
+    edit(run, options={"max_cost": value})
+    done = cli("eval", "--resume", run, "--trust")
+    assert (done.status, "option max_cost" in done.err) == (2, True)
 
 
 def test_a_killed_merge_leaves_no_run_and_unfinished_runs_say_so(

@@ -1,7 +1,8 @@
 """A Ray cluster on this machine, as a process: it prints the address, then takes lines of JSON and
 answers each with `done`.
 
-    ["add", "node-a", {"VARIABLE": "value"}]     ["remove", "node-a"]     the end of stdin ends the cluster
+    ["add", "node-a", {"VARIABLE": "value"}]     ["remove", "node-a"]     the end of stdin ends the
+                                                                          cluster
 
 The head plays nothing, and a driver attaches to it, so that the driver outlives every node.
 `remove` is a loss without a word.

@@ -1,9 +1,11 @@
 """The documents: each code block is run by a test, or says that it is not; and the site builds
 without a warning.
 
-console, files named before a block   typed and compared by `test_tutorial`, `test_first_experiments`, `test_conversions`
+console, files named before a block   typed and compared by `test_tutorial`,
+                                      `test_first_experiments`, `test_conversions`
 python                                executed here, or by `tests/agents/test_search.py`
-sh                                    commands to choose from: each `intercode` line here has options that exist
+sh                                    commands to choose from: each `intercode` line here has
+                                      options that exist
 text                                  a drawing, or what a program prints
 any block after `<!-- not run: WHY -->` is left out
 """

@@ -73,8 +73,8 @@ def test_a_dump_is_split_by_database_and_only_its_schema_is_adapted() -> None:
     first, second = found["first"], found["second"]
     assert first[:4] == (
         (
-            "CREATE DATABASE `first` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE"
-            " utf8mb4_unicode_520_ci */"
+            "CREATE DATABASE `first` /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE "
+            "utf8mb4_unicode_520_ci */"
         ),
         "USE `first`",
         "/*!40101 SET NAMES utf8mb4 */",
@@ -123,8 +123,8 @@ def test_a_dump_without_a_name_takes_the_files_and_the_digest_follows_content_an
         ),
         (
             (
-                "BEGIN; CREATE TABLE t (a TEXT);\nINSERT INTO t VALUES ('\nUSE x;\nLOCK TABLES t"
-                " WRITE'); COMMIT;"
+                "BEGIN; CREATE TABLE t (a TEXT);\nINSERT INTO t VALUES ('\nUSE x;\n"
+                "LOCK TABLES t WRITE'); COMMIT;"
             ),
             "portable",
         ),

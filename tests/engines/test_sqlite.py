@@ -56,8 +56,8 @@ def test_pragmas_that_tell_of_the_schema_or_end_with_the_session_are_allowed(
 
 def test_values_come_as_they_are(embedded: Engine) -> None:
     statement = (
-        "SELECT NULL, 9223372036854775807, -1.5, 1e999, x'00ff', CAST(x'ff41' AS TEXT), '', 'ü',"
-        " 'a' || char(0)"
+        "SELECT NULL, 9223372036854775807, -1.5, 1e999, x'00ff', CAST(x'ff41' AS TEXT), '', 'ü', "
+        "'a' || char(0)"
     )
     assert rows(embedded, statement) == [
         (None, 2**63 - 1, -1.5, float("inf"), b"\x00\xff", "\udcffA", "", "ü", "a\0")
@@ -144,8 +144,8 @@ def test_a_server_that_reaches_its_memory_was_led_there(sources: Databases) -> N
         engine.open("garden_1")
         do(
             engine,
-            "CREATE TEMP TABLE t AS SELECT zeroblob(10000000) FROM"
-            f" ({' UNION ALL '.join(['SELECT 1'] * 68)})",
+            "CREATE TEMP TABLE t AS SELECT zeroblob(10000000) "
+            f"FROM ({' UNION ALL '.join(['SELECT 1'] * 68)})",
         )
         with pytest.raises(SandboxDied) as caught:
             ask(engine, f"SELECT 1 /*{'x' * (16_000_000)}*/")

@@ -20,11 +20,13 @@ from intercode.tasks.dataset import STARTER
 
 ORCHARD = """
 CREATE TABLE farm (
-  id INTEGER NOT NULL, name VARCHAR(20) NOT NULL, village VARCHAR(20), founded VARCHAR(10), code VARCHAR(3), PRIMARY KEY (id));
+  id INTEGER NOT NULL, name VARCHAR(20) NOT NULL, village VARCHAR(20), founded VARCHAR(10),
+  code VARCHAR(3), PRIMARY KEY (id));
 CREATE TABLE variety (name VARCHAR(20) NOT NULL, origin VARCHAR(20), PRIMARY KEY (name));
 CREATE TABLE tree (
-  id INTEGER NOT NULL, farm_id INTEGER NOT NULL, variety VARCHAR(20), graft_of INTEGER, height DECIMAL(5,2), planted DATE,
-  age INTEGER, state VARCHAR(8) NOT NULL, mark VARCHAR(2), PRIMARY KEY (id), FOREIGN KEY (farm_id) REFERENCES farm (id),
+  id INTEGER NOT NULL, farm_id INTEGER NOT NULL, variety VARCHAR(20), graft_of INTEGER,
+  height DECIMAL(5,2), planted DATE, age INTEGER, state VARCHAR(8) NOT NULL, mark VARCHAR(2),
+  PRIMARY KEY (id), FOREIGN KEY (farm_id) REFERENCES farm (id),
   FOREIGN KEY (graft_of) REFERENCES tree (id));
 CREATE TABLE grows (
   farm_id INTEGER NOT NULL, tree_id INTEGER NOT NULL, PRIMARY KEY (farm_id, tree_id),
@@ -34,32 +36,36 @@ CREATE TABLE word (id INTEGER NOT NULL, said VARCHAR(40), PRIMARY KEY (id));
 INSERT INTO farm VALUES
   (1, 'Hillock', 'Nether', '1901-05-02', '007'), (2, 'Brook', 'Upper', '1877-11-30', '012'),
   (3, 'Stony', NULL, '1950-01-01', '040'),
-  (4, 'Mill', 'Nether', '1999-12-31', '041'), (5, 'Ash', 'Upper', '1912-07-07', '044'), (6, 'Quiet', '', '1833-03-03', '099');
-INSERT INTO variety VALUES ('Russet', 'north'), ('Pearmain', 'south'), ('Codlin', 'north'), ('Blenheim', NULL);
+  (4, 'Mill', 'Nether', '1999-12-31', '041'), (5, 'Ash', 'Upper', '1912-07-07', '044'),
+  (6, 'Quiet', '', '1833-03-03', '099');
+INSERT INTO variety VALUES
+  ('Russet', 'north'), ('Pearmain', 'south'), ('Codlin', 'north'), ('Blenheim', NULL);
 INSERT INTO word VALUES (1, 'it''s'), (2, 'back\\slash'), (3, 'äpfel'), (4, 'two
 lines; with -- a comment');
 INSERT INTO tree VALUES @TREES@;
 INSERT INTO grows VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6);
-CREATE VIEW a_old AS SELECT tree.id, farm.name FROM tree JOIN farm ON farm.id = tree.farm_id WHERE age > 20;
+CREATE VIEW a_old AS
+  SELECT tree.id, farm.name FROM tree JOIN farm ON farm.id = tree.farm_id WHERE age > 20;
 CREATE VIEW b_tall AS SELECT id, name FROM a_old;
 """
 VARIETIES = ("Russet", "Pearmain", "Codlin")
 TREES = ", ".join(
-    f"({n}, {n % 5 + 1}, '{VARIETIES[n % 3]}', {n // 2 if n > 3 else 'NULL'}, {n % 7}.50,"
-    f" '20{n % 20 + 10}-04-{n % 28 + 1:02d}', {n % 40}, '{('good', 'fair', 'poor')[n // 3 % 3]}',"
-    f" '{'GFP'[n // 3 % 3]}')"
+    f"({n}, {n % 5 + 1}, '{VARIETIES[n % 3]}', {n // 2 if n > 3 else 'NULL'}, {n % 7}.50, "
+    f"'20{n % 20 + 10}-04-{n % 28 + 1:02d}', {n % 40}, '{('good', 'fair', 'poor')[n // 3 % 3]}', "
+    f"'{'GFP'[n // 3 % 3]}')"
     for n in range(1, 61)
 )
 LITERALS = {"orchard": {"Hillock", "Russet", 20, "poor", "1877-11-30", 2.5}}
 GRAFTS = """
 WITH RECURSIVE w(id) AS (
-  SELECT id FROM tree WHERE graft_of IS NULL UNION ALL SELECT t.id FROM tree t JOIN w ON t.graft_of = w.id)
+  SELECT id FROM tree WHERE graft_of IS NULL
+  UNION ALL SELECT t.id FROM tree t JOIN w ON t.graft_of = w.id)
 SELECT COUNT(*) FROM tree WHERE id NOT IN (SELECT id FROM w)"""
 NONE = [
     "SELECT COUNT(*) FROM tree WHERE farm_id NOT IN (SELECT id FROM farm)",
     (
-        "SELECT COUNT(*) FROM tree WHERE graft_of IS NOT NULL AND graft_of NOT IN (SELECT id FROM"
-        " tree)"
+        "SELECT COUNT(*) FROM tree "
+        "WHERE graft_of IS NOT NULL AND graft_of NOT IN (SELECT id FROM tree)"
     ),
     # nobody declared this reference
     "SELECT COUNT(*) FROM tree WHERE variety NOT IN (SELECT name FROM variety)",
@@ -68,8 +74,8 @@ NONE = [
     "SELECT COUNT(*) FROM tree WHERE age < 0 OR age > 39 OR height < 0 OR height > 7",
     "SELECT COUNT(*) FROM tree WHERE state IS NULL OR state NOT IN ('good', 'fair', 'poor')",
     (
-        "SELECT COUNT(*) FROM tree WHERE (state = 'good') <> (mark = 'G') OR (state = 'poor') <>"
-        " (mark = 'P')"
+        "SELECT COUNT(*) FROM tree "
+        "WHERE (state = 'good') <> (mark = 'G') OR (state = 'poor') <> (mark = 'P')"
     ),
     "SELECT COUNT(*) FROM farm WHERE code NOT LIKE '0__' OR founded NOT LIKE '1___-__-__'",
     "SELECT COUNT(*) - 1 FROM farm WHERE name = 'Hillock'",  # a name that is named stays one row's
@@ -148,8 +154,8 @@ def test_a_query_that_was_right_by_accident_shows_itself_and_a_right_one_does_no
         assert Counter(rows(both[0], right)) == Counter(rows(both[0], wrong))
         assert Counter(rows(both[1], right)) != Counter(rows(both[1], wrong))
     one = (
-        "SELECT f.name, COUNT(t.id) FROM farm f LEFT JOIN tree t ON t.farm_id = f.id AND t.age > 20"
-        " GROUP BY f.id, f.name"
+        "SELECT f.name, COUNT(t.id) FROM farm f "
+        "LEFT JOIN tree t ON t.farm_id = f.id AND t.age > 20 GROUP BY f.id, f.name"
     )
     other = (
         "SELECT name, (SELECT COUNT(*) FROM tree WHERE farm_id = farm.id AND age > 20) FROM farm"
@@ -169,12 +175,12 @@ def test_sqlite_values_of_every_kind_survive_and_a_large_table_keeps_its_literal
     tmp_path: Path,
 ) -> None:
     (tmp_path / "odd.sql").write_text(
-        "CREATE TABLE odd (id INTEGER PRIMARY KEY, what, twice GENERATED ALWAYS AS (id * 2));INSERT"
-        " INTO odd (id, what) VALUES(1, x'00ff'), (2, 1.5), (3, 'a' || char(0) || 'b'), (4,"
-        " CAST(x'ff41' AS TEXT)), (5, 9e999);CREATE TABLE big (id INTEGER PRIMARY KEY, word TEXT, n"
-        " INTEGER);WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n <"
-        " 30000)INSERT INTO big SELECT n, CASE n WHEN 29999 THEN 'needle' ELSE 'hay' || n END, n %"
-        " 100 FROM c;"
+        "CREATE TABLE odd (id INTEGER PRIMARY KEY, what, "
+        "twice GENERATED ALWAYS AS (id * 2));INSERT INTO odd (id, what) "
+        "VALUES(1, x'00ff'), (2, 1.5), (3, 'a' || char(0) || 'b'), (4, CAST(x'ff41' AS TEXT)), "
+        "(5, 9e999);CREATE TABLE big (id INTEGER PRIMARY KEY, word TEXT, n INTEGER);WITH RECURSIVE "
+        "c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 30000)INSERT INTO big "
+        "SELECT n, CASE n WHEN 29999 THEN 'needle' ELSE 'hay' || n END, n % 100 FROM c;"
     )
     with (
         make("sqlite", read_databases(tmp_path)) as first,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import intercode
-from intercode.env import InterCodeEnv, View
+from intercode.env import InterCodeEnv
 from intercode.errors import UsageError
 from intercode.sandbox.base import Limits
-from intercode.types import Score, Task
+from intercode.types import Score, Task, View
 
 Make = Callable[..., Any]
 KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost", "limits"}
@@ -313,8 +313,8 @@ def test_outcomes_show_both_answers_and_the_paths_that_differ(make: Make) -> Non
     env.tasks.append(Task("many", "Change the files.", gold))
     env.reset(options={"task": "many"})
     env.step(
-        "echo uno > /box/new; echo two > /box/b; chmod 755 /box/a; ln -s /box /box/link; printf"
-        " '\\377' > /box/raw"
+        "echo uno > /box/new; echo two > /box/b; chmod 755 /box/a; ln -s /box /box/link; "
+        "printf '\\377' > /box/raw"
     )
     outcomes = env.step("submit")[4]["outcomes"]
     env.tasks.pop()

@@ -10,16 +10,19 @@ import pytest
 from intercode.envs.workspace import ends_in_failure
 
 ANSWERS = [
-    "grep zzz notes", "grep 'z;z' notes", "grep -q 'a|b' notes 2>&1", "LC_ALL=C A='b c' grep zzz notes", "[ -e nosuch ]",
-    "# don't\ngrep zzz notes # a; cat b", "cat notes | sort | egrep -v host", "cd sub && /bin/grep zzz a", "! true", "((0))",
-    "grep a notes; diff notes sub/a", "(cd sub; grep zzz a)", "{ grep zzz notes; } > out", "diff <(ls .) <(ls sub)",
-    "grep zzz notes &>/dev/null", "[[ a == b ]]", "cmp -s notes sub/a", "test a = b", "cat notes |\n  grep zzz", "expr 2 - 2",
-    "cat nosuch | grep zzz", "rm nosuch; [ -e nosuch ]", "echo 'cat: denied' > log; cat log; grep -q fatal log", "let 0",
+    "grep zzz notes", "grep 'z;z' notes", "grep -q 'a|b' notes 2>&1",
+    "LC_ALL=C A='b c' grep zzz notes", "[ -e nosuch ]", "# don't\ngrep zzz notes # a; cat b",
+    "cat notes | sort | egrep -v host", "cd sub && /bin/grep zzz a", "! true", "((0))",
+    "grep a notes; diff notes sub/a", "(cd sub; grep zzz a)", "{ grep zzz notes; } > out",
+    "diff <(ls .) <(ls sub)", "grep zzz notes &>/dev/null", "[[ a == b ]]", "cmp -s notes sub/a",
+    "test a = b", "cat notes |\n  grep zzz", "expr 2 - 2", "cat nosuch | grep zzz",
+    "rm nosuch; [ -e nosuch ]", "echo 'cat: denied' > log; cat log; grep -q fatal log", "let 0",
 ]  # fmt: skip
 FAILURES = [
-    "cat nosuch", "mkdir a/b", "rm $(grep -l zzz notes) 2> /dev/null", "cat nosuch $(diff a b)", "grep a notes && cat nosuch",
-    "grep x < nosuch", "grep -c host notes > nosuch/x", "grep -q host notes && rmdir sub", "cat notes; cd nosuch",
-    "cat `grep zzz notes` nosuch", "grep -q zzz notes || cat nosuch", "cd nosuch && grep host notes", "let 1/0",
+    "cat nosuch", "mkdir a/b", "rm $(grep -l zzz notes) 2> /dev/null", "cat nosuch $(diff a b)",
+    "grep a notes && cat nosuch", "grep x < nosuch", "grep -c host notes > nosuch/x",
+    "grep -q host notes && rmdir sub", "cat notes; cd nosuch", "cat `grep zzz notes` nosuch",
+    "grep -q zzz notes || cat nosuch", "cd nosuch && grep host notes", "let 1/0",
 ]  # fmt: skip
 
 

@@ -21,13 +21,13 @@ def test_a_fork_has_files_folder_and_the_shells_state_and_turns(make: Make) -> N
         "count",
         "echo mine > /box/new; rm /box/b; cd /box",
         "word='two words'; list=(x 'y z'); declare -A map=([k]=v); export OUT=1",
-        "greet() { echo hello $1; }; alias say='echo said'; shopt -s nullglob; set -o noclobber;"
-        " trap 'echo caught' USR1",
+        "greet() { echo hello $1; }; alias say='echo said'; shopt -s nullglob; set -o noclobber; "
+        "trap 'echo caught' USR1",
         max_turns=5,
     )
     look = (
-        'pwd; ls; cat new; echo "$word" "${list[1]}" "${map[k]}"; env | grep ^OUT; greet you; say'
-        " it; echo no*thing; echo x > new; kill -USR1 $$"
+        'pwd; ls; cat new; echo "$word" "${list[1]}" "${map[k]}"; env | grep ^OUT; greet you; '
+        "say it; echo no*thing; echo x > new; kill -USR1 $$"
     )
     with env.fork() as twin:
         seen, *_, info = twin.step(look)

@@ -30,9 +30,8 @@ def test_gymnasiums_checker_passes_under_any_options(make: Callable[..., Any]) -
         {"protocol": "paper"},
         {"reward": "paper", "session": "stateless", "max_turns": 2},
     ):
-        check_env(
-            make(**options), skip_render_check=True
-        )  # that check needs a registered one, below
+        # that check needs a registered one, below
+        check_env(make(**options), skip_render_check=True)
 
 
 @pytest.mark.parametrize("name", ["Bash", "Sql", "Python", "Ctf"])
@@ -82,9 +81,9 @@ def test_a_factory_is_pickled_as_a_name_and_options_and_prepared_anew_in_the_oth
     reward = load_reward("intercode.envs.bash.compare:bash_exact")
     factory = intercode.prepare("bash", data=str(box), limit=2, reward=reward)
     script = (
-        "import pickle, sys; factory = pickle.load(sys.stdin.buffer); env = factory();"
-        " env.reset(options={'task': 'count'})\nenv.step(env.task.gold); print([task.id for task in"
-        " factory.tasks], env.step('submit')[1], factory.facts())"
+        "import pickle, sys; factory = pickle.load(sys.stdin.buffer); env = factory(); "
+        "env.reset(options={'task': 'count'})\nenv.step(env.task.gold); "
+        "print([task.id for task in factory.tasks], env.step('submit')[1], factory.facts())"
     )
     command = [sys.executable, "-c", script]
     content = pickle.dumps(replace(factory, tasks=factory.tasks[:1]))

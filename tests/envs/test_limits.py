@@ -8,7 +8,9 @@ from pathlib import Path
 
 from intercode.agents import Act, Strategy, StrategySteps
 from intercode.envs.bash.env import BashEnv
+from intercode.envs.bash.options import BashOptions
 from intercode.envs.python.env import PythonEnv
+from intercode.envs.python.options import PythonOptions
 from intercode.report.analysis import analysis
 from intercode.report.tables import sentences
 from intercode.report.terminal import Transcript
@@ -41,7 +43,7 @@ def acting(*actions: str) -> Strategy:
 
 
 def test_each_limit_is_named_in_the_turn_of_the_action_that_hit_it_and_counted(box: Path) -> None:
-    factory = BashEnv.prepare(data=box, limits=SMALL, max_turns=20)
+    factory = BashEnv.prepare(BashOptions(data=box, limits=SMALL, max_turns=20))
     with closing(factory()) as env:
         episode = play(env, factory.tasks[0], acting(*ACTIONS), None, BudgetTracker())
     assert {turn.action: turn.limits for turn in episode.turns} == {**ACTIONS, "submit": ()}
@@ -67,7 +69,7 @@ def test_python_and_runs_that_did_not_record_limits_know_of_time(tmp_path: Path)
             }
         )
     )
-    factory = PythonEnv.prepare(data=data, limits=SMALL)
+    factory = PythonEnv.prepare(PythonOptions(data=data, limits=SMALL))
     with closing(factory()) as env:
         episode = play(
             env,

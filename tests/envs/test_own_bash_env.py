@@ -22,7 +22,8 @@ from intercode.types import Score
 
 Own = Callable[..., str]
 SERVICE = """
-    setsid bash -c 'until read -r line < /dev/shm/service; do :; done; exec sleep 300' > /dev/null 2>&1 &
+    setsid bash -c \
+'until read -r line < /dev/shm/service; do :; done; exec sleep 300' > /dev/null 2>&1 &
     mkfifo /dev/shm/service; echo go > /dev/shm/service; echo one > /dev/shm/held
     until grep -qs sleep /proc/$!/comm; do kill -0 $! || exit; done
 """
@@ -40,8 +41,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Own]:
 
     def write(body: str, *tasks: dict[str, Any], **files: str) -> str:
         top = (
-            "from intercode import BashEnv, Score\n\n\nclass Own(BashEnv):\n    data ="
-            " 'tasks.jsonl'\n"
+            "from intercode import BashEnv, Score\n\n\nclass Own(BashEnv):\n"
+            "    data = 'tasks.jsonl'\n"
         )
         (folder / "own_module.py").write_text(top + textwrap.indent(textwrap.dedent(body), "    "))
         (folder / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
@@ -106,8 +107,8 @@ def test_a_named_reward_goes_before_the_classs_own_which_can_build_on_exact(
     own: Own, made: Callable[..., Any]
 ) -> None:
     half = (
-        "def reward(self, agent, gold, task):\n    return super().reward(agent, gold,"
-        " task).reward / 2"
+        "def reward(self, agent, gold, task):\n"
+        "    return super().reward(agent, gold, task).reward / 2"
     )
     name = own(half, task(gold="echo x"))
     assert played(made(name), "echo x", "submit").reward == 0.5
@@ -128,8 +129,8 @@ def test_a_start_script_begins_each_episode_anew_and_forks_play_again(
         env.reset(seed=0)
         assert env.step("cat /dev/shm/held; cat /proc/[0-9]*/comm | grep -c sleep")[0] == "one\n1\n"
         env.step(
-            "echo two > /dev/shm/held; pkill sleep; kill $(grep -l '^sleep' /proc/[0-9]*/comm | cut"
-            " -d/ -f3)"
+            "echo two > /dev/shm/held; pkill sleep; "
+            "kill $(grep -l '^sleep' /proc/[0-9]*/comm | cut -d/ -f3)"
         )
     env.reset(seed=0)
     env.step("echo mine >> /dev/shm/held")
@@ -256,8 +257,8 @@ def test_records_are_preprocessed_by_the_class_or_by_the_caller(
     own: Own, made: Callable[..., Any]
 ) -> None:
     body = (
-        "@staticmethod\ndef preprocess(record):\n    return {'query': record['ask'], 'gold':"
-        " record['cmd']}"
+        "@staticmethod\ndef preprocess(record):\n"
+        "    return {'query': record['ask'], 'gold': record['cmd']}"
     )
     name = own(body, {"ask": "Say x.", "cmd": "echo x"})
     assert made(name).reset(seed=0)[0] == "Say x."

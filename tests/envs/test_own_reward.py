@@ -16,7 +16,7 @@ TASK = Task("t", "?", "x")
 WRONG = [
     *(2, -0.5, float("nan"), None, "1", 10**400),
     *(Score(2.0, True), Score(float("nan"), False), Score("x", 1, 3)),  # type: ignore[arg-type]
-    *(Score(0.0, 1), Score(0.0, False, {"n": "x"}), Score(10**400, True)),  # type: ignore[arg-type, dict-item]
+    *(Score(0.0, 1), Score(0.0, False, {"n": ("x")}), Score(10**400, True)),  # type: ignore[arg-type, dict-item]
     Score(1.0, True, {"digest": 2**63}),
 ]
 

@@ -27,10 +27,11 @@ def env(make: Make) -> Any:
 
 def test_an_action_is_quoted_as_the_first_system_did(env: Any) -> None:
     for action, printed in (
+        # the inner quotes end the argument, and `words` is bash's name
         (
             'echo "two  words"',
             "two\n",
-        ),  # the inner quotes end the argument, and `words` is bash's name
+        ),
         ('echo \\"two  words\\"', "two  words\n"),  # a backslash keeps the quotes
         ("echo 'two  words'", "two  words\n"),
         ("word=7; echo $word", "7\n"),  # shlex leaves dollars alone

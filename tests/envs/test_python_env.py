@@ -172,8 +172,9 @@ def test_programs_classes_and_files_of_the_data(make: Make) -> None:
     assert env.step("submit")[1] == 1, "a program is the text of the last action"
     env.reset(options={"task": "stack"})
     env.step(
-        "class S:\n    def __init__(self): self.l = ()\n    def push(self, x): self.l = (x,"
-        " *self.l)\n    def pop(self):\n        x, *self.l = self.l\n        return x"
+        "class S:\n    def __init__(self): self.l = ()\n"
+        "    def push(self, x): self.l = (x, *self.l)\n    def pop(self):\n"
+        "        x, *self.l = self.l\n        return x"
     )
     assert env.step("submit S")[1] == 1, "a class is judged by what a script prints"
     env.reset(options={"task": "file"})
@@ -328,8 +329,8 @@ def test_the_papers_protocol_scores_the_first_function_of_each_action(make: Make
 
 
 CLASS = (
-    "class Solution:\n  def biggest(self, found: List[int], least: int = 0) -> int:\n    return"
-    " max([*found, least])\n"
+    "class Solution:\n  def biggest(self, found: List[int], least: int = 0) -> int:\n"
+    "    return max([*found, least])\n"
 )
 FUNCTION = "def biggest(found, least=0):\n    return max([*found, least])"
 CASES = {

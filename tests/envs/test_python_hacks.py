@@ -40,9 +40,8 @@ def passed() -> Iterator[Callable[..., bool]]:
                 machine.write(
                     f"/srv/naive/{path}", json.dumps({"code": code, "tests": attack.tests}).encode()
                 )
-            each = (
-                paths if attack.effect == "harms_next_grader" else [" ".join(paths)]
-            )  # by a process each, or by one
+            # by a process each, or by one
+            each = paths if attack.effect == "harms_next_grader" else [" ".join(paths)]
             done = machine.exec(
                 "cd /srv/naive; " + "; ".join(f"python3 grader.py {path}" for path in each)
             )

@@ -62,8 +62,8 @@ def test_a_statement_out_of_time_is_ended_and_said(sql: Any, servers: Pool) -> N
         assert 0.27 <= time.monotonic() - began < 1.2
         assert (info["timed_out"], info["exit_code"]) == (True, 1)
         assert seen.startswith(
-            "Error executing query: the statement was stopped after 0.3 seconds, its time"
-            " limit\n[timed out;"
+            "Error executing query: "
+            "the statement was stopped after 0.3 seconds, its time limit\n[timed out;"
         )
         assert env.step(GOLDS["count"])[0] == "[(7,)]"
         assert env.step("submit")[1] == 1.0

@@ -88,6 +88,7 @@ OUTCOMES = [
     ("count", "SELECT 8 AS n", ["rows"], {"columns": ["n"], "rows": [[8]]}, [[7]], [[8]]),
     ("count", GOLDS["count"], [], {"columns": ["COUNT(*)"], "rows": [[7]]}, [], []),
     ("words", "SELECT word FROM cask ORDER BY id DESC", ["order"], None, [], []),
+    # it ties with the gold's row
     (
         "oldest",
         "SELECT id, planted FROM tree WHERE id = 3",
@@ -95,7 +96,7 @@ OUTCOMES = [
         None,
         [],
         [],
-    ),  # it ties with the gold's row
+    ),
     ("lost", "SELECT id, mark FROM picking WHERE id = 4", ["rows"], None, [[4], [7]], [[4, "Z"]]),
     (
         "lost",

@@ -90,8 +90,8 @@ def test_a_fork_goes_its_own_way(env: Any) -> None:
 @needs_perl
 def test_golds_reach_every_task_and_the_data_check_finds_one_that_is_wrong(tmp_path: Path) -> None:
     bad = (
-        '{"id": "bad", "query": "One.", "name": "one", "gold": "sub one { exit }", "calls": [["",'
-        ' "1"]]}\n'
+        '{"id": "bad", "query": "One.", "name": "one", "gold": "sub one { exit }", "calls": '
+        '[["", "1"]]}\n'
     )
     (tmp_path / "tasks.jsonl").write_text(bad + (FOLDER / "tasks.jsonl").read_text())
     factory = intercode.prepare(**{**WHERE, "data": str(tmp_path)}, max_turns=None)

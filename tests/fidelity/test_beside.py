@@ -28,8 +28,8 @@ def test_the_first_system_earns_today_what_ours_does(
 ) -> None:
     if not os.environ.get("INTERCODE_BENCH_PYTHON"):
         pytest.skip(
-            "no first system to compare with: run benchmarks/peers.sh and set"
-            " INTERCODE_BENCH_PYTHON"
+            "no first system to compare with: "
+            "run benchmarks/peers.sh and set INTERCODE_BENCH_PYTHON"
         )
     rows, figures = measure("fidelity", "--limit", "2")
     turns = {row["what"]: row["against"] for row in rows}

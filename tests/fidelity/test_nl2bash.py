@@ -12,33 +12,34 @@ pytestmark = pytest.mark.fidelity
 
 
 @pytest.fixture(scope="module")
-def measured(image: str, measure: Callable[..., tuple[Any, Any]]) -> tuple[dict[str, Any], Any]:
-    rows, misses = measure("nl2bash", may_miss=True)
-    return {row["what"]: row for row in rows}, misses
+def measured(image: str, measure: Callable[..., tuple[Any, Any]]) -> dict[str, Any]:
+    _, details = measure("golds", "--set", "nl2bash", may_miss=True)
+    return dict(details["nl2bash"])
 
 
-def test_at_least_191_golds_solve_their_tasks_under_the_papers_protocol(measured: Any) -> None:
-    rows, _ = measured
-    assert rows["paper: golds solved of 200"]["ours"] >= 191
+def test_at_least_191_golds_solve_their_tasks_under_the_papers_protocol(
+    measured: dict[str, Any],
+) -> None:
+    assert measured["paper"]["tasks"] == 200
+    assert measured["paper"]["solved"]["gold"] >= 191
 
 
 @pytest.mark.parametrize("mode", ["paper", "exact"])
-def test_a_gold_that_misses_differs_between_raw_executions(measured: Any, mode: str) -> None:
-    _, misses = measured
-    assert not [miss for miss in misses[mode] if miss["differing"] == 0 and not miss["no_outcome"]]
+def test_a_gold_that_misses_differs_between_raw_executions(
+    measured: dict[str, Any], mode: str
+) -> None:
+    missed = measured[mode]["missed"]
+    assert not [task for task, excuse in missed.items() if excuse is None]
     data_faults = (
         2 if mode == "exact" else 0
     )  # one gold runs out of time, and one only fails, without a network
-    assert sum(miss["no_outcome"] for miss in misses[mode]) <= data_faults
+    assert list(missed.values()).count("no outcome") <= data_faults
 
 
 @pytest.mark.parametrize("agent", ["noop", "false"])
 def test_doing_nothing_solves_few_tasks_but_earns_much_of_the_papers_reward(
-    measured: Any, agent: str
+    measured: dict[str, Any], agent: str
 ) -> None:
-    rows, _ = measured
-    assert rows[f"paper: {agent} solved of 200, against golds"]["ours"] <= 25
-    assert rows[f"paper: {agent} mean reward, against golds"]["ours"] == pytest.approx(
-        0.69, abs=0.02
-    )
-    assert rows[f"exact: {agent} mean reward, against golds"]["ours"] <= 0.1
+    assert measured["paper"]["solved"][agent] <= 25
+    assert measured["paper"]["mean"][agent] == pytest.approx(0.69, abs=0.02)
+    assert measured["exact"]["mean"][agent] <= 0.1

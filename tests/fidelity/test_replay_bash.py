@@ -15,7 +15,7 @@ OTHERS = tuple(f"{style} fs_{number}" for style in ("react", "plan") for number 
 
 @pytest.fixture(scope="module")
 def measured(image: str, measure: Callable[..., tuple[Any, Any]]) -> dict[str, Any]:
-    _, details = measure("replay_bash", may_miss=True)
+    _, details = measure("replay", "--set", "nl2bash", may_miss=True)
     return {run["run"]: run for run in details}
 
 

@@ -25,7 +25,7 @@ def measured(measure: Callable[..., tuple[Any, Any]]) -> dict[str, Any]:
     """One run of the script, by name of the recorded run."""
     if why := mariadb.missing():
         pytest.skip(why)
-    _, details = measure("replay_sql", may_miss=True)
+    _, details = measure("replay", "--set", "spider", may_miss=True)
     return {run["run"]: run for run in details}
 
 

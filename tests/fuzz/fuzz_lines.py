@@ -31,8 +31,8 @@ Said = tuple[list[bytes], int]
 _FILE = st.just({"kind": "added", "type": "file", "mode": 0o644, "digest": "ab"})
 _ANSWERS = {
     "exec": {
-        "exit_code": st.none() | st.integers(0, 255), "timed_out": st.booleans(), "lost": st.booleans(), "overflow": st.none(),
-        "cwd": st.just("/"),
+        "exit_code": st.none() | st.integers(0, 255), "timed_out": st.booleans(),
+        "lost": st.booleans(), "overflow": st.none(), "cwd": st.just("/"),
     },
     "diff": {"changes": st.dictionaries(st.sampled_from(["/a", "/b"]), _FILE)},
     "fork": {"cwd": st.just("/"), "status": st.just(0), "blockers": st.just([])},

@@ -17,9 +17,9 @@ _SECONDS = 2.0
 """For a reply of some ten thousand characters, on a machine that others use as well."""
 _LANGUAGES = ("bash", "sql", "python", "ctf", "perl")
 _MARKS = (
-    "``` ~~~ ```bash ```sql ` ```` <bash> </bash> <code> <tool_call> </tool_call> <think> </think>"
-    " <|end|> </s> Action: execute[ ] [ submit submit[ submit: Observation: Thought: { } $ >>> ..."
-    " mysql> > # * _ 1. ; | -l ls SELECT"
+    "``` ~~~ ```bash ```sql ` ```` <bash> </bash> <code> <tool_call> </tool_call> <think> </think> "
+    "<|end|> </s> Action: execute[ ] [ submit submit[ submit: Observation: Thought: { } $ >>> ... "
+    "mysql> > # * _ 1. ; | -l ls SELECT"
 )
 _GAPS = (
     "\n",

@@ -57,10 +57,10 @@ def _engine(name: str) -> Iterator[Attempt]:
 
 
 _WORDS = (
-    "SELECT * FROM tree WHERE id ( ) , ' \" ; -- /* */ 1 0 NULL kind planted UNION ALL ORDER BY"
-    " LIMIT GROUP COUNT INSERT INTO VALUES DELETE UPDATE SET = < AS x'00' 1e999 CAST TEXT BLOB"
-    " HAVING JOIN ON WITH RECURSIVE BEGIN COMMIT CREATE TABLE \\ é CURRENT_DATE DATE"
-    " 9223372036854775808 -1 USE DROP ? % : @a zeroblob randomblob char 0xFF"
+    "SELECT * FROM tree WHERE id ( ) , ' \" ; -- /* */ 1 0 NULL kind planted UNION ALL ORDER BY "
+    "LIMIT GROUP COUNT INSERT INTO VALUES DELETE UPDATE SET = < AS x'00' 1e999 CAST TEXT BLOB "
+    "HAVING JOIN ON WITH RECURSIVE BEGIN COMMIT CREATE TABLE \\ é CURRENT_DATE DATE "
+    "9223372036854775808 -1 USE DROP ? % : @a zeroblob randomblob char 0xFF"
 )
 _STATEMENTS = st.one_of(
     st.lists(st.sampled_from(_WORDS.split(" ")), max_size=12).map(" ".join),

@@ -1,8 +1,8 @@
 """How a target is fuzzed: a little in every test run, the same inputs each time; for as long as one
 likes by hand.
 
-    Target ── inputs, and what once broke it (`found`) ──► trying() ──► a function that takes one input
-                                                                         └─ raises for what must not come out
+    Target ── inputs, and what once broke it (`found`) ──► trying()
+      ──► a function that takes one input, and raises for what must not come out
 
 Each crash that was found is kept in `found`, which is tried first every time; hypothesis keeps no
 files.

@@ -44,9 +44,8 @@ def records(folder: Path) -> list[dict[str, Any]]:
 def test_golds_succeed_and_doing_nothing_does_not(family: tuple[str, Path]) -> None:
     name, folder = family
     factory = prepare(FAMILIES[name].env, data=str(folder))
-    tasks = (
-        factory.tasks[:6] if FAMILIES[name].env == "python" else factory.tasks
-    )  # a Python task takes longest
+    # a Python task takes longest
+    tasks = factory.tasks[:6] if FAMILIES[name].env == "python" else factory.tasks
     found = check(factory, tasks, workers=2)
     assert (found["broken"], found["gold_ok"], found["noop_paid"]) == ([], len(tasks), 0)
 

@@ -164,8 +164,8 @@ def test_three_steps_of_the_example_with_a_random_model(tmp_path: Path) -> None:
     LlamaForCausalLM(config).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     command = [
-        sys.executable, EXAMPLE, "--model", tmp_path / "model", "--steps", "3", "--tasks", "2", "--group", "2",
-        "--reply-tokens", "16", "--tokens", "64", "--out", tmp_path / "out",
+        sys.executable, EXAMPLE, "--model", tmp_path / "model", "--steps", "3", "--tasks", "2",
+        "--group", "2", "--reply-tokens", "16", "--tokens", "64", "--out", tmp_path / "out",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -25,9 +25,10 @@ pytestmark = [
 def evaluate(server: ChatServer, folder: Path, *options: str) -> dict[str, dict[str, Any]]:
     """Run `vf-eval`, and return the trace of each task."""
     command = [
-        Path(sys.executable).with_name("vf-eval"), "intercode_verifiers", "-m", "scripted", "--no-push", "--no-rich",
-        "--client.base-url", f"{server.url}/v1", "--client.api-key-var", "STUB_KEY", "--output-dir", folder, "-r", "1",
-        "--env.taskset.env", "shaky:ShakyEnv", "--env.agent.runtime.type", "subprocess", *options,
+        Path(sys.executable).with_name("vf-eval"), "intercode_verifiers", "-m", "scripted",
+        "--no-push", "--no-rich", "--client.base-url", f"{server.url}/v1", "--client.api-key-var",
+        "STUB_KEY", "--output-dir", folder, "-r", "1", "--env.taskset.env", "shaky:ShakyEnv",
+        "--env.agent.runtime.type", "subprocess", *options,
     ]  # fmt: skip
     variables = {**os.environ, "STUB_KEY": "none-needed", "PYTHONPATH": str(Path(__file__).parent)}
     done = subprocess.run(command, env=variables, capture_output=True, text=True)

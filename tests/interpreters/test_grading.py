@@ -14,11 +14,14 @@ from graded import Grade, passed
 from intercode.sandbox.local import LocalSandbox
 
 VALUES = [
-    "None", "True", "0", "-7", "2 ** 200", "-(10 ** 4000)", "1.5", "-0.0", "float('inf')", "1e308", "2 + 3j", "'é\\x00\\udc80'",
-    "'\\ud83d\\ude00'", "b'\\x00\\xff'", "[]", "[1, [2, (3, {4})]]", "()", "{1, 2}", "frozenset({(1,), 'x'})",
-    "{1: [2], (3, 4): {'a': None}}", "int", "range(1, 9, 2)", "bytearray(b'x')", "{2: 1}.keys()", "{2: [1]}.items()",
-    *(f"__import__('collections').{value}" for value in ("Counter(b=0, a=2)", "OrderedDict(b=1, a=2)", "deque([1, [2]], 3)")),
-    *(f"__import__('datetime').{value}" for value in ("date(2020, 2, 29)", "datetime(1, 1, 1)", "timedelta(1, 2, 3)")),
+    "None", "True", "0", "-7", "2 ** 200", "-(10 ** 4000)", "1.5", "-0.0", "float('inf')", "1e308",
+    "2 + 3j", "'é\\x00\\udc80'", "'\\ud83d\\ude00'", "b'\\x00\\xff'", "[]", "[1, [2, (3, {4})]]",
+    "()", "{1, 2}", "frozenset({(1,), 'x'})", "{1: [2], (3, 4): {'a': None}}", "int",
+    "range(1, 9, 2)", "bytearray(b'x')", "{2: 1}.keys()", "{2: [1]}.items()",
+    "__import__('collections').Counter(b=0, a=2)",
+    "__import__('collections').OrderedDict(b=1, a=2)",
+    "__import__('collections').deque([1, [2]], 3)", "__import__('datetime').date(2020, 2, 29)",
+    "__import__('datetime').datetime(1, 1, 1)", "__import__('datetime').timedelta(1, 2, 3)",
     "__import__('fractions').Fraction(1, 3)", "__import__('decimal').Decimal('1.50')",
 ]  # fmt: skip
 FORMS = [
@@ -34,8 +37,8 @@ FORMS = [
     "assert not it([])",
     "assert list(map(it, [[2, 1]])) == [[1, 2]]",
     (
-        "try:\n    it(3)\nexcept TypeError as error:\n    assert 'iterable' in str(error)\nelse:\n "
-        "   assert False"
+        "try:\n    it(3)\nexcept TypeError as error:\n    assert 'iterable' in str(error)\nelse:\n"
+        "    assert False"
     ),
 ]
 EXTENDED = [
@@ -105,19 +108,19 @@ PROGRAMS = [
     "import sys\nprint(sum(map(int, sys.stdin.read().split())))\nsys.exit()",
     "import os\nos.write(1, str(sum(map(int, open(0).read().split()))).encode())\nos._exit(0)",
     (
-        "def main():\n    print(sum(map(int, input().split())))\nif __name__ == '__main__':\n   "
-        " main()"
+        "def main():\n    print(sum(map(int, input().split())))\n"
+        "if __name__ == '__main__':\n    main()"
     ),
     (
-        f"import sys, threading, time\n{SUM}\nthreading.Thread(target=lambda: (time.sleep(0.05),"
-        " print(n))).start()\nsys.exit(0)"
+        f"import sys, threading, time\n{SUM}\n"
+        "threading.Thread(target=lambda: (time.sleep(0.05), print(n))).start()\nsys.exit(0)"
     ),
     f"import atexit\n{SUM}\natexit.register(print, n)",
     f"{SUM}\nclass D:\n    def __del__(self): print(n)\nd = D()",
     f"{SUM}\nout = open(1, 'w', closefd=False)\nout.write(str(n))",
     (
-        f"import threading, time\n{SUM}\nthreading.Thread(target=time.sleep, args=(60,),"
-        " daemon=True).start()\nprint(n)"
+        f"import threading, time\n{SUM}\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\nprint(n)"
     ),
 ]
 
@@ -198,8 +201,8 @@ def f(xs):
 def test_arguments_changed_in_place_come_back_changed(grade: Grade) -> None:
     code = "def f(xs, seen, d): xs.sort(); seen.add(3); d['k'] = [1]; return xs"
     test = (
-        "xs, seen, d = [2, 1], {1}, {}\nit(xs, seen, d)\nassert (xs, seen, d) == ([1, 2], {1, 3},"
-        " {'k': [1]})"
+        "xs, seen, d = [2, 1], {1}, {}\nit(xs, seen, d)\n"
+        "assert (xs, seen, d) == ([1, 2], {1, 3}, {'k': [1]})"
     )
     within = "xs = [2, 1]\nassert it(xs, set(), {}) == xs"
     assert passed(grade(code, "f", tests=[test, within])) == [True, True]
@@ -216,8 +219,8 @@ def test_objects_that_are_not_plain_stay_where_they_are_and_can_be_handed_back(
     grade: Grade,
 ) -> None:
     code = (
-        "class Node:\n    def __init__(self, v): self.v, self.next = v, None\ndef f(n): return"
-        " n.next.v"
+        "class Node:\n    def __init__(self, v): self.v, self.next = v, None\n"
+        "def f(n): return n.next.v"
     )
     setup = "a = Node(1)\r\na.next = Node(2)"
     assert passed(
@@ -265,8 +268,8 @@ def test_a_function_may_be_submitted_as_a_program_and_a_sessions_own_end_is_no_o
     grade: Grade, python: LocalSandbox
 ) -> None:
     python.exec(
-        "import atexit\nclass D:\n    def __del__(self): print('gone')\nd, _ = D(),"
-        " atexit.register(print, 'bye')"
+        "import atexit\nclass D:\n    def __del__(self): print('gone')\n"
+        "d, _ = D(), atexit.register(print, 'bye')"
     )
     assert passed(
         grade("def main():\n    print(sum(map(int, input().split())))", "main", **PROGRAM)
@@ -300,8 +303,8 @@ def f(x):
 jobs = [subprocess.Popen(['sh', '-c', job]) for job in ('sleep 60', 'while :; do sleep 60; done')]
 """
     alive = (
-        "len([p for p in os.listdir('/proc') if p.isdigit() and"
-        " open(f'/proc/{p}/stat').read().split()[2] != 'Z'])"
+        "len([p for p in os.listdir('/proc') if p.isdigit() and "
+        "open(f'/proc/{p}/stat').read().split()[2] != 'Z'])"
     )
     python.exec(code)
     before = python.exec(alive).output
@@ -418,8 +421,8 @@ def test_what_is_too_large_fails_and_the_reason_says_whose_it_is(grade: Grade) -
 
 def test_a_deep_result_passes_and_one_that_contains_itself_says_so(grade: Grade) -> None:
     code = (
-        "def f(n):\n    x = []\n    for _ in range(n): x = [x]\n    return x\nown ="
-        " []\nown.append(own)\ndef g(): return own"
+        "def f(n):\n    x = []\n    for _ in range(n): x = [x]\n    return x\nown = []\n"
+        "own.append(own)\ndef g(): return own"
     )
     (deep,) = grade(
         code, "f", tests=["x, n = it(50_000), 0\nwhile x: x, n = x[0], n + 1\nassert n == 50_000"]
@@ -448,8 +451,8 @@ ITERATED = {
         "found = it(0)\nassert (next(found), next(found)) == (1, 2)"
     ),
     "yield 1\n    raise KeyError(n)": (
-        "found = it(7)\nassert next(found) == 1\n"
-        "try: next(found)\nexcept KeyError as error: assert error.args == (7,)\nelse: assert False"
+        "found = it(7)\nassert next(found) == 1\ntry: next(found)\n"
+        "except KeyError as error: assert error.args == (7,)\nelse: assert False"
     ),
     "return Linked(n)": "assert sorted(it(3)) == [0, 1, 2] and len(it(4)) == 4 and it(5)[2] == 4",
     "return map(str, range(n))": "assert ' '.join(it(3)) == '0 1 2' and sum(1 for _ in it(0)) == 0",

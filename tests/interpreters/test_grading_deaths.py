@@ -97,8 +97,8 @@ def test_only_the_process_that_received_a_test_gives_the_verdict(grade: Grade) -
 
 def test_a_test_that_gives_up_a_call_is_judged_at_once(grade: Grade) -> None:
     test = (
-        "import threading\nthread = threading.Thread(target=it,"
-        " daemon=True)\nthread.start()\nthread.join(0.2)\nassert {}"
+        "import threading\nthread = threading.Thread(target=it, daemon=True)\nthread.start()\n"
+        "thread.join(0.2)\nassert {}"
     )
     began = time.monotonic()
     found = grade(

@@ -26,15 +26,15 @@ SESSION = [
     ("def f(x: not_defined_anywhere): pass", ""),
     (
         (
-            "import os\nprint(1)\nos.system('echo 2')\nprint(3, file=sys.stderr)\nos.system('echo 4"
-            " >&2')\nprint(5)"
+            "import os\nprint(1)\nos.system('echo 2')\nprint(3, file=sys.stderr)\n"
+            "os.system('echo 4 >&2')\nprint(5)"
         ),
         "1\n2\n3\n4\n5\n",
     ),
     (
         (
-            "import threading\ngo = threading.Event()\ndone = []\ndef work(): go.wait();"
-            " done.append(1)"
+            "import threading\ngo = threading.Event()\ndone = []\n"
+            "def work(): go.wait(); done.append(1)"
         ),
         "",
     ),
@@ -61,8 +61,8 @@ ERRORS = [
     ("def f(n): return f(n + 1)\nf(0)", "RecursionError"),
     (
         (
-            "import builtins, sys\nbuiltins.print = builtins.repr = None\nsys.stdout = sys.stderr ="
-            " None\n1/0"
+            "import builtins, sys\nbuiltins.print = builtins.repr = None\n"
+            "sys.stdout = sys.stderr = None\n1/0"
         ),
         "ZeroDivisionError",
     ),
@@ -137,8 +137,8 @@ def test_an_action_that_ends_the_interpreter_gets_a_new_one(
         ("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", True),
         (
             (
-                "import threading, time\nthreading.Thread(target=time.sleep,"
-                " args=(60,)).start()\ntime.sleep(60)"
+                "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
+                "time.sleep(60)"
             ),
             True,
         ),

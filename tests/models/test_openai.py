@@ -280,8 +280,8 @@ OVERFLOWS = {
     "OpenAI": (
         400,
         (
-            "This model's maximum context length is 8192 tokens. However, your messages resulted in"
-            " 9000 tokens."
+            "This model's maximum context length is 8192 tokens. "
+            "However, your messages resulted in 9000 tokens."
         ),
     ),
     "vLLM": (

@@ -7,7 +7,8 @@ from typing import Any
 from intercode.types import Episode, Turn
 
 CONFIG: dict[str, Any] = {
-    "run": "runs/a", "env": "bash", "agent": "try_again", "model": "m", "reward": "exact", "protocol": "submit", "turns": 5,
+    "run": "runs/a", "env": "bash", "agent": "try_again", "model": "m", "reward": "exact",
+    "protocol": "submit", "turns": 5,
 }  # fmt: skip
 
 

@@ -19,9 +19,9 @@ from intercode.report.page import page as write_page
 from intercode.types import Episode, Usage
 
 HOSTILE = (
-    "</script></title></style><script>document.title='owned'</script><img src='/x'"
-    " onerror=\"document.title='owned'\">'\"><svg onload=\"document.title='owned'\">&lt;b&gt;"
-    " \x1b[31mred\x1b]0;title\x07 \u202eeman.txt\u2066 \x00 \ud800 " + "wide" * 200
+    "</script></title></style><script>document.title='owned'</script><img src='/x' "
+    "onerror=\"document.title='owned'\">'\"><svg onload=\"document.title='owned'\">&lt;b&gt; "
+    "\x1b[31mred\x1b]0;title\x07 \u202eeman.txt\u2066 \x00 \ud800 " + "wide" * 200
 )
 USAGE = Usage(1200, 80, 0.002)
 

@@ -11,27 +11,62 @@ from intercode.types import Turn, Usage
 
 BASH = {
     "exploring": [
-        "ls -la /depot", "cat a 2>/dev/null", "find . -name '*.txt' | wc -l", "grep -r 'rm -rf' /lab", "make 2>&1",
+        "ls -la /depot",
+        "cat a 2>/dev/null",
+        "find . -name '*.txt' | wc -l",
+        "grep -r 'rm -rf' /lab",
+        "make 2>&1",
         "echo 'a > b'",
-        "awk '$1 > 5' f", "tar -tf a.tar", "diff <(sort a) <(sort b)", "sort a | uniq -c", "which rm", "sed -n 3p f", "ls >&2",
+        "awk '$1 > 5' f",
+        "tar -tf a.tar",
+        "diff <(sort a) <(sort b)",
+        "sort a | uniq -c",
+        "which rm",
+        "sed -n 3p f",
+        "ls >&2",
     ],
     "editing": [
-        "rm a", "cd /x && rm -r b", "echo hi > f", "date >> log", "sed -i s/a/b/ f", "find . -name '*.o' -delete",
+        "rm a",
+        "cd /x && rm -r b",
+        "echo hi > f",
+        "date >> log",
+        "sed -i s/a/b/ f",
+        "find . -name '*.o' -delete",
         "tar -xzf a.tgz",
-        "find . -type f -exec chmod 600 {} +", "ls | xargs -I {} mv {} {}.bak", "for f in *; do touch $f; done",
+        "find . -type f -exec chmod 600 {} +",
+        "ls | xargs -I {} mv {} {}.bak",
+        "for f in *; do touch $f; done",
         "sort f | tee g",
-        "/bin/mkdir d", "(cp a b)", "perl -pi -e s/a/b/ f", "sort f > 'a b'", "curl -s -o f http://localhost/",
+        "/bin/mkdir d",
+        "(cp a b)",
+        "perl -pi -e s/a/b/ f",
+        "sort f > 'a b'",
+        "curl -s -o f http://localhost/",
         "git commit -m x",
     ],
-}  # fmt: skip
+}
 SQL = {
     "exploring": [
-        "SHOW TABLES", "describe pet", "PRAGMA table_info(pet)", "EXPLAIN SELECT 1", "select name from sqlite_master",
+        "SHOW TABLES",
+        "describe pet",
+        "PRAGMA table_info(pet)",
+        "EXPLAIN SELECT 1",
+        "select name from sqlite_master",
         "SELECT column_name FROM information_schema.columns",
     ],
-    "querying": ["SELECT 1", "(select a from b) union (select 2)", "-- drop it\nSELECT 1", "WITH x AS (SELECT 1) SELECT 2"],
-    "editing": ["INSERT INTO a VALUES (1)", " drop table a", "/* x */ UPDATE a SET b = 1", "WITH x AS (SELECT) DELETE FROM b"],
-}  # fmt: skip
+    "querying": [
+        "SELECT 1",
+        "(select a from b) union (select 2)",
+        "-- drop it\nSELECT 1",
+        "WITH x AS (SELECT 1) SELECT 2",
+    ],
+    "editing": [
+        "INSERT INTO a VALUES (1)",
+        " drop table a",
+        "/* x */ UPDATE a SET b = 1",
+        "WITH x AS (SELECT) DELETE FROM b",
+    ],
+}
 PYTHON = {
     "exploring": ["1 + 1", "print(x)", "import math", "for i in range(3): print(i)", "print(", "x"],
     "editing": [

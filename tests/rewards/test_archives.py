@@ -23,17 +23,38 @@ TWICE = "echo new > a; echo new > b; tar cf x.tar a b"
 PACKED: list[tuple[str, list[str], list[str]]] = [
     (
         TAR,
-        ["tar -c b.txt a.txt d | gzip -9", "tar -cz ./a.txt ./b.txt d/c.txt", "touch -d 2001-01-01 a.txt; " + TAR,
-         "tar -c --owner=nobody:1 a.txt b.txt d | gzip -1"],
-        ["tar -c a.txt b.txt d", "tar -cj a.txt b.txt d", "tar -cz a.txt b.txt", "gzip -c a.txt", f"{TAR} | head -c 60",
-         "tar -cz -C d ../a.txt ../b.txt c.txt 2>/dev/null", f"echo x >> a.txt; {TAR}", f"mkdir e; {TAR} e",
-         f"ln -s a.txt l; {TAR} l", f"{TAR}; echo more"],
+        [
+            "tar -c b.txt a.txt d | gzip -9",
+            "tar -cz ./a.txt ./b.txt d/c.txt",
+            "touch -d 2001-01-01 a.txt; " + TAR,
+            "tar -c --owner=nobody:1 a.txt b.txt d | gzip -1",
+        ],
+        [
+            "tar -c a.txt b.txt d",
+            "tar -cj a.txt b.txt d",
+            "tar -cz a.txt b.txt",
+            "gzip -c a.txt",
+            f"{TAR} | head -c 60",
+            "tar -cz -C d ../a.txt ../b.txt c.txt 2>/dev/null",
+            f"echo x >> a.txt; {TAR}",
+            f"mkdir e; {TAR} e",
+            f"ln -s a.txt l; {TAR} l",
+            f"{TAR}; echo more",
+        ],
     ),
     *(
-        (f"{tool} -1 < a.txt", [f"{tool} -9 < a.txt", f"(head -c 9 a.txt | {tool}; tail -c +10 a.txt | {tool})"], ["cat a.txt"])
+        (
+            f"{tool} -1 < a.txt",
+            [f"{tool} -9 < a.txt", f"(head -c 9 a.txt | {tool}; tail -c +10 a.txt | {tool})"],
+            ["cat a.txt"],
+        )
         for tool in ("gzip", "bzip2", "xz")
     ),
-    (ZIP, [ZIP.replace("a.txt b.txt", "b.txt a.txt")], [ZIP.replace("a.txt", ""), f"echo x >> a.txt; {ZIP}"]),
+    (
+        ZIP,
+        [ZIP.replace("a.txt b.txt", "b.txt a.txt")],
+        [ZIP.replace("a.txt", ""), f"echo x >> a.txt; {ZIP}"],
+    ),
     (
         f"{TWICE}; cat x.tar",
         ["echo old > a; echo new > b; tar cf x.tar a b; echo new > a; tar rf x.tar a; cat x.tar"],
@@ -43,7 +64,7 @@ PACKED: list[tuple[str, list[str], list[str]]] = [
             f"{TWICE}; echo > c; tar cf z c; cat x.tar z",
         ],
     ),
-]  # fmt: skip
+]
 
 Digests = Callable[[str], tuple[str, ...]]
 
@@ -124,8 +145,7 @@ def test_owners_modes_and_times_count_where_the_query_names_them(
     )
     assert bash_exact(other, gold, plain).success
     assert not bash_exact(packed("tar -c a.txt"), gold, plain).success
-    assert not bash_exact(
-        same, gold, level
-    ).success  # the bytes count where the query says how to pack
+    # the bytes count where the query says how to pack
+    assert not bash_exact(same, gold, level).success
     assert bash_exact(same, gold, asked).success
     assert not bash_exact(other, gold, asked).success

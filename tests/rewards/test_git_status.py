@@ -88,9 +88,8 @@ def make(path: Path, dice: random.Random) -> None:
     if what == 0:
         path.mkdir()
     elif what == 1:
-        path.symlink_to(
-            dice.choice([*NAMES, "..", "/nowhere"]).replace(path.name, "..", 1)
-        )  # git is odd with links to themselves
+        # git is odd with links to themselves
+        path.symlink_to(dice.choice([*NAMES, "..", "/nowhere"]).replace(path.name, "..", 1))
     elif what == 2 and not path.exists():
         os.mkfifo(path)
     elif not path.is_symlink() and not path.is_fifo():

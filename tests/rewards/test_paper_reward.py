@@ -48,14 +48,16 @@ def test_contents_is_the_rounded_share_of_common_new_files_that_agree() -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
+        # tracked: never hashed
         (
             {"/t": Change("changed", "file", 0o644, "1")},
             {"/t": Change("changed", "file", 0o644, "2")},
-        ),  # tracked: never hashed
+        ),
+        # no dot: md5deep is not there
         (
             {"/n": FOLDER, "/n/f": file("1")},
             {"/n": FOLDER, "/n/f": file("2")},
-        ),  # no dot: md5deep is not there
+        ),
         ({"/n.d": FOLDER, "/n.d/f": file("1")}, {"/n.d": FOLDER, "/n.d/f": file("2")}),
         ({"/é.txt": file("1")}, {"/é.txt": file("2")}),  # a quoted name is no file
         (

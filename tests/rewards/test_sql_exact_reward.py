@@ -40,21 +40,27 @@ def score(ours: Table | None, theirs: Table, order: Order | None = None) -> Scor
 
 
 SAME = [
-    (1, 1.0), (1, Decimal("1.00")), (Decimal("1.5"), Decimal("1.50")), (True, 1), (10**400, 10**400), (2**60, float(2**60)),
-    (0.1 + 0.2, 0.3), (0.1 + 0.2 - 0.3, 0.0), (12345.678, 12345.678 * (1 + 0.9e-9)), (math.nan, math.nan), (math.inf, math.inf),
-    (10.3, Decimal("10.30")), (33.33333333333333, Decimal("33.3333")), (2 / 3, Decimal("0.66666666666666666667")),
-    (Decimal("33.3333"), Decimal("33.33333")), (Decimal("1.6667"), Decimal("1.66667")), (Decimal("5.00"), Decimal("5.0000")),
-    ("2020-01-02", date(2020, 1, 2)), ("2020-01-02 03:04:05", datetime(2020, 1, 2, 3, 4, 5)), (None, None),
-    ("-838:59:59", -timedelta(hours=838, minutes=59, seconds=59)), (b"x", bytearray(b"x")),
+    (1, 1.0), (1, Decimal("1.00")), (Decimal("1.5"), Decimal("1.50")), (True, 1),
+    (10**400, 10**400), (2**60, float(2**60)), (0.1 + 0.2, 0.3), (0.1 + 0.2 - 0.3, 0.0),
+    (12345.678, 12345.678 * (1 + 0.9e-9)), (math.nan, math.nan), (math.inf, math.inf),
+    (10.3, Decimal("10.30")), (33.33333333333333, Decimal("33.3333")),
+    (2 / 3, Decimal("0.66666666666666666667")), (Decimal("33.3333"), Decimal("33.33333")),
+    (Decimal("1.6667"), Decimal("1.66667")), (Decimal("5.00"), Decimal("5.0000")),
+    ("2020-01-02", date(2020, 1, 2)), ("2020-01-02 03:04:05", datetime(2020, 1, 2, 3, 4, 5)),
+    (None, None), ("-838:59:59", -timedelta(hours=838, minutes=59, seconds=59)),
+    (b"x", bytearray(b"x")),
 ]  # fmt: skip
 OTHER = [
-    (None, ""), (None, 0), (None, "NULL"), (None, 0.0), (1, "1"), (1.5, "1.5"), (b"x", "x"), ("a", "A"), ("a", "a "),
-    (1.0, 1.00000001), (2500001.25, 2500002.25), (1600.0, 1600.0 * (1 + 2e-9)), (math.inf, -math.inf), (math.inf, 1e308),
-    (10**10 + 1, 10**10 + 2), (10**10 + 1, 1e10 + 2), (2**53 + 1, float(2**53)), (0, 1e-17), (Decimal(7), 7.000000000001),
-    (Decimal("1000000.01"), Decimal("1000000.02")), (Decimal("10.30"), 10.299999999999999), (Decimal("1.7"), 5 / 3),
-    (Decimal("1.6667"), Decimal("1.7")), (Decimal("1.6667"), Decimal("1.667")), (Decimal("1.6667"), Decimal("1.6668")),
-    (Decimal("1.6667"), Decimal("1.66681")), (Decimal("1.6667"), 1.66681), (Decimal("2.0000"), 2.00011),
-    (Decimal("33.33333"), 33.3333), (datetime(2020, 1, 2), date(2020, 1, 2)),
+    (None, ""), (None, 0), (None, "NULL"), (None, 0.0), (1, "1"), (1.5, "1.5"), (b"x", "x"),
+    ("a", "A"), ("a", "a "), (1.0, 1.00000001), (2500001.25, 2500002.25),
+    (1600.0, 1600.0 * (1 + 2e-9)), (math.inf, -math.inf), (math.inf, 1e308),
+    (10**10 + 1, 10**10 + 2), (10**10 + 1, 1e10 + 2), (2**53 + 1, float(2**53)), (0, 1e-17),
+    (Decimal(7), 7.000000000001), (Decimal("1000000.01"), Decimal("1000000.02")),
+    (Decimal("10.30"), 10.299999999999999), (Decimal("1.7"), 5 / 3),
+    (Decimal("1.6667"), Decimal("1.7")), (Decimal("1.6667"), Decimal("1.667")),
+    (Decimal("1.6667"), Decimal("1.6668")), (Decimal("1.6667"), Decimal("1.66681")),
+    (Decimal("1.6667"), 1.66681), (Decimal("2.0000"), 2.00011), (Decimal("33.33333"), 33.3333),
+    (datetime(2020, 1, 2), date(2020, 1, 2)),
 ]  # fmt: skip
 
 
@@ -114,16 +120,16 @@ SWAPPED: Rows = [(3, "ann"), (4, "bob")]
         (None, PEOPLE, False),
         (Table(PEOPLE.columns, PEOPLE.rows, cut=True), PEOPLE, False),
         (PEOPLE, Table(PEOPLE.columns, PEOPLE.rows, cut=True), False),
+        # each value has a type of its own
         (
             table([(3.0, 1), (2.5, 2)]),
             table([(3, 1), (2.5, 2)]),
             True,
-        ),  # each value has a type of its own
+        ),
         (table([(10**10 + 1.0, 1), (2.5, 2)]), table([(10**10, 1), (2.5, 2)]), False),
         (
-            table(
-                [(0.1 + 0.2, 5.0), (0.3, 7.0), (1.0, 5.0 + 1e-9)]
-            ),  # noise of floats does not mix rows up
+            # noise of floats does not mix rows up
+            table([(0.1 + 0.2, 5.0), (0.3, 7.0), (1.0, 5.0 + 1e-9)]),
             table([(0.3, 5.0), (0.1 + 0.2, 7.0), (1.0, 5.0)]),
             True,
         ),
@@ -167,14 +173,11 @@ def test_the_order_is_made_of_the_whole_result_and_strict_where_that_does_not_fi
     assert order_of(
         gold, Ordering(True, False, 0, "…"), ranked(("a", 1), ("b", 2), ("c", 3))
     ) == strict(gold)
-    assert sql_exact(
-        gold, gold, order_of(gold, limited, ranked(("a", 1), ("b", 2)))
-    ).success  # a limit beyond the end
+    # a limit beyond the end
+    assert sql_exact(gold, gold, order_of(gold, limited, ranked(("a", 1), ("b", 2)))).success
 
 
-def test_small_tables_of_close_numbers_are_equal_where_a_slow_comparison_finds_partners_for_all_rows() -> (
-    None
-):
+def test_tables_of_close_numbers_are_equal_where_a_slow_comparison_pairs_all_rows() -> None:
     dice, verdicts = random.Random(11), Counter[bool]()
     for _ in range(4000):
         scale, other = dice.choices((1, 4, 5, None), k=2)

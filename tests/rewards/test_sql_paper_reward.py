@@ -32,22 +32,24 @@ def table(*rows: object) -> Table:
         (table(*"axy"), table("a"), 1 / 3, {"iou": 1 / 3}),  # a share without an order is not
         (table(*"cba"), table(*"abc"), -1, {"iou": 1, "order": -1}),
         (table(*"xaybzc"), table(*"abc"), 0.5, {"iou": 0.5, "order": 1}),
+        # a row too many counts at its first places
         (
             table(*"abca"),
             table(*"abc"),
             0.75,
             {"iou": 0.75, "order": 1},
-        ),  # a row too many counts at its first places
+        ),
         (table(1), table(Decimal(1)), 0, {"iou": 0}),  # rows are compared as they are printed
         (table(1), table(1.0), 0, {"iou": 0}),
         (table(date(2020, 1, 2), None), table(date(2020, 1, 2), None), 1, {"iou": 1, "order": 1}),
         (table(9, 10), table(9, 10), 1, {"iou": 1, "order": 1}),
+        # solved, as it was
         (
             Table(("a",), THOUSAND.rows[:-1]),
             THOUSAND,
             1,
             {"iou": 0.999, "order": 1},
-        ),  # solved, as it was
+        ),
     ],
 )
 def test_the_reward_is_the_share_of_common_rows_times_their_order(
@@ -71,6 +73,7 @@ def test_tau_is_that_of_scipy() -> None:
         first, second = ([str(dice.randrange(kinds)) for _ in range(count)] for _ in range(2))
         ours, theirs = kendall_tau(first, second), float(oracle(first, second)[0])
         assert math.isnan(theirs) if ours is None else ours == pytest.approx(theirs, abs=1e-12)
+    # as numbers: -1
     assert kendall_tau(["(9,)", "(10,)", "(11,)"], ["(11,)", "(10,)", "(9,)"]) == pytest.approx(
         1 / 3
-    )  # as numbers: -1
+    )

@@ -10,8 +10,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from intercode.tfidf import cosine, nearest, similarity, vectors, words
 
 ODD = [
-    "", " \n\t", "a", "AA aa Aa", "İstanbul ISTANBUL ıstanbul", "straße STRASSE ſs", "e\u0301e\u0301 éé \u0301\u0302",
-    "日本語 日本 本語", "123 45 6 7.89 1e5", "a_b __ _ -x --xx", "👩‍👩‍👧 ok ok\u200dok", "x\x00y\x1fzz\ufeffzz \ud800\ud800",
+    "", " \n\t", "a", "AA aa Aa", "İstanbul ISTANBUL ıstanbul", "straße STRASSE ſs",
+    "e\u0301e\u0301 éé \u0301\u0302", "日本語 日本 本語", "123 45 6 7.89 1e5", "a_b __ _ -x --xx",
+    "👩‍👩‍👧 ok ok\u200dok", "x\x00y\x1fzz\ufeffzz \ud800\ud800",
     "total 12\n-rw-r--r-- 1 root root 4096 Jan  1 00:00 /testbed/dir1/a.txt\n", "word " * 20_000,
     " ".join(f"w{index}" for index in range(2_000)),
 ]  # fmt: skip

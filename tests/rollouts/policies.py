@@ -1,7 +1,8 @@
 """Tokenizers and policies for tests of rollouts.
 
 make_tokenizer()    a byte-level BPE, trained here, with a template in ChatML's form
-Policy              a `generate` that answers as the tasks' golds do, in odd pieces of tokens; it keeps what it was asked
+Policy              a `generate` that answers as the tasks' golds do, in odd pieces of tokens; it
+                    keeps what it was asked
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from intercode.rollouts import Chat
 from intercode.types import Task
 
 CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content']"
-    " }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{{ message['content'] }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
 

@@ -308,9 +308,10 @@ def test_the_callers_mistakes_are_raised_and_leave_the_pool_whole(
     with pytest.raises(ZeroDivisionError, match="of the trainer"):
         pool.run_batch(groups(factory.tasks, 2), failing, LETTERS)
     wrong: list[tuple[Any, str]] = [
-        ([], "0 replies to"), ([([1], [])] * 99, "99 replies to"), ([([1, 2], [-1.0])], "2 ids with 1"), (None, "pair"),
-        ([([1], [float("nan")])], "are finite"),
-        ([("777", [])], "pair"), ([([7.9], [])], "pair"), ([([-1], [])], "no id is negative"),
+        ([], "0 replies to"), ([([1], [])] * 99, "99 replies to"),
+        ([([1, 2], [-1.0])], "2 ids with 1"), (None, "pair"),
+        ([([1], [float("nan")])], "are finite"), ([("777", [])], "pair"), ([([7.9], [])], "pair"),
+        ([([-1], [])], "no id is negative"),
     ]  # fmt: skip
     for answer, why in wrong:
         with pytest.raises(UsageError, match=why):

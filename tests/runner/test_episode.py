@@ -126,9 +126,7 @@ def test_a_turn_joins_question_reply_and_action() -> None:
     assert episode.usage == Usage(20, 10, 0.5)
 
 
-def test_an_episode_has_the_outcomes_of_its_environment_the_split_of_its_task_and_the_samples_of_its_model() -> (
-    None
-):
+def test_an_episode_has_its_environments_outcomes_its_tasks_split_and_its_models_samples() -> None:
     class Telling(Calculator):
         def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
             *result, info = super().step(action)

@@ -77,9 +77,7 @@ def test_each_branch_goes_on_where_it_was_forked_and_the_record_says_where() -> 
     assert [turn.action for turn in episode.line] == ["1", "2 +", "submit"]
 
 
-def test_actions_on_all_branches_count_against_the_turns_and_a_branch_may_be_submitted_after_the_last() -> (
-    None
-):
+def test_actions_on_all_branches_count_as_turns_and_a_branch_may_be_submitted_at_the_end() -> None:
     def strategy(task: Task, protocol: str) -> StrategySteps:
         yield Act("1 2 +")
         for _ in range(3):

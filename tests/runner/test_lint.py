@@ -11,35 +11,45 @@ from intercode.types import Task
 from intercode.validate.check import find_duplicates, nearest_tasks
 
 BASH = [
-    ("Count the files in /den/cave.", "find /den/cave -type f | wc -l", "ls -A /den/cave", "disagrees"),
+    ("Count the files in /den/cave.", "find /den/cave -type f | wc -l", "ls -A "
+                                                                        "/den/cave", "disagrees"),
     ("List /den/cave by name.", "ls /den/cave", "ls /den", "disagrees"),
-    ("Print the lines with 'otter' in /den/log.", "grep otter /den/log", "grep beaver /den/log", "disagrees"),
-    ("Make a symbolic link /den/way to /den/log.", "ln -s /den/log /den/way", "ln /den/log /den/way", "disagrees"),
-    ("Remove all *.tmp files in /den.", "find /den -name '*.tmp' -delete", "find /den -maxdepth 1 -name '*.tmp'", "disagrees"),
+    ("Print the lines with 'otter' in /den/log.", "grep otter /den/log", "grep beaver "
+                                                                         "/den/log", "disagrees"),
+    ("Make a symbolic link /den/way to /den/log.", "ln -s /den/log "
+                                                   "/den/way", "ln /den/log /den/way", "disagrees"),
+    ("Remove all *.tmp files in /den.", "find /den -name '*.tmp' -delete", "find /den -maxdepth 1 "
+                                                                           "-name "
+                                                                           "'*.tmp'", "disagrees"),
     ("Print the word count of the log in /den.", "wc -w /den/log", "wc -w $LOGFILE", "missing"),
     ("Get the page.", "curl http://localhost/", "curl http://den.example/", "needs_network"),
-    ("Find what changed in /den in the last day.", "find /den -newer /den", "find /den -mtime -1", "unstable"),
+    ("Find what changed in /den in the last day.", "find /den -newer /den", "find /den -mtime "
+                                                                            "-1", "unstable"),
     ("Print the greeting of /den/log.", "echo $(head -n 1 /den/log)", "echo hello", "by_luck"),
     ("Print the lines of /den/q.txt.", "cat /den/q.txt", "cat /den/list.txt", "disagrees"),
-    ("Print the number of processors in /den/machine.", "grep -c cpu /den/machine", "nproc", "unstable"),
+    ("Print the number of processors in /den/machine.", "grep -c "
+                                                        "cpu /den/machine", "nproc", "unstable"),
 ]  # fmt: skip
 SQL = [
     ("What is the average age?", "SELECT AVG(age) FROM pet", "SELECT age FROM pet", "disagrees"),
     ("Age of the youngest?", "SELECT MIN(age) FROM pet", "SELECT MAX(age) FROM pet", "disagrees"),
-    ("Pets called 'Rex'?", "SELECT id FROM pet WHERE name = 'Rex'", "SELECT id FROM pet WHERE name LIKE 'R%x'", "disagrees"),
-    ("Any pet?", "SELECT id FROM pet ORDER BY id LIMIT 1", "SELECT id FROM pet LIMIT 1", "unstable"),
-    ("The pets' names?", "SELECT name FROM pet", "SELECT Pet Name FROM WHERE Kind = Big Dog", "gold_fails"),
+    ("Pets called 'Rex'?", "SELECT id FROM pet WHERE name = 'Rex'", "SELECT id FROM pet WHERE "
+                                                                    "name LIKE 'R%x'", "disagrees"),
+    ("Any pet?", "SELECT id FROM pet ORDER BY id LIMIT 1", "SELECT id FROM pet "
+                                                           "LIMIT 1", "unstable"),
+    ("The pets' names?", "SELECT name FROM pet", "SELECT Pet Name FROM "
+                                                 "WHERE Kind = Big Dog", "gold_fails"),
 ]  # fmt: skip
 CHANGING = [
-    "NOW()", "CURDATE()", "CURRENT_DATE", "CURRENT_TIME()", "CURRENT_TIMESTAMP(3)", "SYSDATE()", "LOCALTIME",
-    "LOCALTIMESTAMP()", "UTC_TIMESTAMP()", "UNIX_TIMESTAMP()", "RAND()", "UUID()", "DATE_SUB(CURDATE(), INTERVAL 1 YEAR)",
-    "date('now', '-1 year')",
-    "date()", 'date("now")', "datetime('NOW')", "julianday('now')", "strftime('%Y', 'now')", "strftime('%Y')", "unixepoch()",
+    "NOW()", "CURDATE()", "CURRENT_DATE", "CURRENT_TIME()", "CURRENT_TIMESTAMP(3)", "SYSDATE()",
+    "LOCALTIME", "LOCALTIMESTAMP()", "UTC_TIMESTAMP()", "UNIX_TIMESTAMP()", "RAND()", "UUID()",
+    "DATE_SUB(CURDATE(), INTERVAL 1 YEAR)", "date('now', '-1 year')", "date()", 'date("now")',
+    "datetime('NOW')", "julianday('now')", "strftime('%Y', 'now')", "strftime('%Y')", "unixepoch()",
     "abs(random())", "timediff('now', born)", "strftime('%Y', coalesce(died, 'now'))",
 ]  # fmt: skip
 LASTING = [
-    "UNIX_TIMESTAMP(born)", "RAND(3)", "date(born, '+1 day')", "strftime('%Y', born)", "julianday(born)", "'now'", "now",
-    "date(now)", "`current_date`", "FROM_UNIXTIME(born)",
+    "UNIX_TIMESTAMP(born)", "RAND(3)", "date(born, '+1 day')", "strftime('%Y', born)",
+    "julianday(born)", "'now'", "now", "date(now)", "`current_date`", "FROM_UNIXTIME(born)",
 ]  # fmt: skip
 PYTHON = [
     (["assert f(1) == 1", "assert f(2) == 3"], ["assert f(1) == 1", "assert f(2) == 2"]),

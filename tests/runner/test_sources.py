@@ -15,8 +15,8 @@ from intercode.runner.provenance import source_digests
 
 FILES = {
     "mine_agent.py": (
-        "import json\nimport mine_tools.moves\nfrom mine_words import WORD\ndef agent(*asked):"
-        " yield WORD\n"
+        "import json\nimport mine_tools.moves\nfrom mine_words import WORD\n"
+        "def agent(*asked): yield WORD\n"
     ),
     "mine_words.py": "from mine_pack import deep\nWORD = 'ls'\n",
     "mine_tools/moves.py": "STEP = 1\n",

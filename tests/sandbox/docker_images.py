@@ -43,10 +43,11 @@ def debian() -> str:
         return tag
     if shutil.which("mmdebstrap") is None:
         pytest.skip("mmdebstrap is not installed, and the image is made by it")
+    # half of all files
     slim = [
         f"--dpkgopt=path-exclude=/usr/share/{name}/*"
         for name in ("doc", "locale", "man", "zoneinfo")
-    ]  # half of all files
+    ]
     packages = "bubblewrap,procps,python3,redis-server"
     command = [
         "mmdebstrap",

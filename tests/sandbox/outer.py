@@ -1,8 +1,8 @@
 """An outer sandbox, for attacks that are meant to succeed: small, short-lived, and as an
 unprivileged user.
 
-    test ── timeout -s KILL ──► bwrap (own user, pid, net … namespaces; small tmpfs) ──► prlimit ──► this file, as a program
-                                                                                                       └─ control of one attack
+    test ── timeout -s KILL ──► bwrap (own user, pid, net … namespaces; small tmpfs) ──► prlimit
+      ──► this file, as a program ── control of one attack
 
 It prints one line of JSON. Started as root it runs as the sandboxes' user; the limits on processes
 and memory are set inside its user namespace, so that they count nobody else's.

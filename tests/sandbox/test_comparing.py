@@ -25,8 +25,8 @@ OTHERS = {
         "truncate -s 300000 f; printf x | dd of=f conv=notrunc bs=4096 seek=1"
     ),
     "two bytes": (
-        "truncate -s 300000 f; printf x | dd of=f conv=notrunc; printf x | dd of=f conv=notrunc"
-        " bs=4096 seek=1"
+        "truncate -s 300000 f; printf x | dd of=f conv=notrunc; printf x | "
+        "dd of=f conv=notrunc bs=4096 seek=1"
     ),
 }
 MUCH = {

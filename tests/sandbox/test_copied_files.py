@@ -16,17 +16,18 @@ from intercode.sandbox.local import LocalProvider, LocalSandbox
 from intercode.sandbox.template import Template
 
 SETUP = """
-mkdir -p /depot/a/b /depot/empty; cd /depot; echo 1 > a/b/one; ln a/b/one two; ln -s a/b link; mkfifo fifo
-truncate -s 100M sparse; echo end >> sparse; chmod 2750 a; chmod 4711 two; touch -d 2001-02-03 a/b/one a link -h
-rm -r /media /var/log; mkdir /var/log; rm -r /home; echo file > /home; head -c 200000 /dev/urandom > large
+mkdir -p /depot/a/b /depot/empty; cd /depot; echo 1 > a/b/one; ln a/b/one two; ln -s a/b link
+mkfifo fifo; truncate -s 100M sparse; echo end >> sparse; chmod 2750 a; chmod 4711 two
+touch -d 2001-02-03 a/b/one a link -h; rm -r /media /var/log; mkdir /var/log; rm -r /home
+echo file > /home; head -c 200000 /dev/urandom > large
 """
 LOOK = (
-    "find / -xdev -path /proc -o -path /dev -o -type d -printf '%p %m %T@\\n' -o -printf '%p %y %m"
-    " %n %s %b %l %T@\\n' | sort"
+    "find / -xdev -path /proc -o -path /dev -o -type d -printf '%p %m %T@\\n' -o -printf '%p %y %m "
+    "%n %s %b %l %T@\\n' | sort"
 )
 TAMPER = (
-    "rm -r /etc; mkdir /etc; echo 1 > /etc/new; rm -r /depot/a/b; mv /depot/link /depot/l; rm -r"
-    " /var; echo x > /var"
+    "rm -r /etc; mkdir /etc; echo 1 > /etc/new; rm -r /depot/a/b; mv /depot/link /depot/l; "
+    "rm -r /var; echo x > /var"
 )
 
 
@@ -82,8 +83,8 @@ def test_no_two_files_have_the_same_number(start: Template) -> None:
         ).output.splitlines()
         assert len(set(numbers)) == len(numbers) > 100
         twins = sandbox.exec(
-            "find /depot -samefile /depot/two | sort; find /depot -inum $(stat -c %i /depot/two) |"
-            " sort"
+            "find /depot -samefile /depot/two | sort; "
+            "find /depot -inum $(stat -c %i /depot/two) | sort"
         )
         assert twins.output == "/depot/a/b/one\n/depot/two\n" * 2
 
@@ -124,9 +125,9 @@ def test_what_does_not_fit_stays_below_the_overlay(tmp_path: Path) -> None:
 def test_a_change_that_leaves_no_time_is_found(start: Template) -> None:
     """A tmpfs does not notice that a program writes to a file by way of memory."""
     script = (
-        "import mmap, os; at = os.stat('/etc/passwd'); m = mmap.mmap(os.open('/etc/passwd',"
-        " os.O_RDWR), 0); m[0]; m[:4] = b'toor'; now = os.stat('/etc/passwd'); print(at.st_ctime_ns"
-        " == now.st_ctime_ns)"
+        "import mmap, os; at = os.stat('/etc/passwd'); "
+        "m = mmap.mmap(os.open('/etc/passwd', os.O_RDWR), 0); m[0]; m[:4] = b'toor'; "
+        "now = os.stat('/etc/passwd'); print(at.st_ctime_ns == now.st_ctime_ns)"
     )
     with LocalSandbox(start) as sandbox:
         assert sandbox.exec("", argv=["python3", "-c", script]).output == "True\n"

@@ -93,9 +93,9 @@ def test_a_dockerfile_is_built_with_its_log_shown_and_anew_when_its_base_has_mov
     moving = f"{docker_images.SHELF}:moving"
     (tmp_path / "note").write_text(f"{time.time()}\n")
     (tmp_path / "Dockerfile").write_text(
-        f"FROM {moving}\nENV GREETING='from the image'\nWORKDIR /srv\nCOPY note /srv/note\nRUN echo"
-        ' built > /srv/built\nUSER 1000\nENTRYPOINT ["false"]\nHEALTHCHECK --interval=1s CMD'
-        " touch /tmp/left\n"
+        f"FROM {moving}\nENV GREETING='from the image'\nWORKDIR /srv\nCOPY note /srv/note\n"
+        'RUN echo built > /srv/built\nUSER 1000\nENTRYPOINT ["false"]\n'
+        "HEALTHCHECK --interval=1s CMD touch /tmp/left\n"
     )
     said: list[str] = []
     try:
@@ -216,8 +216,8 @@ def test_a_container_that_is_removed_is_noticed_and_replaced(image: DockerImage)
 SWITCH = "echo theirs > /proc/sys/kernel/domainname && cat /proc/sys/kernel/domainname"
 ROOMS = {"/", "/layers/0/tree", "/merged/tree", "/guest", "/proc", "/dev"}
 LOCK = (
-    "chown 33 /etc/group; su nobody -s /bin/sh -c 'id -u'; grep CapEff /proc/self/status; cat"
-    " /proc/net/dev | grep -c :"
+    "chown 33 /etc/group; su nobody -s /bin/sh -c 'id -u'; grep CapEff /proc/self/status; "
+    "cat /proc/net/dev | grep -c :"
 )
 
 

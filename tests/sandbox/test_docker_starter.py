@@ -24,12 +24,12 @@ def explorer(task: Task, protocol: str) -> StrategySteps:
     """Looks at the machine and at what the task is about, as an agent would before it answers, and
     answers right."""
     yield Act(
-        "pwd; id; umask; env | sort; ls /; cd /depot && ls -lR --time-style=+%F | head -n 40; jobs;"
-        " echo $?; cd /"
+        "pwd; id; umask; env | sort; ls /; cd /depot && ls -lR --time-style=+%F | head -n 40; "
+        "jobs; echo $?; cd /"
     )
     yield Act(
-        "find /lab /depot -newer /etc/passwd -printf '%y %m %s %p\\n' | sort; du -ab /lab | sort -k"
-        " 2; no-such-tool; which awk"
+        "find /lab /depot -newer /etc/passwd -printf '%y %m %s %p\\n' | sort; du -ab /lab | "
+        "sort -k 2; no-such-tool; which awk"
     )
     yield from gold(task, protocol)
 

@@ -185,8 +185,8 @@ class TestTheControl:
         """A loop as the guest's, and what it and its actions print in half a second."""
         lines = "exec 62> /dev/fd/2 63<&0 0< /dev/null"
         loop = (
-            f"{lines}; while IFS= read -r -d '' -u 63 action; do eval \"$action\"; echo done $?"
-            " >&62; done 2> /dev/null"
+            f"{lines}; while IFS= read -r -d '' -u 63 action; do eval \"$action\"; echo done $? "
+            ">&62; done 2> /dev/null"
         )
         text = "".join(f"{action}\0" for action in actions)
         command = ["timeout", "-s", "KILL", "0.5", "bash", "-c", loop]

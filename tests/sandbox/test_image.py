@@ -28,8 +28,8 @@ def need_mmdebstrap() -> None:
         and shutil.which("fakechroot") is None
     ):
         pytest.skip(
-            "neither uidmap nor fakechroot is installed, by which mmdebstrap makes a root as an"
-            " ordinary user"
+            "neither uidmap nor fakechroot is installed, "
+            "by which mmdebstrap makes a root as an ordinary user"
         )
 
 
@@ -56,8 +56,8 @@ def test_a_built_image_has_its_packages_and_nothing_else_of_who_built_it(tiny: P
             ("find /etc /usr /var /root /home -newermt 2023-11-15", ""),
             (
                 (
-                    "rm -r /usr/share/perl5; ls -d /usr/share/perl5 2> /dev/null; echo x >"
-                    " /usr/bin/new; cat /usr/bin/new"
+                    "rm -r /usr/share/perl5; ls -d /usr/share/perl5 2> /dev/null; "
+                    "echo x > /usr/bin/new; cat /usr/bin/new"
                 ),
                 "x\n",
             ),

@@ -32,8 +32,8 @@ def furnished(
         "WORKDIR /srv/desk",
     ]
     lines += [
-        "RUN cp /bin/true own && chmod 4755 own && echo x > secret && chmod 600 secret && chown 33"
-        " secret"
+        "RUN cp /bin/true own && chmod 4755 own && echo x > secret && chmod 600 secret && "
+        "chown 33 secret"
     ]
     (folder / "Dockerfile").write_text("\n".join(lines) + "\n")
     tag = f"{docker_images.SHELF}:furnished"

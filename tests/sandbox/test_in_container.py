@@ -1,8 +1,8 @@
 """Sandboxes inside a container: the image's own Python, the package from its wheel, the cache on
 the container's overlay.
 
-namespaces allowed, /proc masked     local sandbox, wall shared-proc     as root and as an ordinary user
-no namespaces                        pod                                 as root; an ordinary user is refused
+namespaces allowed, /proc masked    local sandbox, wall shared-proc    as root, as an ordinary user
+no namespaces                       pod                                as root; others are refused
 """
 
 from __future__ import annotations
@@ -281,9 +281,8 @@ def test_a_pod_puts_back_all_that_an_agent_can_change(run: Run) -> None:
 
 @pytest.mark.slow
 def test_the_times_in_a_pod_do_not_tell_which_files_a_gold_read_or_wrote(run: Run) -> None:
-    lines = (
-        run([], TRACES).stdout.splitlines()
-    )  # new files before the reset; all or no new files after it; times of access
+    # new files before the reset; all or no new files after it; times of access
+    lines = run([], TRACES).stdout.splitlines()
     assert lines == ["False True 1", "True True 1", "True True 1"]
 
 

@@ -42,7 +42,8 @@ WAITS = "sandboxes[0].exec('sleep 60', timeout=60)"
 FORKS = """
 child = os.fork()
 if child == 0:
-    for use in (sandboxes[0].diff, sandboxes[0].reset, twin.fork, lambda: sandboxes[1].exec("true")):
+    one, other = sandboxes[:2]
+    for use in (one.diff, one.reset, twin.fork, lambda: other.exec("true")):
         try:
             use()
         except UsageError as error:
@@ -166,9 +167,8 @@ def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template:
             sandbox.reset()
         assert wait_until(lambda: len(families.family(bwrap)) == ALONE)
         assert descriptors(os.getpid()) == own
-        assert wait_until(
-            lambda: descriptors(supervisor) <= kept
-        )  # fewer, if it had yet to close the first one
+        # fewer, if it had yet to close the first one
+        assert wait_until(lambda: descriptors(supervisor) <= kept)
 
 
 def first_inside(sandbox: LocalSandbox) -> int:

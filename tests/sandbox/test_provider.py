@@ -93,8 +93,8 @@ def test_an_environments_class_may_name_it(
 ) -> None:
     (tmp_path / "tasks.jsonl").write_text('{"query": "Say yes.", "gold": "echo yes"}')
     own = (
-        "import intercode\nclass Own(intercode.BashEnv):\n    data, sandbox = 'tasks.jsonl',"
-        f" {derived!r}\n"
+        "import intercode\nclass Own(intercode.BashEnv):\n"
+        f"    data, sandbox = 'tasks.jsonl', {derived!r}\n"
     )
     (tmp_path / "own.py").write_text(own)
     with intercode.make(f"{tmp_path / 'own.py'}:Own") as made:

@@ -60,7 +60,8 @@ from intercode.sandbox.guest import kernel
 libc = ctypes.CDLL(None, use_errno=True)
 if len(sys.argv) > 1:
     kernel.install_filter(bytes.fromhex(sys.argv[1]))
-libc.syscall(ctypes.c_long(462), ctypes.c_long(1), ctypes.c_long(1), ctypes.c_long(0))  # mseal, at an address of no page
+mseal, page_of_nobody = ctypes.c_long(462), ctypes.c_long(1)
+libc.syscall(mseal, page_of_nobody, ctypes.c_long(1), ctypes.c_long(0))
 print(ctypes.get_errno())
 """
 

@@ -30,8 +30,8 @@ from intercode.sandbox.local import LocalProvider
 print(LocalProvider().prepare(setup=Path(sys.argv[1])).digest)
 """
 UNPACKER = (
-    "import sys; from pathlib import Path; from intercode.sandbox.template import unpack;"
-    " unpack(Path(sys.argv[1]))"
+    "import sys; from pathlib import Path; from intercode.sandbox.template import unpack; "
+    "unpack(Path(sys.argv[1]))"
 )
 ODD = "a name\nof two lines"
 
@@ -93,8 +93,8 @@ class TestATree:
         with LocalSandbox(LocalProvider().prepare(tree=source)) as sandbox:
             assert sandbox.read(f"/data/{ODD}") == bytes(range(256))
             shown = sandbox.exec(
-                "cd /data; stat -c '%a %h %U' run.sh; readlink link; ./run.sh; stat -c %Y deep; ls"
-                " -A . deep"
+                "cd /data; stat -c '%a %h %U' run.sh; readlink link; ./run.sh; "
+                "stat -c %Y deep; ls -A . deep"
             )
             listed = f".:\n{ODD}\ndeep\nlink\nrun.sh\ntwin\n\ndeep:\n"
             assert shown.output == f"750 2 root\nrun.sh\nran\n1000000000\n{listed}"
@@ -156,8 +156,8 @@ class TestASetupScript:
         self, tree: Path, space: Path
     ) -> None:
         changes = (
-            "date +%N > /stamp; rm -r /data/deep; chmod 4711 /data/run.sh; echo new > '/data/b c';"
-            " ln -s x /l"
+            "date +%N > /stamp; rm -r /data/deep; chmod 4711 /data/run.sh; "
+            "echo new > '/data/b c'; ln -s x /l"
         )
         first = LocalProvider().prepare(tree=tree, setup=script(space, changes))
         again = LocalProvider().prepare(tree=tree, setup=script(space, changes))

@@ -29,8 +29,8 @@ def test_it_changes_with_a_new_tool_and_not_with_the_session(template: Template)
     with LocalSandbox(template, environment={"PATH": places}) as sandbox:
         before = fingerprint(sandbox)
         sandbox.exec(
-            "cd /tmp; touch file; ls() { echo no; }; export -f ls; set -f; mkdir -p /root/bin; echo"
-            " > /root/bin/tool"
+            "cd /tmp; touch file; ls() { echo no; }; export -f ls; set -f; mkdir -p /root/bin; "
+            "echo > /root/bin/tool"
         )
         assert fingerprint(sandbox) == before, "a file that cannot be run is no tool"
         sandbox.exec("chmod +x /root/bin/tool")

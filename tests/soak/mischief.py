@@ -46,8 +46,8 @@ _PYTHON = [
     "hold = [open('/dev/null') for _ in range(1000)]",
     "open('/tmp/left', 'wb').write(b'x' * (20 << 20))",
     (
-        "import threading, time; threading.Thread(target=time.sleep, args=(4242,),"
-        " daemon=True).start()"
+        "import threading, time; "
+        "threading.Thread(target=time.sleep, args=(4242,), daemon=True).start()"
     ),
     "def f(n): return f(n + 1)\nf(0)",
     "print('x' * (10 << 20))",
@@ -66,8 +66,8 @@ _SQL = [
     "ATTACH '/tmp/left' AS other",
     "SELECT zeroblob(2000000000)",
     (
-        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r LIMIT 50000) SELECT n,"
-        " hex(zeroblob(100)) FROM r"
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r LIMIT 50000) "
+        "SELECT n, hex(zeroblob(100)) FROM r"
     ),
     "SELECT load_extension('/tmp/x')",
     "CREATE TRIGGER later AFTER DELETE ON person BEGIN DELETE FROM person; END",

@@ -1,6 +1,7 @@
 """An evaluation with all that it depends on, each part of which can be broken.
 
-ChatServer ◄── intercode eval sql, MariaDB, two workers ──► a run folder on a disk of 8 MiB (a mount namespace of its own)
+ChatServer ◄── intercode eval sql, MariaDB, two workers ──► a run folder on a disk of 8 MiB (in a
+                                                            mount namespace of its own)
 """
 
 from __future__ import annotations

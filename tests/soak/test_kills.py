@@ -1,6 +1,7 @@
 """kill -9 of an evaluation, and of the database servers under it, at random moments: then --resume.
 
-kill the evaluation     nothing that it started is left, no half-made template; the run goes on where it was
+kill the evaluation     nothing that it started is left, no half-made template; the run goes on
+                        where it was
 kill a server           an episode may become an error, never a reward; `--resume` plays it again
 """
 

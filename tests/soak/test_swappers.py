@@ -43,8 +43,8 @@ def swapping(folder: str) -> str:
         for swap in SWAPS.values()
     )
     return (
-        f"mkdir -p {folder}; jobs=()\n{loops}\n{TASK['gold']}; until [ -e {folder}/d -a -e"
-        f" {folder}/f ]; do sleep .01; done"
+        f"mkdir -p {folder}; jobs=()\n{loops}\n"
+        f"{TASK['gold']}; until [ -e {folder}/d -a -e {folder}/f ]; do sleep .01; done"
     )
 
 

@@ -49,8 +49,8 @@ FILES = {
 def write_catalog(server: Any, files: dict[str, bytes] = FILES) -> None:
     """A catalog with one data set called `tiny`, whose files the server has."""
     text = (
-        '[[entry]]\nname = "tiny"\nenv = "bash"\ndescription = "d"\ncount = 1\nlicence ='
-        ' "MIT"\nchecked = true\n'
+        '[[entry]]\nname = "tiny"\nenv = "bash"\ndescription = "d"\ncount = 1\nlicence = "MIT"\n'
+        "checked = true\n"
     )
     for name, content in files.items():
         (server.folder / name).parent.mkdir(parents=True, exist_ok=True)

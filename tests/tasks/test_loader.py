@@ -49,7 +49,7 @@ def load_text(tmp_path: Path, suffix: str, text: str | bytes) -> list[Task]:
     return load_tasks(path)
 
 
-# ── what loads ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what loads ────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv", ".parquet"])
@@ -144,7 +144,7 @@ def test_general_is_a_truth_value_even_in_csv(tmp_path: Path, word: str, general
     assert load_text(tmp_path, ".csv", f"query,gold,general\nq,g,{word}\n")[0].general is general
 
 
-# ── what does not, and how it says so ──────────────────────────────────────────────────────────────────────────────
+# ── what does not, and how it says so ─────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("name", ["gone.json", "folder", "tasks.txt"])
@@ -247,8 +247,8 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", RECORDS)
     source = Path(intercode.__file__).parents[1]
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from intercode.tasks import load_tasks;"
-        " load_tasks(sys.argv[2])"
+        "import sys; sys.path.insert(0, sys.argv[1]); from intercode.tasks import load_tasks; "
+        "load_tasks(sys.argv[2])"
     )
     done = subprocess.run(
         [sys.executable, "-S", "-c", code, source, path],

@@ -191,12 +191,12 @@ BROKEN: list[dict[type[Counter], str]] = [
     },
     {
         Swallowing: (
-            "faults: an error of the data or of a sandbox, .* comes out of step.*a SandboxError in"
-            " execute"
+            "faults: an error of the data or of a sandbox, "
+            ".* comes out of step.*a SandboxError in execute"
         ),
         Noisy: (
-            "step: the same actions .* the gold, played again, at .0..1..0.: '[^']*' instead of"
-            " '[^']*'\n"
+            "step: the same actions .* the gold, played again, at .0..1..0.: "
+            "'[^']*' instead of '[^']*'\n"
         ),
         Eager: "step: under submit only the submission earns and ends.*reward of step 1: 0.5",
         Endless: "step: before a reset and after the end it is the caller's fault.",

@@ -27,8 +27,8 @@ HOSTILE = (
     " \x1b[31mred\x1b]0;title\x07 \u202eeman.txt\u2066 \x00 \ud800 \u2028 \r "
 )
 IDS = [
-    "a/b", "../..", "..", "'\"`", "a\nb", "\n", "", " ", "\ud800", "\udfff x", "x" * 10_000, "é" * 10_000, "a?b#c&d=e%2e+f",
-    "\x00", HOSTILE,
+    "a/b", "../..", "..", "'\"`", "a\nb", "\n", "", " ", "\ud800", "\udfff x", "x" * 10_000,
+    "é" * 10_000, "a?b#c&d=e%2e+f", "\x00", HOSTILE,
 ]  # fmt: skip
 """Of tasks."""
 
@@ -47,9 +47,12 @@ def hostile(task: str, text: str, name: str) -> Episode:
         Turn(action="submit", score=0.0),
     ]  # fmt: skip
     outcomes = {
-        "failed": [text], "agent": {"answer": text, name: text, "rows": [[text]], "columns": [text]}, "gold": {"error": text},
-        "paths": [{"path": text, "gold": text, "agent": text, "diff": f"+{text}\n-{text}"}], "cut": [text],
-        "tests": [{"test": text, "passed": False, "gold": text, "agent": text}], name: {name: text},
+        "failed": [text],
+        "agent": {"answer": text, name: text, "rows": [[text]], "columns": [text]},
+        "gold": {"error": text},
+        "paths": [{"path": text, "gold": text, "agent": text, "diff": f"+{text}\n-{text}"}],
+        "cut": [text], "tests": [{"test": text, "passed": False, "gold": text, "agent": text}],
+        name: {name: text},
     }  # fmt: skip
     return episode(task, *turns, query=text, parts={name: 0.5}, outcomes=outcomes, split=name)
 
@@ -193,10 +196,12 @@ def test_requests_that_are_refused(tmp_path: Path) -> None:
         assert ask(address, f"{root}run/a")[0] == 200
         refused = {
             "/": 403, f"/{'x' * 22}/run/a": 403, f"{root[:-3]}/run/a": 403,
-            f"{root}run/..%2F..%2Fsecret": 404, f"{root}run/../../other": 404, f"{root}run/%2e%2e": 404,
-            f"{root}run/%2Fetc%2Fpasswd": 404, f"{root}run/a/run.json": 404, f"{root}events?run=none": 404,
-            f"{root}run/a/text?task=t&turn=1&part=__class__": 404, f"{root}run/a/episode?task=t&beside=0~../other": 404,
-            f"{root}compare?run=a": 400, f"{root}run/a/episode?task=%FF": 400,
+            f"{root}run/..%2F..%2Fsecret": 404, f"{root}run/../../other": 404,
+            f"{root}run/%2e%2e": 404, f"{root}run/%2Fetc%2Fpasswd": 404,
+            f"{root}run/a/run.json": 404, f"{root}events?run=none": 404,
+            f"{root}run/a/text?task=t&turn=1&part=__class__": 404,
+            f"{root}run/a/episode?task=t&beside=0~../other": 404, f"{root}compare?run=a": 400,
+            f"{root}run/a/episode?task=%FF": 400,
         }  # fmt: skip
         answers = {path: ask(address, path) for path in refused}
         assert {path: status for path, (status, _) in answers.items()} == refused

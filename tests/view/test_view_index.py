@@ -39,10 +39,17 @@ def played(count: int, epochs: int) -> list[Episode]:
         for epoch in range(epochs):
             actions = [rng.choice(("ls", "cat x", "wc")) for _ in range(rng.randrange(5))]
             turns = [
-                Turn(action=action, observation=f"{rng.randrange(4)}\n", exit_code=rng.choice((0, 0, 1)), seconds=0.5,
-                     timed_out=rng.random() < 0.1, score=rng.choice((None, None, 0.3)), usage=Usage(10, 2, 0.001))
+                Turn(
+                    action=action,
+                    observation=f"{rng.randrange(4)}\n",
+                    exit_code=rng.choice((0, 0, 1)),
+                    seconds=0.5,
+                    timed_out=rng.random() < 0.1,
+                    score=rng.choice((None, None, 0.3)),
+                    usage=Usage(10, 2, 0.001),
+                )
                 for action in actions
-            ]  # fmt: skip
+            ]
             turns += [Turn(action="submit", score=0.0)] if rng.random() < 0.6 else []
             facts: dict[str, Any] = {
                 "epoch": epoch,
@@ -114,10 +121,16 @@ def test_a_file_that_grows_is_torn_or_is_replaced(tmp_path: Path) -> None:
     index = Index(run, {**SETTINGS, "epochs": 2})
     other = b"".join(reversed(lines))
     changes = {
-        "torn": whole[: len(whole) // 2], "whole": whole, "shorter": b"".join(lines[:20]), "empty": b"", "again": whole,
-        "as long": other, "longer": other + lines[0].replace(b'"task": "t', b'"task": "u'),
-        "damaged": b"no record\n" + whole, "half": whole[:100],
-    }  # fmt: skip
+        "torn": whole[: len(whole) // 2],
+        "whole": whole,
+        "shorter": b"".join(lines[:20]),
+        "empty": b"",
+        "again": whole,
+        "as long": other,
+        "longer": other + lines[0].replace(b'"task": "t', b'"task": "u'),
+        "damaged": b"no record\n" + whole,
+        "half": whole[:100],
+    }
     for name, content in changes.items():
         file.write_bytes(content)
         index.update()
@@ -235,8 +248,8 @@ def test_a_viewer_that_is_killed_while_it_indexes_leaves_an_index_that_is_right(
 ) -> None:
     run = make_run(tmp_path / "run", played(6000, 1))
     script = (
-        "from intercode.view.index import *\nimport sys\nindex = Index(Path(sys.argv[1]),"
-        " {})\nprint(flush=True)\nwhile 1:"
+        "from intercode.view.index import *\nimport sys\nindex = Index(Path(sys.argv[1]), {})\n"
+        "print(flush=True)\nwhile 1:"
     )
     script += " index.update(0.01)"
     for delay in (0.0, 0.02, 0.1, 0.3, 0.6):

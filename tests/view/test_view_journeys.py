@@ -127,8 +127,8 @@ def test_follow_a_run_that_is_being_played(tab: Tab, tmp_path: Path, look: str) 
                 tab.wait("document.querySelector('#live a')?.innerText")
                 for count in (1, 2):
                     tab.wait(
-                        f"document.querySelector('#head').innerText.includes('{count} of 4"
-                        " episodes')"
+                        f"document.querySelector('#head').innerText.includes('{count} "
+                        "of 4 episodes')"
                     )
                 tab.wait("document.querySelector('#live a')?.innerText")
                 assert tab.ask("window.same"), "the list counts up without being loaded again"
@@ -143,8 +143,8 @@ def test_follow_a_run_that_is_being_played(tab: Tab, tmp_path: Path, look: str) 
         finally:
             process.kill()
     print(
-        f"a turn appears after {statistics.median(late):.2f} s (median of {len(late)}, at most"
-        f" {max(late):.2f} s)"
+        f"a turn appears after {statistics.median(late):.2f} s (median of {len(late)}, "
+        f"at most {max(late):.2f} s)"
     )
     assert max(late) < 1.0
 

@@ -1,9 +1,11 @@
 """The real viewer as a process of its own, runs to look at, and a reader at a browser who also
 checks each page.
 
-make_run(folder, episodes)     a run folder of records      eval_run(…)     a real `intercode eval`, still playing
+make_run(folder, episodes)     a run folder of records
+eval_run(…)                    a real `intercode eval`, still playing
 viewer(folder)                 serves them; gives the address
-Reader(tab, address, look)     opens pages, presses keys; after each page: nothing too wide, contrast, names, no complaints
+Reader(tab, address, look)     opens pages, presses keys; after each page: nothing too wide,
+                               contrast, names, no complaints
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from intercode.types import Episode, Turn
 INTERCODE = Path(sys.executable).with_name("intercode")
 AGENTS = Path(__file__).with_name("view_agents.py")
 SETTINGS: dict[str, Any] = {
-    "env": "bash", "agent": "try_again", "model": "m", "reward": "exact", "protocol": "submit", "turns": 10, "epochs": 1,
-    "created": "2026-01-02T03:04:05+0000",
+    "env": "bash", "agent": "try_again", "model": "m", "reward": "exact", "protocol": "submit",
+    "turns": 10, "epochs": 1, "created": "2026-01-02T03:04:05+0000",
 }  # fmt: skip
 
 
@@ -133,8 +135,10 @@ CONTRASTS = """(() => {
 """The lowest contrast of a text with what is behind it, and its element; that of large texts counts
 one and a half times."""
 
-NAMED = {"link", "button", "textbox", "searchbox", "combobox", "checkbox", "columnheader", "rowheader", "navigation", "article",
-         "dialog", "progressbar", "img", "image"}  # fmt: skip
+NAMED = {
+    "link", "button", "textbox", "searchbox", "combobox", "checkbox", "columnheader", "rowheader",
+    "navigation", "article", "dialog", "progressbar", "img", "image",
+}  # fmt: skip
 """Roles that need a name."""
 
 
@@ -159,8 +163,8 @@ class Reader:
     def follow(self, text: str) -> None:
         """Click the first link or button with a text in it."""
         script = (
-            "[...document.querySelectorAll('main a, main button')].find((a) =>"
-            f" a.innerText.includes({json.dumps(text)}))"
+            "[...document.querySelectorAll('main a, main button')].find((a) => "
+            f"a.innerText.includes({json.dumps(text)}))"
         )
         self._do(lambda: self.tab.ask(f"{script}.click()"), True)
 

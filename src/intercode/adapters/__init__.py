@@ -4,7 +4,8 @@
     trl.py          a `rollout_func` for TRL's GRPOTrainer
     inspect.py      a task for Inspect
     openenv.py      a server of the OpenEnv protocol
-    ../../intercode_verifiers.py    a taskset and a harness for verifiers, which imports top-level modules only
+    ../../intercode_verifiers.py    a taskset and a harness for verifiers, which imports top-level
+                                    modules only
 
 Nothing else in the package imports an adapter or a framework. A fault of the machine or the model
 server is never a reward.

@@ -46,9 +46,8 @@ class InspectModel:
             ).result()
         except Exception as error:
             self.failure = error
-            if isinstance(
-                error, util.LimitExceededError
-            ):  # the episode ends and is scored, as Inspect does
+            # the episode ends and is scored, as Inspect does
+            if isinstance(error, util.LimitExceededError):
                 return Reply("", final=True)
             raise ModelError(f"{self.name}: {error}") from error
         called = [

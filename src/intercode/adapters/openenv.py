@@ -3,8 +3,10 @@ a client leaves is closed.
 
 uvicorn.run(app("bash", sessions=64), port=8000)
 
-client ── reset {task} ──► the query               a fault of the machine is an error message, never a reward;
-       ── step {action} ─► output, reward, done    the next reset gets a new environment
+client ── reset {task} ──► the query
+       ── step {action} ─► output, reward, done
+
+A fault of the machine is an error message, never a reward; the next reset gets a new environment.
 """
 
 from __future__ import annotations
@@ -41,8 +43,7 @@ class CodeState(State):
 
 
 class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
-    """Play the episodes of one session. Methods may be called in any thread, one after the
-    other."""
+    """Play the episodes of one session. Methods may be called in any thread, one after another."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 

@@ -62,9 +62,12 @@ class Rollouts:
             *(_sequence(each, trainer.eos_token_ids[0]) for each in played), strict=True
         )
         return {
-            "prompt_ids": list(prompt_ids), "completion_ids": list(token_ids), "env_mask": list(mask),
-            "logprobs": list(logprobs) if all(logprobs) else None, "reward": [each.reward for each in played],
-        }  # fmt: skip
+            "prompt_ids": list(prompt_ids),
+            "completion_ids": list(token_ids),
+            "env_mask": list(mask),
+            "logprobs": list(logprobs) if all(logprobs) else None,
+            "reward": [each.reward for each in played],
+        }
 
     @staticmethod
     def reward(reward: Sequence[float | None], **_: Any) -> list[float | None]:
@@ -79,8 +82,8 @@ def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[in
         return [end], [end], [0], [0.0]
     if len(rollout.segments) > 1:
         raise UsageError(
-            "TRL trains one sequence a rollout; take an agent that continues one conversation, such"
-            " as try_again"
+            "TRL trains one sequence a rollout; "
+            "take an agent that continues one conversation, such as try_again"
         )
     (segment,) = rollout.segments
     return (

@@ -1,6 +1,7 @@
 """Make an agent by name.
 
-    try_again | react | plan_solve | tools | best_of:N | tree_search | …     ask a model; docs/agents.md describes each
+    try_again | react | plan_solve | tools | best_of:N | tree_search | …     ask a model:
+                                                                             docs/agents.md
     gold | noop | retrieval | replay:PATH | static:PATH | module:function
 
 `module:function` is the user's own strategy: a generator function of (task, protocol). It needs a
@@ -50,8 +51,9 @@ attempts."""
 NAMES = (*MODELLED, "gold", "noop", "retrieval", "replay:PATH", "static:PATH", "module:function")
 
 __all__ = [
-    "MODELLED", "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Close", "Fork", "Script", "Step", "Strategy", "StrategySteps",
-    "best_of", "gold", "make_agent", "noop", "plan_solve", "replay", "retrieval", "static", "tools", "tree_search", "try_again",
+    "MODELLED", "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Close", "Fork", "Script", "Step",
+    "Strategy", "StrategySteps", "best_of", "gold", "make_agent", "noop", "plan_solve", "replay",
+    "retrieval", "static", "tools", "tree_search", "try_again",
 ]  # fmt: skip
 
 

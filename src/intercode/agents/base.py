@@ -5,7 +5,8 @@
              ──Act(action)────►  driver  ──► environment
              ◄──── Step ───────
              ──Fork()─────────►  driver  ──► a copy of the environment, in the same state
-             ◄──── Branch ─────              used by Act(action, env=branch), Fork(branch) and Close(branch)
+             ◄──── Branch ─────              used by Act(action, env=branch), Fork(branch) and
+                                             Close(branch)
 
 The driver (`runner/episode.py`) answers each request, records the turn, and closes the generator
 and all copies when the episode ends. A generator that returns has nothing more to do.
@@ -116,10 +117,10 @@ class Agent:
     needs_model: bool = False
     prompt_digest: str | None = None
     samples: bool = False
-    """True if it draws several replies to one question; they would all be equal at temperature
-    0."""
+    """True if it draws several replies to one question, which would be equal at temperature 0."""
 
 
 __all__ = [
-    "ROOT", "SUBMIT", "Act", "Agent", "Ask", "Branch", "Close", "Fork", "Reply", "Request", "Step", "Strategy", "StrategySteps",
+    "ROOT", "SUBMIT", "Act", "Agent", "Ask", "Branch", "Close", "Fork", "Reply", "Request", "Step",
+    "Strategy", "StrategySteps",
 ]  # fmt: skip

@@ -1,14 +1,15 @@
 """Find the one action in what a model wrote.
 
-    reply ──► without <think>…</think> ──► first mark? ─┬─ a wrapper, see below ──► the text inside
-                                                        ├─ fenced blocks ──► the first in the environment's language,
-                                                        │                    else the first without a language
-                                                        └─ none ──► `code`, `submit`, or text that is no English sentence
+    reply ──► without <think>…</think> ──► first mark?
+      ├─ a wrapper, see below ──► the text inside
+      ├─ fenced blocks ──► the first in the environment's language, else the first without one
+      └─ none ──► `code`, `submit`, or text that is no English sentence
 
 Wrappers, of which the first in a reply counts, a fence included:
 
-    Thought: …  Action: execute[CODE]         <bash>CODE</bash>          {"name": "execute", "arguments": {"code": CODE}}
-    Action: submit                            <tool_call>{…}</tool_call>
+    Thought: …  Action: execute[CODE]    <bash>CODE</bash>
+    Action: submit                       <tool_call>{…}</tool_call>
+                                         {"name": "execute", "arguments": {"code": CODE}}
 
 One reply is one action. Of several blocks the first is taken, since the model wrote the others
 without seeing what the first one prints. For the same reason a last line `submit` after other code
@@ -62,7 +63,8 @@ _TOKENS = re.compile(r"(?:<\|[\w/]+\|>|</s>)\s*$")
 _FENCE = re.compile(r"^\s*(?P<ticks>`{3,}+|~{3,}+)(?P<tag>[^`]*)$")
 _ONE_LINE = re.compile(r"^\s*(?P<ticks>`{1,3})(?P<code>[^`\n]+)(?P=ticks)\s*$", re.MULTILINE)
 _EMPTY = re.compile(
-    r"^\W{0,9}action\W{0,9}(?:execute\s{0,9}\[\s{0,9}\]?)?$|^execute\s?\[\s{0,9}\]|<(\w+)>\s{0,9}</\1>",
+    r"^\W{0,9}action\W{0,9}(?:execute\s{0,9}\[\s{0,9}\]?)?$|^execute\s?\[\s{0,9}\]"
+    r"|<(\w+)>\s{0,9}</\1>",
     re.MULTILINE | re.IGNORECASE,
 )
 _SUBMIT = re.compile(r"^[\s\"'`*]*submit[\s\"'`*.!]*$", re.IGNORECASE)
@@ -74,7 +76,10 @@ word it may be a command."""
 _SENTENCE = re.compile(r"^(?:I|I'm|I'll|[A-Z][a-z']*),? +\S")
 _CODE_SIGN = re.compile(r"[|<>$;&={}\\]|(?:^| )[-./~]+\w")
 
-_WRAPPER_TAGS = "bash|sh|shell|sql|python|code|command|cmd|execute|execute_bash|action|run|tool_call|function_call"
+_WRAPPER_TAGS = (
+    "bash|sh|shell|sql|python|code|command|cmd|execute|execute_bash|action|run"
+    "|tool_call|function_call"
+)
 _MARK = re.compile(
     r"^[ \t]*+(?:(?P<fence>`{3}|~{3})"
     r"|(?P<execute>execute\s*\[)"
@@ -207,8 +212,7 @@ def _closing(lines: list[str], start: int, ticks: str) -> int:
 
 
 def _tag(info: str) -> str:
-    """Return the language that a fence names: ``bash``, also in ``{.bash}`` or ``bash
-    title="x"``."""
+    """Return the language that a fence names: ``bash``, even in ``{.bash}``, ``bash title="x"``."""
     return next(iter(re.findall(r"[\w+#-]+", info.lower())), "")
 
 
@@ -292,6 +296,5 @@ def _object(text: object) -> dict[str, Any] | None:
 
 
 def code_of(arguments: Mapping[str, Any]) -> str:
-    """Return the code among a call's arguments, under any of its usual names; "" if there is
-    none."""
+    """Return the code among a call's arguments, under any usual name; "" if there is none."""
     return next((arguments[key] for key in _CODE_KEYS if isinstance(arguments.get(key), str)), "")

@@ -1,6 +1,7 @@
 """The conversation about one task that most strategies have, and the number of turns that are left.
 
-    system: environment, form, ending ── user: the task ── assistant: a reply ── user: what its action printed ── …
+    system: environment, form, ending ── user: the task ── assistant: a reply
+      ── user: what its action printed ── assistant: a reply ── …
 
 Each reply has one action. Left out: conversations with tool calls (`tools.py`), whose messages are
 of other kinds.

@@ -1,10 +1,11 @@
 """Strategies that fork: they make several attempts from one state and submit one. Under `submit`
 they never see a score.
 
-best_of        the task ──► n attempts, each on its own copy ──► submit the answer that most of them have
+best_of        the task ──► n attempts, each on its own copy ──► submit the answer that most have
 
-tree_search    task ──► act on a copy ── the action failed, or the model says `undo` ──► go back and act in another way
-                             └────────── else ──► continue from the copy
+tree_search    task ──► act on a copy ─┬─ the action failed, or the model says `undo`
+                                       │         ──► go back and act in another way
+                                       └─ else   ──► continue from the copy
 
 An action fails by an exit status other than 0, a time-out, or a lost session. In the tree, the
 value of a state is minus the number of failed actions that led to it. The search continues from the

@@ -83,8 +83,8 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
                     step = yield act
                     talk.left -= 1
                     output = (
-                        f"{format_step(step, scored=protocol == 'paper')}\n[{format_turns(talk.left)}"
-                        " left]"
+                        f"{format_step(step, scored=protocol == 'paper')}\n"
+                        f"[{format_turns(talk.left)} left]"
                     )
                 talk.messages.append({**message("tool", output), "tool_call_id": id})
                 thought = None

@@ -5,7 +5,8 @@ turn to turn.
                                             └───── no ───► Act(None, retry note) ──────► Ask …
 
     plan_solve           task ──► Ask: a plan ──► for each step: Ask ──► Act ──► observation
-                                                     └── refine: use the turns that are left to check and correct the result
+                                                     └── refine: use the turns that are left to
+                                                         check and correct the result
 
 Try Again writes code in fences; ReAct writes `Thought: …` and `Action: execute[…]`. Under the
 `submit` protocol the model says when it is done, and when its turns are used up the work is

@@ -1,7 +1,8 @@
 """Try exploits on an environment: does one pay or escape, and does an honest episode after it still
 succeed?
 
-    sound tasks (the gold succeeds, doing nothing does not) ──► exploit, submission ──► effects on the next episode? ──► gold
+    sound tasks (the gold succeeds, doing nothing does not) ──► exploit, submission
+      ──► effects on the next episode? ──► gold
 
 An exploit pays if it pays on one of the tasks. It escapes, too, if it causes an error instead of a
 failure, since an error counts against nobody. An exploit that could not be tried has a reason, and
@@ -12,12 +13,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import inspect
 import re
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -31,13 +31,14 @@ from intercode.errors import DataError, IntercodeError, InternalError, SandboxEr
 from intercode.plugins import fault_of
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
-from intercode.runner.run import select
 from intercode.sandbox.identity import identity
 from intercode.types import Episode, Task
 
 TASKS = 2
 """How many of the user's tasks an exploit is tried on; an exploit against the sandbox is tried on
 one."""
+_DATA = frozenset({"data", "limit", "split", "databases", "dump", "tree", "setup", "robust"})
+"""Options about data, which the suite's own data replace."""
 _LIMITS = {"limits": replace(LIMITS, seconds=3.0), "seconds": 3.0}
 _CANDIDATES = 12
 _NO_PYTHON = "/usr/bin/python3: No such file or directory"
@@ -83,27 +84,23 @@ def attack(
     *,
     workers: int = 1,
     tick: Callable[[], None] = lambda: None,
-    split: str | None = None,
     **options: Any,
 ) -> list[Verdict]:
     """Try every exploit for the language of `env`, which `options` prepare; return verdicts in the
     order of `list_exploits`.
 
-    The exploits act on tasks of the split `split`, or on all tasks. Each worker has environments of
-    its own. Raises `UsageError` if there is no sound task.
+    Each worker has environments of its own. Raises `UsageError` if there is no sound task.
     """
     owner = environment_class(env)
-    accepted = inspect.signature(owner.prepare).parameters
+    accepted = {one.name for one in fields(owner.Options)}
     limits: dict[str, Any] = {name: value for name, value in _LIMITS.items() if name in accepted}
     factory = prepare(env, max_turns=None, **limits, **options)
     with contextlib.closing(factory()) as first:
-        first.tasks = list(select(first.tasks, split=split))
         targets = find_targets(first)
     engine = factory.facts().get("userland", {}).get("engine", "")
     exploits = [each for each in list_exploits(owner.language) if each.engine in ("", engine)]
-    idle: SimpleQueue[dict[bool, InterCodeEnv]] = (
-        SimpleQueue()
-    )  # each worker's environments, made when first needed
+    # each worker's environments, made when first needed
+    idle: SimpleQueue[dict[bool, InterCodeEnv]] = SimpleQueue()
     own: EnvFactory | str = ""  # on the suite's own data, or why there is none
 
     def run(exploit: Exploit) -> Verdict:
@@ -125,9 +122,8 @@ def attack(
             for target in where[:1] if exploit.honest_action else where:
                 with neighbour as after:
                     verdict = run_exploit(env, exploit, target, after)
-                if not (
-                    verdict.held and verdict.tried
-                ):  # the next exploit needs a sound environment
+                # the next exploit needs a sound environment
+                if not (verdict.held and verdict.tried):
                     with contextlib.suppress(IntercodeError):
                         envs.pop(needs_own).close()
                     break
@@ -138,12 +134,10 @@ def attack(
 
     with tempfile.TemporaryDirectory() as folder:
         if (data := write_own_data(owner.language, Path(folder) / "data")) is not None:
-            replaced: dict[str, Any] = dict.fromkeys(
-                ("limit", "databases", "dump", "tree", "setup", "robust")
-            )
-            replaced |= {"data": str(data)} | ({"engine": str(engine)} if engine else {})
+            kept = {name: value for name, value in options.items() if name not in _DATA}
+            kept |= {"data": str(data)} | ({"engine": str(engine)} if engine else {})
             try:
-                own = prepare(env, max_turns=None, **{**limits, **options, **replaced})
+                own = prepare(env, max_turns=None, **limits, **kept)
             except IntercodeError as error:
                 own = str(error)
         for _ in range(workers):
@@ -168,8 +162,8 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
                 golds[task.id] = episode
     if not golds:
         raise UsageError(
-            f"none of the first {min(_CANDIDATES, len(env.tasks))} tasks has a gold that succeeds"
-            " within the attacks' limits, while doing nothing does not: see `intercode check`"
+            f"none of the first {min(_CANDIDATES, len(env.tasks))} tasks has a gold that succeeds "
+            "within the attacks' limits, while doing nothing does not: see `intercode check`"
         )
     submitted = {
         id: str(episode.turns[-1].action or "").strip().partition(" ")[2]

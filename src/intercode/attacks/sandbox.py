@@ -7,8 +7,6 @@ tests' controls execute this module in an outer sandbox, where each attack must 
 imports the standard library and `intercode.sandbox` only.
 """
 
-# ruff: noqa: E501
-
 from __future__ import annotations
 
 import os
@@ -96,7 +94,7 @@ def host_targets(**user: Any) -> Iterator[HostTargets]:
         abstract.bind(f"\0intercode-test-{port}")
         abstract.listen()
         file = Path(folder) / "planted"
-        file.write_text("BREACH\n")
+        file.write_text("BREACH\n", "utf-8")
         Path(folder).chmod(0o755)
         try:
             yield HostTargets(process, {"@FILE@": str(file), "@PORT@": str(port)})
@@ -143,18 +141,28 @@ for each in range(10000):
 _AFTER = " && sleep 0.3 && echo BREA''CH"
 
 EXHAUSTION = [
-    Attack("a fork bomb", _python("""
+    Attack(
+        "a fork bomb",
+        _python("""
 for count in range(200):
     if os.fork() == 0:
         time.sleep(30); os._exit(0)
 time.sleep(1)
 breach(True)
-"""), limits=frozenset({"processes", "memory"})),
-    Attack("a memory bomb of one process", _python("""
+"""),
+        limits=frozenset({"processes", "memory"}),
+    ),
+    Attack(
+        "a memory bomb of one process",
+        _python("""
 hold = b'x' * (200 << 20)
 breach(True)
-"""), limits=frozenset({"memory"})),
-    Attack("a memory bomb of many processes", _python("""
+"""),
+        limits=frozenset({"memory"}),
+    ),
+    Attack(
+        "a memory bomb of many processes",
+        _python("""
 read, write = os.pipe()
 for child in range(8):
     if os.fork() == 0:
@@ -166,8 +174,12 @@ for child in range(8):
         sys.exit('held')
 time.sleep(1)
 breach(True)
-"""), limits=frozenset({"memory"})),
-    Attack("a memory bomb of processes without first threads", _python("""
+"""),
+        limits=frozenset({"memory"}),
+    ),
+    Attack(
+        "a memory bomb of processes without first threads",
+        _python("""
 import threading
 def fill():
     time.sleep(0.3); held = bytearray(40 << 20); time.sleep(30)
@@ -177,21 +189,32 @@ for child in range(4):
         libc.pthread_exit(None)
 time.sleep(2)
 breach(True)
-"""), limits=frozenset({"memory"})),
-    Attack("memory in page tables", _python("""
+"""),
+        limits=frozenset({"memory"}),
+    ),
+    Attack(
+        "memory in page tables",
+        _python("""
 import mmap
 size = 128 << 30
 libc.mmap.restype = L
-start = libc.mmap(None, ctypes.c_size_t(size), 1, 0x4022, -1, L(0))  # private, anonymous, no reserve; readable
+start = libc.mmap(None, ctypes.c_size_t(size), 1, 0x4022, -1, L(0))  \
+# private, anonymous, no reserve; readable
 for at in range(start, start + size, 2 << 20):
     ctypes.c_char.from_address(at).value
 time.sleep(1)
 breach(start > 0)
-"""), limits=frozenset({"memory"})),
-    Attack("memory in shared segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", limits=frozenset({"memory"})),
+"""),
+        limits=frozenset({"memory"}),
+    ),
+    Attack(
+        "memory in shared segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", limits=frozenset({"memory"})
+    ),
     Attack("memory in semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", limits=frozenset({"memory"})),
     Attack("memory in message queues", f"{{ {_QUEUES}\n}}{_AFTER}", limits=frozenset({"memory"})),
-    Attack("memory in socket buffers", _python("""
+    Attack(
+        "memory in socket buffers",
+        _python("""
 def fill(sock):
     sock.setblocking(False)
     try:
@@ -204,8 +227,12 @@ for child in range(4):
         time.sleep(30); os._exit(0)
 time.sleep(2)
 breach(True)
-"""), limits=frozenset({"memory"})),
-    Attack("memory in TCP buffers", _python("""
+"""),
+        limits=frozenset({"memory"}),
+    ),
+    Attack(
+        "memory in TCP buffers",
+        _python("""
 server = socket.create_server(('127.0.0.1', 0), backlog=64)
 hold, sent = [], 0
 for number in range(8):
@@ -218,39 +245,69 @@ for round in range(8):
         except BlockingIOError: pass
     time.sleep(0.05)
 breach(sent > 3 * len(hold) * 212_992)
-"""), protections=frozenset({"buffers"})),
-    Attack("memory in an anonymous file", _python("""
+"""),
+        protections=frozenset({"buffers"}),
+    ),
+    Attack(
+        "memory in an anonymous file",
+        _python("""
 file = open(os.memfd_create('x'), 'wb')
 for part in range(20): file.write(b'x' * (10 << 20))
 breach(True)
-"""), limits=frozenset({"file_size"}), calls=frozenset({"memfd_create"})),
-    Attack("memory in /dev/shm", "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; x=$(head -c 40M /dev/zero | tr '\\0' x); sleep 0.3; echo BREA''CH", limits=frozenset({"memory"})),
-    Attack("a disk filler", "for i in 1 2 3; do head -c 20M /dev/zero > /tmp/$i || exit; done; echo BREA''CH", limits=frozenset({"disk"})),
-    Attack("one huge file", "head -c 30M /dev/zero > /tmp/x && echo BREA''CH", limits=frozenset({"file_size"})),
-    Attack("an inode filler", _python("""
+"""),
+        limits=frozenset({"file_size"}),
+        calls=frozenset({"memfd_create"}),
+    ),
+    Attack(
+        "memory in /dev/shm",
+        "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; "
+        "x=$(head -c 40M /dev/zero | tr '\\0' x); sleep 0.3; echo BREA''CH",
+        limits=frozenset({"memory"}),
+    ),
+    Attack(
+        "a disk filler",
+        "for i in 1 2 3; do head -c 20M /dev/zero > /tmp/$i || exit; done; echo BREA''CH",
+        limits=frozenset({"disk"}),
+    ),
+    Attack(
+        "one huge file",
+        "head -c 30M /dev/zero > /tmp/x && echo BREA''CH",
+        limits=frozenset({"file_size"}),
+    ),
+    Attack(
+        "an inode filler",
+        _python("""
 os.mkdir('/tmp/many')
 for number in range(40000): os.close(os.open(f'/tmp/many/{number}', os.O_CREAT | os.O_WRONLY))
 breach(True)
-"""), limits=frozenset({"disk", "memory"})),
-]  # fmt: skip
+"""),
+        limits=frozenset({"disk", "memory"}),
+    ),
+]
 
 # -- features of the kernel ------------------------------------------------------------------------
 
 
 _CAPABLE = frozenset({"capabilities"})
 _REWRITING = (
-    "for memory in /proc/1/mem /proc/1/task/1/mem; do true 2> /dev/null 1<> $memory && echo"
-    " BREA''CH; done"
+    "for memory in /proc/1/mem /proc/1/task/1/mem; "
+    "do true 2> /dev/null 1<> $memory && echo BREA''CH; done"
 )
 KERNEL = [
-    Attack("ptrace", _python("""
+    Attack(
+        "ptrace",
+        _python("""
 child = os.fork()
 if child == 0:
     time.sleep(30); os._exit(0)
 breach(libc.ptrace(16, child, None, None) == 0)
 os.kill(child, 9)
-"""), calls=frozenset({"ptrace"})),
-    Attack("reading another process's memory", _python("""
+"""),
+        calls=frozenset({"ptrace"}),
+    ),
+    Attack(
+        "reading another process's memory",
+        _python("""
 word = ctypes.create_string_buffer(b'secret')
 child = os.fork()
 if child == 0:
@@ -259,48 +316,140 @@ got = ctypes.create_string_buffer(6)
 here, there = (L * 2)(ctypes.addressof(got), 6), (L * 2)(ctypes.addressof(word), 6)
 breach(call(310, 270, child, here, 1, there, 1, 0) == 6 and got.raw == b'secret')
 os.kill(child, 9)
-"""), calls=frozenset({"process_vm_readv"})),
-    Attack("limits of pid 1", _python("breach(call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0)"), calls=frozenset({"prlimit64"})),
-    Attack("mounting", _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"), calls=frozenset({"mount"}), protections=_CAPABLE),
-    Attack("chroot", _python("breach(libc.chroot(b'/tmp') == 0)"), calls=frozenset({"chroot"}), protections=_CAPABLE),
-    Attack("unshare of a user namespace", _python("breach(libc.unshare(0x10000000) == 0)"), calls=frozenset({"unshare"}),
-           protections=frozenset({"user_namespaces"})),
-    Attack("clone into a user namespace", _python("""
+"""),
+        calls=frozenset({"process_vm_readv"}),
+    ),
+    Attack(
+        "limits of pid 1",
+        _python("breach(call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0)"),
+        calls=frozenset({"prlimit64"}),
+    ),
+    Attack(
+        "mounting",
+        _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"),
+        calls=frozenset({"mount"}),
+        protections=_CAPABLE,
+    ),
+    Attack(
+        "chroot",
+        _python("breach(libc.chroot(b'/tmp') == 0)"),
+        calls=frozenset({"chroot"}),
+        protections=_CAPABLE,
+    ),
+    Attack(
+        "unshare of a user namespace",
+        _python("breach(libc.unshare(0x10000000) == 0)"),
+        calls=frozenset({"unshare"}),
+        protections=frozenset({"user_namespaces"}),
+    ),
+    Attack(
+        "clone into a user namespace",
+        _python("""
 child = call(56, 220, 0x10000011, 0, 0, 0, 0)
 if child == 0: os._exit(0)
-breach(child > 0)"""), calls=frozenset({"clone"}), protections=frozenset({"user_namespaces"})),
-    Attack("writing a kernel setting", "echo 4096 > /proc/sys/kernel/msgmax && echo BREA''CH", protections=frozenset({"settings"})),
-    Attack("adding a key", _python("breach(call(248, 217, b'user', b'name', b'key', 3, -2) > 0)"), calls=frozenset({"add_key"})),
-    Attack("joining a keyring", _python("breach(call(250, 219, 0, -2, 1) > 0)"), calls=frozenset({"keyctl"})),
-    Attack("io_uring", _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"), calls=frozenset({"io_uring_setup"}), every_kernel=False),
-    Attack("asynchronous input and output", _python("breach(call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0)"), calls=frozenset({"io_setup"})),
-    Attack("rules of Landlock", _python("breach(call(444, 444, (ctypes.c_ulong * 2)(4, 0), 8, 0) >= 0)"),
-           calls=frozenset({"landlock_create_ruleset"}), every_kernel=False),
-    Attack("a tree of mounts by a new call", _python("breach(call(467, 467, -100, b'/', 0, None, 0) >= 0)"), calls=frozenset({"open_tree_attr"}), every_kernel=False),
-    Attack("the list of mounts by a new call", _python("""
+breach(child > 0)"""),
+        calls=frozenset({"clone"}),
+        protections=frozenset({"user_namespaces"}),
+    ),
+    Attack(
+        "writing a kernel setting",
+        "echo 4096 > /proc/sys/kernel/msgmax && echo BREA''CH",
+        protections=frozenset({"settings"}),
+    ),
+    Attack(
+        "adding a key",
+        _python("breach(call(248, 217, b'user', b'name', b'key', 3, -2) > 0)"),
+        calls=frozenset({"add_key"}),
+    ),
+    Attack(
+        "joining a keyring",
+        _python("breach(call(250, 219, 0, -2, 1) > 0)"),
+        calls=frozenset({"keyctl"}),
+    ),
+    Attack(
+        "io_uring",
+        _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"),
+        calls=frozenset({"io_uring_setup"}),
+        every_kernel=False,
+    ),
+    Attack(
+        "asynchronous input and output",
+        _python("breach(call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0)"),
+        calls=frozenset({"io_setup"}),
+    ),
+    Attack(
+        "rules of Landlock",
+        _python("breach(call(444, 444, (ctypes.c_ulong * 2)(4, 0), 8, 0) >= 0)"),
+        calls=frozenset({"landlock_create_ruleset"}),
+        every_kernel=False,
+    ),
+    Attack(
+        "a tree of mounts by a new call",
+        _python("breach(call(467, 467, -100, b'/', 0, None, 0) >= 0)"),
+        calls=frozenset({"open_tree_attr"}),
+        every_kernel=False,
+    ),
+    Attack(
+        "the list of mounts by a new call",
+        _python("""
 request = (ctypes.c_ulong * 3)(24, 0xFFFFFFFFFFFFFFFF, 0)
 breach(call(458, 458, request, (ctypes.c_ulong * 64)(), 64, 0) >= 0)
-"""), calls=frozenset({"listmount"}), every_kernel=False),
-    Attack("pages of a file that were read", _python("""
+"""),
+        calls=frozenset({"listmount"}),
+        every_kernel=False,
+    ),
+    Attack(
+        "pages of a file that were read",
+        _python("""
 range_, found = (ctypes.c_ulong * 2)(0, 0), (ctypes.c_ulong * 5)()
 with open('/tmp/x', 'wb+') as file:
     file.write(b'x'); file.flush()
     breach(call(451, 451, file.fileno(), range_, found, 0) == 0)
-"""), calls=frozenset({"cachestat"}), every_kernel=False),
-    Attack("pages held by a pipe", _python("""
+"""),
+        calls=frozenset({"cachestat"}),
+        every_kernel=False,
+    ),
+    Attack(
+        "pages held by a pipe",
+        _python("""
 page = ctypes.create_string_buffer(4096)
 breach(call(278, 75, os.pipe()[1], (ctypes.c_size_t * 2)(ctypes.addressof(page), 4096), 1, 0) > 0)
-"""), calls=frozenset({"vmsplice"})),
+"""),
+        calls=frozenset({"vmsplice"}),
+    ),
     Attack("rewriting pid 1", _REWRITING, protections=frozenset({"settings"})),
-    Attack("userfaultfd", _python("breach(call(323, 282, 1) >= 0)"), calls=frozenset({"userfaultfd"}), every_kernel=False),
-    Attack("a vsock to the hypervisor", _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"), calls=frozenset({"socket"}), every_kernel=False),
-    Attack("a packet socket", _python("socket.socket(17, socket.SOCK_RAW); breach(True)"), calls=frozenset({"socket"}), protections=_CAPABLE | {"network"}),
-    Attack("larger buffers than the limit counts", _python("""
+    Attack(
+        "userfaultfd",
+        _python("breach(call(323, 282, 1) >= 0)"),
+        calls=frozenset({"userfaultfd"}),
+        every_kernel=False,
+    ),
+    Attack(
+        "a vsock to the hypervisor",
+        _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"),
+        calls=frozenset({"socket"}),
+        every_kernel=False,
+    ),
+    Attack(
+        "a packet socket",
+        _python("socket.socket(17, socket.SOCK_RAW); breach(True)"),
+        calls=frozenset({"socket"}),
+        protections=_CAPABLE | {"network"},
+    ),
+    Attack(
+        "larger buffers than the limit counts",
+        _python("""
 sock = socket.socket(socket.AF_UNIX)
-for option in (socket.SO_SNDBUF, socket.SO_RCVBUF): sock.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
-breach(max(sock.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)) > 212_992)
-"""), calls=frozenset({"setsockopt"})),
-    Attack("typing into a terminal", _python("""
+for option in (socket.SO_SNDBUF, socket.SO_RCVBUF): \
+sock.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
+breach(max(sock.getsockopt(socket.SOL_SOCKET, option) \
+for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)) > 212_992)
+"""),
+        calls=frozenset({"setsockopt"}),
+    ),
+    Attack(
+        "typing into a terminal",
+        _python("""
 import fcntl
 control, terminal = os.openpty()
 if os.fork() == 0:
@@ -313,9 +462,17 @@ if os.fork() == 0:
         breach(False)
     os._exit(0)
 os.wait()
-"""), calls=frozenset({"ioctl"}), every_kernel=False),
-    Attack("renaming the machine", _python("breach(libc.sethostname(b'x', 1) == 0)"), calls=frozenset({"sethostname"}), protections=_CAPABLE),
-]  # fmt: skip
+"""),
+        calls=frozenset({"ioctl"}),
+        every_kernel=False,
+    ),
+    Attack(
+        "renaming the machine",
+        _python("breach(libc.sethostname(b'x', 1) == 0)"),
+        calls=frozenset({"sethostname"}),
+        protections=_CAPABLE,
+    ),
+]
 
 # -- what the kernel counts for all sandboxes of a user together: `after` is an action of a neighbou
 
@@ -323,8 +480,8 @@ os.wait()
 def _holding(take: str) -> str:
     """Return an action that takes as much as it gets, in a program that holds it for a minute."""
     program = _python(
-        f"keep = []\ntry:\n    while True:\n        {take}\nexcept OSError: pass\nprint('held',"
-        " flush=True); time.sleep(60)"
+        f"keep = []\ntry:\n    while True:\n        {take}\nexcept OSError: pass\n"
+        "print('held', flush=True); time.sleep(60)"
     )
     return (
         program.replace("<<'PYTHON'", "<<'PYTHON' > /dev/shm/held &")
@@ -333,79 +490,194 @@ def _holding(take: str) -> str:
 
 
 NEIGHBOURS = [
-    Attack("descriptors in flight", _holding("keep.append(socket.socketpair()); socket.send_fds(keep[-1][0], [b'x'], [0] * 200)"),
-           protections=frozenset({"limits"})),
-    Attack("timers", _holding("keep.append(libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())))\n        if keep[-1]: break"),
-           after=_python("breach(libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())) != 0)"), protections=frozenset({"limits"})),
-    Attack("inotify instances", _holding("keep.append(libc.inotify_init1(0))\n        if keep[-1] < 0: break"),
-           after=_python("breach(libc.inotify_init1(0) < 0)"), protections=frozenset({"inotify_instances"})),
-    Attack("pipes as large as can be", _holding("keep.append(os.pipe()); fcntl.fcntl(keep[-1][1], 1031, 1 << 20)"), every_kernel=False),
-    Attack("many processes", "for n in {1..50}; do sleep 60 & done 2> /dev/null", every_kernel=False),
-]  # fmt: skip
+    Attack(
+        "descriptors in flight",
+        _holding(
+            "keep.append(socket.socketpair()); socket.send_fds(keep[-1][0], [b'x'], [0] * 200)"
+        ),
+        protections=frozenset({"limits"}),
+    ),
+    Attack(
+        "timers",
+        _holding(
+            "keep.append(libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())))\n"
+            "        if keep[-1]: break"
+        ),
+        after=_python("breach(libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())) != 0)"),
+        protections=frozenset({"limits"}),
+    ),
+    Attack(
+        "inotify instances",
+        _holding("keep.append(libc.inotify_init1(0))\n        if keep[-1] < 0: break"),
+        after=_python("breach(libc.inotify_init1(0) < 0)"),
+        protections=frozenset({"inotify_instances"}),
+    ),
+    Attack(
+        "pipes as large as can be",
+        _holding("keep.append(os.pipe()); fcntl.fcntl(keep[-1][1], 1031, 1 << 20)"),
+        every_kernel=False,
+    ),
+    Attack(
+        "many processes", "for n in {1..50}; do sleep 60 & done 2> /dev/null", every_kernel=False
+    ),
+]
 
 # -- the host: without a sandbox, the control succeeds ---------------------------------------------
 
 OUTSIDE = [
-    Attack("reading environments", "cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' | grep -q '^PLANTED=outside' && echo BREA''CH"),
-    Attack("seeing processes", "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q '[s]leep 54321' && echo BREA''CH"),
+    Attack(
+        "reading environments",
+        "cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' | "
+        "grep -q '^PLANTED=outside' && echo BREA''CH",
+    ),
+    Attack(
+        "seeing processes",
+        "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q '[s]leep 54321' && echo BREA''CH",
+    ),
     Attack("reading files", "cat @FILE@ 2> /dev/null"),
-    Attack("an abstract socket", _python("socket.socket(socket.AF_UNIX).connect('\\0intercode-test-@PORT@'); breach(True)")),
-    Attack("the network of the host", _python("socket.create_connection(('127.0.0.1', @PORT@), 3); breach(True)")),
+    Attack(
+        "an abstract socket",
+        _python("socket.socket(socket.AF_UNIX).connect('\\0intercode-test-@PORT@'); breach(True)"),
+    ),
+    Attack(
+        "the network of the host",
+        _python("socket.create_connection(('127.0.0.1', @PORT@), 3); breach(True)"),
+    ),
     Attack("killing all", "kill -9 -1"),
-]  # fmt: skip
+]
 
 # -- effects on the next episode: without a reset, the control finds them --------------------------
 
 LEFT = [
-    Attack("a survivor in a session of its own", "setsid sleep 4242 > /dev/null 2>&1 & sleep 0.5", after="pgrep -f 'sleep 424[2]' && echo BREA''CH"),
-    Attack("a background job", "sleep 4243 & sleep 0.5", after="pgrep -f 'sleep 424[3]' && echo BREA''CH"),
-    Attack("a survivor without its first thread", _python("""
+    Attack(
+        "a survivor in a session of its own",
+        "setsid sleep 4242 > /dev/null 2>&1 & sleep 0.5",
+        after="pgrep -f 'sleep 424[2]' && echo BREA''CH",
+    ),
+    Attack(
+        "a background job",
+        "sleep 4243 & sleep 0.5",
+        after="pgrep -f 'sleep 424[3]' && echo BREA''CH",
+    ),
+    Attack(
+        "a survivor without its first thread",
+        _python("""
 import threading
 if os.fork() == 0:
     os.setsid(); os.close(1); os.close(2)
     open('/proc/self/comm', 'w').write('lone4244')
     threading.Thread(target=time.sleep, args=(300,)).start()
     libc.pthread_exit(None)
-"""), after="grep -q lone4244 /proc/[0-9]*/comm && echo BREA''CH"),
-    Attack("an orphan that forks on", "(while :; do sleep 1.4245; done; ) & disown; until pgrep -f 'sleep 1.424[5]'; do :; done",
-           after="pgrep -f 'sleep 1.424[5]' && echo BREA''CH"),
-    Attack("files", "echo x > /tmp/left; echo x > /var/tmp/left", after="ls /tmp/left && echo BREA''CH"),
-    Attack("removing everything", "rm -rf --no-preserve-root /* 2> /dev/null", after="[ -e /etc/passwd ] || echo BREA''CH"),
-    Attack("a file in /dev/shm", "echo x > /dev/shm/left", after="[ -e /dev/shm/left ] && echo BREA''CH"),
-    Attack("a System V segment", _python("libc.shmget(4242, L(4096), 0o1600)"), after="grep -qw 4242 /proc/sysvipc/shm && echo BREA''CH"),
-    Attack("a POSIX message queue", _python("call(240, 180, b'left', 0o102, 0o600, 0)"),
-           after=_python("breach(call(240, 180, b'left', 0, 0, 0) >= 0)")),
-    Attack("a listening socket", _python("""
+"""),
+        after="grep -q lone4244 /proc/[0-9]*/comm && echo BREA''CH",
+    ),
+    Attack(
+        "an orphan that forks on",
+        "(while :; do sleep 1.4245; done; ) & disown; until pgrep -f 'sleep 1.424[5]'; do :; done",
+        after="pgrep -f 'sleep 1.424[5]' && echo BREA''CH",
+    ),
+    Attack(
+        "files", "echo x > /tmp/left; echo x > /var/tmp/left", after="ls /tmp/left && echo BREA''CH"
+    ),
+    Attack(
+        "removing everything",
+        "rm -rf --no-preserve-root /* 2> /dev/null",
+        after="[ -e /etc/passwd ] || echo BREA''CH",
+    ),
+    Attack(
+        "a file in /dev/shm",
+        "echo x > /dev/shm/left",
+        after="[ -e /dev/shm/left ] && echo BREA''CH",
+    ),
+    Attack(
+        "a System V segment",
+        _python("libc.shmget(4242, L(4096), 0o1600)"),
+        after="grep -qw 4242 /proc/sysvipc/shm && echo BREA''CH",
+    ),
+    Attack(
+        "a POSIX message queue",
+        _python("call(240, 180, b'left', 0o102, 0o600, 0)"),
+        after=_python("breach(call(240, 180, b'left', 0, 0, 0) >= 0)"),
+    ),
+    Attack(
+        "a listening socket",
+        _python("""
 sock = socket.socket(); sock.bind(('127.0.0.1', 4242)); sock.listen()
 if os.fork() == 0:
     os.setsid(); os.close(1); os.close(2); time.sleep(300)
-"""), after=_python("breach(socket.socket().connect_ex(('127.0.0.1', 4242)) == 0)")),
-    Attack("a socket in TIME_WAIT", _python("""
+"""),
+        after=_python("breach(socket.socket().connect_ex(('127.0.0.1', 4242)) == 0)"),
+    ),
+    Attack(
+        "a socket in TIME_WAIT",
+        _python("""
 server = socket.socket(); server.bind(('127.0.0.1', 4242)); server.listen()
 client = socket.create_connection(('127.0.0.1', 4242)); there, _ = server.accept()
 there.close(); client.close()
-"""), after="grep -q ':1092 .* 06 ' /proc/net/tcp && echo BREA''CH"),
-    Attack("a lowered resource limit", "ulimit -f 1; ulimit -n 333", after="[ $(ulimit -n) = 333 ] && echo BREA''CH"),
+"""),
+        after="grep -q ':1092 .* 06 ' /proc/net/tcp && echo BREA''CH",
+    ),
+    Attack(
+        "a lowered resource limit",
+        "ulimit -f 1; ulimit -n 333",
+        after="[ $(ulimit -n) = 333 ] && echo BREA''CH",
+    ),
     Attack("a file mode mask", "umask 0777", after="[ $(umask) = 0777 ] && echo BREA''CH"),
-    Attack("a changed PATH", "PATH=/tmp; export BASH_ENV=/tmp/x", after="[ $PATH = /tmp ] && echo BREA''CH"),
-    Attack("a lower priority of the process group", "echo 15 > /proc/1/autogroup", after="grep -q 'nice 15' /proc/1/autogroup && echo BREA''CH"),
-    Attack("a file in /dev", "mknod /dev/left p || mkdir /dev/left || touch /dev/left || touch /dev/pts/left; touch /tmp/left",
-           after="for f in /tmp/left /dev/left /dev/pts/left; do [ -e $f ] && echo BREA''CH; done"),
-    Attack("a file among the control groups", "touch /tmp/left /sys/fs/cgroup/left",
-           after="for f in /tmp/left /sys/fs/cgroup/left; do [ -e $f ] && echo BREA''CH; done"),
-    Attack("the mode and the owner of a device", "touch /tmp/left; chmod 600 /tmp/left /dev/null; chown 33 /dev/full",
-           after="for f in /tmp/left /dev/null; do [ $(stat -c %a $f) = 600 ] && echo BREA''CH; done; [ $(stat -c %u /dev/full) = 33 ] && echo BREA''CH"),
-    Attack("a job that writes after the submission", "setsid bash -c 'while :; do echo x > /srv/late; sleep 0.05; done' > /dev/null 2>&1 &",
-           after="mkdir -p /srv; sleep 0.3; [ -e /srv/late ] && echo BREA''CH"),
-    Attack("a start script of the shell", "echo 'echo BREA''CH' | tee /root/.bashrc /root/.bash_profile /etc/profile.d/left.sh > /dev/null",
-           after="cat /root/.bashrc /etc/profile.d/left.sh 2> /dev/null"),
-    Attack("a time zone", "ln -sf /usr/share/zoneinfo/Asia/Tokyo /etc/localtime; export TZ=UTC-9", after="[ $(date +%z) = +0900 ] && echo BREA''CH"),
-    Attack("very deep folders", _python("""
+    Attack(
+        "a changed PATH",
+        "PATH=/tmp; export BASH_ENV=/tmp/x",
+        after="[ $PATH = /tmp ] && echo BREA''CH",
+    ),
+    Attack(
+        "a lower priority of the process group",
+        "echo 15 > /proc/1/autogroup",
+        after="grep -q 'nice 15' /proc/1/autogroup && echo BREA''CH",
+    ),
+    Attack(
+        "a file in /dev",
+        "mknod /dev/left p || mkdir /dev/left || touch /dev/left || touch /dev/pts/left; "
+        "touch /tmp/left",
+        after="for f in /tmp/left /dev/left /dev/pts/left; do [ -e $f ] && echo BREA''CH; done",
+    ),
+    Attack(
+        "a file among the control groups",
+        "touch /tmp/left /sys/fs/cgroup/left",
+        after="for f in /tmp/left /sys/fs/cgroup/left; do [ -e $f ] && echo BREA''CH; done",
+    ),
+    Attack(
+        "the mode and the owner of a device",
+        "touch /tmp/left; chmod 600 /tmp/left /dev/null; chown 33 /dev/full",
+        after=(
+            "for f in /tmp/left /dev/null; do [ $(stat -c %a $f) = 600 ] && echo BREA''CH; done; "
+            "[ $(stat -c %u /dev/full) = 33 ] && echo BREA''CH"
+        ),
+    ),
+    Attack(
+        "a job that writes after the submission",
+        "setsid bash -c 'while :; do echo x > /srv/late; sleep 0.05; done' > /dev/null 2>&1 &",
+        after="mkdir -p /srv; sleep 0.3; [ -e /srv/late ] && echo BREA''CH",
+    ),
+    Attack(
+        "a start script of the shell",
+        "echo 'echo BREA''CH' | "
+        "tee /root/.bashrc /root/.bash_profile /etc/profile.d/left.sh > /dev/null",
+        after="cat /root/.bashrc /etc/profile.d/left.sh 2> /dev/null",
+    ),
+    Attack(
+        "a time zone",
+        "ln -sf /usr/share/zoneinfo/Asia/Tokyo /etc/localtime; export TZ=UTC-9",
+        after="[ $(date +%z) = +0900 ] && echo BREA''CH",
+    ),
+    Attack(
+        "very deep folders",
+        _python("""
 for depth in range(4000):
     os.mkdir('d'); os.chdir('d')
 open('left', 'w').close()
-"""), after="[ -d d/d/d/d/d/d/d/d ] && echo BREA''CH"),
-]  # fmt: skip
+"""),
+        after="[ -d d/d/d/d/d/d/d/d ] && echo BREA''CH",
+    ),
+]
 
 SHELL_STATE = frozenset(
     {"a lowered resource limit", "a file mode mask", "a changed PATH", "very deep folders"}
@@ -432,34 +704,67 @@ SHELL = [
     Attack("a loop that ignores signals", "trap '' INT TERM HUP; while :; do :; done"),
     Attack("a program that ignores signals", "trap '' INT TERM HUP; sleep 60"),
     Attack("a trap with a loop", "trap 'while :; do :; done' INT; sleep 60"),
-    Attack("functions that replace builtins", "printf() { :; }; eval() { :; }; read() { :; }; return() { :; }; continue() { :; }; sleep 60"),
+    Attack(
+        "functions that replace builtins",
+        "printf() { :; }; eval() { :; }; read() { :; }; return() { :; }; "
+        "continue() { :; }; sleep 60",
+    ),
     Attack("builtins switched off", "enable -n printf eval read echo; exit"),
     Attack("POSIX mode", "set -o posix; unset -f echo; exec < /dev/null; exit"),
-]  # fmt: skip
+]
 
 # -- the sandbox's own processes and files ---------------------------------------------------------
 
 GUEST = [
     Attack("killing pid 1", "kill -9 1; kill -SEGV 1; kill -TERM 1; kill -STOP 1"),
-    Attack("finding the guest", "cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm | grep -a -e '[g]uest' -e '[s]upervisor' -e '[b]wrap' -e '[p]ython' && echo BREA''CH"),
+    Attack(
+        "finding the guest",
+        "cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm | "
+        "grep -a -e '[g]uest' -e '[s]upervisor' -e '[b]wrap' -e '[p]ython' && echo BREA''CH",
+    ),
     Attack("closing descriptors", 'for fd in {3..255}; do eval "exec $fd>&-"; done 2> /dev/null'),
-    Attack("writing to descriptors", "for fd in {3..255}; do echo 0 0 >&$fd; echo garbage >&$fd; done 2> /dev/null"),
-    Attack("flooding descriptors", "for fd in {3..70}; do timeout 0.2 yes >&$fd & done 2> /dev/null; wait"),
-    Attack("forged completions", "for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done 2> /dev/null; echo more"),
-    Attack("forged completions later", "(sleep 0.3; for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done) 2> /dev/null &"),
-    Attack("reading the next action", "for fd in {3..70}; do timeout 0.2 cat <&$fd & done 2> /dev/null; wait"),
-    Attack("emptying the guest's variables", "unset __intercode; __intercode() { exit; }; readonly __intercode"),
+    Attack(
+        "writing to descriptors",
+        "for fd in {3..255}; do echo 0 0 >&$fd; echo garbage >&$fd; done 2> /dev/null",
+    ),
+    Attack(
+        "flooding descriptors",
+        "for fd in {3..70}; do timeout 0.2 yes >&$fd & done 2> /dev/null; wait",
+    ),
+    Attack(
+        "forged completions",
+        "for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done 2> /dev/null; echo more",
+    ),
+    Attack(
+        "forged completions later",
+        "(sleep 0.3; for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done) 2> /dev/null &",
+    ),
+    Attack(
+        "reading the next action",
+        "for fd in {3..70}; do timeout 0.2 cat <&$fd & done 2> /dev/null; wait",
+    ),
+    Attack(
+        "emptying the guest's variables",
+        "unset __intercode; __intercode() { exit; }; readonly __intercode",
+    ),
     Attack("signals to all", "for n in 1 2 3 6 10 12 13 14 15 17 28; do kill -$n -1; done"),
     Attack("killing all", "kill -9 -1"),
-    Attack("limits of all processes", "for p in /proc/[0-9]*; do prlimit --pid ${p#/proc/} --nofile=0 --data=0 --cpu=0 --nproc=0; done 2> /dev/null"),
-    Attack("a file in place of the working folder", "mkdir /tmp/a; cd /tmp/a; rmdir /tmp/a; touch /tmp/a; exit"),
+    Attack(
+        "limits of all processes",
+        "for p in /proc/[0-9]*; "
+        "do prlimit --pid ${p#/proc/} --nofile=0 --data=0 --cpu=0 --nproc=0; done 2> /dev/null",
+    ),
+    Attack(
+        "a file in place of the working folder",
+        "mkdir /tmp/a; cd /tmp/a; rmdir /tmp/a; touch /tmp/a; exit",
+    ),
     Attack("an argument too long", "x=$(head -c 400k /dev/zero | tr '\\0' x); export x; ls"),
     Attack("a classic fork bomb", ":() { : | : & }; :"),
     Attack("a fork bomb of short-lived processes", "while :; do (setsid true &); done"),
     Attack("endless output", "yes"),
     Attack("a line of 10 MB", "head -c 10M /dev/zero | tr '\\0' x"),
     Attack("bytes that are no UTF-8", "head -c 3M /dev/urandom; printf '\\xff\\xfe\\0\\xc3('"),
-]  # fmt: skip
+]
 
 # -- no shell can live after these: every action reports that until the reset ----------------------
 

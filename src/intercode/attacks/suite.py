@@ -108,8 +108,8 @@ def _on_sandbox(in_python: bool = False) -> Iterable[Exploit]:
             return action
         text = base64.b64encode(action.encode()).decode()  # so that no traceback shows BREACH
         return (
-            "import base64, subprocess\n_ = subprocess.run(['bash', '-c',"
-            f" base64.b64decode('{text}').decode()])"
+            "import base64, subprocess\n"
+            f"_ = subprocess.run(['bash', '-c', base64.b64decode('{text}').decode()])"
         )
 
     for group, aim in _SANDBOX_GROUPS:
@@ -195,5 +195,7 @@ def write_own_data(language: str, folder: Path) -> Path | None:
         }
         for each in python.ATTACKS
     )
-    (folder / "tasks.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (folder / "tasks.jsonl").write_text(
+        "".join(json.dumps(record) + "\n" for record in records), "utf-8"
+    )
     return folder

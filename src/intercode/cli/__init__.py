@@ -1,9 +1,9 @@
 """The command line: parse options, call the library, print what it returns.
 
-    eval.py      eval, score            report.py    report, replay, rescore, export       options.py   shared options
-    play.py      play                   image.py     data, image, doctor                   output.py    tables, JSON
-    check.py     check, attack          show.py      show                                  progress.py  how a run goes
-                                        view.py      view
+    eval.py   eval, score    report.py  report, replay, rescore, export  options.py   shared options
+    play.py   play           image.py   data, image, doctor              output.py    tables, JSON
+    check.py  check, attack  show.py    show                             progress.py  how a run goes
+                             view.py    view
 
 Imports stay inside the commands, even of pathlib and json, so that `intercode --help` costs little
 more than importing click. Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 a
@@ -52,17 +52,15 @@ class _Group(click.Group):
             if getattr(sys, name) is None:  # the caller closed it
                 setattr(sys, name, open(os.devnull, mode))
         _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-        if (
-            _signal.getsignal(_signal.SIGCHLD) == _signal.SIG_IGN
-        ):  # the exit status of programs would be lost
+        # the exit status of programs would be lost
+        if _signal.getsignal(_signal.SIGCHLD) == _signal.SIG_IGN:
             _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in (
             "strict",
             "surrogateescape",
         ):
-            sys.stdout.reconfigure(
-                errors="replace"
-            )  # print a question mark for what the encoding lacks
+            # print a question mark for what the encoding lacks
+            sys.stdout.reconfigure(errors="replace")
         try:
             sys.exit(super().main(*words, **{**options, "standalone_mode": False}))
         except click.ClickException as error:
@@ -71,8 +69,8 @@ class _Group(click.Group):
             if error.errno in _BROKEN_STREAM:
                 _end(
                     3,
-                    f"{error.filename or 'a terminal or a disk'} cannot be read or written:"
-                    f" {error.strerror}",
+                    f"{error.filename or 'a terminal or a disk'} cannot be read or written: "
+                    f"{error.strerror}",
                 )
             if error.errno not in DISK_FULL:
                 _end(3, str(fault_of(error)))
@@ -96,8 +94,8 @@ class _Group(click.Group):
                 owner = f"the environment {env}" if ":" in env else "code of yours"
                 _end(
                     2,
-                    f"{owner} raised"
-                    f" {', '.join((describe_error(error), *getattr(error, '__notes__', ())))}",
+                    f"{owner} raised "
+                    f"{', '.join((describe_error(error), *getattr(error, '__notes__', ())))}",
                 )
             if isinstance(error, (OSError, SystemExit, click.exceptions.Exit)):
                 raise

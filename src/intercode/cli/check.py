@@ -9,21 +9,19 @@ import click
 
 from intercode.cli import options as shared
 from intercode.cli.output import bar, print_json, say, show_tables
+from intercode.options import RunOptions
 
 
 @click.command(cls=shared.Command)
 @click.argument("env", callback=shared.own_name)
-@shared.data_options
-@shared.split
-@shared.task
-@shared.protocol
-@shared.scoring_options
+@shared.world()
+@shared.declared(RunOptions, "task")
 @click.option(
     "--static",
     is_flag=True,
     help="Read the texts of the tasks only: execute nothing and need no databases.",
 )
-@shared.workers
+@shared.declared(RunOptions, "workers")
 @shared.json_flag
 def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -> None:
     """Find broken and suspicious tasks of ENV.
@@ -35,11 +33,7 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
     if static:
         from intercode.validate.check import check_texts
 
-        chosen = {
-            name: options[name]
-            for name in ("data", "gold_fields", "split", "limit", "task", "assets")
-        }
-        found = check_texts(env, furnished=bool(options["tree"] or options["image"]), **chosen)
+        found = check_texts(env, **options)
         _print_issues(found, as_json)
     else:
         from intercode.runner.run import prepare_some
@@ -78,19 +72,16 @@ def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> No
         f", {unplayed} of which cannot be played (--keep-unplayable tries)" if unplayed else ""
     )
     click.echo(
-        f"{found['tasks']} tasks{left_out}: gold succeeds on {found['gold_ok']},"
-        f" {found['nondeterministic']} differ between two executions, doing nothing succeeds on"
-        f" {found['noop_paid']}"
+        f"{found['tasks']} tasks{left_out}: "
+        f"gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between two "
+        f"executions, doing nothing succeeds on {found['noop_paid']}"
     )
 
 
 @click.command(cls=shared.Command)
 @click.argument("env", callback=shared.own_name)
-@shared.data_options
-@shared.split
-@shared.protocol
-@shared.scoring_options
-@shared.workers
+@shared.world()
+@shared.declared(RunOptions, "workers")
 @shared.json_flag
 def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
     """Try reward hacks and sandbox escapes on ENV.

@@ -7,8 +7,9 @@ import sys
 
 import click
 
-from intercode.cli.options import COUNT, TEXT, json_flag, out_file, seed
+from intercode.cli.options import COUNT, TEXT, declared, json_flag, out_file
 from intercode.cli.output import print_json
+from intercode.options import RunOptions
 
 
 @click.group()
@@ -26,8 +27,8 @@ def data_list() -> None:
     for entry in list_entries():
         note = "" if entry.checked else "  (address not verified)"
         click.echo(
-            f"{entry.name:14} {entry.count:5} tasks  {entry.env:7} {entry.licence:24}"
-            f" {entry.description}{note}"
+            f"{entry.name:14} {entry.count:5} tasks  {entry.env:7} {entry.licence:24} "
+            f"{entry.description}{note}"
         )
     click.echo("\nFamilies, for `intercode data generate FAMILY --out DIR`:")
     for family in FAMILIES.values():
@@ -56,7 +57,7 @@ def data_get(name: str) -> None:
     metavar="N",
     help="Generate N tasks, every fifth for the split test.",
 )
-@seed
+@declared(RunOptions, "seed")
 @click.option(
     "--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder."
 )
@@ -74,12 +75,12 @@ def data_generate(family: str, n: int, seed: int, out: str) -> None:
     with bar("generating", n, quiet=False) as advance:
         counts = generate(family, n=n, seed=seed, out=out, on_task=lambda: advance("generating"))
     click.echo(
-        f"{out}:"
-        f" {', '.join(f'{count} tasks of the split {split}' for split, count in counts.items())}"
+        f"{out}: "
+        f"{', '.join(f'{count} tasks of the split {split}' for split, count in counts.items())}"
     )
     click.echo(
-        f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} --split test"
-        " --agent gold"
+        f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} --split "
+        "test --agent gold"
     )
 
 

@@ -7,38 +7,33 @@ import functools
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 
+from intercode.envs import ENVIRONMENTS, known_options
 from intercode.errors import UsageError
+from intercode.options import SECTIONS, Option, Options, RunOptions
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 EXISTING_PATH, EXISTING_FOLDER = click.Path(exists=True), click.Path(exists=True, file_okay=False)
 NEW_FILE = click.Path(dir_okay=False, writable=True)
 COUNT = click.IntRange(1)
 
-SECTIONS = {
-    "Tasks": (
-        "data gold_fields dump databases assets everything split limit task failed_in shuffle"
-        " exclude_broken"
-    ),
-    "Environment": "env tree setup image engine handicap sandbox session protocol submits tell",
-    "Agent and model": "agent model base_url temperature reply_tokens reply_seconds price",
-    "Reward": "reward robust live judge",
-    "Limits": "turns max_cost max_tokens max_seconds episode_cost episode_tokens episode_seconds",
-    "Run": "epochs seed static workers shard on out resume trust retry_errors allow_code_change",
-}
-"""The headings of a command's help, and the parameters under each; the others stand under
-"Options"."""
-_SECTION = {name: title for title, names in SECTIONS.items() for name in names.split()}
+_OTHER_SECTIONS = {
+    "env": "Environment",
+    "live": "Reward",
+    "judge": "Reward",
+    "static": "Run",
+} | dict.fromkeys(("out", "resume", "trust", "retry_errors", "allow_code_change"), "Run")
+"""The headings of options that belong to single commands; others stand under "Options"."""
 _NOT_STORED = {"out", "resume", "trust", "retry_errors", "allow_code_change", "as_json"}
 
 
 class Command(click.Command):
-    """A command whose help lists its options by purpose. `given` are the parameters that stand on
-    the command line."""
+    """A command whose help lists its options by purpose. It gets those of the environments' options
+    that are not left at their default: which ones there are depends on the environment."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words, _, _ = self.make_parser(ctx).parse_args(args=list(args))
@@ -50,28 +45,32 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         records: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Options")}
+        sections = (
+            _OTHER_SECTIONS
+            | {name: one.section for name, (_, one, _) in known_options().items()}
+            | {name: one.section for name, _, one in RunOptions.declared()}
+        )
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
-                records[_SECTION.get(str(param.name), "Options")].append(record)
+                records[sections.get(str(param.name), "Options")].append(record)
         for title, rows in records.items():
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        for param in self.params:
+            if isinstance(param, _WorldOption) and ctx.params[str(param.name)] == param.unset:
+                del ctx.params[str(param.name)]
+        return super().invoke(ctx)
 
-class Renamed(click.Option):
-    """An option that also takes its spelling of the last release, `old`; help and messages show the
-    new spelling."""
 
-    def __init__(self, *words: Any, old: str, **options: Any) -> None:
-        super().__init__(*words, **options)
-        self.old = old
+class _WorldOption(click.Option):
+    """An option of environments; `unset` is its default."""
 
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        spellings = self.secondary_opts or self.opts
-        spellings.append(self.old)
-        super().add_to_parser(parser, ctx)
-        spellings.remove(self.old)
+    def __init__(self, *words: Any, unset: Any, **how: Any) -> None:
+        super().__init__(*words, **how)
+        self.unset = unset
 
 
 class Finite(click.FloatRange):
@@ -134,228 +133,111 @@ def _env(context: click.Context, argument: click.Parameter, name: str | None) ->
     return own_name(context, argument, name)
 
 
-def _gold_fields(
-    context: click.Context, option: click.Parameter, text: str | None
-) -> list[str] | None:
+ENV_HELP = "The environment: bash, sql, python, ctf, module:Class or path.py:Class."
+env_argument = click.argument("env", callback=_env, required=False)
+
+
+def declared(source: type[Options], *names: str, **defaults: Any) -> Decorator:
+    """Add options of `source`: those named, or all. `defaults` are other defaults."""
+    known = {name: (default, one, ()) for name, default, one in source.declared()}
+    return _add({name: known[name] for name in names or known}, defaults)
+
+
+def world(leave: str = "") -> Decorator:
+    """Add the options of all environments but those named in `leave`."""
+    left = leave.split()
+    return _add({name: entry for name, entry in known_options().items() if name not in left}, {})
+
+
+def _add(
+    entries: Mapping[str, tuple[Any, Option, Sequence[str]]], defaults: Mapping[str, Any]
+) -> Decorator:
+    return stack(
+        *(
+            _click_option(name, defaults.get(name, default), one, environments)
+            for name, (default, one, environments) in entries.items()
+        )
+    )
+
+
+def _click_option(name: str, default: Any, one: Option, environments: Sequence[str]) -> Decorator:
+    """Return the decorator of a declared option; the help names the environments that take it,
+    unless all do."""
+    flag = f"--{(one.flag or name).replace('_', '-')}"
+    some = 0 < len(environments) < len(ENVIRONMENTS)
+    how: dict[str, Any] = {"help": f"{', '.join(environments)}: {one.help}" if some else one.help}
+    if one.metavar:
+        how["metavar"] = one.metavar
+    if one.kind == "flag":
+        how |= {"is_flag": True}
+    elif one.kind == "texts":
+        how |= {"type": TEXT, "multiple": True}
+    elif isinstance(one.kind, tuple):
+        how |= {"type": click.Choice(one.kind)}
+    elif callable(one.kind) or one.kind in _READERS:
+        how |= {"callback": functools.partial(_read, one.kind)}
+    else:
+        how |= {"type": _TYPES[one.kind]}
+    if one.names == "code" and "callback" not in how:
+        how["callback"] = own_name
+    if one.kind not in ("flag", "texts") and default is not None:
+        how |= {"default": default, "show_default": True}
+    if one.from_outside:
+        how["default"] = one.from_outside
+    if not environments:
+        return click.option(flag, name, **how)
+    return click.option(flag, name, cls=_WorldOption, unset=default, **how)
+
+
+def _read(
+    kind: str | Callable[[str], Any],
+    context: click.Context,
+    option: click.Parameter,
+    text: str | None,
+) -> Any:
     if text is None:
         return None
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise click.BadParameter(f"{text!r} is not a list of names, such as gold,gold2")
-    return names
+    try:
+        return kind(text) if callable(kind) else _READERS[kind](context, option, text)
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from error
 
 
-def _reward(context: click.Context, option: click.Parameter, name: str | None) -> Any:
-    if name is None or name in ("exact", "paper"):
+def _reward(context: click.Context, option: click.Parameter, name: str) -> Any:
+    if name in ("exact", "paper"):
         return name
     if ":" not in name:
-        raise click.BadParameter(
-            f"{name!r} is not exact, paper, module:function or path.py:function"
-        )
+        raise UsageError(f"{name!r} is not exact, paper, module:function or path.py:function")
     from intercode.envs.rewards import NamedReward
     from intercode.plugins import load_plugin
 
     own_name(context, option, name)
-    found = load_plugin(name, "reward")
-    return NamedReward(name, found) if callable(found) else found
+    reward = load_plugin(name, "reward")
+    return NamedReward(name, reward) if callable(reward) else reward
 
 
-ENV_HELP = "The environment: bash, sql, python, ctf, module:Class or path.py:Class."
-env_argument = click.argument("env", callback=_env, required=False)
-data_options = stack(
-    click.option(
-        "--data",
-        type=TEXT,
-        metavar="NAME|FILE|DIR",
-        help="Read the tasks from a downloaded data set, a file or a folder. [the starter tasks]",
-    ),
-    click.option(
-        "--gold-fields",
-        callback=_gold_fields,
-        metavar="FIELD,…",
-        help=(
-            "Name the fields of a task that hold a gold (a reference solution); matching any of"
-            " them is enough. [gold]"
-        ),
-    ),
-    click.option(
-        "--tree",
-        type=EXISTING_PATH,
-        help="Put these files at / in the sandbox: a folder or a tar file.",
-    ),
-    click.option(
-        "--setup",
-        type=EXISTING_PATH,
-        help="Run this Bash script once in the sandbox, after --tree is in place.",
-    ),
-    click.option(
-        "--image",
-        type=TEXT,
-        metavar="NAME|DIR|DOCKERFILE",
-        help=(
-            "Take the programs of the sandbox from an image: one that `intercode image build` made,"
-            " or a folder with a root file system; with --sandbox docker, a Docker image or a"
-            " Dockerfile. [this machine's /usr]"
-        ),
-    ),
-    click.option(
-        "--dump", type=EXISTING_PATH, help="sql: Load the databases from this MySQL dump."
-    ),
-    click.option(
-        "--databases",
-        type=EXISTING_PATH,
-        help="sql: Load NAME.sql and NAME.sqlite files from this folder.",
-    ),
-    click.option(
-        "--engine",
-        type=TEXT,
-        metavar="sqlite|mariadb",
-        help="sql: Use this database server. [sqlite; mariadb with --dump]",
-    ),
-    click.option(
-        "--show-schema",
-        "handicap",
-        cls=Renamed,
-        old="--handicap",
-        is_flag=True,
-        help="sql: Show the agent the tables and columns at the start.",
-    ),
-    click.option(
-        "--robust",
-        is_flag=True,
-        help=(
-            "sql: Run each solved task again on variant data (other rows), and report how many"
-            " still succeed."
-        ),
-    ),
-    click.option(
-        "--assets",
-        type=EXISTING_PATH,
-        help="ctf: Read the files of task ID from ID/ or ID.tar in this folder.",
-    ),
-    click.option(
-        "--keep-unplayable",
-        "everything",
-        cls=Renamed,
-        old="--all",
-        is_flag=True,
-        help="ctf: Keep tasks that need a network or a missing file, or whose gold is not a flag.",
-    ),
-    click.option("--limit", type=COUNT, metavar="N", help="Use the first N tasks only."),
-)
-protocol = click.option(
-    "--protocol",
-    type=click.Choice(["submit", "paper"]),
-    default="submit",
-    show_default=True,
-    help=(
-        "Decide when to score: once, when the agent submits; or after each action, as the paper"
-        " did."
-    ),
-)
-scoring_options = stack(
-    click.option(
-        "--reward",
-        callback=_reward,
-        metavar="exact|paper|module:function|path.py:function",
-        help=(
-            "Score strictly (exact), as the paper did, or by your own function. [exact, or your"
-            " environment's own; paper with --protocol paper]"
-        ),
-    ),
-    click.option(
-        "--session",
-        type=click.Choice(["persistent", "stateless"]),
-        help=(
-            "Keep one shell for an episode, or start one for each action. [persistent; stateless"
-            " with --protocol paper]"
-        ),
-    ),
-    click.option(
-        "--feedback",
-        "tell",
-        cls=Renamed,
-        old="--tell",
-        type=click.Choice(["nothing", "number", "case"]),
-        help=(
-            "python: After a wrong submission, show nothing, the first failed public test's number,"
-            " or that test. [number]"
-        ),
-    ),
-    click.option(
-        "--max-submissions",
-        "submits",
-        cls=Renamed,
-        old="--submits",
-        type=COUNT,
-        metavar="N",
-        help="python, ctf: Allow N submissions in an episode. [1]",
-    ),
-    click.option(
-        "--sandbox",
-        type=TEXT,
-        callback=own_name,
-        metavar="local|pod|docker|module:Class|path.py:Class",
-        help=(
-            "bash, python, ctf: Run the actions in this kind of sandbox, or in one of your own. "
-            "[local; pod where no namespaces can be made]"
-        ),
-    ),
-)
-task = click.option(
-    "--task", type=TEXT, multiple=True, metavar="ID", help="Use only this task. May be repeated."
-)
-split = click.option(
-    "--split",
-    type=TEXT,
-    metavar="NAME",
-    help="Use only the tasks whose field `split` is NAME, such as train or test.",
-)
-seed = click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Start the random numbers from this number.",
-)
-
-
-def _shard(context: click.Context, option: click.Parameter, text: str | None) -> Any:
+def _shard(context: click.Context, option: click.Parameter, text: str) -> Any:
     from intercode.runner.shards import Shard
 
-    return text and Shard.parse(text)
+    return Shard.parse(text)
 
 
-shard = click.option(
-    "--shard",
-    callback=_shard,
-    metavar="I/N",
-    help="Play part I of N of the episodes only; `intercode merge` makes one run of all parts.",
-)
-workers = click.option(
-    "--workers",
-    type=COUNT,
-    default=2,
-    show_default=True,
-    metavar="N",
-    help="Run N episodes at once.",
-)
+_READERS = {"reward": _reward, "shard": _shard}
+_TYPES = {
+    "text": TEXT,
+    "count": COUNT,
+    "integer": click.INT,
+    "positive": Finite(0, min_open=True),
+    "number": Finite(0),
+    "path": EXISTING_PATH,
+    "folder": EXISTING_FOLDER,
+}
 allow_code_change = click.option(
     "--allow-code-change",
-    cls=Renamed,
-    old="--mended",
     is_flag=True,
     help=(
-        "With --resume: continue although your own code (agent, reward, environment) or a file of"
-        " replies has changed."
-    ),
-)
-exclude_broken = click.option(
-    "--exclude-broken",
-    is_flag=True,
-    help=(
-        "Leave out the tasks that `intercode check` calls broken; runs `check` first if it has not"
-        " seen these tasks."
+        "With --resume: continue although your own code (agent, reward, environment) or a file "
+        "of replies has changed."
     ),
 )
 
@@ -364,9 +246,7 @@ def out_file(metavar: str, text: str) -> Decorator:
     """Add `--out` as the parameter `file`: `out` is the run's folder, which the help lists
     elsewhere."""
     path = click.Path(dir_okay=False)
-    return click.option(
-        "--out", "file", cls=Renamed, old="--output", type=path, metavar=metavar, help=text
-    )
+    return click.option("--out", "file", type=path, metavar=metavar, help=text)
 
 
 trust = click.option(
@@ -374,8 +254,8 @@ trust = click.option(
     is_flag=True,
     expose_value=False,
     help=(
-        "Load the code, and use the files and addresses, that a run from elsewhere names; and sign"
-        " it as yours."
+        "Load the code, and use the files and addresses, that a run from elsewhere names; "
+        "and sign it as yours."
     ),
 )
 json_flag = click.option(
@@ -403,8 +283,23 @@ def _stored_options(
     require_trust(
         settings, {name: stored[name] for name in used & stored.keys()}, trust=is_trusted()
     )
+    for param in context.command.params:
+        if param.name in used & stored.keys():
+            _require_value(context, param, stored[param.name], folder)
     context.default_map = stored
     return folder
+
+
+def _require_value(
+    context: click.Context, param: click.Parameter, value: object, folder: str
+) -> None:
+    """Raise `UsageError` if a stored value is none of the option's."""
+    try:
+        param.type_cast_value(context, value)
+    except (TypeError, ValueError, click.BadParameter) as error:
+        raise UsageError(
+            f"{folder}/run.json is damaged: its option {param.name} is {value!r:.100}"
+        ) from error
 
 
 def _one_folder(context: click.Context, option: click.Parameter, folder: str | None) -> str | None:
@@ -434,8 +329,8 @@ def run_folder(default: str) -> Decorator:
             is_eager=True,
             callback=_stored_options,
             help=(
-                "Continue the run in this folder with its own options; start a new run there if it"
-                " holds none."
+                "Continue the run in this folder with its own options; "
+                "start a new run there if it holds none."
             ),
         ),
         trust,
@@ -452,8 +347,8 @@ def resume_line(folder: object, command: str | None = None) -> str:
     import shlex
 
     return (
-        f"`intercode {command or click.get_current_context().info_name} --resume"
-        f" {shlex.quote(str(folder))}`"
+        f"`intercode {command or click.get_current_context().info_name} --resume "
+        f"{shlex.quote(str(folder))}`"
     )
 
 
@@ -468,8 +363,8 @@ def options_to_store() -> dict[str, Any]:
     for name in (context.default_map or {}).get("secret", ()):
         if name in context.params and not context.params[name]:
             raise UsageError(
-                f"--{name.replace('_', '-')} was not stored, since it may hold a password; give it"
-                " again"
+                f"--{name.replace('_', '-')} was not stored, "
+                "since it may hold a password; give it again"
             )
     kept: dict[str, Any] = {}
     secret = []

@@ -48,8 +48,8 @@ def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
         click.echo(f"run: {summary['run']}")
         if "excluded" in summary:
             say(
-                f"left out as broken: {len(summary['excluded'])} tasks (run.json says why):"
-                f" {', '.join(summary['excluded'])}"
+                f"left out as broken: {len(summary['excluded'])} tasks (run.json says why): "
+                f"{', '.join(summary['excluded'])}"
             )
 
 

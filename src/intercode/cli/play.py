@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from intercode.cli import options as shared
+from intercode.options import RunOptions
 
 if TYPE_CHECKING:
     from intercode.env import InterCodeEnv
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 
 FENCE = "```"
 HELP = """\
-Type an action and press Enter; the sandbox executes it. `submit` (ctf: `submit FLAG`, python: `submit NAME`) ends the task.
+Type an action and press Enter; the sandbox executes it. `submit` (ctf: `submit FLAG`, python: \
+`submit NAME`) ends the task.
 For an action of several lines, type ``` on a line before it and on a line after it.
-:tasks lists the tasks. :skip [ID] leaves this task for the next one or for ID. :quit or Ctrl-D ends. :help shows this text."""
+:tasks lists the tasks. :skip [ID] leaves this task for the next one or for ID. :quit or Ctrl-D \
+ends. :help shows this text."""
 HELP_ANSWER = "`submit ANSWER` gives the answer itself, except on tasks marked general."
 _COMMAND = re.compile(r":([a-z]+)(?:\s+(.*))?\s*")
 FULL_SCREEN = frozenset(
@@ -48,28 +51,14 @@ _WHY = {"agent_fault": ", since the sandbox did not survive", "turns": ", since 
 
 @click.command(cls=shared.Command)
 @shared.env_argument
-@shared.data_options
-@shared.split
-@shared.task
-@click.option(
-    "--turns",
-    type=shared.COUNT,
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Allow N actions for each task.",
-)
+@shared.world()
+@shared.declared(RunOptions, "task", "turns", "seed", turns=100)
 @click.option(
     "--show-score",
     "live",
-    cls=shared.Renamed,
-    old="--score",
     is_flag=True,
     help="Show after each action the score that a submission would earn now.",
 )
-@shared.seed
-@shared.protocol
-@shared.scoring_options
 @shared.run_folder("runs/ENV-AGENT-TIME")
 @shared.allow_code_change
 def play(
@@ -132,10 +121,10 @@ class Player:
         self._left = [task for task in evaluation.tasks if (task.id, 0) not in store.finished()]
         self._help = (
             f"{HELP}\n{HELP_ANSWER}"
-            if env.submission is ANSWER and env.protocol == "submit"
+            if env.submission is ANSWER and not env.rules.scores_steps
             else HELP
         )
-        self._show_score = show_score and env.protocol == "submit"
+        self._show_score = show_score and not env.rules.scores_steps
         if sys.stdin.isatty():
             with suppress(ImportError):
                 import readline  # noqa: F401  the arrow keys of input()
@@ -200,10 +189,10 @@ class Player:
                 program := _full_screen_program(text)
             ):
                 _note(
-                    f"{program} needs a terminal, and the sandbox has none. Nothing was executed,"
-                    " and no turn is used. To read a file, use `cat`, `head` or `sed -n 1,40p`; to"
-                    f" write one, `sed -i` or `cat >FILE <<'END'`. `command {program}` starts"
-                    f" {program} all the same."
+                    f"{program} needs a terminal, and the sandbox has none. "
+                    "Nothing was executed, and no turn is used. To read a file, use `cat`, "
+                    "`head` or `sed -n 1,40p`; to write one, `sed -i` or `cat >FILE <<'END'`. "
+                    f"`command {program}` starts {program} all the same."
                 )
             elif text.strip():
                 return Reply(text)
@@ -252,8 +241,7 @@ class Player:
                 raise _Skip
 
     def _print_score(self) -> None:
-        """Submit in a fork of the episode and print the score; the episode itself does not
-        change."""
+        """Submit in a fork of the episode and print the score; the episode itself stays."""
         from intercode.errors import ForkError
 
         try:

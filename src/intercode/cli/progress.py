@@ -151,8 +151,7 @@ def _refresh(line: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def _print_lines(line: Callable[[], str]) -> Iterator[None]:
-    """Print the line every `EVERY` seconds within the block; no more if stderr cannot be
-    written."""
+    """Print the line every `EVERY` seconds within the block, until stderr cannot be written."""
     import threading
 
     ended = threading.Event()

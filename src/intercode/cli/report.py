@@ -21,6 +21,7 @@ from intercode.cli.output import (
 )
 from intercode.cli.progress import progress
 from intercode.errors import UsageError
+from intercode.options import RunOptions
 
 
 @click.command(cls=shared.Command)
@@ -85,9 +86,8 @@ def report(
 @click.option(
     "--env", callback=shared.own_name, metavar="ENV", help=f"{shared.ENV_HELP} [the recording's]"
 )
-@shared.data_options
-@shared.scoring_options
-@shared.workers
+@shared.world(leave="split protocol")
+@shared.declared(RunOptions, "workers")
 @shared.trust
 @shared.json_flag
 def replay(log: str, env: str | None, workers: int, as_json: bool, **options: Any) -> None:
@@ -109,13 +109,13 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
         return
     for row in found["disagreements"]:
         say(
-            f"task {row['task']} turn {row['turn']}: {row['recorded']} then, {row['replayed']} now:"
-            f" {row['action']!r}"
+            f"task {row['task']} turn {row['turn']}: "
+            f"{row['recorded']} then, {row['replayed']} now: {row['action']!r}"
         )
     click.echo(
-        f"{found['agree']} of {found['turns']} rewards agree ({found['agreement']:.1%}),"
-        f" {found['observations_equal']} observations are equal; success"
-        f" {found['recorded_success_rate']:.1%} then, {found['replayed_success_rate']:.1%} now"
+        f"{found['agree']} of {found['turns']} rewards agree ({found['agreement']:.1%}), "
+        f"{found['observations_equal']} observations are equal; success "
+        f"{found['recorded_success_rate']:.1%} then, {found['replayed_success_rate']:.1%} now"
     )
 
 
@@ -127,9 +127,9 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     type=click.Choice(["sft", "chat", "rl", "jsonl", "parquet", "intercode"]),
     required=True,
     help=(
-        "sft: a prompt and a completion for each reply. chat: whole conversations with a weight for"
-        " each reply. rl: the tokens that a model read and sampled. jsonl, parquet: one row for"
-        " each turn. intercode: a log as InterCode v1 wrote it."
+        "sft: a prompt and a completion for each reply. chat: whole conversations with a weight "
+        "for each reply. rl: the tokens that a model read and sampled. "
+        "jsonl, parquet: one row for each turn. intercode: a log as InterCode v1 wrote it."
     ),
 )
 @click.option(
@@ -145,8 +145,8 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     type=shared.TEXT,
     metavar="AGENT",
     help=(
-        "sft, chat: tell the solved episodes as try_again, try_again_blind, react or tools would"
-        " have played them."
+        "sft, chat: tell the solved episodes as try_again, try_again_blind, "
+        "react or tools would have played them."
     ),
 )
 @click.option(
@@ -218,8 +218,8 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
         count = "1 episode is" if len(missing) == 1 else f"{len(missing)} episodes are"
         more = ", …" if len(missing) > 10 else ""
         say(
-            f"intercode: {count} missing: {named}{more}; play the rest with"
-            f" {shared.resume_line(out, 'eval')}",
+            f"intercode: {count} missing: {named}{more}; "
+            f"play the rest with {shared.resume_line(out, 'eval')}",
             err=True,
         )
     sys.exit(1 if missing else 0)
@@ -237,12 +237,12 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     type=shared.TEXT,
     metavar="MODEL",
     help=(
-        "Ask MODEL about the ambiguous answers, and write its verdicts to RUN/judged/. No reward"
-        " changes."
+        "Ask MODEL about the ambiguous answers, and write its verdicts to RUN/judged/. "
+        "No reward changes."
     ),
 )
-@shared.data_options
-@shared.workers
+@shared.world(leave="split protocol session reward sandbox submits tell")
+@shared.declared(RunOptions, "workers")
 @shared.run_folder("runs/ENV-AGENT-REWARD-TIME")
 @click.option(
     "--force",
@@ -332,13 +332,13 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
         )
         say(f"task {each.task}{f' epoch {each.epoch}' if each.epoch else ''}: {each.says or none}")
     counts = (
-        f"{found['same']} the same, {found['different']} different, {found['none']} without a"
-        " verdict"
+        f"{found['same']} the same, {found['different']} different, "
+        f"{found['none']} without a verdict"
     )
     click.echo(f"solved: {found['solved']} of {found['episodes']}, which no judge changes")
     click.echo(f"judged: {found['ambiguous']} ambiguous: {counts}")
     if any(each.reply is not None and each.says is None for each in verdicts):
         click.echo(
-            "a reply in another form is kept as well: to have it asked again, remove"
-            f" {run}/judged/replies.jsonl"
+            "a reply in another form is kept as well: "
+            f"to have it asked again, remove {run}/judged/replies.jsonl"
         )

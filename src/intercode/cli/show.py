@@ -101,12 +101,10 @@ def show(
 
 
 def _update(run: Run) -> Index:
-    """Bring the run's index up to date, and tell the user if that takes long or if lines are
-    damaged."""
+    """Update the run's index, and tell the user if that takes long or if lines are damaged."""
     if run.index.update(seconds=1) < 1:
-        often = (
-            "" if run.index.is_temporary else ", once"
-        )  # the index of a stranger's run is not kept
+        # the index of a stranger's run is not kept
+        often = "" if run.index.is_temporary else ", once"
         say(f"intercode: indexing {run.path}{often}", err=True)
         run.index.update()
     if damaged := run.index.covered[1]:
@@ -150,8 +148,8 @@ def _choose(
     if epoch is not None:
         conditions["epoch = ?"] = (epoch,)
     return index.rows(
-        "SELECT task, epoch, start, state, reward, ended, error, category, turns, tokens, query"
-        f" FROM episodes WHERE {' AND '.join(conditions) or '1'} ORDER BY {SORTS['task']}",
+        "SELECT task, epoch, start, state, reward, ended, error, category, turns, tokens, query "
+        f"FROM episodes WHERE {' AND '.join(conditions) or '1'} ORDER BY {SORTS['task']}",
         *(value for values in conditions.values() for value in values),
     )
 

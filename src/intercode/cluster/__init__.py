@@ -1,7 +1,7 @@
 """Many machines over Ray. Nothing outside of this room imports it but the command line, and Ray is
 imported when it is used.
 
-driver.py     the crew that plays an evaluation: hands out episodes, and loses no episode to a lost node
+driver.py     the crew that plays an evaluation: hands out episodes, and loses none to a lost node
 envs.py       environments on the nodes for a `RolloutPool`
 host.py       what runs on a node
 shipping.py   the files that a run needs, sent once a node

@@ -30,7 +30,7 @@ from intercode.cluster.nodes import (
     start_host,
     why_lost,
 )
-from intercode.cluster.shipping import PATHS, Shipment, pack
+from intercode.cluster.shipping import TRAVELLING, Shipment, pack
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, ModelError, SandboxError
 from intercode.evaluation import Evaluation
@@ -46,9 +46,7 @@ LOOK = 2.0
 """Seconds between two looks for new nodes."""
 PATIENCE = 15.0
 """Seconds without any node until the run ends."""
-_OF_THE_DRIVER = (
-    FREE | SOURCES | PATHS | {"env", "agent", "model", "reward", "sandbox", "limit", "tasks"}
-)
+_OF_THE_DRIVER = FREE | SOURCES | TRAVELLING | {"limit", "tasks"}
 """Settings that need not be equal on a node: names and paths, and the choice of tasks."""
 
 
@@ -165,9 +163,8 @@ class RayCrew:
             if not usable and (self._hosts or self._seen + PATIENCE < time.monotonic()):
                 yield from self._take(self._faulted.values())
                 raise self._none_left()
-            if (
-                not calls and all(host.ready for host in usable) and usable
-            ):  # only episodes that are held back are left
+            # only episodes that are held back are left
+            if not calls and all(host.ready for host in usable) and usable:
                 yield from self._take([episode for host in usable for episode in host.held])
                 continue
             if not calls:
@@ -335,14 +332,13 @@ class RayCrew:
             else SandboxError
         )
         return kind(
-            "no node is left to play on"
-            f" ({'; '.join(reasons) or 'the cluster has none with cores'}; {KEPT})"
+            "no node is left to play on "
+            f"({'; '.join(reasons) or 'the cluster has none with cores'}; {KEPT})"
         )
 
 
 def _shipment(evaluation: Evaluation, options: dict[str, Any]) -> Shipment:
-    """Return the options of a node's plan: those of the driver, but tasks are chosen by their
-    ids."""
+    """Return the options of a node's plan: those of the driver, but with tasks chosen by id."""
     options = {
         **options,
         "price": evaluation.config["price"],

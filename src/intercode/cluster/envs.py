@@ -1,7 +1,8 @@
 """Environments on the nodes of a Ray cluster, for a `RolloutPool` in the trainer's process.
 
     pool's thread ── reset, step, fork, close ──► host of a node ──► environment with its sandbox
-    strategy, policy and tokens stay here             lost host: SandboxError, a rollout without a reward
+    strategy, policy and tokens stay here             lost host: SandboxError, a rollout without
+                                                      a reward
 
 Each step travels to the node and back; in an evaluation over Ray whole episodes do.
 """
@@ -23,7 +24,7 @@ from intercode.cluster.nodes import (
     start_host,
     why_lost,
 )
-from intercode.cluster.shipping import PATHS, pack
+from intercode.cluster.shipping import TRAVELLING, pack
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, SandboxError
 from intercode.plugins import attribute_path
@@ -163,7 +164,7 @@ class RayEnvs:
         facts, tasks = answer
         if self._facts is None:
             self._facts, self.tasks = facts, tasks
-        wrong = differing_settings(self._facts, facts, PATHS | {"reward", "sandbox"})
+        wrong = differing_settings(self._facts, facts, TRAVELLING)
         return f"it differs from the first node ({', '.join(wrong.values())})" if wrong else None
 
 

@@ -1,7 +1,8 @@
 """Play episodes, or single steps, on a node: one actor's process with environments that stay warm,
 and threads.
 
-    EpisodeHost.exchange(jobs) ──► queue ──► worker thread with a WarmEnv ──► episodes ──► the answer of an exchange
+    EpisodeHost.exchange(jobs) ──► queue ──► worker thread with a WarmEnv ──► episodes
+                               ──► the answer of an exchange
     EnvHost.call(number, "step", action) ──► the environment of that number
 
 Sandboxes die with the process. Errors travel as values, so that Ray's own errors mean that the host
@@ -80,9 +81,8 @@ class EpisodeHost:
         try:
             self._evaluation = plan = Evaluation.plan(**unpack(self._shipment))
             self._tasks: dict[str, Task] = {task.id: task for task in plan.tasks}
-            self._tracker = BudgetTracker(
-                replace(plan.limits, run=Budget())
-            )  # the run's budget is the driver's
+            # the run's budget is the driver's
+            self._tracker = BudgetTracker(replace(plan.limits, run=Budget()))
             if isinstance(plan.model, OpenAIModel):
                 plan.model.give_up = self._tracker.stop_reason
             for number in range(self._workers):

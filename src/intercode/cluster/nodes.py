@@ -49,9 +49,8 @@ class Connection:
                 f"--on {on} needs Ray; run: pip install 'intercode-gym[ray]'"
             ) from error
         self._ours = not ray.is_initialized()
-        if (
-            self._ours
-        ):  # no setting of Ray's keeps its notices of lost workers off stdout, where --json prints
+        # no setting of Ray's keeps its notices of lost workers off stdout, where --json prints
+        if self._ours:
             ray._private.worker.print_to_stdstream = lambda *_, **__: None
         how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         try:
@@ -61,9 +60,8 @@ class Connection:
                     raise UsageError(
                         f"--on {on} is no address; give local, ray, HOST:PORT or ray://HOST:PORT"
                     )
-                socket.create_connection(
-                    (host.strip("[]"), int(port)), timeout=10
-                ).close()  # Ray itself waits for minutes
+                # Ray itself waits for minutes
+                socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
                 ray.init(on, **how)
             elif self._ours:
                 try:
@@ -75,8 +73,8 @@ class Connection:
         except (OSError, RuntimeError, ValueError, ImportError) as error:
             first = str(error).strip().partition("\n")[0]
             advice = (
-                "try `ray status` there; if the cluster asks for a token, set RAY_AUTH_MODE=token"
-                " and RAY_AUTH_TOKEN"
+                "try `ray status` there; "
+                "if the cluster asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
             )
             raise SandboxError(f"no Ray cluster answers at {on} ({first}); {advice}") from error
 
@@ -146,9 +144,8 @@ def why_lost(error: Exception) -> str | None:
 
     if not isinstance(error, ray.exceptions.RayError):
         return None
-    if isinstance(
-        error, ray.exceptions.RayTaskError
-    ):  # the host raised it, which answers all that it expects
+    # the host raised it, which answers all that it expects
+    if isinstance(error, ray.exceptions.RayTaskError):
         return f"the host failed: {error.cause!r:.300}"
     lines = [line.strip() for line in str(error).split("\n")]
     return next(

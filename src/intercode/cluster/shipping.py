@@ -1,8 +1,10 @@
 """The files that a run's options name: packed on the driver, sent to each node once, and unpacked
 there below the cache.
 
-    driver   options ── pack ──► options with a `Shipped` in place of each path, and archives by digest in Ray's object store
-    node     unpack ──► ROOT/shipped/DIGEST/…, made by whoever comes first ──► options with paths of the node
+    driver   options ── pack ──► options with a `Shipped` in place of each path, and archives by
+                                 digest in Ray's object store
+    node     unpack ──► ROOT/shipped/DIGEST/…, made by whoever comes first ──► options with paths
+                                                                               of the node
 
 Sent are the data, trees, scripts, dumps and images that options name, files of replies and of
 recorded runs, and the caller's own modules with those that they import. Not sent: files that such
@@ -22,16 +24,23 @@ from pathlib import Path
 from typing import Any
 
 from intercode import __version__
+from intercode.envs import known_options
 from intercode.envs.rewards import NamedReward, load_reward
 from intercode.errors import SandboxError, UsageError
+from intercode.options import RunOptions
 from intercode.plugins import attribute_path, defining_class
 from intercode.runner.provenance import caller_modules
 from intercode.sandbox import cache
 from intercode.sandbox.identity import identity
 from intercode.tasks.catalog import downloaded
 
-PATHS = frozenset({"data", "tree", "setup", "image", "dump", "databases", "assets"})
-"""Options whose value may be a path."""
+_NAMES = {name: one.names for name, (_, one, _) in known_options().items()} | {
+    name: one.names for name, _, one in RunOptions.declared()
+}
+TRAVELLING = frozenset(
+    {"env", *(name for name, kind in _NAMES.items() if kind in ("code", "file"))}
+)
+"""Options whose value may name code or a file, which nodes get."""
 _FILES = ("static", "scripted", "replay")
 _FURNITURE = ("data", "tree", "setup", "image", "prompts")
 """Attributes of an environment's class that may name files next to it."""
@@ -69,8 +78,7 @@ class Shipment:
 
 
 def pack(options: Mapping[str, Any], env_class: type) -> Shipment:
-    """Return the shipment of an evaluation's options; `env_class` is the class of its
-    environment."""
+    """Return the shipment of an evaluation's options; `env_class` is its environment's class."""
     shipment = Shipment({})
     for name, value in options.items():
         shipment.options[name] = _pack(shipment, name, value, env_class)
@@ -87,7 +95,7 @@ def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
     )
     if not isinstance(text, str):
         return value
-    if name in PATHS:
+    if _NAMES.get(name) == "file":
         built = cache.root_path() / "images" / text
         if name == "image" and "/" not in text and built.is_dir():
             shipment.image = text, _add(shipment, built, ".")
@@ -96,14 +104,13 @@ def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
         if path is None:
             return text
         path = path.resolve()
-        context = (
-            path.parent if path.name.startswith("Dockerfile") else path
-        )  # Docker copies files from its folder
+        # Docker copies files from its folder
+        context = path.parent if path.name.startswith("Dockerfile") else path
         return Shipped(
             _add(shipment, context.parent, context.name), str(path.relative_to(context.parent))
         )
     kind, colon, rest = text.partition(":")
-    if not colon or name not in ("env", "agent", "model", "reward", "sandbox"):
+    if not colon or name not in TRAVELLING:
         return text
     if kind in _FILES:
         path = Path(rest).resolve()
@@ -174,8 +181,8 @@ def _add(shipment: Shipment, folder: Path, name: str) -> str:
     done = subprocess.run([*argv, "--", name], capture_output=True, check=False)
     if done.returncode:
         raise UsageError(
-            f"{folder / name} cannot be sent to the nodes:"
-            f" {done.stderr.decode(errors='replace').strip()[:300]}"
+            f"{folder / name} cannot be sent to the nodes: "
+            f"{done.stderr.decode(errors='replace').strip()[:300]}"
         )
     digest = hashlib.sha256(done.stdout).hexdigest()[:32]
     if digest not in shipment.archives:
@@ -223,6 +230,6 @@ def _fill(made: Path, shipment: Shipment, archive: str) -> None:
     )
     if done.returncode:
         raise SandboxError(
-            f"the shipped files cannot be unpacked in {made}:"
-            f" {done.stderr.decode(errors='replace')[:300]}"
+            f"the shipped files cannot be unpacked in {made}: "
+            f"{done.stderr.decode(errors='replace')[:300]}"
         )

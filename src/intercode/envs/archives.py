@@ -1,7 +1,7 @@
 """Digest the content of archives and compressed files, so that equal contents have equal digests
 however they are packed.
 
-    a.tar.gz ──► gzip ──► tar ──► ./b/c (content), b/d -> c      formats, names, contents, where links lead
+    a.tar.gz ──► gzip ──► tar ──► ./b/c (content), b/d -> c      formats, names, contents, links
     a.gz     ──► gzip ──► content
 
 The digest ignores the level of compression, the order of members, and the entry of a folder that
@@ -10,7 +10,8 @@ each. Not read: formats that Python does not read (cpio, 7z), encrypted archives
 zip, and archives of more than `ROOM` bytes. This file is also a program that `digests_of` runs with
 limits of memory and processor time, because the bytes come from the agent:
 
-    length, bytes, length, bytes, ... ──► a line each: the digests of content, owners, modes, times, or nothing
+    length, bytes, length, bytes, ... ──► a line each:
+                                          the digests of content, owners, modes, times, or nothing
 """
 
 from __future__ import annotations
@@ -63,10 +64,11 @@ def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
 
     Raises `SandboxError` if the reading process fails.
     """
+    # not at the top: this file is also a program of its own
     from intercode.errors import (
         SandboxError,
         room_left,
-    )  # not at the top: this file is also a program of its own
+    )
 
     command = [sys.executable, "-I", "-S", __file__]
     with room_left(), Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/") as reader:

@@ -42,8 +42,8 @@ def require_reward(reward: object, names: Collection[str], arguments: str) -> No
     `arguments`."""
     if not callable(reward) and reward not in names:
         raise UsageError(
-            f"reward {reward!r}: it is {', '.join(map(repr, names))}, or a function of"
-            f" ({arguments})"
+            f"reward {reward!r}: "
+            f"it is {', '.join(map(repr, names))}, or a function of ({arguments})"
         )
 
 
@@ -56,6 +56,11 @@ def reward_name(reward: object) -> str:
         if isinstance(reward, NamedReward)
         else getattr(reward, "__qualname__", type(reward).__qualname__)
     )
+
+
+def is_papers(reward: object, rewards: Mapping[str, str]) -> bool:
+    """Return whether the reward is one of InterCode v1's, by the registry of its environment."""
+    return isinstance(reward, str) and rewards.get(reward, "").startswith("intercode.paper.")
 
 
 def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
@@ -82,8 +87,8 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
         )
         if not isinstance(score, Score) or not valid:
             raise UsageError(
-                f"{who} returned {score!r:.200}; it returns a Score with a reward from 0 to 1, or"
-                " such a number"
+                f"{who} returned {score!r:.200}; "
+                "it returns a Score with a reward from 0 to 1, or such a number"
             )
         return score
     except IntercodeError:

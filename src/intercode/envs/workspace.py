@@ -1,8 +1,10 @@
 """Where episodes start: templates from a data set and the command line's options, and sandboxes on
 them.
 
-DataSet + options ──► WorkspaceSpec (template, session, limits) ──► Workspace (one sandbox: start_episode, execute, outcome)
-                          └─ for_task(task) ──► the spec with the image and the setup script that the task's record names
+DataSet + options ──► WorkspaceSpec (template, session, limits) ──► Workspace (one sandbox:
+                          │                                         start_episode, execute, outcome)
+                          └─ for_task(task) ──► the spec with the image and the setup script that
+                                                the task's record names
 
 A stateless session and the container of the paper's reward are InterCode v1's: `paper/session.py`,
 imported when asked for.
@@ -49,7 +51,8 @@ _ANSWERING = {
     "test", "[", "[[", "((", "!", "expr", "let",
 }  # fmt: skip
 _NOT_CODE = re.compile(
-    r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?<![^\s;&|()])#[^\n]*|\$\(\(?|[<>]\(|\d*&?[<>]+&?[ \t]*[^\s;&|()]*""",
+    r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?<![^\s;&|()])#[^\n]*"""
+    r"""|\$\(\(?|[<>]\(|\d*&?[<>]+&?[ \t]*[^\s;&|()]*""",
     re.DOTALL,
 )
 """Quoted texts, comments, redirections and the begin of a substitution."""
@@ -57,9 +60,8 @@ _COMMAND = re.compile(
     r"(?:^|&&|[;\n|&({])[\s({]*?(?:\w+=\S*\s+)*(?:[^\s;|&]*/)?(!(?=\s)|\[\[?(?=\s)|\(\(|[\w.+-]+)"
 )
 _COMPLAINT = re.compile(
-    r"\S*bash: line \d+: |Try '|([^\s:]+): (?=.*(operand|No"
-    r" such|[Cc]annot|[Ii]nvalid|unrecognized|denied|\bnot\b|[Ff]ailed"
-    r"|omitting|[Ee]rror|exists|Is a|[Uu]sage))"
+    r"\S*bash: line \d+: |Try '|([^\s:]+): (?=.*(operand|No such|[Cc]annot|[Ii]nvalid|unrecognized"
+    r"|denied|\bnot\b|[Ff]ailed|omitting|[Ee]rror|exists|Is a|[Uu]sage))"
 )
 
 
@@ -91,7 +93,12 @@ class WorkspaceSpec:
             "environment": self.environment,
             "program": "bash",
         }
-        return call_plugin(self.provider.sandbox, Sandbox, self.template, **how)  # type: ignore[type-abstract]
+        return call_plugin(
+            self.provider.sandbox,
+            Sandbox,  # type: ignore[type-abstract]
+            self.template,
+            **how,
+        )
 
     def for_task(self, task: Task) -> WorkspaceSpec:
         """Return this spec, or for a record with an `image` or a `setup` the spec with these, built
@@ -217,8 +224,8 @@ def _find_image(file: Path | None, image: str) -> str:
         inside, exists = path.resolve().is_relative_to(folder.resolve()), path.exists()
     except (OSError, RuntimeError) as error:  # too long, or links in a circle
         raise UsageError(
-            f"{image!r:.100} can be neither an image nor a path next to the task file"
-            f" ({error!s:.100})"
+            f"{image!r:.100} can be neither an image nor a path next to the task file "
+            f"({error!s:.100})"
         ) from error
     if not inside:
         raise UsageError(
@@ -367,8 +374,7 @@ class Workspace:
         self.sandbox, self.spec, self._clean = sandbox, spec, True
 
     def fork(self, *, live: bool) -> Self:
-        """Return a second workspace of the same spec: a live copy of the sandbox, or a new
-        sandbox."""
+        """Return a second workspace of this spec: a live copy of the sandbox, or a new sandbox."""
         other = copy.copy(self)
         other.sandbox = self.sandbox.fork() if live else self.spec.make()
         other._clean = not live

@@ -93,8 +93,8 @@ def export_run(
             _write_lines(file, rows())
         if form == "rl" and counts["episodes"] and not counts["rows"]:
             raise UsageError(
-                f"{run} has no tokens: play with INTERCODE_LOGPROBS=1 and a server that returns"
-                " token ids"
+                f"{run} has no tokens: "
+                "play with INTERCODE_LOGPROBS=1 and a server that returns token ids"
             )
         if not counts["rows"]:
             raise UsageError(
@@ -144,9 +144,8 @@ def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[byte
 def _write_lines(file: IO[bytes], rows: Iterable[Row]) -> None:
     for row in rows:
         text = json.dumps(row)
-        if (
-            "\\ud" in text
-        ):  # half of a surrogate pair, which most readers refuse, becomes a question mark
+        # half of a surrogate pair, which most readers refuse, becomes a question mark
+        if "\\ud" in text:
             text = json.dumps(
                 json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
             )
@@ -198,9 +197,8 @@ def _write_parquet(file: IO[bytes], rows: Iterator[Row]) -> None:
         if name not in texts or value is None:
             return value
         text = json.dumps(value) if name in as_json else str(value)
-        return text.encode(
-            "utf-8", "replace"
-        ).decode()  # half of a surrogate pair becomes a question mark
+        # half of a surrogate pair becomes a question mark
+        return text.encode("utf-8", "replace").decode()
 
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
         while batch := [

@@ -1,9 +1,11 @@
 """The rows of an exported run.
 
-chat       one conversation a row, `messages`; each assistant message has a `weight`: 1 if the agent wrote it in this episode,
-           0 if it was there before (the form of OpenAI's fine-tuning)
-sft        one reply of the agent a row, `prompt` and `completion`: only the completion is learnt (the form of TRL)
-rl         one segment of tokens a row (`intercode.rollouts.segments`), as the policy saw and sampled them
+chat       one conversation a row, `messages`; each assistant message has a `weight`: 1 if the agent
+           wrote it in this episode, 0 if it was there before (the form of OpenAI's fine-tuning)
+sft        one reply of the agent a row, `prompt` and `completion`: only the completion is learnt
+           (the form of TRL)
+rl         one segment of tokens a row (`intercode.rollouts.segments`), as the policy saw and
+           sampled them
 jsonl      one turn a row, with the facts of its episode, for analysis; parquet has the same rows
 intercode  one episode an entry, as InterCode v1 wrote its logs
 
@@ -60,8 +62,7 @@ def conversations(episode: Episode) -> list[Conversation]:
 
 
 def _add(found: list[Conversation], turn: Turn, *, own: bool) -> None:
-    """Append the turn's question and reply to the conversation that they continue, or to a new
-    one."""
+    """Append the turn's question and reply to the conversation they continue, or to a new one."""
     question = list(turn.ask or ())
     contents = list(map(_content, question))
     shorter = (each for each in reversed(found) if len(each.own) < len(question))
@@ -125,8 +126,7 @@ def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
 
 
 def rl_rows(config: Config, episode: Episode) -> Iterator[Row]:
-    """Yield a row for each segment of the episode's tokens; none if the model supplied no
-    tokens."""
+    """Yield a row for each segment of the episode's tokens; none if the model gave no tokens."""
     for segment in segments_of(episode.turns):
         yield {**asdict(segment), **_labels(config, episode)}
 
@@ -172,10 +172,13 @@ def v1_entry(config: Config, episode: Episode) -> Row:
         "query": episode.query,
         "turn_history": history,
         "summary": {
-            "max_reward": episode.reward, "max_reward_idx": best, "turns_taken": len(turns), "turns_max": len(turns),
+            "max_reward": episode.reward,
+            "max_reward_idx": best,
+            "turns_taken": len(turns),
+            "turns_max": len(turns),
         },
         "info": {},
-    }  # fmt: skip
+    }
 
 
 def _labels(config: Config, episode: Episode) -> Row:

@@ -2,7 +2,8 @@
 model.
 
     recorded actions ──► replies in the agent's form ──┐
-    recorded observations ─────────────────────────────┴──► the agent's strategy ──► its questions and actions
+    recorded observations ─────────────────────────────┴──► the agent's strategy ──► its questions
+                                                                                     and actions
 
 The strategy is the one that `eval` would use, so its questions are those that it would send.
 Nothing is executed. An episode that the strategy reads in another way is left out: after each
@@ -75,8 +76,8 @@ def teller(
     def tell(episode: Episode) -> Told | None:
         if episode.takes_answer is None and protocol == SUBMIT and pattern_of_run is ANSWER:
             raise UsageError(
-                f"{config['run']} was played by an older version, which did not record where the"
-                " prompt allows `submit ANSWER`; play the tasks again"
+                f"{config['run']} was played by an older version, "
+                "which did not record where the prompt allows `submit ANSWER`; play the tasks again"
             )
         takes_answer, told, tools = bool(episode.takes_answer), list[Turn](), list[Tool]()
         pattern = pattern_for(language, takes_answer=takes_answer)
@@ -87,9 +88,8 @@ def teller(
         with drive(agent.strategy, task, protocol) as advance:
             request = advance(None)
             for number, turn in zip(count(1), recorded):
-                if not isinstance(
-                    request, Ask
-                ):  # no turns are left, so the agent submits without being asked
+                # no turns are left, so the agent submits without being asked
+                if not isinstance(request, Ask):
                     done = turn.action == SUBMIT and turn is recorded[-1]
                     return (replace(episode, turns=tuple(told)), tools) if done else None
                 reply = _reply(name, language, str(turn.action), number, pattern)

@@ -1,8 +1,9 @@
 """Generate families of tasks: `generate("bash-files", n=2000, seed=1, out="files")` writes a data
 folder.
 
-    places are drawn and written ──► candidates are drawn ──► their golds are executed ──► a candidate is kept or dropped
-                                              └────────────── until n tasks are kept ◄──────────────┘
+    places are drawn and written ──► candidates are drawn ──► their golds are executed
+                                              ▲                         │
+                                              └─ until n tasks are kept ┴─► kept or dropped
 
 A candidate is dropped if its gold complains, prints nothing and changes nothing, if its query or
 gold was drawn before, or if too many tasks of its split have the same answer. The same family, n
@@ -130,8 +131,8 @@ class _Generation:
             fruitless = fruitless + 1 if self._missing() == missing else 0
             if fruitless == PATIENCE:
                 raise UsageError(
-                    f"the family {self.family.name} has no {self.n} different tasks; give a"
-                    " smaller n"
+                    f"the family {self.family.name} has no {self.n} different tasks; "
+                    "give a smaller n"
                 )
         order: dict[Split, Iterator[Record]] = {
             split: iter(tasks) for split, tasks in self.kept.items()
@@ -192,11 +193,16 @@ class _Generation:
             return None
         self.seen |= {query.lower(), f"{place.name} {gold}"}
         record = {
-            "query": query, "gold": gold, "split": split, "difficulty": question.difficulty,
-            "family": self.family.name, "kind": question.kind, "place": place.name,
+            "query": query,
+            "gold": gold,
+            "split": split,
+            "difficulty": question.difficulty,
+            "family": self.family.name,
+            "kind": question.kind,
+            "place": place.name,
             **({"db": parameters["db"]} if self.family.env == "sql" else {}),
             **({"path": parameters["path"]} if "<path>" in question.gold else {}),
-        }  # fmt: skip
+        }
         if self.family.inputs is None:
             return record
         tests = _write_tests(gold, self.family.inputs(draw, question.kind, parameters))
@@ -241,7 +247,7 @@ class _Generation:
 
     def _write_tasks(self, records: Sequence[Record]) -> None:
         lines = [json.dumps(record, ensure_ascii=False) for record in records]
-        (self.folder / "tasks.jsonl").write_text("\n".join(lines) + "\n")
+        (self.folder / "tasks.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def answer_of(env: str, gold: str, run: GoldRun) -> str:

@@ -63,8 +63,8 @@ def _desk(draw: Draw, name: str) -> Place:
     )
     place.write(
         f"{site}/HANDBOOK",
-        f"A line of a note is void if it has fewer than {least} words.\nSo is a line with the word"
-        f" {void}.\n",
+        f"A line of a note is void if it has fewer than {least} words.\n"
+        f"So is a line with the word {void}.\n",
     )
     return place
 
@@ -72,9 +72,12 @@ def _desk(draw: Draw, name: str) -> Place:
 def _note(draw: Draw, place: Place) -> Parameters:
     path, text = draw.choice(list(place.facts["texts"].items()))
     return {
-        "path": path, "line": draw.randint(2, text.count("\n")), "word": draw.choice(text.split()),
-        "new": draw.word(TOWNS).lower(), "key": draw.choice(list(place.facts["index"])),
-    }  # fmt: skip
+        "path": path,
+        "line": draw.randint(2, text.count("\n")),
+        "word": draw.choice(text.split()),
+        "new": draw.word(TOWNS).lower(),
+        "key": draw.choice(list(place.facts["index"])),
+    }
 
 
 # -- bash-find -------------------------------------------------------------------------------------
@@ -100,8 +103,8 @@ def _yard(draw: Draw, name: str) -> Place:
         )
     place.write(
         f"{site}/HANDBOOK",
-        f"A file is stale if its name ends in .{stale}, and also if it has more than {limit}"
-        f" bytes.\nThe files below the folder {hidden}, at any depth, are private.\n",
+        f"A file is stale if its name ends in .{stale}, and also if it has more than {limit} "
+        f"bytes.\nThe files below the folder {hidden}, at any depth, are private.\n",
     )
     return place
 
@@ -154,9 +157,11 @@ def _stock(draw: Draw, name: str) -> Place:
 
 def _row(draw: Draw, place: Place) -> Parameters:
     return {
-        "shelf": draw.choice(place.facts["shelves"]), "person": draw.choice(place.facts["people"]),
-        "qty": draw.number(20, 380), "price": draw.number(50, 850),
-    }  # fmt: skip
+        "shelf": draw.choice(place.facts["shelves"]),
+        "person": draw.choice(place.facts["people"]),
+        "qty": draw.number(20, 380),
+        "price": draw.number(50, 850),
+    }
 
 
 # -- bash-logs -------------------------------------------------------------------------------------
@@ -187,25 +192,28 @@ def _gate(draw: Draw, name: str) -> Place:
     for minute in sorted(draw.sample(range(24 * 60), draw.randint(70, 120))):
         request = draw.choice(clients), draw.choice(pages), draw.choice([200, 404, *STATUSES])
         lines.append(
-            f"{minute // 60:02}:{minute % 60:02} {' '.join(map(str, request))}"
-            f" {draw.randint(90, 9000)} {draw.randint(3, 2000)}"
+            f"{minute // 60:02}:{minute % 60:02} {' '.join(map(str, request))} "
+            f"{draw.randint(90, 9000)} {draw.randint(3, 2000)}"
         )
     place.write(f"{site}/access.log", "".join(f"{line}\n" for line in lines))
     place.write(f"{site}/robots", "".join(f"{robot}\n" for robot in draw.sample(clients, 4)))
     place.write(
         f"{site}/HANDBOOK",
-        f"The clients in the file robots are robots.\nA request is slow if it took more than {slow}"
-        " milliseconds.\nA request failed if its status is 500 or above; 403 and 404 are no"
-        " failures.\n",
+        "The clients in the file robots are robots.\n"
+        f"A request is slow if it took more than {slow} milliseconds.\n"
+        "A request failed if its status is 500 or above; 403 and 404 are no failures.\n",
     )
     return place
 
 
 def _request(draw: Draw, place: Place) -> Parameters:
     return {
-        "client": draw.choice(place.facts["clients"]), "page": draw.choice(place.facts["pages"]),
-        "status": draw.choice(STATUSES), "bytes": draw.number(500, 8500), "hour": f"{draw.number(6, 21):02}",
-    }  # fmt: skip
+        "client": draw.choice(place.facts["clients"]),
+        "page": draw.choice(place.facts["pages"]),
+        "status": draw.choice(STATUSES),
+        "bytes": draw.number(500, 8500),
+        "hour": f"{draw.number(6, 21):02}",
+    }
 
 
 # -- bash-settings ---------------------------------------------------------------------------------
@@ -236,9 +244,13 @@ def _panel(draw: Draw, name: str) -> Place:
 def _setting(draw: Draw, place: Place) -> Parameters:
     keys, meaning = place.facts["keys"], draw.choice(MEANINGS)
     return {
-        "path": draw.choice(place.facts["paths"]), "key": draw.choice(keys), "value": draw.number(100, 9000),
-        "new": draw.word(PEOPLE).lower(), "meaning": meaning, "meant": keys[MEANINGS.index(meaning)],
-    }  # fmt: skip
+        "path": draw.choice(place.facts["paths"]),
+        "key": draw.choice(keys),
+        "value": draw.number(100, 9000),
+        "new": draw.word(PEOPLE).lower(),
+        "meaning": meaning,
+        "meant": keys[MEANINGS.index(meaning)],
+    }
 
 
 # -- bash-filing -----------------------------------------------------------------------------------
@@ -273,8 +285,8 @@ def _tray(draw: Draw, name: str) -> Place:
     )
     place.write(
         f"{site}/HANDBOOK",
-        f"The first letter of a name is its code.\n{rows}A file is old if its number is below"
-        f" {old}.\n",
+        "The first letter of a name is its code.\n"
+        f"{rows}A file is old if its number is below {old}.\n",
     )
     return place
 
@@ -282,10 +294,14 @@ def _tray(draw: Draw, name: str) -> Place:
 def _document(draw: Draw, place: Place) -> Parameters:
     code, folders = draw.choice(place.facts["codes"]), place.facts["folders"]
     return {
-        "path": draw.choice(place.facts["paths"]), "folder": draw.choice(folders), "code": code,
-        "home": folders[place.facts["codes"].index(code)], "ending": draw.choice(place.facts["endings"]),
-        "new": draw.word(PEOPLE).lower(), "mode": draw.choice(["600", "640", "400", "755"]),
-    }  # fmt: skip
+        "path": draw.choice(place.facts["paths"]),
+        "folder": draw.choice(folders),
+        "code": code,
+        "home": folders[place.facts["codes"].index(code)],
+        "ending": draw.choice(place.facts["endings"]),
+        "new": draw.word(PEOPLE).lower(),
+        "mode": draw.choice(["600", "640", "400", "755"]),
+    }
 
 
 # -- bash-archives ---------------------------------------------------------------------------------
@@ -344,10 +360,15 @@ def _member(draw: Draw, place: Place) -> Parameters:
     packs, label = place.facts["packs"], draw.choice(place.facts["labels"])
     pack = draw.choice(list(packs))
     return {
-        "pack": pack, "member": draw.choice(packs[pack]), "ending": draw.choice(place.facts["endings"]), "label": label,
-        "labelled": list(packs)[place.facts["labels"].index(label)], "zipped": draw.choice(place.facts["zipped"]),
-        "topic": draw.choice(place.facts["topics"]), "word": draw.word(NOUNS),
-    }  # fmt: skip
+        "pack": pack,
+        "member": draw.choice(packs[pack]),
+        "ending": draw.choice(place.facts["endings"]),
+        "label": label,
+        "labelled": list(packs)[place.facts["labels"].index(label)],
+        "zipped": draw.choice(place.facts["zipped"]),
+        "topic": draw.choice(place.facts["topics"]),
+        "word": draw.word(NOUNS),
+    }
 
 
 # -- bash-compare ----------------------------------------------------------------------------------
@@ -382,8 +403,8 @@ def _mirror(draw: Draw, name: str) -> Place:
             place.write(f"{sides[1]}/{file}", text)
     place.write(
         f"{site}/HANDBOOK",
-        f"{sides[0]} is the master, {sides[1]} the copy.\nFiles that end in .{endings[2]} are not"
-        " compared.\n",
+        f"{sides[0]} is the master, {sides[1]} the copy.\n"
+        f"Files that end in .{endings[2]} are not compared.\n",
     )
     return place
 
@@ -392,9 +413,12 @@ def _pair(draw: Draw, place: Place) -> Parameters:
     one, other = draw.sample(place.facts["sides"], 2)
     files = [path.removeprefix("tree") for path in place.files if path.startswith(f"tree{one}/")]
     return {
-        "one": one, "other": other, "path": draw.choice(files), "ending": draw.choice(place.facts["endings"]),
+        "one": one,
+        "other": other,
+        "path": draw.choice(files),
+        "ending": draw.choice(place.facts["endings"]),
         "file": draw.choice(place.facts["changed"] or ["none"]),
-    }  # fmt: skip
+    }
 
 
 FAMILIES = (

@@ -1,7 +1,8 @@
 """The parts of a family of generated tasks: places, questions, and the random draws of one split.
 
-    Family ──► Place, Place, …      a site in a tree, or a database: files, and the facts that questions use
-          └──► Question, Question, …      phrasings and a gold, each with <parameters>
+    Family ─┬─► Place, Place, …           a site in a tree, or a database: files, and the facts that
+            │                             questions use
+            └─► Question, Question, …     phrasings and a gold, each with <parameters>
 
 Test tasks differ from training tasks in words and numbers: `Draw` keeps the last fifth of every
 list and range for the test split, and a question has phrasings of their own for it.
@@ -69,8 +70,8 @@ class Draw(random.Random):
         ]
         if count > len(names):
             raise UsageError(
-                f"so many tasks need {count} places, and there are {len(names)} names; give a"
-                " smaller n"
+                f"so many tasks need {count} places, and there are {len(names)} names; "
+                "give a smaller n"
             )
         return self.sample(names, count)
 

@@ -43,22 +43,29 @@ def _scribe(draw: Draw, name: str) -> Place:
     )
     place.write(
         f"{site}/HANDBOOK",
-        f"SECRET WRITING\nThe small letters {LETTERS}\nare written as     {alphabet}\nAll other"
-        " characters stay.\n\nCHECK SIGN\nMultiply the code point (ord) of the first character by"
-        f" {weights[0]}, of the second by {weights[1]}, of the third by {weights[2]}, and so on"
-        f" again from {weights[0]}. Add all products; r is the remainder after division by"
-        f" {modulus}.\nThe check sign is the letter at place r, counted from 0, of"
-        f" {signs[:modulus]}\n",
+        f"SECRET WRITING\nThe small letters {LETTERS}\nare written as     {alphabet}\n"
+        "All other characters stay.\n\nCHECK SIGN\n"
+        f"Multiply the code point (ord) of the first character by {weights[0]}, of the second by "
+        f"{weights[1]}, of the third by {weights[2]}, and so on again from {weights[0]}. "
+        f"Add all products; r is the remainder after division by {modulus}.\n"
+        f"The check sign is the letter at place r, counted from 0, of {signs[:modulus]}\n",
     )
     return place
 
 
 def _script(draw: Draw, place: Place) -> Parameters:
     return {
-        "width": draw.number(8, 90), "zeros": draw.number(3, 20), "sign": draw.word(SIGNS), "word": draw.word(NOUNS),
-        "step": draw.number(2, 16), "start": draw.number(1, 20), "factor": draw.number(3, 90), "size": draw.number(60, 999),
-        "run": draw.number(2, 12), "town": draw.word(TOWNS),
-    }  # fmt: skip
+        "width": draw.number(8, 90),
+        "zeros": draw.number(3, 20),
+        "sign": draw.word(SIGNS),
+        "word": draw.word(NOUNS),
+        "step": draw.number(2, 16),
+        "start": draw.number(1, 20),
+        "factor": draw.number(3, 90),
+        "size": draw.number(60, 999),
+        "run": draw.number(2, 12),
+        "town": draw.word(TOWNS),
+    }
 
 
 def _texts(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
@@ -106,11 +113,11 @@ def _office(draw: Draw, name: str) -> Place:
     listed = "".join(f"{town}: {fee}\n" for town, fee in fees.items())
     place.write(
         f"{site}/HANDBOOK",
-        f"FEES\n{listed}any other town: {other}\nFrom the third record of one name on, in the order"
-        f" of the list, the fee is {rebate} less.\n\nDUTY\nAmounts up to and with {limits[0]} bear"
-        f" no duty. The part above {limits[0]}, up to {limits[1]}, bears {rates[0]} percent, and"
-        f" the part above {limits[1]} bears {rates[1]} percent. Each part's duty is rounded"
-        f" down.\nIf the duty is not 0, add {rates[2]} for the paper.\n",
+        f"FEES\n{listed}any other town: {other}\nFrom the third record of one name on, "
+        f"in the order of the list, the fee is {rebate} less.\n\nDUTY\nAmounts up to and with "
+        f"{limits[0]} bear no duty. The part above {limits[0]}, up to {limits[1]}, "
+        f"bears {rates[0]} percent, and the part above {limits[1]} bears {rates[1]} percent. "
+        f"Each part's duty is rounded down.\nIf the duty is not 0, add {rates[2]} for the paper.\n",
     )
     return place
 
@@ -118,10 +125,17 @@ def _office(draw: Draw, name: str) -> Place:
 def _ledger(draw: Draw, place: Place) -> Parameters:
     rates = dict(zip(("first", "second", "paper"), place.facts["rates"], strict=True))
     return {
-        **rates, "town": draw.choice(place.facts["towns"]), "amount": draw.number(100, 900), "count": draw.number(2, 7),
-        "units": draw.number(5, 80), "price": draw.number(10, 300), "more": draw.number(2, 200), "gap": draw.number(1, 30),
-        "length": draw.number(3, 40), "least": draw.number(1, 4),
-    }  # fmt: skip
+        **rates,
+        "town": draw.choice(place.facts["towns"]),
+        "amount": draw.number(100, 900),
+        "count": draw.number(2, 7),
+        "units": draw.number(5, 80),
+        "price": draw.number(10, 300),
+        "more": draw.number(2, 200),
+        "gap": draw.number(1, 30),
+        "length": draw.number(3, 40),
+        "least": draw.number(1, 4),
+    }
 
 
 def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
@@ -165,10 +179,11 @@ def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
 
     drawn_records = [[record() for _ in range(draw.randint(9, 15))] for _ in range(TESTS)]
     ones = [(draw.choice(people), "Elsewhere", 1) for _ in range(parameters["least"] - 1)]
+    # a sum at the limit
     drawn_records[-1] += [
         *ones,
         (draw.choice(people), "Elsewhere", amount - len(ones)),
-    ]  # a sum at the limit
+    ]
     return [(records,) for records in drawn_records]
 
 
@@ -194,12 +209,11 @@ def _station(draw: Draw, name: str) -> Place:
     )
     place.write(
         f"{site}/HANDBOOK",
-        "TELEGRAM\nA telegram consists of these fields, without anything between"
-        f" them:\n{spans}Blanks around the text of a field do not belong to it. The value of"
-        f" {fields[2]} is an integer and was raised by {shift} before it was sent.\n\nTICKET\nA"
-        f" ticket is valid if it begins with {letter}, everything after this letter is digits (four"
-        " or more), and the sum of the digits, the last digit counted twice, can be divided by"
-        f" {divisor}.\n",
+        "TELEGRAM\nA telegram consists of these fields, without anything between them:\n"
+        f"{spans}Blanks around the text of a field do not belong to it. The value of {fields[2]} "
+        f"is an integer and was raised by {shift} before it was sent.\n\nTICKET\nA ticket is valid "
+        f"if it begins with {letter}, everything after this letter is digits (four or more), "
+        f"and the sum of the digits, the last digit counted twice, can be divided by {divisor}.\n",
     )
     return place
 
@@ -208,11 +222,21 @@ def _message(draw: Draw, place: Place) -> Parameters:
     signs, words = draw.words(SIGNS, 3), draw.words(NOUNS, 2)
     fields, widths = place.facts["fields"], place.facts["widths"]
     return {
-        "sign": signs[0], "remark": signs[1], "quote": signs[2], "cap": draw.number(50, 900), "one": words[0], "two": words[1],
-        "small": draw.number(2, 60), "big": draw.number(100, 900), "place": draw.number(1, 20), "factor": draw.number(2, 40),
+        "sign": signs[0],
+        "remark": signs[1],
+        "quote": signs[2],
+        "cap": draw.number(50, 900),
+        "one": words[0],
+        "two": words[1],
+        "small": draw.number(2, 60),
+        "big": draw.number(100, 900),
+        "place": draw.number(1, 20),
+        "factor": draw.number(2, 40),
         **dict(zip(("field", "field2", "field3"), fields, strict=True)),
-        "end": widths[0], "end2": widths[0] + widths[1], "end3": sum(widths),
-    }  # fmt: skip
+        "end": widths[0],
+        "end2": widths[0] + widths[1],
+        "end3": sum(widths),
+    }
 
 
 def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
@@ -231,8 +255,8 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
             return [
                 (
                     (
-                        f"{draw.randint(1, 30)} {parameters['one']} {draw.randint(0, 99)}"
-                        f" {parameters['two']}"
+                        f"{draw.randint(1, 30)} {parameters['one']} {draw.randint(0, 99)} "
+                        f"{parameters['two']}"
                     ),
                 )
                 for _ in range(TESTS)

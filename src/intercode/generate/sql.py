@@ -19,16 +19,14 @@ def _table(name: str, columns: str, rows: Sequence[Row]) -> str:
     `id` is the key."""
     made = []
     for column, values in zip(columns.split(), zip(*rows, strict=True), strict=True):
-        texts = any(isinstance(value, str) for value in values)
-        made.append(
-            f"{column}"
-            f" {'VARCHAR(100)' if texts else 'INTEGER'}{' NOT NULL PRIMARY KEY' if column == 'id' else ''}"
-        )
+        kind = "VARCHAR(100)" if any(isinstance(value, str) for value in values) else "INTEGER"
+        key = " NOT NULL PRIMARY KEY" if column == "id" else ""
+        made.append(f"{column} {kind}{key}")
     lines = [", ".join("NULL" if value is None else repr(value) for value in row) for row in rows]
     columns_text, rows_text = ",\n  ".join(made), "),\n  (".join(lines)
     return (
-        f"CREATE TABLE {name} (\n  {columns_text}\n);\nINSERT INTO {name} VALUES\n "
-        f" ({rows_text});\n"
+        f"CREATE TABLE {name} (\n  {columns_text}\n);\nINSERT INTO {name} VALUES\n"
+        f"  ({rows_text});\n"
     )
 
 
@@ -111,10 +109,17 @@ def _shop(draw: Draw, name: str) -> Place:
 def _purchase(draw: Draw, place: Place) -> Parameters:
     state, grade = draw.choice(STATES), draw.choice(GRADES)
     return {
-        "name": draw.choice(place.facts["names"]), "town": draw.choice(place.facts["towns"]), "year": draw.number(1992, 2026),
-        "price": draw.number(100, 900), "day": draw.number(5, 370), "pieces": draw.number(3, 36),
-        "state": state, "state_sign": place.facts["states"][state], "grade": grade, "grade_sign": place.facts["grades"][grade],
-    }  # fmt: skip
+        "name": draw.choice(place.facts["names"]),
+        "town": draw.choice(place.facts["towns"]),
+        "year": draw.number(1992, 2026),
+        "price": draw.number(100, 900),
+        "day": draw.number(5, 370),
+        "pieces": draw.number(3, 36),
+        "state": state,
+        "state_sign": place.facts["states"][state],
+        "grade": grade,
+        "grade_sign": place.facts["grades"][grade],
+    }
 
 
 # -- sql-library -----------------------------------------------------------------------------------
@@ -187,11 +192,19 @@ def _library(draw: Draw, name: str) -> Place:
 def _loan(draw: Draw, place: Place) -> Parameters:
     condition, kind = draw.choice(CONDITIONS), draw.choice(CLASSES)
     return {
-        "writer": draw.choice(place.facts["writers"]), "reader": draw.choice(place.facts["readers"]),
-        "town": draw.choice(place.facts["towns"]), "year": draw.number(1955, 2025), "born": draw.number(1945, 2015),
-        "day": draw.number(10, 380), "count": draw.number(2, 12), "condition": condition, "kind": kind,
-        "sign": place.facts["conditions"][condition], "class": place.facts["classes"][kind], "days": place.facts["days"][kind],
-    }  # fmt: skip
+        "writer": draw.choice(place.facts["writers"]),
+        "reader": draw.choice(place.facts["readers"]),
+        "town": draw.choice(place.facts["towns"]),
+        "year": draw.number(1955, 2025),
+        "born": draw.number(1945, 2015),
+        "day": draw.number(10, 380),
+        "count": draw.number(2, 12),
+        "condition": condition,
+        "kind": kind,
+        "sign": place.facts["conditions"][condition],
+        "class": place.facts["classes"][kind],
+        "days": place.facts["days"][kind],
+    }
 
 
 # -- sql-league ------------------------------------------------------------------------------------
@@ -253,10 +266,16 @@ def _league(draw: Draw, name: str) -> Place:
 def _game(draw: Draw, place: Place) -> Parameters:
     role, kind = draw.choice(ROLES), draw.choice(KINDS)
     return {
-        "team": draw.choice(place.facts["teams"]), "player": draw.choice(place.facts["players"]), "day": draw.number(10, 270),
-        "minute": draw.number(5, 85), "born": draw.number(1987, 2010), "role": role, "role_sign": place.facts["roles"][role],
-        "kind": kind, "kind_sign": place.facts["kinds"][kind],
-    }  # fmt: skip
+        "team": draw.choice(place.facts["teams"]),
+        "player": draw.choice(place.facts["players"]),
+        "day": draw.number(10, 270),
+        "minute": draw.number(5, 85),
+        "born": draw.number(1987, 2010),
+        "role": role,
+        "role_sign": place.facts["roles"][role],
+        "kind": kind,
+        "kind_sign": place.facts["kinds"][kind],
+    }
 
 
 FAMILIES = (

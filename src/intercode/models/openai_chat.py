@@ -1,10 +1,14 @@
 """A model behind any server of the OpenAI chat protocol: hosted models, vLLM, Ollama, llama.cpp.
 
     complete ─► _post ─► body ─► _read_reply ─► Reply
-        ▲          │ too long: ContextOverflow at once  (the server refuses in one of the `_OVERFLOW` wordings)
-        │          │ too large: ModelError at once      (more than `LARGEST` bytes, counted as they arrive)
-        │          │ refused: ModelError at once        (400, 401, 403, 404, …: another try cannot help)
-        └── wait ◄─┴ _Broken: try again, `tries` times  (429, 5xx, no connection, time-out, incomplete or wrong body)
+        ▲          │ too long: ContextOverflow at once  (the server refuses in one of the
+        │          │                                    `_OVERFLOW` wordings)
+        │          │ too large: ModelError at once      (more than `LARGEST` bytes, counted as
+        │          │                                    they arrive)
+        │          │ refused: ModelError at once        (400, 401, 403, 404, …: another try cannot
+        │          │                                    help)
+        └── wait ◄─┴ _Broken: try again, `tries` times  (429, 5xx, no connection, time-out,
+                                                        incomplete or wrong body)
 
 The SDK's own retries are off: they do not repeat a request whose status is good and whose body is
 broken. Requests go through the SDK's `post` and return plain text, since its parsed objects hide
@@ -46,14 +50,14 @@ LONGEST_WAIT = 60.0
 
 _ADVICE = {
     400: (
-        "the server refuses the request: are the messages too long, or does this model take no"
-        " other temperature than 1, or no max_tokens (--reply-tokens)?"
+        "the server refuses the request: are the messages too long, "
+        "or does this model take no other temperature than 1, or no max_tokens (--reply-tokens)?"
     ),
     401: "the key is missing or wrong: set OPENAI_API_KEY",
     403: "this key may not use this model: check OPENAI_API_KEY and the model's name",
     404: (
-        "no such model or address: check the model's name and INTERCODE_BASE_URL, which usually"
-        " ends in /v1"
+        "no such model or address: "
+        "check the model's name and INTERCODE_BASE_URL, which usually ends in /v1"
     ),
 }
 
@@ -61,8 +65,7 @@ LARGEST = 32 << 20
 """Bytes of a reply's body."""
 
 PATIENCE = 300.0
-"""Seconds for a reply: a model that thinks sends nothing for minutes, and another try costs
-again."""
+"""Seconds for a reply: a thinking model sends nothing for minutes, and another try costs again."""
 
 _FULL = ("length", "model_context_window_exceeded")
 """The values of finish_reason for a reply that reached `max_tokens` or filled the context."""
@@ -169,13 +172,13 @@ class OpenAIModel:
         key = api_key or os.environ.get("OPENAI_API_KEY", "").strip() or _NO_KEY
         if not address and key == _NO_KEY:
             raise UsageError(
-                "no model server is named: set INTERCODE_BASE_URL to one that speaks the OpenAI"
-                " chat protocol, or OPENAI_API_KEY for OpenAI's own"
+                "no model server is named: set INTERCODE_BASE_URL to one that speaks the OpenAI "
+                "chat protocol, or OPENAI_API_KEY for OpenAI's own"
             )
         if not (key.isascii() and key.isprintable()):
             raise UsageError(
-                "the key (OPENAI_API_KEY) holds what no key can, such as an umlaut or the end of a"
-                " line"
+                "the key (OPENAI_API_KEY) holds what no key can, "
+                "such as an umlaut or the end of a line"
             )
         try:
             http = openai.DefaultHttpxClient(
@@ -194,9 +197,8 @@ class OpenAIModel:
             raise UsageError(
                 f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}"
             ) from error
-        public = self._client.base_url.copy_with(
-            username=None, password=None, query=None
-        )  # messages must not show a password
+        # messages must not show a password
+        public = self._client.base_url.copy_with(username=None, password=None, query=None)
         self.url = f"{str(public).rstrip('/')}/chat/completions"
         if not self.url.startswith(("http://", "https://")):
             raise UsageError(
@@ -220,16 +222,13 @@ class OpenAIModel:
                     return self._read_reply(self._post(body))
                 except _Broken as broken:
                     last = broken
-                    question.failed, question.why = (
-                        attempt + 1,
-                        str(broken).partition(", ")[0],
-                    )  # without the body
+                    question.failed = attempt + 1
+                    question.why = str(broken).partition(", ")[0]  # without the body
                 if why := self.give_up():
                     raise ModelError(f"{self.url}: {last}; not tried again, since {why}")
                 if attempt < self.tries - 1:
-                    wait = (
-                        self.backoff * 2**attempt * random.uniform(0.75, 1.25)
-                    )  # so that threads do not return in step
+                    # so that threads do not return in step
+                    wait = self.backoff * 2**attempt * random.uniform(0.75, 1.25)
                     time.sleep(min(wait if last.wait is None else last.wait, LONGEST_WAIT))
         raise ModelError(
             f"{self.url}: {last} (tried {self.tries} times); is the server up and not overloaded?"
@@ -270,9 +269,8 @@ class OpenAIModel:
             if _OVERFLOW.search(error.response.text):
                 raise ContextOverflow(f"{self.url}: {refusal}") from error
             if error.status_code in (408, 409, 429) or error.status_code >= 500:
-                after = error.response.headers.get(
-                    "retry-after", ""
-                )  # may also be a date, which is ignored
+                # may also be a date, which is ignored
+                after = error.response.headers.get("retry-after", "")
                 raise _Broken(
                     refusal, float(after) if after.replace(".", "", 1).isdecimal() else None
                 ) from error
@@ -280,9 +278,8 @@ class OpenAIModel:
                 f"{self.url}: {refusal}; {_ADVICE.get(error.status_code, _ADVICE[400])}"
             ) from error
         except (openai.APIConnectionError, _TooLarge, TimeoutError) as error:
-            cause = (
-                error.__cause__ or error
-            )  # SDKs before version 3 raise the former from an error in `_read_body`
+            # SDKs before version 3 raise the former from an error in `_read_body`
+            cause = error.__cause__ or error
             if isinstance(cause, _TooLarge):
                 raise ModelError(f"{self.url}: {cause}") from error
             if isinstance(error, openai.APITimeoutError) or isinstance(cause, TimeoutError):
@@ -304,18 +301,17 @@ class OpenAIModel:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
         counts = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
         tokens = [_count(counts.get(key)) for key in ("prompt_tokens", "completion_tokens")]
-        if self.metered and (
-            None in tokens or not any(tokens)
-        ):  # a question without any token does not exist
+        # a question without any token does not exist
+        if self.metered and (None in tokens or not any(tokens)):
             raise UsageError(
-                f"{self.url}: a reply does not say how many tokens it took, so that no limit of"
-                " tokens or cost can hold: leave those out, or have the server send `usage`"
+                f"{self.url}: a reply does not say how many tokens it took, so that no limit "
+                "of tokens or cost can hold: leave those out, or have the server send `usage`"
             )
         if not text and not calls and choice.get("finish_reason") in _FULL:
             if counts and (tokens[1] or 0) <= 1:
                 raise ContextOverflow(
-                    f"{self.url}: no room was left for a reply (finish_reason"
-                    f" {choice['finish_reason']})"
+                    f"{self.url}: no room was left for a reply "
+                    f"(finish_reason {choice['finish_reason']})"
                 )
             text = ""  # it thought until it was cut off
         if not isinstance(text, str):
@@ -347,8 +343,8 @@ def _read_body(response: Any) -> None:
         body += part
         if len(body) > LARGEST:
             raise _TooLarge(
-                f"a reply has more than {LARGEST >> 20} MiB; is this a server of the OpenAI chat"
-                " protocol?"
+                f"a reply has more than {LARGEST >> 20} MiB; "
+                "is this a server of the OpenAI chat protocol?"
             )
         if time.monotonic() > response.request.extensions["deadline"]:
             raise TimeoutError
@@ -418,9 +414,8 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
 def _call(record: Any) -> ToolCall:
     function = record["function"]
     arguments = function.get("arguments", "")
-    text = (
-        arguments if isinstance(arguments, str) else json.dumps(arguments)
-    )  # some servers send the object itself
+    # some servers send the object itself
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return ToolCall(
         _storable(str(record.get("id") or "")), _storable(str(function["name"])), _storable(text)
     )

@@ -63,8 +63,8 @@ def read_script(path: Path) -> ScriptedModel:
         return ScriptedModel([_reply(record) for record in replies], name=f"scripted:{path}")
     except (AttributeError, KeyError, TypeError) as error:
         raise DataError(
-            f"{path}: must hold a JSON list of at least one reply, a text or one with calls"
-            f" ({error})"
+            f"{path}: must hold a JSON list of at least one reply, "
+            f"a text or one with calls ({error})"
         ) from error
 
 

@@ -4,8 +4,10 @@ appendix).
     reward = 0.01 + p1 + p2 + p3, each part rounded to 2 digits; solved if it is 1
 
     p1 "effects"   0.33 · (1 − erf(entries of `git status` on one side only))
-    p2 "contents"  0.33 · (share of the common entries with status A, C or ?? whose MD5 sums agree); 0.33 without any
-    p3 "answer"    0.33 · cosine of the TF-IDF vectors of both outputs; without any word: 1 if they are equal, else 0
+    p2 "contents"  0.33 · (share of the common entries with status A, C or ?? whose MD5 sums agree);
+                   0.33 without any
+    p3 "answer"    0.33 · cosine of the TF-IDF vectors of both outputs; without any word: 1 if they
+                   are equal, else 0
 
 The first system's own ways are kept: the status text is split at white space and taken in pairs, so
 a name with a blank shifts the pairs (where an odd word is left over, the first system crashed; here
@@ -112,10 +114,11 @@ def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
     """Return a value for a word of the status text; two words have equal values if the hash command
     prints the same."""
     if "." not in word or set(word) & set("\"'\\"):
+        # no such command; or a quoted name, or half of one, which is no file on either side
         return (
             "nothing",
             "",
-        )  # no such command; or a quoted name, or half of one, which is no file on either side
+        )
     found = leaf(posixpath.normpath("/" + word), changes)
     return ("folder", "") if found[0] == "folder" else found
 

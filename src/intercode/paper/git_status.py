@@ -4,8 +4,10 @@ function of what changed.
 The first system commits the whole tree at `/` with a `.gitignore` (`IGNORED`) and reads the status
 after an action.
 
-    tracked path     gone → " D"     link for file, or back → " T"     other content or owner's x bit → " M"
-    any other path   ignored → nothing     file or link → "??", as its topmost folder that git knows nothing of
+    tracked path     gone → " D"           link for file, or back → " T"
+                                           other content or owner's x bit → " M"
+    any other path   ignored → nothing     file or link → "??", as its topmost folder that git
+                                           knows nothing of
 
 A folder in the place of a tracked file is " D" only. Empty folders, sockets, pipes and everything
 in a folder named `.git` are invisible; a folder that is a repository of its own is one entry. Left

@@ -1,9 +1,12 @@
 """Read the logs of InterCode v1 as settings and episodes, the form in which `store.read_run`
 returns a run.
 
-    {"0": {turn_history, summary, info, …}, …}        Try Again: scored after every turn     protocol `paper`
-    {"0": {… actions "execute[…]", "submit"}}         ReAct: scored at the submission        protocol `submit`
-    {"meta": …, "logs": {"0": …}}                     Plan & Solve: as Try Again, but a turn without code keeps the reward
+    {"0": {turn_history, summary, info, …}, …}    Try Again: scored after every turn (protocol
+                                                  `paper`)
+    {"0": {… actions "execute[…]", "submit"}}     ReAct: scored at the submission (protocol
+                                                  `submit`)
+    {"meta": …, "logs": {"0": …}}                 Plan & Solve: as Try Again, but a turn without
+                                                  code keeps the reward
 
 Actions are returned as InterCode v1 executed them: a ReAct action without its wrapper, and None
 where the reply had no code. Fences that InterCode v1 did not strip stay. A log has no tokens, no
@@ -91,9 +94,8 @@ def _episode(entry: Mapping[str, Any], react: bool) -> Episode:
         history["actions"], history["observations"], rewards, valid, strict=True
     ):
         observation, score = str(seen), float(reward)
-        if (
-            react and action != "submit"
-        ):  # v1 executed the text between the outermost brackets of `execute[…]`
+        # v1 executed the text between the outermost brackets of `execute[…]`
+        if react and action != "submit":
             wrapped = _EXECUTE.search(action)
             action = wrapped[1] if wrapped else None
         elif not react and _NO_CODE.match(observation):

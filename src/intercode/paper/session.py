@@ -1,8 +1,10 @@
 """The container and the shell of InterCode v1, for the reward `paper` and stateless sessions
 (InterCode, appendix).
 
-    container             the tree without the files that v1's `git clean -fd` removed at each reset, and v1's variables
-    execute_stateless     one action in a new shell, quoted as v1 quoted it; only `cd` carries over to the next action
+    container             the tree without the files that v1's `git clean -fd` removed at each
+                          reset, and v1's variables
+    execute_stateless     one action in a new shell, quoted as v1 quoted it; only `cd` carries over
+                          to the next action
     execute_gold_again    a gold's second execution, from the second scored turn on
 
 `intercode.envs.workspace` names the first two, and the reward in `paper/bash.py` calls the third.
@@ -26,7 +28,8 @@ _NAMES = " -o ".join(f"-name {name}" for name in sorted(UNSEEN))
 _RESET = f"""
 touch -r / /dev/shm/root
 touch /.dockerenv
-while empty=$(find / -mindepth 1 \\( {_NAMES} \\) -prune -o -type d -empty -print) && [ -n "$empty" ]; do
+while empty=$(find / -mindepth 1 \\( {_NAMES} \\) -prune -o -type d -empty -print) \
+&& [ -n "$empty" ]; do
     printf '%s\\n' "$empty" | xargs -d '\\n' rmdir
 done
 [ -e /.git ] || {{
@@ -60,9 +63,8 @@ def container(spec: WorkspaceSpec, data: str) -> WorkspaceSpec:
         start: Start = spec.provider.add_script(template, _RESET, name="the paper's reset")
         return start
 
-    number = (
-        match[1] if (match := re.search(r"fs_(\d+)$", data)) else "1"
-    )  # other data counts as the first file system
+    # other data counts as the first file system
+    number = match[1] if (match := re.search(r"fs_(\d+)$", data)) else "1"
     environment = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}
     environment |= {"file_system_version": number, "script": f"setup_nl2b_fs_{number}.sh"}
     build = spec.build
@@ -145,6 +147,6 @@ def _tar(workspace: Workspace, *options: str) -> None:
     if result.exit_code != 0:
         output = result.output.strip()[-200:]
         raise DataError(
-            "what the gold left in ignored folders cannot be carried over to its next execution:"
-            f" {output}"
+            "what the gold left in ignored folders cannot be carried over to its next "
+            f"execution: {output}"
         )

@@ -1,14 +1,15 @@
 """The paper's SQL reward, number for number, so that published results can be compared (InterCode,
 appendix).
 
-    reward = iou                                    if the rows in common have no order (tau is undefined)
-             round(iou · tau, 2)                    else; below 0 where the order is reversed
+    reward = iou                     if the rows in common have no order (tau is undefined)
+             round(iou · tau, 2)     else; below 0 where the order is reversed
 
     "iou"    rows in common / rows on either side, as multisets of printed rows; 1 if both are empty
-    "order"  Kendall's tau-b of the rows in common, in the agent's order and in the gold's, ranked as strings, from 1 (the same
-             order) through 0 to −1 (reversed)
+    "order"  Kendall's tau-b of the rows in common, in the agent's order and in the gold's, ranked
+             as strings, from 1 (the same order) through 0 to −1 (reversed)
 
-    tau_b = (C − D) / √((N − X)(N − Y))      N pairs of places; C agree, D disagree, X tie in the first, Y in the second
+    tau_b = (C − D) / √((N − X)(N − Y))      N pairs of places; C agree, D disagree, X tie in the
+                                             first, Y in the second
 
 Rows are compared as Python prints the driver's tuples. A row that one side has more often than the
 other is taken as often as both have it, and at its first places: of the readings of "the rows of

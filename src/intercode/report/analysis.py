@@ -8,7 +8,9 @@ runs are compared so:
     t1     1 0 1    1 1 1    +1/3            mean share of successes over epochs, B minus A
     t2     1        0        −1
     …
-    difference = mean d       interval: d with two tasks of +½ … −½ added       p: signs of d flipped in all ways
+    difference = mean d
+    interval: d with two tasks of +½ … −½ added
+    p: signs of d flipped in all ways
 
 Tasks are independent, so epochs of a task are averaged first. With one epoch p is McNemar's exact
 test, and the interval is Agresti's and Min's. Tasks of two runs are the same if their ids are, and
@@ -258,9 +260,8 @@ def find_categories(
 ) -> dict[str, list[Case]]:
     """Return the failed episodes of each category, by task and epoch."""
     scored = [episode for episode in episodes if episode.reward is not None]
-    answers: dict[
-        str, set[str]
-    ] = {}  # by task: what the last action of each solved episode printed
+    # by task: what the last action of each solved episode printed
+    answers: dict[str, set[str]] = {}
     for episode in scored:
         last = code_turns(episode)[-1:]
         if episode.success and last and last[0].observation.strip():
@@ -346,9 +347,8 @@ def compare(a: Run, b: Run) -> dict[str, Any] | None:
     return {
         "a": a[0].get("run"),
         "b": b[0].get("run"),
-        "unpaired": (
-            len(first) + len(second) - 2 * len(pairs)
-        ),  # tasks without a scored episode in the other
+        # tasks without a scored episode in the other
+        "unpaired": (len(first) + len(second) - 2 * len(pairs)),
         **paired(pairs),
         "by_hardness": {
             level: paired([p for p in pairs if levels.get(p.task) == level]) for level in found

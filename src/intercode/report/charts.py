@@ -26,7 +26,8 @@ COLOURS = ("#0b62c4", "#b4470e", "#18794e", "#8e3fb5", "#a0154f", "#5c6470")
 """Colours of the runs; a seventh run uses the first colour again."""
 _ON_DARK = ("#74b0f4", "#e8935f", "#63c596", "#cb93ec", "#f08bb0", "#aab3bd")
 _STYLE = """\
-svg text{font:12px "Liberation Sans",sans-serif;fill:currentColor}.end{text-anchor:end}.middle{text-anchor:middle}
+svg text{font:12px "Liberation Sans",sans-serif;fill:currentColor}.end{text-anchor:end}\
+.middle{text-anchor:middle}
 svg rect,circle{fill:currentColor}polyline,path{fill:none;stroke:currentColor;stroke-width:2}
 """
 
@@ -163,13 +164,13 @@ def svg(chart: Chart, *, alone: bool = False) -> str:
         head += f'<rect x="8" y="{y - 9}" width="10" height="10" class="{_class(number)}"/>'
         head += f'<text x="24" y="{y}">{markup.text(one_line(run, 60))}</text>'
     style = (
-        f'<style>{STYLE}</style><path d="M0 {-top}h{WIDTH}v{height + top}H0z"'
-        ' style="fill:#fff;stroke:none"/>'
+        f'<style>{STYLE}</style><path d="M0 {-top}h{WIDTH}v{height + top}H0z" '
+        'style="fill:#fff;stroke:none"/>'
     )
     return (
-        f'<svg viewBox="0 {-top} {WIDTH} {height + top}" role="img"'
-        f' aria-label="{markup.text(chart.title)}"'
-        f' xmlns="http://www.w3.org/2000/svg">{style if alone else ""}{head}{"".join(marks)}</svg>'
+        f'<svg viewBox="0 {-top} {WIDTH} {height + top}" role="img" '
+        f'aria-label="{markup.text(chart.title)}" '
+        f'xmlns="http://www.w3.org/2000/svg">{style if alone else ""}{head}{"".join(marks)}</svg>'
     )
 
 
@@ -185,8 +186,8 @@ def _grid(labels: Iterable[tuple[float, str]], axis: str) -> Iterator[str]:
     """Yield the lines from 0 to 100 %, and the labels of the axis at their places."""
     for percent in (0, 25, 50, 75, 100):
         yield (
-            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{_y(percent):.1f}"'
-            f' y2="{_y(percent):.1f}"/>'
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{_y(percent):.1f}" '
+            f'y2="{_y(percent):.1f}"/>'
         )
         yield f'<text x="{LEFT - 6}" y="{_y(percent) + 4:.1f}" class="end">{percent}</text>'
     for x, label in labels:
@@ -209,8 +210,8 @@ def _lines(chart: Chart) -> Iterator[str]:
         yield f'<polyline class="{_class(number)}" points="{places}"/>'
         for at, value in points if len(points) == 1 else ():
             yield (
-                f'<circle cx="{x(int(at)):.1f}" cy="{_y(value):.1f}" r="3"'
-                f' class="{_class(number)}"/>'
+                f'<circle cx="{x(int(at)):.1f}" cy="{_y(value):.1f}" r="3" '
+                f'class="{_class(number)}"/>'
             )
 
 
@@ -248,8 +249,8 @@ def _bars(chart: Chart) -> tuple[int, list[str]]:
             if label in points:
                 y, length = at * row + number * BAR, (WIDTH - NAMES - FIGURES) * points[label] / 100
                 marks.append(
-                    f'<rect x="{NAMES}" y="{y}" width="{length:.1f}" height="{BAR - 2}"'
-                    f' class="{_class(number)}"/><text x="{NAMES + length + 5:.1f}"'
-                    f' y="{y + BAR - 4}">{points[label]:.1f}</text>'
+                    f'<rect x="{NAMES}" y="{y}" width="{length:.1f}" height="{BAR - 2}" '
+                    f'class="{_class(number)}"/><text x="{NAMES + length + 5:.1f}" '
+                    f'y="{y + BAR - 4}">{points[label]:.1f}</text>'
                 )
     return len(labels) * row, marks

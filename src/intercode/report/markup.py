@@ -44,8 +44,7 @@ def text(value: object) -> str:
 
 
 def code(source: str, env: str) -> str:
-    """Return code as HTML, with a class for each kind of token if the language of `env` is
-    known."""
+    """Return code as HTML, with a class for each kind of token if `env`'s language is known."""
     from pygments import highlight  # imports much
 
     lexer, formatter = _highlighter(env)
@@ -64,8 +63,8 @@ def _highlighter(env: str) -> tuple[Any, Any]:
 def mark(state: State) -> str:
     """Return the sign of a result, with its name for readers of the screen."""
     return (
-        f'<span class="mark {state}" role="img" aria-label="{state}"'
-        f' title="{state}">{MARKS[state]}</span>'
+        f'<span class="mark {state}" role="img" aria-label="{state}" '
+        f'title="{state}">{MARKS[state]}</span>'
     )
 
 
@@ -77,8 +76,8 @@ def bounded(value: str, show: Callable[[str], str] = text, whole: str | None = N
     head, tail = value[: LONGEST * 3 // 4], value[-LONGEST // 4 :]
     link = f' · <a href="{escape(whole)}">whole text</a>' if whole else ""
     gap = (
-        f'<span class="gap">… {len(value) - len(head) - len(tail):,} characters left out{link}'
-        " …</span>"
+        f'<span class="gap">… {len(value) - len(head) - len(tail):,} characters left '
+        f"out{link} …</span>"
     )
     return f"{show(head)}\n{gap}\n{text(tail)}"
 
@@ -90,8 +89,8 @@ def turn(step: Step, env: str, whole: Whole = lambda number, part: "", anchor: s
 
     def pre(kind: str, label: str, value: str, show: Callable[[str], str] = text) -> str:
         return (
-            f'<pre class="{kind}"'
-            f' aria-label="{label}">{bounded(value, show, whole(number, kind))}</pre>'
+            f'<pre class="{kind}" '
+            f'aria-label="{label}">{bounded(value, show, whole(number, kind))}</pre>'
         )
 
     facts = "".join(f'<span class="fact">{text(fact)}</span>' for fact in step.facts)
@@ -123,9 +122,8 @@ def turn(step: Step, env: str, whole: Whole = lambda number, part: "", anchor: s
     elif now.action is not None and step.kind != "submission":
         parts.append('<p class="quiet">(no output)</p>')
     return (
-        f'<article class="turn {step.kind}" id="{anchor}{number}" tabindex="-1" aria-label="turn'
-        f' {number}">'
-        f"{''.join(parts)}</article>"
+        f'<article class="turn {step.kind}" id="{anchor}{number}" tabindex="-1" aria-label="turn '
+        f'{number}">{"".join(parts)}</article>'
     )
 
 
@@ -143,8 +141,8 @@ def verdict(found: Verdict) -> str:
     notes = "".join(f"<p>{bounded(note)}</p>" for note in found.notes)
     blocks = "".join(map(_block, found.blocks))
     return (
-        f'<section class="verdict {found.state}" aria-label="verdict"><h2>{mark(found.state)}'
-        f" {text(found.headline)}</h2>{notes}{blocks}</section>"
+        f'<section class="verdict {found.state}" aria-label="verdict"><h2>{mark(found.state)} '
+        f"{text(found.headline)}</h2>{notes}{blocks}</section>"
     )
 
 
@@ -168,8 +166,8 @@ def _block(block: Block) -> str:
                 for row in block.rows
             )
             body = (
-                "<div"
-                f' class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+                f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
+                f"<tbody>{rows}</tbody></table></div>"
             )
         case Diff():
             body = f"<pre>{_diff(block.text)}</pre>"

@@ -145,14 +145,14 @@ class _Page:
             if run.get("excluded"):
                 excluded = one_line(", ".join(run["excluded"]), 1_000)
                 yield (
-                    f"<p>{markup.text(name)} leaves out {len(run['excluded'])} broken tasks:"
-                    f" {markup.text(excluded)}</p>"
+                    f"<p>{markup.text(name)} leaves out {len(run['excluded'])} broken tasks: "
+                    f"{markup.text(excluded)}</p>"
                 )
         compared, flips = self.whole.get("comparison"), dict[str, list[str]]()
         if "comparison" in self.whole:
             yield (
-                f'<h2 id="comparison">{markup.text(self.names[1])} minus'
-                f" {markup.text(self.names[0])}</h2>"
+                f'<h2 id="comparison">{markup.text(self.names[1])} minus '
+                f"{markup.text(self.names[0])}</h2>"
             )
             yield from map(_section, tables.differences(compared))
         if compared:
@@ -166,8 +166,8 @@ class _Page:
         yield f'<h2 id="charts">Charts</h2><div class="charts">{drawn}</div>'
         for name, tasks in flips.items():
             yield (
-                f'<h2 id="{name}">{name.capitalize()}: {len(tasks):,}'
-                f" tasks</h2>{self._tasks(tasks) if tasks else ''}"
+                f'<h2 id="{name}">{name.capitalize()}: '
+                f"{len(tasks):,} tasks</h2>{self._tasks(tasks) if tasks else ''}"
             )
         yield '<h2 id="tasks">Tasks</h2>'
         signs = "✓ solved, ✗ not solved, ≈ ambiguous, ! fault, 2/3: solved in two of three epochs"
@@ -176,8 +176,8 @@ class _Page:
         total = sum(len(episodes) for _, episodes in self.runs)
         if total > len(self.transcripts):
             yield (
-                f"<p>The transcripts of {total - len(self.transcripts):,} of {total:,} episodes"
-                " have no room in this page; <code>intercode view</code> shows all.</p>"
+                f"<p>The transcripts of {total - len(self.transcripts):,} of {total:,} episodes "
+                "have no room in this page; <code>intercode view</code> shows all.</p>"
             )
         for number in range(len(self.runs)):
             yield from self._run(number)
@@ -203,12 +203,11 @@ class _Page:
                 cells = "".join(f"<td>{markup.text(one_line(text, 300))}</td>" for text in texts)
                 rows.append(f'<tr><th scope="row">{named}</th>{cells}</tr>')
         differ = " (those that differ are marked)" if len(configs) > 1 else ""
+        table = _table(["setting", *self.names], rows)
+        yield f"<details><summary>Settings{differ}</summary>{table}</details>"
         yield (
-            f"<details><summary>Settings{differ}</summary>{_table(['setting', *self.names], rows)}</details>"
-        )
-        yield (
-            "<p>The rule of each figure is in docs/report.md of intercode. Intervals are at 95"
-            " %.</p>"
+            "<p>The rule of each figure is in docs/report.md of intercode. "
+            "Intervals are at 95 %.</p>"
         )
 
     def _figure(self, row: tables.Row, column: str) -> str | None:
@@ -366,6 +365,6 @@ def _table(heads: Iterable[str], rows: Iterable[str]) -> str:
     """Return a table, which scrolls by itself if it is too wide. `rows` are HTML."""
     head = "".join(f'<th scope="col">{markup.text(name)}</th>' for name in heads)
     return (
-        "<div"
-        f' class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )

@@ -56,9 +56,10 @@ def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
             )
         verdicts: Sequence[object] = ()
         if (path / "judged").exists():
+            # few runs are judged, and the judge imports much
             from intercode.rescoring.judge import (
                 read_verdicts,
-            )  # few runs are judged, and the judge imports much
+            )
 
             verdicts = read_verdicts(path)
         return {**config, "verdicts": verdicts}, episodes
@@ -102,9 +103,8 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
             else {}
         ),
         **({"excluded": list(config["excluded"])} if "excluded" in config else {}),
-        **(
-            {"robust_rate": mean(robust)} if robust else {}
-        ),  # of the episodes that also ran on variant data
+        # of the episodes that also ran on variant data
+        **({"robust_rate": mean(robust)} if robust else {}),
     }
 
 
@@ -135,8 +135,7 @@ def hardness_order(level: str) -> tuple[int, str]:
 
 
 def reasons(episodes: Sequence[Episode], most: int = 5) -> list[str]:
-    """Return why episodes have no result: each error with its count, the `most` frequent ones
-    first."""
+    """Return why episodes have no result: the `most` frequent errors with their counts."""
     counts = Counter(episode.error for episode in episodes if episode.error).most_common()
     listed = [f"{count} × {error}" for error, count in counts[:most]]
     return listed + ([f"and {len(counts) - most} more"] if len(counts) > most else [])
@@ -158,9 +157,8 @@ def interval_of_counts(counts: Sequence[tuple[int, int]]) -> tuple[float, float]
     if not tasks:
         return 0.0, 1.0
     rate = sum(solved for _, solved in counts) / total
-    count = float(
-        tasks
-    )  # of independent episodes that tell as much: between the number of tasks and that of episodes
+    # of independent episodes that tell as much: between the number of tasks and that of episodes
+    count = float(tasks)
     if 1 < tasks < total:
         variance = (
             sum((solved - rate * size) ** 2 for size, solved in counts)
@@ -175,8 +173,7 @@ def interval_of_counts(counts: Sequence[tuple[int, int]]) -> tuple[float, float]
 
 
 def wilson(rate: float, count: float) -> tuple[float, float]:
-    """Return Wilson's score interval for a rate observed in `count` independent trials (Wilson
-    1927)."""
+    """Return Wilson's score interval for a rate in `count` independent trials (Wilson 1927)."""
     z2 = Z95 * Z95 / count
     middle = (rate + z2 / 2) / (1 + z2)
     half = Z95 / (1 + z2) * sqrt(rate * (1 - rate) / count + z2 / (4 * count))
@@ -215,8 +212,7 @@ def _by_task(scored: Sequence[Episode]) -> list[list[bool]]:
 
 
 def _independent(rate: float, variance: float, tasks: int) -> float:
-    """Return how many independent trials give a rate this variance; at least the number of
-    tasks."""
+    """Return how many independent trials give a rate this variance; at least one a task."""
     return max(tasks, rate * (1 - rate) / variance) if variance else tasks
 
 
@@ -227,8 +223,8 @@ def require_comparable(configs: Sequence[Mapping[str, Any]], *, force: bool = Fa
     if len(userlands) > 1 and not force:
         listed = "; ".join(f"{config.get('run')}: {config.get('userland')}" for config in configs)
         raise UsageError(
-            f"these runs were made on different userlands ({listed}); add --force to compare them"
-            " anyway"
+            f"these runs were made on different userlands ({listed}); "
+            "add --force to compare them anyway"
         )
 
 

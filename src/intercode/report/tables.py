@@ -67,9 +67,8 @@ def overview(summaries: Sequence[Summary]) -> Iterator[Section]:
     """Yield what `eval` prints: success, pass@k with several epochs, and success by hardness."""
     yield Section("", overview_rows(summaries))
     if len(summaries) == 1 and (found := summaries[0].get("pass_at_k")):
-        some = [
-            k for k in found if int(k) & (int(k) - 1) == 0 or int(k) == len(found)
-        ]  # powers of two, and the last
+        # powers of two, and the last
+        some = [k for k in found if int(k) & (int(k) - 1) == 0 or int(k) == len(found)]
         rows = [
             {"k": k, "pass@k": number(found[k]["rate"], 100), "95 %": span(found[k]["ci95"])}
             for k in some
@@ -170,8 +169,7 @@ def differences(found: Found | None) -> Iterator[Section]:
 
 
 def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
-    """Return one row for each run, best success first, without columns that are empty in all
-    rows."""
+    """Return a row for each run, best success first, without columns that are empty in all rows."""
     rows = [
         {
             "run": label,
@@ -228,8 +226,7 @@ def _best_first(summaries: Sequence[Summary]) -> list[tuple[Summary, str]]:
 
 
 def action_rows(found: Found) -> list[Row]:
-    """Return the turns that ask for code, and shares of them, in all, solved and failed
-    episodes."""
+    """Return the turns that ask for code, and their shares, in all, solved and failed episodes."""
     groups = found["actions"]
     each = {
         group: part["turns"] / part["episodes"] if part["episodes"] else None
@@ -256,9 +253,9 @@ def sentences(found: Found) -> list[str]:
         )
     if after["episodes_with_error"]:
         lines.append(
-            f"Of the {after['episodes_with_error']} episodes with an error"
-            f" {number(after['solved_with_error'], 100)} % were solved, of those without"
-            f" {number(after['solved_without_error'], 100)} %."
+            f"Of the {after['episodes_with_error']} episodes with an error "
+            f"{number(after['solved_with_error'], 100)} % were solved, "
+            f"of those without {number(after['solved_without_error'], 100)} %."
         )
     if found["limits"]:
         hits = [
@@ -274,10 +271,10 @@ def sentences(found: Found) -> list[str]:
     for judged in found.get("judged", ()):
         unclear = f", {judged['none']} unclear" if judged["none"] else ""
         lines.append(
-            f"{judged['ambiguous']} refused answers are ambiguous. The judge {judged['judge']} read"
-            f" {judged['asked']} of them: {judged['same']} equal to the gold, {judged['different']}"
-            f" different{unclear} (it agrees with the reward in {number(judged['agrees'], 100)} %)."
-            " No other figure counts these verdicts."
+            f"{judged['ambiguous']} refused answers are ambiguous. "
+            f"The judge {judged['judge']} read {judged['asked']} of them: {judged['same']} equal "
+            f"to the gold, {judged['different']} different{unclear} (it agrees with the reward in "
+            f"{number(judged['agrees'], 100)} %). No other figure counts these verdicts."
         )
     return lines
 
@@ -323,7 +320,6 @@ def table(rows: Sequence[Row]) -> Table:
                 Text(visible(name)), justify="right", no_wrap=True, min_width=max(map(len, texts))
             )
     for row in rows:
-        made.add_row(
-            *(Text(visible(text)) for text in row.values())
-        )  # no str: brackets in a name are no markup
+        # no str: brackets in a name are no markup
+        made.add_row(*(Text(visible(text)) for text in row.values()))
     return made

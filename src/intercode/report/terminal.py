@@ -41,8 +41,12 @@ from intercode.types import Episode
 LONGEST = 2_000
 """Characters of a text that are printed, unless all are asked for."""
 COLOURS: Mapping[State, str] = {
-    "solved": "green", "failed": "red", "ambiguous": "yellow", "fault": "magenta", "unscored": "white",
-}  # fmt: skip
+    "solved": "green",
+    "failed": "red",
+    "ambiguous": "yellow",
+    "fault": "magenta",
+    "unscored": "white",
+}
 _LINES = 60
 """Lines of an answer or a diff that are printed, unless all are asked for."""
 _LANGUAGES = {"ctf": "bash"}
@@ -180,8 +184,8 @@ class Transcript:
             return value
         head, tail = value[: LONGEST * 3 // 4], value[-LONGEST // 4 :]
         return (
-            f"{head}\n… {len(value) - len(head) - len(tail):,} characters left out; --full prints"
-            f" them …\n{tail}"
+            f"{head}\n… {len(value) - len(head) - len(tail):,} characters left out; "
+            f"--full prints them …\n{tail}"
         )
 
 

@@ -1,8 +1,10 @@
 """An episode as a reader wants it: the turns one by one, then the verdict. Plain data, for the
 terminal and for web pages.
 
-    steps(episode)      the turns, each with the messages that are new in its question, and its facts in words
-    verdict(episode)    why the reward came about: the parts that failed, and what the gold and the agent did
+    steps(episode)      the turns, each with the messages that are new in its question, and its
+                        facts in words
+    verdict(episode)    why the reward came about: the parts that failed, and what the gold and the
+                        agent did
 
 The outcomes of built-in environments (docs/run-folder.md) become answers side by side, tables and
 diffs; what an environment of the user's own puts there is shown as JSON.
@@ -178,13 +180,13 @@ def verdict(episode: Episode) -> Verdict:
         notes.append(f"{'Accepted' if state == 'solved' else 'Refused'}: {rule}")
     if parts := [f"{name} {value:.3g}" for name, value in episode.parts.items()]:
         notes.append(
-            "Parts of the reward:"
-            f" {' · '.join(parts[:_PARTS])}{' …' if len(parts) > _PARTS else ''}"
+            "Parts of the reward: "
+            f"{' · '.join(parts[:_PARTS])}{' …' if len(parts) > _PARTS else ''}"
         )
     if state == "ambiguous":
         notes.append(
-            "Ambiguous: most of the gold's words or values are in the answer; `intercode rescore"
-            " --judge` can ask a model."
+            "Ambiguous: most of the gold's words or values are in the answer; "
+            "`intercode rescore --judge` can ask a model."
         )
     if cut := _listed(found.pop("cut", ())):
         notes.append(f"Too large for the record: {', '.join(map(str, cut))}")
@@ -219,9 +221,8 @@ def _blocks(found: dict[str, Any]) -> Iterable[Block]:
             )
             of_gold, of_agent = Counter(theirs) - Counter(ours), Counter(ours) - Counter(theirs)
             rows = [_rows(missing), _rows(extra)]
-            if (
-                missing is not None and max(map(len, rows)) < _LISTED
-            ):  # as the reward compares: 1 and 1.0 are one value
+            # as the reward compares: 1 and 1.0 are one value
+            if missing is not None and max(map(len, rows)) < _LISTED:
                 of_gold, of_agent = map(Counter, rows)
             yield Sides(f"answers{order}", _marked(theirs, of_gold), _marked(ours, of_agent))
     if paths := [row for row in _listed(found.pop("paths", ())) if isinstance(row, Mapping)]:

@@ -1,10 +1,12 @@
 """Rules about a single turn: does it count, is it an error, a repetition, an exploration?
 docs/report.md has them in words.
 
-    turn ─┬─ no action, no observation         a question to the model without an action: not counted
+    turn ─┬─ no action, no observation         a question to the model without an action: not
+          │                                    counted
           ├─ no action, an observation         a reply without code: an error
           ├─ the action `submit …`             a submission: neither an error nor of a kind
-          └─ any other action                  executed: an error or fine, new or repeated, exploring or editing
+          └─ any other action                  executed: an error or fine, new or repeated,
+                                               exploring or editing
 
 The kinds come from the action's text; what a script does that the action calls by name is not seen.
 """
@@ -25,13 +27,15 @@ KINDS = ("exploring", "querying", "editing")
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
 _REDIRECT = re.compile(r"(?<![-=<>])>{1,2}\|?\s*(?![\s>(]|&\d|&-|/dev/(?:null|stdout|stderr)\b)\S")
 _COMMANDS = (
-    "rm|rmdir|mv|cp|mkdir|touch|ln|chmod|chown|chgrp|tee|truncate|dd|rename|install|patch|split|unlink|shred|mkfifo|wget|"
-    "gzip|gunzip|bzip2|bunzip2|xz|unxz|zip|unzip|rsync|apt-get|apt|pip|useradd|userdel|kill|crontab"
+    "rm|rmdir|mv|cp|mkdir|touch|ln|chmod|chown|chgrp|tee|truncate|dd|rename|install|patch|split"
+    "|unlink|shred|mkfifo|wget|gzip|gunzip|bzip2|bunzip2|xz|unxz|zip|unzip|rsync|apt-get|apt|pip"
+    "|useradd|userdel|kill|crontab"
 )
 _WRITER = re.compile(
-    rf"(?:^|[;&|(`\n]|-exec(?:dir)?\s|\bxargs\b[^|;&\n]*\s|\b(?:sudo|then|do|else|time|nohup)\s)\s*(?:/\S*/)?(?:{_COMMANDS})(?=\s|$)"
-    r"|\b(?:sed|perl)\b[^|;&\n]*\s-\w*i|\bfind\b[^|;&\n]*\s-delete\b|\bcurl\b[^|;&\n]*\s-\w*[oO]"
-    r"|\btar\s+-?-?\w*[xcru]|\bgit\s+(?:add|am|apply|checkout|clone|commit|init|merge|mv|rebase|reset|restore|rm|stash)\b"
+    r"(?:^|[;&|(`\n]|-exec(?:dir)?\s|\bxargs\b[^|;&\n]*\s|\b(?:sudo|then|do|else|time|nohup)\s)"
+    rf"\s*(?:/\S*/)?(?:{_COMMANDS})(?=\s|$)|\b(?:sed|perl)\b[^|;&\n]*\s-\w*i"
+    r"|\bfind\b[^|;&\n]*\s-delete\b|\bcurl\b[^|;&\n]*\s-\w*[oO]|\btar\s+-?-?\w*[xcru]"
+    r"|\bgit\s+(?:add|am|apply|checkout|clone|commit|init|merge|mv|rebase|reset|restore|rm|stash)\b"
 )
 _LEADING = re.compile(r"\A(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
 _SQL_EDITS = re.compile(
@@ -40,7 +44,8 @@ _SQL_EDITS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SQL_LOOKS = re.compile(
-    r"(?:SHOW|DESC|DESCRIBE|EXPLAIN|PRAGMA|USE|HELP)\b|.*\b(?:information_schema|sqlite_(?:master|schema))\b",
+    r"(?:SHOW|DESC|DESCRIBE|EXPLAIN|PRAGMA|USE|HELP)\b"
+    r"|.*\b(?:information_schema|sqlite_(?:master|schema))\b",
     re.IGNORECASE | re.DOTALL,
 )
 _DEFINES = re.compile(r"^\s*(?:async\s+def|def|class)\b", re.MULTILINE)

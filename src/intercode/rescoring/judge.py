@@ -1,7 +1,8 @@
 """Ask a model for a second opinion on ambiguous answers: do they say the same as the gold's answer?
 
-    episode that is `ambiguous` ── its answer, the gold's output ──► question ──► `same`, `different` or none
-                                                                     └── RUN/judged/replies.jsonl: nothing is asked twice
+    episode that is `ambiguous` ── its answer, the gold's output ──► question
+      ├── RUN/judged/replies.jsonl: nothing is asked twice
+      └──► `same`, `different` or none
 
 `reward` and `success` do not change. The agent's output is only data for the judge: it lies between
 lines of a random mark, drawn when the run is first judged (RUN/judged/mark). A reply counts only if
@@ -68,8 +69,8 @@ def judge_run(
     then, episodes = read_run(run)
     if then.get("reward") != "exact":
         raise UsageError(
-            f"{run} was scored by {then.get('reward')}, which marks no answers; rescore it with"
-            " --reward exact"
+            f"{run} was scored by {then.get('reward')}, which marks no answers; "
+            "rescore it with --reward exact"
         )
     if not episodes:
         raise UsageError(f"{run} holds no episodes, so there is nothing to judge")
@@ -80,10 +81,8 @@ def judge_run(
     require_trust(then, {"env": then["env"], **taken_from(world, options)}, trust=trust)
     with alone_in(Path(run)):
         found = list(_verdicts(Path(run), then, ambiguous, model, force, world))
-        others: list[
-            Verdict
-            # earlier verdicts of this judge are replaced; those of others stay unless they are damaged
-        ] = []
+        # earlier verdicts of this judge are replaced; those of others stay unless they are damaged
+        others: list[Verdict] = []
         with suppress(StoreError):
             others = [each for each in read_verdicts(run) if each.judge != model.name]
         lines = "".join(json.dumps(asdict(each)) + "\n" for each in [*others, *found])
@@ -99,10 +98,14 @@ def summary(
     scored = [episode for episode in episodes if episode.reward is not None]
     says = Counter(verdict.says or "none" for verdict in verdicts)
     return {
-        "run": run, "judge": model.name, "episodes": len(scored), "solved": sum(episode.success for episode in scored),
-        "ambiguous": len(verdicts), **{each: says[each] for each in ("same", "different", "none")},
+        "run": run,
+        "judge": model.name,
+        "episodes": len(scored),
+        "solved": sum(episode.success for episode in scored),
+        "ambiguous": len(verdicts),
+        **{each: says[each] for each in ("same", "different", "none")},
         "judged": [asdict(verdict) for verdict in verdicts],
-    }  # fmt: skip
+    }
 
 
 def _verdicts(

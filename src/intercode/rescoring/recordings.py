@@ -5,7 +5,8 @@ A recording is a run folder, or a log of InterCode v1 (`paper/logs.py`). Predict
 for each task, made by any program (the paper's sequence-to-sequence setting):
 
     {"task": "0", "action": "SELECT 1"}      JSONL: one object a line, in any order
-    SELECT 1                                 or one action a line, in the order of the tasks; an empty line is no action
+    SELECT 1                                 or one action a line, in the order of the tasks; an
+                                             empty line is no action
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Recording:
         if task.query in self._by_query:
             return self._by_query[task.query]
         raise DataError(
-            f"{self.path} has no episode of task {task.id}; give the task file that it was recorded"
-            " with"
+            f"{self.path} has no episode of task {task.id}; "
+            "give the task file that it was recorded with"
         )
 
     def has(self, task: Task) -> bool:
@@ -100,8 +101,8 @@ class Predictions:
     def actions_for(self, task: Task) -> Sequence[str | None]:
         if task.id not in self.actions:
             raise DataError(
-                f"{self.path} has no prediction for task {task.id}; predict every task, or an empty"
-                " action"
+                f"{self.path} has no prediction for task {task.id}; "
+                "predict every task, or an empty action"
             )
         return [self.actions[task.id]]
 
@@ -117,21 +118,20 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
         raise DataError(f"{path} is empty; give one action a line, or JSONL with ids")
     lines = text.removesuffix("\n").split("\n")
     first = next(filter(str.strip, lines), "")
-    if (
-        first.replace(" ", "").lstrip().startswith('{"')
-    ):  # a plain action may begin with a brace too
+    # a plain action may begin with a brace too
+    if first.replace(" ", "").lstrip().startswith('{"'):
         actions = _by_id(path, lines)
     elif len(lines) == len(tasks):
         actions = {task.id: line.strip() or None for task, line in zip(tasks, lines, strict=True)}
     else:
         raise DataError(
-            f"{path} has {len(lines)} lines for {len(tasks)} tasks; give one action a line, or"
-            " JSONL with ids"
+            f"{path} has {len(lines)} lines for {len(tasks)} tasks; "
+            "give one action a line, or JSONL with ids"
         )
     if strangers := sorted(set(actions) - {task.id for task in tasks}):
         raise DataError(
-            f"{path} predicts task {strangers[0]!r}, which is not among these tasks; name their"
-            " data with --data"
+            f"{path} predicts task {strangers[0]!r}, which is not among these tasks; "
+            "name their data with --data"
         )
     return Predictions(str(path), actions)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.agents import replay as replay_agent
-from intercode.env import EnvFactory, InterCodeEnv, View
+from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.errors import SandboxError, UsageError
 from intercode.plugins import load_plugin
@@ -21,7 +21,7 @@ from intercode.rescoring.recordings import Recording, load_recording
 from intercode.rescoring.rescore import options_of, taken_from, with_submission
 from intercode.runner.run import evaluate
 from intercode.trust import require_trust
-from intercode.types import Episode, Task
+from intercode.types import Episode, Task, View
 
 TOLERANCE = 0.011
 
@@ -45,16 +45,15 @@ def replay(
     )
     if failed := [episode for episode in played if episode.error]:
         raise SandboxError(
-            f"{len(failed)} episodes could not be re-executed; task {failed[0].task}:"
-            f" {failed[0].error}"
+            f"{len(failed)} episodes could not be re-executed; task {failed[0].task}: "
+            f"{failed[0].error}"
         )
     turns = agree = equal = 0
     disagreements = []
     for task, then, now in zip(tasks, recorded, played, strict=True):
         again = list(now.turns)
-        if recording.settings.get(
-            "keeps_reward"
-        ):  # a turn without code keeps the score of the turn before
+        # a turn without code keeps the score of the turn before
+        if recording.settings.get("keeps_reward"):
             for place in range(1, len(again)):
                 if not again[place].action:
                     again[place] = replace(again[place], score=again[place - 1].score)
@@ -72,9 +71,8 @@ def replay(
                     "replayed": after,
                     "action": new.action,
                 }
-                disagreements.append(
-                    {**row, "cause": None}
-                )  # a key of the first release, always null
+                # a key of the first release, always null
+                disagreements.append({**row, "cause": None})
     return {
         "turns": turns,
         "agree": agree,
@@ -89,7 +87,7 @@ def replay(
 
 
 def prepare_replay(
-    log: str, env: str | None, *, reward: str | None, trust: bool = False, **options: Any
+    log: str, env: str | None, *, reward: Any = None, trust: bool = False, **options: Any
 ) -> tuple[Recording, EnvFactory, Sequence[Task]]:
     """Return the recording, a factory with its settings, and the tasks that it has episodes of, at
     least one.
@@ -104,9 +102,9 @@ def prepare_replay(
         raise UsageError(f"{log} does not say its environment; name it with --env")
     is_run = Path(log).is_dir()
     then = options_of({**recording.settings, "env": env}, options) if is_run else {}
-    how = {**then, **{name: value for name, value in options.items() if value or name not in then}}
-    how["protocol"] = recording.protocol
-    how["engine"] = how.get("engine") or recording.settings.get("engine")
+    how = {**then, **options, "protocol": recording.protocol}
+    if engine := how.get("engine") or recording.settings.get("engine"):
+        how["engine"] = engine
     how["session"] = options.get("session") or recording.settings.get(
         "session", None if is_run else "stateless"
     )
@@ -122,7 +120,7 @@ def prepare_replay(
     tasks = [task for task in factory.tasks if recording.has(task)]
     if not tasks:
         raise UsageError(
-            f"{log} has no episode of any of these tasks; give the data that it was recorded with"
-            " (--data)"
+            f"{log} has no episode of any of these tasks; "
+            "give the data that it was recorded with (--data)"
         )
     return recording, factory, tasks

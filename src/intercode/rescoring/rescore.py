@@ -2,7 +2,8 @@
 the episode again.
 
     observed    the agent never submitted, or broke its sandbox: 0 under every reward
-    executed    everything else: a record has what the agent saw, not its effect on files, databases or interpreters
+    executed    everything else: a record has what the agent saw, not its effect on files, databases
+                or interpreters
     kept        episodes without a result
     earlier     episodes that a resumed run has already
 
@@ -23,7 +24,7 @@ from typing import Any
 from intercode.agents import SUBMIT
 from intercode.agents import replay as replay_agent
 from intercode.env import EnvFactory, InterCodeEnv
-from intercode.envs import environment_class, prepare
+from intercode.envs import environment_class, known_options, prepare
 from intercode.errors import DataError, UsageError
 from intercode.rescoring.recordings import Recording
 from intercode.runner.run import evaluate
@@ -53,9 +54,15 @@ class Rescored:
     def row(self) -> dict[str, Any]:
         then, now = self.before, self.episode
         return {
-            "task": now.task, "epoch": now.epoch, "how": self.how, "recorded": then.reward, "reward": now.reward,
-            "success": now.success, "differs": self.differs, "error": now.error,
-        }  # fmt: skip
+            "task": now.task,
+            "epoch": now.epoch,
+            "how": self.how,
+            "recorded": then.reward,
+            "reward": now.reward,
+            "success": now.success,
+            "differs": self.differs,
+            "error": now.error,
+        }
 
 
 class Rescoring:
@@ -97,7 +104,7 @@ class Rescoring:
         self.config = {
             **then,
             **self.factory.facts(),
-            "data_from": options["data"],
+            "data_from": options.get("data"),
             "rescored_from": str(run),
             "played_for": played_for,
         }
@@ -105,8 +112,8 @@ class Rescoring:
         self._tasks = {task.id: task for task in self.factory.tasks}
         if missing := sorted({episode.task for episode in self.episodes} - set(self._tasks)):
             raise UsageError(
-                f"the task {missing[0]} of {run} is not among these tasks; give the run's own with"
-                " --data"
+                f"the task {missing[0]} of {run} is not among these tasks; "
+                "give the run's own with --data"
             )
 
     def run(
@@ -187,28 +194,29 @@ class Rescoring:
         return Rescored(episode, then, "executed", differs)
 
 
-def options_of(then: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a run with settings `then`; `options` replace all but `KEPT`. Raises
-    `UsageError` without data."""
-    found = {key: options.get(key) or then.get(key) for key in options} | {
-        key: then.get(key) for key in KEPT
+def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the environment's options of a run with settings `then`, without its reward; `given`
+    replace all but `KEPT`. Raises `UsageError` without data."""
+    options = {
+        name: then.get(name) if name in KEPT else given.get(name) or then.get(name)
+        for name in known_options()
+        if name != "reward"
     }
-    found["data"] = options.get("data") or then.get("data_from")
-    if not found["data"]:  # the catalog has it, or the environment brings it
+    options["data"] = given.get("data") or then.get("data_from")
+    if not options["data"]:  # the catalog has it, or the environment brings it
         name, env = str(then.get("data") or ""), str(then["env"])
         if name in {entry.name for entry in list_entries()}:
-            found["data"] = name
+            options["data"] = name
         elif name and name != f"{env}-starter" and ":" not in env:
             raise UsageError(
-                f"{then['run']} does not say where its data ({name}) lie; name their file or folder"
-                " with --data"
+                f"{then['run']} does not say where its data ({name}) lie; "
+                "name their file or folder with --data"
             )
     server = then.get("server")  # the engine's, or a fact of the user's own environment
-    found["engine"] = found.get("engine") or (
-        server.get("engine") if isinstance(server, dict) else None
-    )
-    found["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
-    return found
+    if isinstance(server, dict):
+        options["engine"] = options["engine"] or server.get("engine")
+    options["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
+    return {name: value for name, value in options.items() if value}
 
 
 def taken_from(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,13 +244,13 @@ def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -
     )
     if set(other) & set(DATA):
         raise UsageError(
-            f"these are not the data of {then['run']} ({differences}); give the run's own with"
-            " --data"
+            f"these are not the data of {then['run']} ({differences}); "
+            "give the run's own with --data"
         )
     if other and not force:
         raise UsageError(
-            f"this is not the world of {then['run']} ({differences}); add --force to score in it"
-            " anyway"
+            f"this is not the world of {then['run']} ({differences}); "
+            "add --force to score in it anyway"
         )
 
 

@@ -1,11 +1,13 @@
 """Rollouts for training: episodes with the tokens that the policy sampled, from environments that
 stay warm over all steps.
 
-    jobs = groups(tasks, size=8) ──► RolloutPool ── run(jobs, model) ────────────────► Rollout, Rollout, … as they finish
-                                          │         run_batch(jobs, generate, chat) ─► [Rollout, …] in the order of the jobs
-                                          └──────── tree(job, model) ────────────────► Tree of forked episodes
+    jobs = groups(tasks, size=8) ──► RolloutPool
+      ├─ run(jobs, model) ────────────────► Rollout, Rollout, … as they finish
+      ├─ run_batch(jobs, generate, chat) ─► [Rollout, …] in the order of the jobs
+      └─ tree(job, model) ────────────────► Tree of forked episodes
 
-    Rollout ──► Segment = prompt │ sampled, observed, sampled, …    the mask is 1 for what the policy sampled
+    Rollout ──► Segment = prompt │ sampled, observed, sampled, …    the mask is 1 for what the
+       │                                                            policy sampled
        └──────► reward, None after a fault ──► advantages(rewards, size)
 
 No trainer and no deep-learning library is imported here. `docs/training.md` shows the way from
@@ -22,6 +24,6 @@ from intercode.rollouts.segments import Segment, segments_of
 from intercode.rollouts.tree import Node, Tree
 
 __all__ = [
-    "Chat", "Job", "Node", "Rollout", "RolloutLimits", "RolloutPool", "Segment", "Tree", "advantages", "groups", "hf_chat",
-    "rollout", "segments_of",
+    "Chat", "Job", "Node", "Rollout", "RolloutLimits", "RolloutPool", "Segment", "Tree",
+    "advantages", "groups", "hf_chat", "rollout", "segments_of",
 ]  # fmt: skip

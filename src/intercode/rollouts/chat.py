@@ -1,10 +1,10 @@
 """Turn conversations into token ids, by appending: ids that were sampled are never encoded again
 from their text.
 
-    encode(question 1)                   <user> list the files <assistant>
-    sampled                                                               ls <end>
-    append(those ids, question 2, 2)     <user> list the files <assistant>ls <end> <user> a b <assistant>
-                                         ─────────── unchanged ──────────────────
+    encode(question 1)                 <user> list files <assistant>
+    sampled                                                         ls <end>
+    append(those ids, question 2, 2)   <user> list files <assistant>ls <end> <user> a b <assistant>
+                                       ──────────── unchanged ──────────────
 
 Left out: calls of tools, which a model server encodes.
 """
@@ -82,9 +82,8 @@ class _TemplateChat:
             *messages[known:],
         ]
         new = self._ids(self._render(marked).rpartition(_MARK)[2])
-        return ids + (
-            new[1:] if new and ids[-1:] == new[:1] else new
-        )  # the policy may have sampled the end of its turn itself
+        # the policy may have sampled the end of its turn itself
+        return ids + (new[1:] if new and ids[-1:] == new[:1] else new)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         with self._lock:
@@ -105,15 +104,15 @@ class _TemplateChat:
                     if not (before + reply).startswith(after[: at + 1]) or at == len(after)
                 )
                 raise UsageError(
-                    "the chat template does not keep prefixes: after the next message, it renders"
-                    f" {(before + reply)[max(0, kept - 20) : kept + 20]!r} as"
-                    f" {after[max(0, kept - 20) : kept + 20]!r}; give hf_chat a template that only"
-                    " appends"
+                    "the chat template does not keep prefixes: after the next message, "
+                    f"it renders {(before + reply)[max(0, kept - 20) : kept + 20]!r} as "
+                    f"{after[max(0, kept - 20) : kept + 20]!r}; "
+                    "give hf_chat a template that only appends"
                 )
             if _MARK not in self._render([*_OPENING, {**_ANSWER, "content": _MARK}, _NEXT]):
                 raise UsageError(
-                    "the chat template leaves out earlier replies; give hf_chat a template that"
-                    " renders them"
+                    "the chat template leaves out earlier replies; "
+                    "give hf_chat a template that renders them"
                 )
 
     def _render(self, messages: Sequence[Message]) -> str:
@@ -124,8 +123,8 @@ class _TemplateChat:
             )
         except Exception as error:  # of the template, which is the user's
             raise UsageError(
-                f"the chat template cannot render a conversation ({error}); give hf_chat another"
-                " template"
+                f"the chat template cannot render a conversation ({error}); "
+                "give hf_chat another template"
             ) from error
         return text
 

@@ -1,7 +1,8 @@
 """Play many rollouts on environments that stay warm, whoever asks for them: a loop, a trainer's
 batch, or a coroutine.
 
-    run, run_batch, play, tree ──► jobs ──► thread with a WarmEnv ──► episode.play ──► Future of a Rollout
+    run, run_batch, play, tree ──► jobs ──► thread with a WarmEnv ──► episode.play ──► Future of a
+                                                                                       Rollout
                                             thread with a WarmEnv
                                             … `envs` of them, started when they are needed
 
@@ -249,15 +250,16 @@ class RolloutPool:
         return tracker
 
     def _job(self, job: Job | tuple[Any, ...]) -> Job:
-        job = Job(*job) if isinstance(job, tuple) and 1 <= len(job) <= 3 else Job(job)  # type: ignore[arg-type]
+        fields = job if isinstance(job, tuple) and 1 <= len(job) <= 3 else (job,)
+        job = Job(*fields)
         if (
             not isinstance(job.task, str | Task)
             or not isinstance(job.seed, int)
             or not 0 <= job.seed < 2**31
         ):
             raise UsageError(
-                f"{job!r:.200} is no job: it is (task, seed), a Task or its id and a number from 0"
-                " to 2³¹ − 1"
+                f"{job!r:.200} is no job: "
+                "it is (task, seed), a Task or its id and a number from 0 to 2³¹ − 1"
             )
         if isinstance(job.task, str):
             if job.task not in self._tasks:
@@ -357,8 +359,9 @@ class RolloutPool:
         if len(rollout.segments) > 1 and not self._warned:
             self._warned = True
             warnings.warn(
-                f"a rollout has {len(rollout.segments)} segments: the agent rewrites its history or"
-                " draws several replies, or the server tokenizes a conversation anew at each turn",
+                f"a rollout has {len(rollout.segments)} segments: "
+                "the agent rewrites its history or draws several replies, "
+                "or the server tokenizes a conversation anew at each turn",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -438,10 +441,11 @@ def rollout(
     )
     made = prepare(env) if isinstance(env, str) else env
     world = made if isinstance(made, InterCodeEnv) else made()
+    # `play` counts the turns, and scores the state after the last one
     turns_of_caller, world.max_turns = (
         world.max_turns,
         None,
-    )  # `play` counts the turns, and scores the state after the last one
+    )
     try:
         chosen = (
             next((each for each in world.tasks if each.id == task), None)

@@ -1,8 +1,9 @@
 """Ask the policy within one episode: limits of tokens, and conversations whose tokens are known.
 
-    strategy ── messages ──► EpisodeSampler ──► Served: the server encodes, and returns the ids     ──► Reply with a Sample
-                                   │       └──► Batched: `chat` appends, `generate` samples a batch ──► Reply with a Sample
-                                   └── a limit is reached ──► Reply(final=True): the episode ends and is scored
+    strategy ── messages ──► EpisodeSampler
+      ├─ Served: the server encodes, and returns the ids ─────┬─► Reply with a Sample
+      ├─ Batched: `chat` appends, `generate` samples a batch ─┘
+      └─ a limit is reached ──► Reply(final=True): the episode ends and is scored
 
 A reply that a limit cuts off is not executed: half a command may do harm that the policy did not
 choose.
@@ -37,8 +38,7 @@ Generate = Callable[[list[list[int]]], Sequence[Sampled]]
 """A function of the prompts' ids that returns one reply for each prompt, in the same order."""
 
 LINGER = 0.01
-"""Seconds to wait for more questions before a small batch is generated, while other episodes
-act."""
+"""Seconds to wait for more questions before generating a small batch, while other episodes act."""
 SMALL = 4
 """A batch is small if it has less than one question for every four episodes that are playing."""
 
@@ -153,8 +153,7 @@ class EpisodeSampler:
         return replace(reply, final=self.cut is not None)
 
     def _room(self, prompt: int) -> tuple[float, Cut]:
-        """Return how many tokens may follow a prompt of that many tokens, and the limit that says
-        so."""
+        """Return how many tokens may follow a prompt of that length, and the limit that says so."""
         first = prompt if self.first is None else self.first
         left: list[tuple[float, Cut]] = [(float("inf"), "tokens")]
         if self.limits.reply_tokens is not None:
@@ -213,8 +212,8 @@ class Batched:
     ) -> Reply:
         if options.get("tools"):
             raise UsageError(
-                "this agent calls tools, which `generate` cannot; choose an agent that writes code"
-                " as text"
+                "this agent calls tools, which `generate` cannot; "
+                "choose an agent that writes code as text"
             )
         answer: Future[Sampled] = Future()
         self.inbox.put((list(prompt or ()), answer))
@@ -290,8 +289,7 @@ class Batched:
 
 
 def _require_sampled(answer: Any, count: int) -> list[Sampled]:
-    """Return what `generate` returned as lists of numbers. Raises `UsageError` for anything
-    else."""
+    """Return what `generate` returned as lists of numbers; `UsageError` for anything else."""
     try:
         replies: list[Sampled] = [
             ([*map(index, ids)], [*map(float, logprobs)]) for ids, logprobs in answer
@@ -309,7 +307,7 @@ def _require_sampled(answer: Any, count: int) -> list[Sampled]:
             or min(ids, default=0) < 0
         ):
             raise UsageError(
-                f"generate returned {len(ids)} ids with {len(logprobs)} log-probabilities; these"
-                " are finite, one for each id or none, and no id is negative"
+                f"generate returned {len(ids)} ids with {len(logprobs)} log-probabilities; "
+                "these are finite, one for each id or none, and no id is negative"
             )
     return replies

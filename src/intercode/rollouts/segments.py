@@ -3,9 +3,9 @@ rewritten.
 
     question 1    p p p p
     reply 1               s s s
-    question 2    p p p p s s s o o            the prompt of question 2 begins with everything before it …
+    question 2    p p p p s s s o o            its prompt begins with everything before it …
     reply 2                         s s
-    segment       p p p p│s s s o o s s        … so the segment goes on; `mask` is 1 for s and 0 for o
+    segment       p p p p│s s s o o s s        … so the segment goes on; `mask`: 1 for s, 0 for o
                          │1 1 1 0 0 1 1
 
 A question that does not begin with a known sequence (an agent that rewrites its history, a fork, a

@@ -1,11 +1,15 @@
 """Fork a live episode at its first actions, and play every branch to its end.
 
-widths (2, 3)       root ─┬─ first action ─┬─ …                  each fork copies the living world: files and processes;
-                          │                ├─ …                  the agent's generator is driven again with the replies
-                          │                └─ …                  and steps until then, which costs nothing
+widths (2, 3)       root ─┬─ first action ─┬─ …
+                          │                ├─ …
+                          │                └─ …
                           └─ first action ─┬─ …
-                                           ├─ …                  a node's reward is the mean of the rollouts below it
+                                           ├─ …
                                            └─ …
+
+Each fork copies the living world: files and processes. The agent's generator is driven again with
+the replies and steps until then, which costs nothing. A node's reward is the mean of the rollouts
+below it.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ class EnvForks:
             return self._envs[branch]
         except (KeyError, TypeError):
             raise UsageError(
-                f"the agent {self._agent} named a branch {branch!r:.50} that is not open: closed,"
-                " or never forked"
+                f"the agent {self._agent} named a branch {branch!r:.50} that is not open: "
+                "closed, or never forked"
             ) from None
 
     @property
@@ -80,13 +80,13 @@ class EnvForks:
         if fork is None:
             name = type(self[branch]).__name__
             raise UsageError(
-                f"the agent {self._agent} forks, but {name} has no method fork; unwrap it, or"
-                " choose another agent"
+                f"the agent {self._agent} forks, but {name} has no method fork; "
+                "unwrap it, or choose another agent"
             )
         if len(self._envs) > MOST_COPIES:
             raise UsageError(
-                f"the agent {self._agent} has {MOST_COPIES} copies open and forks again; let it"
-                " close some first"
+                f"the agent {self._agent} has {MOST_COPIES} copies open and forks again; "
+                "let it close some first"
             )
         try:
             copy = fork(replay=True)

@@ -31,8 +31,8 @@ from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
 
 UNSCORED = Score(0.0, False)
 UNSENDABLE = (
-    "The code holds a NUL character or half of a surrogate pair, or is too long, so nothing was"
-    " executed."
+    "The code holds a NUL character or half of a surrogate pair, or is too long, "
+    "so nothing was executed."
 )
 LONGEST_THOUGHT = 1 << 16
 """Characters of a thought in the record; the reply has the rest."""
@@ -108,9 +108,8 @@ def play(
                 outcomes = (
                     None if forks.latest is None else getattr(forks[forks.latest], "outcomes", None)
                 )
-                if result.score is not UNSCORED and callable(
-                    outcomes
-                ):  # the environment does not know that it is the end
+                # the environment does not know that it is the end
+                if result.score is not UNSCORED and callable(outcomes):
                     result.outcomes = bounded_outcomes(call_plugin(outcomes, dict))
             elif cut or (begins_turn and over_budget()):
                 latest = forks.latest if submits_work else None

@@ -1,11 +1,13 @@
 """The model as one episode asks it: it leaves out what does not fit into the context, and asks
 nothing that is in the cache.
 
-    strategy ── messages ──► ReplyCache ── none ──► model ── ContextOverflow ──► leave out more, ask again
+    strategy ── messages ──► ReplyCache ── none ──► model ── ContextOverflow ──► leave out more,
+                                  │                    │                         ask again
                                  └── Reply ◄── add ───┴── Reply
 
     system, task │ reply, observation, reply, observation, … │ reply, observation
-    kept         │ left out: observations first, then replies │ the reply may be left out, the last observation never
+    kept         │ left out: observations first, then replies │ the reply may be left out,
+                 │                                            │ the last observation never
 
 A marker replaces each message that is left out, so that roles still alternate. Later questions of
 the conversation leave the same messages out at once, without being refused anew. There is no
@@ -91,8 +93,8 @@ def require_reply(reply: object, name: str) -> Reply:
         if counted and called and isinstance(reply.sample, Sample | None):
             return reply
     raise UsageError(
-        f"the model {name} answered {safe_repr(reply):.200}; it answers a Reply with a text and its"
-        " Usage"
+        f"the model {name} answered {safe_repr(reply):.200}; "
+        "it answers a Reply with a text and its Usage"
     )
 
 

@@ -1,6 +1,7 @@
 """The turns of episodes that are being played, for those who look on (`intercode view`).
 
-    RUN/underway/TASK-EPOCH.turns      first line: the episode without turns; then {"at": position, "turn": …} for each change
+    RUN/underway/TASK-EPOCH.turns      first line: the episode without turns; then
+                                       {"at": position, "turn": …} for each change
 
 A turn changes once: when its question is answered, and again when its action was executed. Its
 question is not written here. No result depends on these files: they are not forced to disk, and an
@@ -27,20 +28,16 @@ class LiveTurns(list[Turn]):
 
     def __init__(self, run: Path, task: Task, epoch: int, seed: int) -> None:
         super().__init__()
-        self._path = (
-            run
-            / "underway"
-            / f"{hashlib.sha256(task.id.encode(errors='surrogatepass')).hexdigest()[:24]}-{epoch}.turns"
-        )
+        digest = hashlib.sha256(task.id.encode(errors="surrogatepass")).hexdigest()
+        self._path = run / "underway" / f"{digest[:24]}-{epoch}.turns"
         self._episode = Episode(
             task.id, task.query, (), None, False, None, epoch=epoch, seed=seed, split=task.split
         )
         self._file: int | None = None
         with suppress(OSError):
             self._path.parent.mkdir(exist_ok=True)
-            self._path.unlink(
-                missing_ok=True
-            )  # of a killed run, or a link in a folder from elsewhere
+            # of a killed run, or a link in a folder from elsewhere
+            self._path.unlink(missing_ok=True)
             self._file = os.open(
                 self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644
             )
@@ -71,9 +68,8 @@ def read_live(run: Path) -> Iterator[tuple[Episode, float]]:
     Files that a killed run left are among them, until the run is resumed.
     """
     for path in (run / "underway").glob("*.turns"):
-        with suppress(
-            OSError, ValueError, TypeError, LookupError, AttributeError
-        ):  # such as a file that has just been begun
+        # such as a file that has just been begun
+        with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
             lines = read_inside(run, "underway", path.name).split(b"\n")[:-1]
             record, turns = json.loads(lines[0]), dict[int, object]()
             for line in lines[1:]:

@@ -1,6 +1,7 @@
 """Digests of the caller's own code and files that a run is played with.
 
-    module:function, module:Class    the module's file, and those of the caller's own modules that it imports, and so on
+    module:function, module:Class    the module's file, and those of the caller's own modules that
+                                     it imports, and so on
     static:FILE, scripted:FILE       the file
     replay:RUN                       the file, or the episodes in the folder
 
@@ -88,8 +89,7 @@ def _imported(module: ModuleType, file: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            with suppress(
-                ImportError
-            ):  # a statement that was not executed, or failed there as well
+            # a statement that was not executed, or failed there as well
+            with suppress(ImportError):
                 place = resolve_name("." * node.level + (node.module or ""), module.__package__)
                 yield from (place, *(f"{place}.{alias.name}" for alias in node.names))

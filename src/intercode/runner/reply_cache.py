@@ -1,7 +1,8 @@
 """A cache of the model's replies in unfinished episodes, so that a run that crashed does not pay
 twice.
 
-    RUN/underway/TASK-EPOCH.jsonl      one reply a line, with the digest of its question; forced to disk before it is used
+    RUN/underway/TASK-EPOCH.jsonl      one reply a line, with the digest of its question; forced to
+                                       disk before it is used
 
 If an episode is played again and asks the same question again, it gets the cached reply, each reply
 once and in order: so two draws, and two epochs, never share a reply. `evaluate` removes the file

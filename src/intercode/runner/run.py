@@ -1,6 +1,8 @@
 """Many episodes: workers take tasks from one queue, and the caller's thread records the results.
 
-    jobs ──► worker (a thread with its own environment) ──► play ──► results ──► caller's thread ──► store, on_episode
+    jobs ──► worker (a thread with its own environment) ──► play ──► results ──► caller's thread
+      │         │                                                                  └─► store,
+      │         │                                                                      on_episode
       │         └── a fault becomes the episode's error; the worker builds a new environment
       └────► or a crew, such as the hosts of `cluster/driver.py`, in one thread ──► results
 
@@ -190,21 +192,16 @@ def episode_seed(seed: int, task: str, epoch: int) -> int:
 
 
 def prepare_some(
-    env: str,
-    *,
-    task: Sequence[str] = (),
-    split: str | None = None,
-    limit: int | None = None,
-    **options: Any,
+    env: str, *, task: Sequence[str] = (), limit: int | None = None, **options: Any
 ) -> EnvFactory:
-    """Return what `prepare` returns, with only the tasks that `select` chooses; `limit` counts the
-    chosen tasks."""
-    choosing = bool(task or split)
-    factory = prepare(env, limit=None if choosing else limit, **options)
-    kept = select(factory.tasks, task, split=split, limit=limit)
-    known = {each.id for each in kept}
-    left_out = [(each, why) for each, why in factory.left_out if not choosing or each.id in known]
-    return replace(factory, tasks=kept, left_out=left_out)
+    """Return what `prepare` returns, with only the tasks whose ids are `task`, if any; `limit`
+    counts the chosen tasks."""
+    if not task:
+        return prepare(env, limit=limit, **options)
+    factory = prepare(env, **options)
+    chosen = select(factory.tasks, task, limit=limit)
+    left_out = [(other, why) for other, why in factory.left_out if other.id in task]
+    return replace(factory, tasks=chosen, left_out=left_out)
 
 
 def select(

@@ -38,8 +38,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Return the shard that a text such as "2/7" names. Raises `UsageError` for anything
-        else."""
+        """Return the shard that a text such as "2/7" names. Raises `UsageError` for other texts."""
         number, slash, count = text.partition("/")
         if not (
             slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
@@ -84,8 +83,8 @@ def merge_runs(
             key = episode.task, episode.epoch
             if key in found and found[key].reward is not None and episode.reward is not None:
                 raise UsageError(
-                    f"task {key[0]}, epoch {key[1]} was played in {where[key]} and in"
-                    f" {config['run']}; merge one of them"
+                    f"task {key[0]}, epoch {key[1]} was played in {where[key]} and in "
+                    f"{config['run']}; merge one of them"
                 )
             if key not in found or episode.reward is not None:
                 found[key], where[key] = episode, config["run"]

@@ -48,8 +48,8 @@ def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
         flow = strategy(task, protocol)
     if not isinstance(flow, Generator):
         raise UsageError(
-            f"the agent {name} returned {safe_repr(flow):.100}; it must be a generator function,"
-            " which yields Ask or Act"
+            f"the agent {name} returned {safe_repr(flow):.100}; "
+            "it must be a generator function, which yields Ask or Act"
         )
     idle, finished = 0, False
 
@@ -70,8 +70,8 @@ def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
         idle = 0 if isinstance(request, Act) else idle + 1
         if idle > IDLE:
             raise UsageError(
-                f"the agent {name} made {IDLE} requests in a row without an action; let it act, or"
-                " return"
+                f"the agent {name} made {IDLE} requests in a row without an action; "
+                "let it act, or return"
             )
         return request
 

@@ -76,9 +76,8 @@ class WarmEnv:
             if env is not None:
                 env.close()
         except Exception as error:
-            fault_of(
-                error
-            )  # raises an exception of the caller's code; an episode has the error already
+            # raises an exception of the caller's code; an episode has the error already
+            fault_of(error)
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """The sandbox contract: an isolated machine that knows of no task and no reward; and where
 sandboxes come from.
 
-    Provider ── prepare ──► start (read-only) ── sandbox ──► exec, read, write, diff, fork ──► reset ──► … ──► close
-                                                                  ▲                              │
-                                                                  └──────────────────────────────┘ nothing of the past is left
+    Provider ── prepare ──► start (read-only) ── sandbox ──► exec, read, write, diff, fork
+                                                                   ▲                │
+                      nothing of the past is left ── reset ◄── … ──┴────────────────┴─► close
 
 `--sandbox NAME` names a provider: `local`, `docker`, `pod`, or a class of your own. `check_sandbox`
 in `intercode.testing` tests the sandboxes of any provider.
@@ -193,7 +193,7 @@ class Provider(ABC, Generic[S]):
         if setup is None:
             return start
         try:
-            text = setup.read_text()
+            text = setup.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"the setup script {setup} cannot be read: {error}") from error
         return self.add_script(start, text, name=str(setup))
@@ -254,19 +254,19 @@ def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any
     path = PROVIDERS.get(name, name)
     if not all(path.partition(":")):
         raise UsageError(
-            f"no sandbox named {name!r}; there are {', '.join(PROVIDERS)}, module:Class or"
-            " path.py:Class"
+            f"no sandbox named {name!r}; "
+            f"there are {', '.join(PROVIDERS)}, module:Class or path.py:Class"
         )
     found = load(path)
     if not (isinstance(found, type) and issubclass(found, Provider)):
         raise UsageError(
-            f"{name} provides no sandboxes; name a class derived from"
-            " intercode.sandbox.base.Provider"
+            f"{name} provides no sandboxes; "
+            "name a class derived from intercode.sandbox.base.Provider"
         )
     if inspect.isabstract(found):
         raise UsageError(
-            f"{name} lacks {', '.join(sorted(found.__abstractmethods__))}; see"
-            " intercode.sandbox.base.Provider"
+            f"{name} lacks {', '.join(sorted(found.__abstractmethods__))}; "
+            "see intercode.sandbox.base.Provider"
         )
     try:
         made: Provider[Any] = found()
@@ -308,8 +308,8 @@ def fingerprint(sandbox: Sandbox) -> dict[str, str]:
     lines = result.output.splitlines()
     if result.exit_code != 0 or len(lines) < len(_KEYS):
         raise SandboxError(
-            "the sandbox cannot tell its userland; it"
-            f" printed:\n{result.output[-500:] or '(nothing)'}"
+            "the sandbox cannot tell its userland; it printed:\n"
+            f"{result.output[-500:] or '(nothing)'}"
         )
     found = dict(zip(_KEYS, (line.strip() for line in lines), strict=False))
     for key in ("coreutils", "findutils"):

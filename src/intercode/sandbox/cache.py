@@ -1,9 +1,11 @@
 """The cache on disk: template layers, built images, and a copy of the guest that the sandboxes'
 user can read.
 
-    ROOT/layers/KEY      one folder of a template; complete or absent (built in a hidden folder, then renamed)
+    ROOT/layers/KEY      one folder of a template; complete or absent (built in a hidden folder,
+                         then renamed)
     ROOT/images/NAME     a root file system made by `intercode image build`
-    ROOT/guest/KEY       the guest's modules, compiled for one interpreter, and the program of `init.py`
+    ROOT/guest/KEY       the guest's modules, compiled for one interpreter, and the program of
+                         `init.py`
 
 ROOT is `$INTERCODE_CACHE`, else /var/cache/intercode for root and `$XDG_CACHE_HOME/intercode` or
 ~/.cache/intercode for others.
@@ -117,8 +119,8 @@ def _explain_write_errors(shelf: Path) -> Iterator[None]:
                 raise
         why = getattr(error, "strerror", None) or str(error)[:300]
         raise SandboxUnavailable(
-            f"the cache {shelf} cannot be filled ({why}); make room there, give this user the right"
-            " to write, or set INTERCODE_CACHE to another folder"
+            f"the cache {shelf} cannot be filled ({why}); make room there, "
+            "give this user the right to write, or set INTERCODE_CACHE to another folder"
         ) from error
 
 

@@ -44,8 +44,7 @@ _CHANGE = {
     "target": (str, NoneType),
 }
 _GRACE = 15.0
-"""Seconds that the episode server may take beyond the action's own limit before it counts as
-dead."""
+"""Seconds that the episode server may take beyond the action's limit before it counts as dead."""
 
 
 class GuestSandbox(Sandbox):
@@ -112,8 +111,8 @@ class GuestSandbox(Sandbox):
         all that it started."""
         if self.host.program != "python":
             raise UsageError(
-                "this sandbox's session is a shell, which has no copies; make it with"
-                " program='python'"
+                "this sandbox's session is a shell, which has no copies; "
+                "make it with program='python'"
             )
         require_processes(LEAST)
         return self._receive_socket({"op": "branch"})
@@ -130,8 +129,8 @@ class GuestSandbox(Sandbox):
             fields = _field(changes, path, dict)
             if not {"kind", "type"} <= fields.keys() <= _CHANGE.keys():
                 raise SandboxDied(
-                    f"the sandbox's answer makes no sense: the change of {path!r:.50} is"
-                    f" {fields!r:.50}"
+                    "the sandbox's answer makes no sense: "
+                    f"the change of {path!r:.50} is {fields!r:.50}"
                 )
             found[path] = Change(**{name: _field(fields, name, *_CHANGE[name]) for name in fields})
         return found
@@ -155,16 +154,16 @@ class GuestSandbox(Sandbox):
     def fork(self) -> Self:
         if self.host.program == "python":
             raise ForkError(
-                "an interpreter cannot be copied live; fork its environment, which executes the"
-                " episode again"
+                "an interpreter cannot be copied live; "
+                "fork its environment, which executes the episode again"
             )
         fds: list[int] = []
         reply, state = self._request({"op": "snapshot"}, wait=60, fds=fds)
         try:
             if blockers := _field({"blockers": [], **reply}, "blockers", list):
                 raise ForkError(
-                    f"a live copy cannot take along: {', '.join(map(str, blockers))}; end or close"
-                    " them"
+                    f"a live copy cannot take along: {', '.join(map(str, blockers))}; "
+                    "end or close them"
                 )
             if len(fds) != 1:
                 raise SandboxDied("the sandbox did not hand out its files")
@@ -228,8 +227,8 @@ class GuestSandbox(Sandbox):
     def _require_open(self) -> None:
         if os.getpid() != self._pid:
             raise UsageError(
-                "this sandbox belongs to the process that made it; make one in each process after"
-                " forking"
+                "this sandbox belongs to the process that made it; "
+                "make one in each process after forking"
             )
         if self.closed:
             raise UsageError("the sandbox is closed")
@@ -248,9 +247,8 @@ class GuestSandbox(Sandbox):
             if wait + _GRACE != self._timeout:
                 self._sock.settimeout(wait + _GRACE)
                 self._timeout = wait + _GRACE
-            with contextlib.suppress(
-                BrokenPipeError
-            ):  # the episode server has ended; its last frame says why
+            # the episode server has ended; its last frame says why
+            with contextlib.suppress(BrokenPipeError):
                 wire.send(self._sock, head, payload)
             limit = Limit(wait + _GRACE)
             reply, content = (
@@ -262,8 +260,8 @@ class GuestSandbox(Sandbox):
             ) from None
         except (OSError, EOFError, wire.WireError) as error:
             raise SandboxDied(
-                f"the sandbox died during {head['op']}"
-                f" ({str(error) or 'its end of the socket closed'})"
+                f"the sandbox died during {head['op']} "
+                f"({str(error) or 'its end of the socket closed'})"
             ) from None
         if (failure := _error(head, reply)) is None:
             return reply, content
@@ -328,9 +326,8 @@ def _error(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSError
         )
     if "errno" not in reply:
         return None
-    if "path" in head and reply["errno"] not in NO_ROOM - {
-        errno.EAGAIN
-    }:  # which a queue or a lease of the agent's gives
+    # which a queue or a lease of the agent's gives
+    if "path" in head and reply["errno"] not in NO_ROOM - {errno.EAGAIN}:
         return OSError(reply["errno"], reply.get("error"), head["path"])
     return SandboxDied(f"the sandbox broke during {head['op']} ({reply.get('error')})")
 

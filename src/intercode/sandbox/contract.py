@@ -251,9 +251,8 @@ def _keeps_the_session_at_timeouts(sandbox: Sandbox) -> None:
     output = sandbox.exec(
         "echo $x; kill -0 $first && echo earlier job; kill -0 $! 2> /dev/null || echo none later"
     ).output
-    same(
-        "processes left", output[-len(left) :], left
-    )  # the shell may first print which job was killed
+    # the shell may first print which job was killed
+    same("processes left", output[-len(left) :], left)
 
 
 def _announces_a_lost_session(sandbox: Sandbox) -> None:
@@ -316,8 +315,8 @@ def _reads_only_files(sandbox: Sandbox) -> None:
     """read, write: a missing file raises FileNotFoundError; folders, FIFOs, devices, link loops
     OSError; none hangs."""
     sandbox.exec(
-        "cd /tmp; mkfifo fifo; ln -s loop loop; ln -s nowhere dangling; ln -s /dev/zero zero; mkdir"
-        " folder"
+        "cd /tmp; mkfifo fifo; ln -s loop loop; ln -s nowhere dangling; "
+        "ln -s /dev/zero zero; mkdir folder"
     )
     for path in ("/tmp/missing", "/no/such/folder/file", "/tmp/dangling"):
         with raises(f"read of {path}", FileNotFoundError):
@@ -343,8 +342,8 @@ def _reads_moving_links(sandbox: Sandbox) -> None:
     never hangs."""
     sandbox.exec("cd /tmp; echo a > a; ln -s a l; mkfifo f")
     swap = (
-        "while :; do for to in a /dev/zero f . l /proc/self/root/etc/passwd; do ln -sfn $to l;"
-        " done; done"
+        "while :; do for to in a /dev/zero f . "
+        "l /proc/self/root/etc/passwd; do ln -sfn $to l; done; done"
     )
     sandbox.exec(f"cd /tmp; setsid bash -c '{swap}' > /dev/null 2>&1 &")
     for _ in range(100):
@@ -377,19 +376,24 @@ def _sees_changes(sandbox: Sandbox) -> None:
     nothing else."""
     same("diff of a fresh sandbox", sandbox.diff(), {})
     sandbox.exec(
-        "mkdir -m 750 /tmp/d; echo a > /tmp/d/f; chmod 4711 /tmp/d/f; ln -s 'to there' /tmp/l;"
-        " mkfifo -m 600 /tmp/p"
+        "mkdir -m 750 /tmp/d; echo a > /tmp/d/f; chmod 4711 /tmp/d/f; ln -s 'to there' /tmp/l; "
+        "mkfifo -m 600 /tmp/p"
     )
     sandbox.exec(
-        "echo more >> /etc/passwd; chmod 700 /var/tmp; echo same > /tmp/same; cp /tmp/same"
-        " /tmp/d/same"
+        "echo more >> /etc/passwd; chmod 700 /var/tmp; echo same > /tmp/same; "
+        "cp /tmp/same /tmp/d/same"
     )
     found = sandbox.diff()
     wanted = {
-        "/etc/passwd": ("changed", "file"), "/tmp/d": ("added", "dir"), "/tmp/d/f": ("added", "file"),
-        "/tmp/d/same": ("added", "file"), "/tmp/l": ("added", "link"), "/tmp/p": ("added", "other"),
-        "/tmp/same": ("added", "file"), "/var/tmp": ("changed", "dir"),
-    }  # fmt: skip
+        "/etc/passwd": ("changed", "file"),
+        "/tmp/d": ("added", "dir"),
+        "/tmp/d/f": ("added", "file"),
+        "/tmp/d/same": ("added", "file"),
+        "/tmp/l": ("added", "link"),
+        "/tmp/p": ("added", "other"),
+        "/tmp/same": ("added", "file"),
+        "/var/tmp": ("changed", "dir"),
+    }
     same("paths and kinds", _kinds(found), wanted)
     same("order", list(found), sorted(found))
     modes = {path: oct(found[path].mode) for path in ("/tmp/d", "/tmp/d/f", "/tmp/p", "/var/tmp")}
@@ -408,8 +412,8 @@ def _sees_no_change(sandbox: Sandbox) -> None:
     is not a change."""
     sandbox.exec("cp -p /etc/passwd /tmp/p; cat /tmp/p > /etc/passwd; touch /etc/passwd; rm /tmp/p")
     sandbox.exec(
-        "mv /etc/passwd /etc/moved; mv /etc/moved /etc/passwd; chmod 700 /var; chmod 755 /var;"
-        " touch /tmp/x; rm /tmp/x"
+        "mv /etc/passwd /etc/moved; mv /etc/moved /etc/passwd; chmod 700 /var; chmod 755 /var; "
+        "touch /tmp/x; rm /tmp/x"
     )
     same("diff", sandbox.diff(), {})
     sandbox.exec("cp -p /etc/passwd /tmp/p; rm /etc/passwd; mv /tmp/p /etc/passwd")
@@ -476,8 +480,8 @@ def _kinds(changes: dict[str, Change]) -> dict[str, tuple[str, str]]:
 def _resets_all(sandbox: Sandbox) -> None:
     """reset: files, processes, directory, variables and shared memory are as at the start."""
     sandbox.exec(
-        "cd /tmp; x=1; umask 0; echo > /tmp/f; rm /etc/passwd; echo > /dev/shm/f; ulimit -n 20;"
-        " echo > /var/tmp/f"
+        "cd /tmp; x=1; umask 0; echo > /tmp/f; rm /etc/passwd; echo > /dev/shm/f; ulimit -n 20; "
+        "echo > /var/tmp/f"
     )
     sandbox.exec("setsid sleep 4321 > /dev/null 2>&1 & exec 9> /tmp/open")
     sandbox.reset()
@@ -489,8 +493,8 @@ def _resets_all(sandbox: Sandbox) -> None:
     )
     prints(
         sandbox,
-        "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[s]leep 4321'; [ $(ulimit -n) -gt 20 ]"
-        " && echo many",
+        "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[s]leep 4321'; "
+        "[ $(ulimit -n) -gt 20 ] && echo many",
         "0\nmany\n",
     )
 
@@ -499,8 +503,8 @@ def _forks_files(sandbox: Sandbox) -> None:
     """fork: a second sandbox has the same files and directory; afterwards neither sees the
     other."""
     sandbox.exec(
-        "mkdir -p /tmp/d; cd /tmp/d; echo a > a; ln a b; ln -s a l; mkfifo -m 640 p; chmod 4755 a;"
-        " rm -rf /var; mkdir /var"
+        "mkdir -p /tmp/d; cd /tmp/d; echo a > a; ln a b; ln -s a l; mkfifo -m 640 p; chmod 4755 a; "
+        "rm -rf /var; mkdir /var"
     )
     sandbox.exec(
         "rm /etc/passwd; touch -d 2001-02-03 $'n\\n'; mkdir deep; touch deep/x; echo > /etc/new"
@@ -532,8 +536,8 @@ def _refuses_to_fork_processes(sandbox: Sandbox) -> None:
     """fork: a process that still runs raises ForkError with its name; the sandbox stays as it
     was."""
     look = (
-        "for at in /proc/[0-9]*/comm; do read -r name < $at; [ $name = sleep ] && break 2; done 2>"
-        " /dev/null"
+        "for at in /proc/[0-9]*/comm; do read -r name < $at; [ $name = sleep ] && break 2; "
+        "done 2> /dev/null"
     )
     begun = f"while :; do {look}; done"  # by builtins, which use no process number
     sandbox.exec(f"sleep 300 > /dev/null 2>&1 & echo $! > /tmp/pid; {begun}")
@@ -569,12 +573,15 @@ def _is_closed(sandbox: Sandbox) -> None:
 
 
 _STATE = """
-x='a b' y=$'two\\nlines'; export E='e e'; declare -r fixed=1; declare -i number=3; list=(1 'b c'); declare -A map=([k]='v w')
-f() { echo "f $*"; }; alias hi='echo hello'; set -o noclobber; shopt -s nullglob; trap 'echo usr1' USR1
+x='a b' y=$'two\\nlines'; export E='e e'; declare -r fixed=1; declare -i number=3; \
+list=(1 'b c'); declare -A map=([k]='v w')
+f() { echo "f $*"; }; alias hi='echo hello'; set -o noclobber; shopt -s nullglob; \
+trap 'echo usr1' USR1
 umask 027; set -- 'p q' r
 """
 _SHOW = """
-echo "$x|$y|$(bash -c 'echo "$E"')|$fixed|${list[1]}|${map[k]}|$1 $2 $#"; number+=4; echo $number; f 1; hi; umask
+echo "$x|$y|$(bash -c 'echo "$E"')|$fixed|${list[1]}|${map[k]}|$1 $2 $#"; \
+number+=4; echo $number; f 1; hi; umask
 echo /no/match*; shopt -po noclobber; kill -USR1 $$; fixed=2
 """
 

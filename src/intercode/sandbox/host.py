@@ -88,8 +88,8 @@ class Host(ABC):
     def __init__(self, program: Program, session: Session) -> None:
         if program == "python" and session != "persistent":
             raise UsageError(
-                "an interpreter is a persistent session: program='python' goes with"
-                " session='persistent'"
+                "an interpreter is a persistent session: "
+                "program='python' goes with session='persistent'"
             )
         self.program, self.session = program, session
         self._pid = os.getpid()
@@ -123,9 +123,9 @@ class Host(ABC):
             replaces = number
         self.end_episode(number)
         raise SandboxUnavailable(
-            f"this machine has no room for another sandbox ({missing}): agents have too many"
-            " processes or descriptors, or the limit is too low (`ulimit -u`, `ulimit -n`; of a"
-            " container, its pids limit)"
+            f"this machine has no room for another sandbox ({missing}): "
+            "agents have too many processes or descriptors, "
+            "or the limit is too low (`ulimit -u`, `ulimit -n`; of a container, its pids limit)"
         )
 
     def _request_episode(
@@ -209,11 +209,12 @@ class Host(ABC):
         """
         disabled, texts = disabled or DisabledProtections(), list[tuple[str, str]]()
         if self.program == "python":  # the modules that make an image's own python3 a session
+            # imports all that an interpreter needs
             from intercode.sandbox.guest.python_interpreter import (
                 MODULES,
-            )  # imports all that an interpreter needs
+            )
 
-            texts = [(name, GUEST.joinpath(name + ".py").read_text()) for name in MODULES]
+            texts = [(name, GUEST.joinpath(name + ".py").read_text("utf-8")) for name in MODULES]
         config = {
             "mounts": mounts,
             "env": {**env, **(PYTHON_VARIABLES if self.program == "python" else {})},
@@ -251,8 +252,8 @@ class Host(ABC):
     def _send(self, head: dict[str, Any], fds: tuple[int, ...]) -> None:
         if os.getpid() != self._pid:
             raise UsageError(
-                "this sandbox belongs to the process that made it; make one in each process after"
-                " forking"
+                "this sandbox belongs to the process that made it; "
+                "make one in each process after forking"
             )
         if self.closed:
             raise UsageError("the sandbox is closed")

@@ -43,8 +43,8 @@ class Identity(NamedTuple):
             os.chown(path, self.uid, self.gid)
         except OSError as error:
             raise SandboxUnavailable(
-                f"root may not give files to uid {self.uid} here ({error.strerror}): this user"
-                " namespace does not map it; run as an ordinary user, or map more uids"
+                f"root may not give files to uid {self.uid} here ({error.strerror}): "
+                "this user namespace does not map it; run as an ordinary user, or map more uids"
             ) from error
 
     def reaches(self, path: Path) -> bool:

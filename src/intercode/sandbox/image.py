@@ -127,8 +127,8 @@ def build_image(
     for word in (suite, *packages):
         if not _WORD.fullmatch(word):
             raise UsageError(
-                f"{word!r} is neither a package name nor a suite of Debian; give one at a time, as"
-                " apt-get install does"
+                f"{word!r} is neither a package name nor a suite of Debian; "
+                "give one at a time, as apt-get install does"
             )
 
     def fill(made: Path) -> None:
@@ -139,11 +139,9 @@ def build_image(
             archive.seek(0)
             template.untar(Path(f"mmdebstrap's {suite}"), root, archive)
         write_machine_files(root)
-        os.utime(
-            made
-            # a template's digest holds this time, so that setup layers of a replaced image are not used
-            # again
-        )
+        # a template's digest holds this time, so that setup layers of a replaced image are not used
+        # again
+        os.utime(made)
 
     return keep_image(name, fill, force=force)
 
@@ -186,10 +184,9 @@ def write_machine_files(root: Path) -> None:
     etc = root / "etc"
     for name, text in _MACHINE_FILES.items() if etc.is_dir() and not etc.is_symlink() else ():
         path = etc / name
-        path.unlink(
-            missing_ok=True
-        )  # a link there (to a folder of the machine that builds) is replaced, not followed
-        path.write_text(text)
+        # a link there (to a folder of the machine that builds) is replaced, not followed
+        path.unlink(missing_ok=True)
+        path.write_text(text, "utf-8")
         identity().own(path)
         for changed in (path, etc):
             os.utime(changed, (EPOCH, EPOCH))
@@ -204,8 +201,8 @@ def _mmdebstrap(
     program = shutil.which("mmdebstrap")
     if program is None:
         raise SandboxUnavailable(
-            "an image is made by mmdebstrap, which is not installed; run: apt-get install"
-            " mmdebstrap"
+            "an image is made by mmdebstrap, which is not installed; run: "
+            "apt-get install mmdebstrap"
         )
     root = identity().other
     argv = [program, "--variant=minbase", "--format=tar", f"--mode={'unshare' if root else 'auto'}"]
@@ -220,9 +217,16 @@ def _mmdebstrap(
     )
     lines: list[str] = []
     with subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=archive, stderr=subprocess.PIPE, text=True, errors="replace",
-        env=environment, cwd="/", start_new_session=True,
-    ) as process:  # fmt: skip
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=archive,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env=environment,
+        cwd="/",
+        start_new_session=True,
+    ) as process:
         assert process.stderr is not None
         try:
             for line in process.stderr:
@@ -236,11 +240,11 @@ def _mmdebstrap(
     last = "\n".join([line for line in lines if line and not line.startswith("I: ")][-8:])
     if process.returncode and _UNKNOWN.search(last):
         raise UsageError(
-            "the mirror has no such package or suite; look packages up with: apt-cache search"
-            f" WORD\n{last}"
+            "the mirror has no such package or suite; look packages up with: "
+            f"apt-cache search WORD\n{last}"
         )
     if process.returncode:
         raise SandboxError(
-            "mmdebstrap could not make the image: it needs the network, room on the disk, and, if"
-            f" you are not root, fakechroot and fakeroot, or uidmap\n{last}"
+            "mmdebstrap could not make the image: it needs the network, room on the disk, and, "
+            f"if you are not root, fakechroot and fakeroot, or uidmap\n{last}"
         )

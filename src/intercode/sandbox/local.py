@@ -1,7 +1,8 @@
 """The local provider: bubblewrap, without a daemon; one host process per worker, one episode server
 per episode.
 
-    LocalSandbox ──► Bubblewrap ── spawner thread ──► bwrap, as an unprivileged user, all namespaces new ──► supervisor
+    LocalSandbox ──► Bubblewrap ── spawner thread ──► bwrap, as an unprivileged user, all namespaces
+                                                      new ──► supervisor
 
 bwrap dies with the *thread* that started it (prctl PR_SET_PDEATHSIG), so one thread that lives as
 long as the process starts every bwrap. If the caller is root, bwrap runs as a user of its own
@@ -44,9 +45,9 @@ from intercode.sandbox.identity import identity
 from intercode.sandbox.template import Template
 
 ALLOWING = (
-    "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or in"
-    " Kubernetes securityContext: {seccompProfile: {type: Unconfined}, appArmorProfile: {type:"
-    " Unconfined}}"
+    "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined, "
+    "or in Kubernetes securityContext: "
+    "{seccompProfile: {type: Unconfined}, appArmorProfile: {type: Unconfined}}"
 )
 """The options with which a container allows namespaces."""
 _MAIN = "import sys; sys.path.insert(0, '/'); from guest.supervisor import main; main()"
@@ -78,8 +79,8 @@ class LocalProvider(Provider[Template]):
                         else f"ended with status {result.exit_code}"
                     )
                     raise DataError(
-                        f"the setup script {name} {how}; it"
-                        f" printed:\n{result.output[-2000:] or '(nothing)'}"
+                        f"the setup script {name} {how}; it printed:\n"
+                        f"{result.output[-2000:] or '(nothing)'}"
                     )
                 sandbox.export(made)
 
@@ -152,8 +153,8 @@ class Bubblewrap(TemplateHost):
         found = super()._death()
         if isinstance(found, SandboxUnavailable) and not allows_namespaces():
             return SandboxUnavailable(
-                "no namespaces can be made here, which --sandbox local needs (root can use pod)."
-                f" This allows them: {ALLOWING}"
+                "no namespaces can be made here, which --sandbox local needs (root can use pod). "
+                f"This allows them: {ALLOWING}"
             )
         return found
 
@@ -207,11 +208,12 @@ def _require_limits(limits: Limits) -> None:
     needed, usual = shared_limits(limits), shared_limits(Limits())
     for name, what, spare in (
         ("NPROC", "processes (`ulimit -u`)", 0),
+        # more than agents can send over sockets
         (
             "NOFILE",
             "open files (`ulimit -n`)",
             usual["NOFILE"],
-        ),  # more than agents can send over sockets
+        ),
         ("FSIZE", "bytes in a file (`ulimit -f`)", 0),
         ("DATA", "bytes of data (`ulimit -d`)", 0),
         ("AS", "bytes of memory (`ulimit -v`)", 0),
@@ -255,7 +257,7 @@ def shares_proc() -> bool:
     read-only. Each episode has a pid namespace and a user namespace of its own, so it can signal
     and look into its own processes only.
     """
-    with open("/proc/self/mountinfo") as mounts:
+    with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
         if not any(line.split()[4].startswith("/proc/") for line in mounts):
             return False
     bwrap = shutil.which("bwrap") or "bwrap"

@@ -1,9 +1,11 @@
 """The pod provider: for root in an ordinary container, where no namespaces can be made, as with
 Docker's default options.
 
-    PodSandbox ──► PodHost ── guest/pod.py, as root ──► slots: a root folder and a user for each episode
+    PodSandbox ──► PodHost ── guest/pod.py, as root ──► slots: a root folder and a user for each
+                                                        episode
 
-    ROOT/userland/KEY    a copy of this container's /usr, to which the roots of slots have hard links
+    ROOT/userland/KEY    a copy of this container's /usr, to which the roots of slots have hard
+                         links
     ROOT/own/KEY         the files that an agent may change, as they are at the start
     ROOT/slots/N         a slot: its root, its lock
 
@@ -43,7 +45,8 @@ from intercode.sandbox.local import (
 from intercode.sandbox.template import TREE, Template, is_marked
 
 _CAPABILITIES = {
-    "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7, "SYS_CHROOT": 18, "MKNOD": 27,
+    "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7,
+    "SYS_CHROOT": 18, "MKNOD": 27,
 }  # fmt: skip
 """The capabilities that the supervisor needs, with their numbers; Docker gives them by default."""
 _FIRST_USER, _LAST_USER = 61_002, 65_500
@@ -56,9 +59,9 @@ _NEEDS_PROC = re.compile(
 )
 _numbers = itertools.count(1)
 _MAIN = (
-    "import sys, importlib.util as u; s = u.spec_from_file_location('guest', sys.argv[1] +"
-    " '/__init__.py', submodule_search_locations=sys.argv[1:]); sys.modules['guest'] ="
-    " u.module_from_spec(s); from guest.pod import main; main()"
+    "import sys, importlib.util as u; s = u.spec_from_file_location('guest', "
+    "sys.argv[1] + '/__init__.py', submodule_search_locations=sys.argv[1:]); "
+    "sys.modules['guest'] = u.module_from_spec(s); from guest.pod import main; main()"
 )
 
 
@@ -137,12 +140,12 @@ def unfit() -> str:
     """Return why no pod can be made here, with advice, or "" if one can."""
     if os.getuid() != 0:
         return f"--sandbox pod needs root; an ordinary user needs namespaces: {ALLOWING}"
-    with open("/proc/self/status") as file:
+    with open("/proc/self/status", encoding="utf-8") as file:
         rights = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
     if missing := [name for name, number in _CAPABILITIES.items() if not rights >> number & 1]:
         return (
-            f"--sandbox pod needs the capabilities {', '.join(missing)}: add them, or allow"
-            f" namespaces: {ALLOWING}"
+            f"--sandbox pod needs the capabilities {', '.join(missing)}: "
+            f"add them, or allow namespaces: {ALLOWING}"
         )
     try:
         with tempfile.TemporaryDirectory(dir=cache.root()) as folder:
@@ -150,13 +153,13 @@ def unfit() -> str:
             os.close(os.open(f"{folder}/null", os.O_RDWR))
             if not _notes_changes(f"{folder}/file"):
                 return (
-                    f"--sandbox pod needs a cache on a disk, and {cache.root()} is on none (tmpfs):"
-                    " set INTERCODE_CACHE"
+                    "--sandbox pod needs a cache on a disk, "
+                    f"and {cache.root()} is on none (tmpfs): set INTERCODE_CACHE"
                 )
     except OSError as error:
         return (
-            f"--sandbox pod cannot make devices in {cache.root()} ({error.strerror}): set"
-            " INTERCODE_CACHE to another folder"
+            f"--sandbox pod cannot make devices in {cache.root()} ({error.strerror}): "
+            "set INTERCODE_CACHE to another folder"
         )
     return ""
 
@@ -168,9 +171,8 @@ def _notes_changes(path: str) -> bool:
         file.write(b"first")
         file.flush()
         with mmap.mmap(file.fileno(), 5) as memory:
-            memory[
-                0
-            ]  # read before it is written, as a page that a file system does not see changed
+            # read before it is written, as a page that a file system does not see changed
+            memory[0]
             before = os.fstat(file.fileno()).st_ctime_ns
             time.sleep(0.02)
             memory[:] = b"other"

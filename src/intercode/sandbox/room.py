@@ -31,9 +31,9 @@ def require_processes(needed: int) -> None:
     left = min((limit - used for limit, used in _limits()), default=math.inf)
     if left < needed:
         raise SandboxUnavailable(
-            f"this machine has no room for {needed} more processes, which a sandbox may need: other"
-            " programs or agents have too many, or the limit is too low (`ulimit -u`; of a"
-            " container, its pids limit)"
+            f"this machine has no room for {needed} more processes, which a sandbox may need: "
+            "other programs or agents have too many, or the limit is too low (`ulimit -u`; "
+            "of a container, its pids limit)"
         )
 
 
@@ -41,7 +41,7 @@ def _limits() -> Iterator[tuple[int, int]]:
     """Yield each limit with the number of processes that it counts."""
     for folder, limit in _control_groups():
         with suppress(OSError, ValueError):
-            yield limit, int((folder / "pids.current").read_text())
+            yield limit, int((folder / "pids.current").read_text("utf-8"))
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     if most != resource.RLIM_INFINITY and most < _HIGH and identity().uid != 0:
         yield most, sum(_threads(entry) for entry in os.scandir("/proc") if entry.name.isdigit())
@@ -52,7 +52,7 @@ def _control_groups() -> list[tuple[Path, int]]:
     """Return the control groups around this process that limit the number of processes, with their
     limits."""
     found = []
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "pids" not in controllers.split(","):
             continue
@@ -60,7 +60,7 @@ def _control_groups() -> list[tuple[Path, int]]:
         inner = base / path.lstrip("/")
         for folder in (each for each in (inner, *inner.parents) if each.is_relative_to(base)):
             with suppress(OSError, ValueError):  # no such limit, or the word "max"
-                found.append((folder, int((folder / "pids.max").read_text())))
+                found.append((folder, int((folder / "pids.max").read_text("utf-8"))))
     return found
 
 

@@ -39,28 +39,33 @@ _REFUSED: _Numbers = {
     # mounts and namespaces
     "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51),
     "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431),
-    "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442), "open_tree_attr": (467, 467),
-    "unshare": (272, 97), "setns": (308, 268),
+    "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467), "unshare": (272, 97), "setns": (308, 268),
     # other processes
-    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
-    "pidfd_getfd": (438, 438), "process_madvise": (440, 440),
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "kcmp": (312, 272), "pidfd_getfd": (438, 438), "process_madvise": (440, 440),
     # keys, programs in the kernel, measurement
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
-    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "lookup_dcookie": (212, 18), "syslog": (103, 116),
+    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "lookup_dcookie": (212, 18),
+    "syslog": (103, 116),
     # the machine itself
-    "reboot": (169, 142), "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105),
-    "finit_module": (313, 273), "delete_module": (176, 106), "swapon": (167, 224), "swapoff": (168, 225),
-    "acct": (163, 89), "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171),
-    "clock_adjtime": (305, 266), "sethostname": (170, 161), "setdomainname": (171, 162), "quotactl": (179, 60),
+    "reboot": (169, 142), "kexec_load": (246, 104), "kexec_file_load": (320, 294),
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
+    "swapon": (167, 224), "swapoff": (168, 225), "acct": (163, 89), "settimeofday": (164, 170),
+    "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266),
+    "sethostname": (170, 161), "setdomainname": (171, 162), "quotactl": (179, 60),
     "quotactl_fd": (443, 443), "iopl": (172, None), "ioperm": (173, None), "vhangup": (153, 58),
     "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265), "modify_ldt": (154, None),
-    "fanotify_init": (300, 262), "uselib": (134, None), "_sysctl": (156, None), "nfsservctl": (180, 42),
+    "fanotify_init": (300, 262), "uselib": (134, None), "_sysctl": (156, None),
+    "nfsservctl": (180, 42),
 }  # fmt: skip
 _ABSENT: _Numbers = {
-    "clone3": (435, 435), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
-    "memfd_create": (319, 279), "memfd_secret": (447, 447), "vmsplice": (278, 75), "io_setup": (206, 0),
+    "clone3": (435, 435), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427), "memfd_create": (319, 279), "memfd_secret": (447, 447),
+    "vmsplice": (278, 75), "io_setup": (206, 0),
     # rules take memory of the kernel without bound
-    "landlock_create_ruleset": (444, 444), "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446),
+    "landlock_create_ruleset": (444, 444), "landlock_add_rule": (445, 445),
+    "landlock_restrict_self": (446, 446),
     # they show which pages of shared files were read, and mounts where there is no /proc
     "cachestat": (451, 451), "statmount": (457, 457), "listmount": (458, 458),
 }  # fmt: skip
@@ -146,12 +151,13 @@ def _by_argument() -> dict[str, tuple[tuple[int | None, int | None], list[_Step]
         step for request in _TERMINAL_INJECTION for step in _when(request, [_return_error(EPERM)])
     ]
     ioctl = [(_LOAD, 0, 0, _ARG1), *requests, _PASS]
+    # a process may change only its own limits
     prlimit = [
         (_LOAD, 0, 0, _ARG0),
         (_JEQ, 1, 0, 0),
         _return_error(EPERM),
         _PASS,
-    ]  # a process may change only its own limits
+    ]
     ignored = [step for option in _BUFFERS for step in _when(option, [_return_error(0)])]
     setsockopt = [
         (_LOAD, 0, 0, _ARG1),
@@ -162,6 +168,6 @@ def _by_argument() -> dict[str, tuple[tuple[int | None, int | None], list[_Step]
         _PASS,
     ]
     return {
-        "clone": (_CLONE, clone), "socket": (_SOCKET, socket), "ioctl": (_IOCTL, ioctl), "prlimit64": (_PRLIMIT, prlimit),
-        "setsockopt": (_SETSOCKOPT, setsockopt),
+        "clone": (_CLONE, clone), "socket": (_SOCKET, socket), "ioctl": (_IOCTL, ioctl),
+        "prlimit64": (_PRLIMIT, prlimit), "setsockopt": (_SETSOCKOPT, setsockopt),
     }  # fmt: skip

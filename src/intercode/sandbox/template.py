@@ -1,6 +1,7 @@
 """Read-only layers from which a local sandbox starts, each cached by its content.
 
-    base    a root file system (folder, tar, or a built image), or a skeleton that borrows this machine's /usr
+    base    a root file system (folder, tar, or a built image), or a skeleton that borrows this
+            machine's /usr
     tree    a folder or tar placed at `/`
     setup   the changes of a script that ran once, inside a sandbox (added by `local.py`)
 
@@ -50,7 +51,8 @@ _BORROWED = (
 )
 _ETC_FILES = {
     "passwd": (
-        "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+        "root:x:0:0:root:/root:/bin/bash\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
     ),
     "group": "root:x:0:\nnogroup:x:65534:\n",
     "hosts": "127.0.0.1 localhost intercode\n::1 localhost\n",
@@ -113,14 +115,16 @@ class Template:
 
 def _settings(layer: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((layer / _SETTINGS).read_text())
+        found: dict[str, Any] = json.loads((layer / _SETTINGS).read_text("utf-8"))
     except FileNotFoundError:
         return {}
     return found
 
 
 def write_settings(made: Path, environment: Mapping[str, str], cwd: str) -> None:
-    (made / _SETTINGS).write_text(json.dumps({"environment": dict(environment), "cwd": cwd}))
+    (made / _SETTINGS).write_text(
+        json.dumps({"environment": dict(environment), "cwd": cwd}), "utf-8"
+    )
 
 
 def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change]) -> None:
@@ -162,8 +166,8 @@ def base(image: str | None) -> Template:
     path = built if by_name else Path(image)
     if not path.exists():
         raise UsageError(
-            f"no image named {image!r} and no such path; make one with `intercode image build"
-            f" {image}`, or give the path of a root file system"
+            f"no image named {image!r} and no such path; "
+            f"make one with `intercode image build {image}`, or give the path of a root file system"
         )
     if path.name.startswith("Dockerfile"):
         raise UsageError(f"{path}: a Dockerfile needs --sandbox docker")
@@ -184,8 +188,8 @@ def with_tree(template: Template, tree: Path) -> Template:
     for folder in template.host_folders:
         if (layer / TREE / folder.lstrip("/")).is_dir():
             raise UsageError(
-                f"{tree} has files under {folder}, which is borrowed from this machine; give a root"
-                " file system with --image"
+                f"{tree} has files under {folder}, which is borrowed from this machine; "
+                "give a root file system with --image"
             )
     return template.over(layer, folder_digest(tree, times=False) if tree.is_dir() else layer.name)
 
@@ -210,9 +214,8 @@ def _host() -> Template:
     )
     layer = cache.folder("layers", key, lambda made: _skeleton(new_tree(made), borrowed))
     folders = ["/usr", *(f"/{name}" for name in _usr_names() if not Path("/", name).is_symlink())]
-    return Template(
-        (layer,), tuple(folders), key, tuple(_hidden(folders)), "host"
-    )  # a run has the versions of its tools
+    # a run has the versions of its tools
+    return Template((layer,), tuple(folders), key, tuple(_hidden(folders)), "host")
 
 
 def _hidden(host_folders: list[str]) -> Iterator[str]:
@@ -252,7 +255,7 @@ def _skeleton(made: Path, borrowed: list[Path]) -> None:
         path = Path("/", name)
         (made / name).symlink_to(os.readlink(path)) if path.is_symlink() else (made / name).mkdir()
     for name, text in _ETC_FILES.items():
-        (made / "etc" / name).write_text(text)
+        (made / "etc" / name).write_text(text, "utf-8")
     for path in borrowed:
         target = made / "etc" / path.name
         shutil.copytree(path, target, symlinks=True) if path.is_dir() else shutil.copy(path, target)
@@ -319,9 +322,8 @@ def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[
         "--delay-directory-restore",
     ]
     options += [f"--exclude={name}" for name in skip]
-    if (
-        archive is not None and archive.seekable()
-    ):  # tar detects compression only for a path, which its user may not read
+    # tar detects compression only for a path, which its user may not read
+    if archive is not None and archive.seekable():
         start = os.pread(archive.fileno(), 6, 0)
         options += [option for mark, option in _COMPRESSED.items() if start.startswith(mark)]
     done = subprocess.run(
@@ -335,12 +337,13 @@ def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[
         message = done.stderr.decode(errors="replace").strip()
         if _FULL.search(message):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(made))
+        # harmless
         lines = [
             line for line in message.splitlines() if not line.startswith("tar: Removing leading ")
-        ]  # harmless
+        ]
         raise DataError(
-            f"{source}: cannot be unpacked: {lines[0] if lines else done.returncode}; is it a"
-            " folder or a tar?"
+            f"{source}: cannot be unpacked: {lines[0] if lines else done.returncode}; "
+            "is it a folder or a tar?"
         )
 
 

@@ -1,6 +1,7 @@
 """The public data sets: list them, fetch one into the cache, find one that was fetched.
 
-    catalog.toml ─► list_entries ─► get NAME ─► CACHE/data/NAME/{tasks.json, tree.tar, dump.sql, …} ─► downloaded
+    catalog.toml ─► list_entries ─► get NAME ─► CACHE/data/NAME/{tasks.json, tree.tar, dump.sql, …}
+                 ─► downloaded
 
 A file is complete when its hash is right, so a file that the user put there is as good as a fetched
 one.
@@ -94,8 +95,8 @@ def find(name: str) -> Entry:
     entries = {entry.name: entry for entry in list_entries()}
     if name not in entries:
         raise UsageError(
-            f"no data set is called {name!r}, nor is there such a file or folder; `intercode data"
-            f" get NAME` fetches one of: {', '.join(entries)}"
+            f"no data set is called {name!r}, nor is there such a file or folder; "
+            f"`intercode data get NAME` fetches one of: {', '.join(entries)}"
         )
     return entries[name]
 
@@ -173,9 +174,8 @@ def fetch(
                     failure = f"HTTP {error.code} {error.reason}"
                     if error.code not in (408, 425, 429) and error.code < 500:
                         raise DataError(f"{url}: {failure}; has the file moved?") from error
-                    after = str(
-                        error.headers.get("Retry-After")
-                    )  # may also be a date, which is ignored
+                    # may also be a date, which is ignored
+                    after = str(error.headers.get("Retry-After"))
                     wait = int(after) if after.isdecimal() else wait
             except _CUT as error:
                 failure = f"the connection failed ({error})"
@@ -202,9 +202,8 @@ def _receive(url: str, part: Path, size: int, timeout: float, progress: Progress
     request = urllib.request.Request(url, headers={"User-Agent": "intercode"})
     state, done = hashlib.sha256(), 0
     with urllib.request.urlopen(request, timeout=timeout) as response, part.open("wb") as file:
-        while done <= size and (
-            block := response.read1(2**16)
-        ):  # the hash of a longer file is wrong anyway
+        # the hash of a longer file is wrong anyway
+        while done <= size and (block := response.read1(2**16)):
             file.write(block)
             state.update(block)
             done += len(block)

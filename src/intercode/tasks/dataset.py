@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
 from intercode.tasks.catalog import downloaded, find
-from intercode.tasks.loader import SUFFIXES, Preprocess, load_tasks
+from intercode.tasks.loader import SUFFIXES, Preprocess, Record, load_tasks
 from intercode.types import Task
 
 STARTER = Path(__file__).with_name("starter")
@@ -33,7 +33,8 @@ STARTER = Path(__file__).with_name("starter")
 class DataSet:
     """Tasks and the files that belong to them.
 
-    `digest` is the hex SHA-256 of the task file's bytes, whatever the limit, and of the names of
+    `digest` is the hex SHA-256 of the task file's bytes (of all files, for a folder that a class
+    reads itself), whatever the limit, and of the names of
     the gold fields unless it is only `gold`.
     """
 
@@ -54,31 +55,43 @@ def open_data(
     source: str | Path | None,
     *,
     env: str,
+    split: str | None = None,
     limit: int | None = None,
     preprocess: Preprocess | None = None,
     gold_fields: Sequence[str] | None = None,
+    records: Callable[[Path], Iterable[Record]] | None = None,
 ) -> DataSet:
-    """Return the data set that `source` names.
+    """Return the data set that `source` names, with the first `limit` tasks of the split `split`.
 
     None is the starter set of `env`. An existing path is a data folder, or a task file, which is
     used without the trees and scripts in its folder. Any other text names a data set of the
-    catalog, which `intercode data get NAME` must have fetched. Raises `UsageError` if there is no
-    such data or it cannot be read, `DataError` if it is malformed.
+    catalog, which `intercode data get NAME` must have fetched. `records` yields the records of a
+    file or folder in place of the reader for its suffix. Raises `UsageError` if there is no such
+    data or it cannot be read, `DataError` if it is malformed.
     """
-    how = {"limit": limit, "preprocess": preprocess, "gold_fields": tuple(gold_fields or ("gold",))}
+    if split:
+        data = open_data(
+            source, env=env, preprocess=preprocess, gold_fields=gold_fields, records=records
+        )
+        return replace(data, tasks=tuple(in_split(data.tasks, split)[:limit]))
+    how = {
+        "limit": limit,
+        "preprocess": preprocess,
+        "gold_fields": tuple(gold_fields or ("gold",)),
+        "records": records,
+    }
     if source is None:
         if not (STARTER / env).is_dir():
             raise UsageError(
-                f"no starter tasks are shipped for {env!r}; name your own with --data FILE or"
-                " --data DIR"
+                f"no starter tasks are shipped for {env!r}; "
+                "name your own with --data FILE or --data DIR"
             )
         return _open_folder(STARTER / env, f"{env}-starter", how)
     path = Path(source)
     if os.path.isdir(path):
         return _open_folder(path, path.resolve().name, how)
-    if os.path.exists(
-        path
-    ):  # False also in a folder that may not be entered, where `Path.exists` may raise
+    # False also in a folder that may not be entered, where `Path.exists` may raise
+    if os.path.exists(path):
         return _open_file(path, path.stem, how)
     name = str(source)
     if (language := find(name).env) != env:
@@ -96,6 +109,8 @@ def _open_folder(folder: Path, name: str, how: dict[str, Any]) -> DataSet:
         return next((folder / name for name in names if os.path.exists(folder / name)), None)
 
     files = [file for suffix in SUFFIXES if os.path.exists(file := folder / f"tasks{suffix}")]
+    if how["records"]:
+        files = [folder]
     if not files:
         raise UsageError(
             f"{folder}: has no task file; call it tasks.jsonl (or {', '.join(SUFFIXES)})"
@@ -118,7 +133,17 @@ def _open_folder(folder: Path, name: str, how: dict[str, Any]) -> DataSet:
 def _open_file(path: Path, name: str, how: dict[str, Any]) -> DataSet:
     tasks = tuple(load_tasks(path, **how))
     fields = b"" if how["gold_fields"] == ("gold",) else repr(how["gold_fields"]).encode()
-    return DataSet(name, tasks, hashlib.sha256(path.read_bytes() + fields).hexdigest(), file=path)
+    return DataSet(name, tasks, hashlib.sha256(_content(path) + fields).hexdigest(), file=path)
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a file, or the names and bytes of all files in a folder."""
+    if path.is_file():
+        return path.read_bytes()
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return b"".join(
+        str(file.relative_to(path)).encode() + b"\0" + file.read_bytes() for file in files
+    )
 
 
 def in_split(tasks: Sequence[Task], split: str) -> list[Task]:

@@ -1,6 +1,6 @@
 """Read task files into `Task`s: JSON (a list of objects), JSONL, CSV and Parquet, by suffix.
 
-    file ─► _READERS[suffix] ─► (place, record), … ─► preprocess ─► _to_task ─► Task
+    file ─► READERS[suffix] ─► (place, record), … ─► preprocess ─► _to_task ─► Task
 
 Each record needs `query` and `gold`; `id` is optional; every other field goes to `Task.extra` as it
 is. Every error names the file, the place in it ("line 7", or "record 3" where there are no lines)
@@ -26,7 +26,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,12 @@ def load_tasks(
     limit: int | None = None,
     preprocess: Preprocess | None = None,
     gold_fields: Sequence[str] = ("gold",),
+    records: Callable[[Path], Iterable[Record]] | None = None,
 ) -> list[Task]:
     """Return the tasks of a file, in its order, at most `limit` of them.
+
+    `records` yields the records of a file or folder, in place of the reader that the file's suffix
+    chooses.
 
     `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and
     the like. `gold_fields` name the fields of that record that hold golds; a record may leave some
@@ -62,16 +66,9 @@ def load_tasks(
     if limit is not None and limit < 1:
         raise UsageError(f"limit must be at least 1, not {limit}")
     tasks, known = [], set[str]()
-    if path.is_dir():
-        raise UsageError(f"{path}: is a folder; name the task file in it")
     if not path.exists():
         raise UsageError(f"{path}: no such file")
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        raise UsageError(
-            f"{path}: cannot tell the format by its name; it must end in {', '.join(_READERS)}"
-        )
-    for index, (place, record) in enumerate(islice(reader(path), limit)):
+    for index, (place, record) in enumerate(islice(_located(path, records), limit)):
         where = f"{path}: {place}"
         record = _preprocessed(record, preprocess, where)
         known |= record.keys()
@@ -80,20 +77,33 @@ def load_tasks(
         raise DataError(f"{path}: holds no records")
     if unknown := [name for name in gold_fields if name not in {*known, "gold"}]:
         raise UsageError(
-            f"{path}: no record has the gold field {unknown[0]!r}; records have"
-            f" {', '.join(sorted(known))}"
+            f"{path}: no record has the gold field {unknown[0]!r}; "
+            f"records have {', '.join(sorted(known))}"
         )
     first: dict[str, int] = {}
     for number, task in enumerate(tasks, start=1):
         if (other := first.setdefault(task.id, number)) != number:
             raise DataError(
-                f"{path}: records {other} and {number}, field 'id': both are {task.id!r}; give each"
-                " its own, or leave ids out to count from 0"
+                f"{path}: records {other} and {number}, field 'id': both are {task.id!r}; "
+                "give each its own, or leave ids out to count from 0"
             )
     return tasks
 
 
-# ── one reader per format ──────────────────────────────────────────────────────────────────────────────────────────
+def _located(path: Path, records: Callable[[Path], Iterable[Record]] | None) -> Located:
+    if records is not None:
+        return ((f"record {n}", record) for n, record in enumerate(records(path), start=1))
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; name the task file in it")
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise UsageError(
+            f"{path}: cannot tell the format by its name; it must end in {', '.join(READERS)}"
+        )
+    return reader(path)
+
+
+# ── one reader per format ─────────────────────────────────────────────────────────────────────────
 
 
 def _read_text(path: Path) -> str:
@@ -128,8 +138,8 @@ def _read_json(path: Path) -> Located:
     records = _parse_json(text, path) if text.strip() else []
     if not isinstance(records, list):
         raise DataError(
-            f"{path}: holds {_kind(records)} where a list of records should be; put the records"
-            " in [ ]"
+            f"{path}: holds {_kind(records)} where a list of records should be; "
+            "put the records in [ ]"
         )
     for number, record in enumerate(records, start=1):
         yield f"record {number}", record
@@ -142,9 +152,8 @@ def _read_jsonl(path: Path) -> Located:
 
 
 def _read_csv(path: Path) -> Located:
-    csv.field_size_limit(
-        max(LARGEST_CSV_FIELD, csv.field_size_limit())
-    )  # for the whole process; never lowered
+    # for the whole process; never lowered
+    csv.field_size_limit(max(LARGEST_CSV_FIELD, csv.field_size_limit()))
     rows = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
     line, header = 1, list[str]()
     try:
@@ -153,8 +162,8 @@ def _read_csv(path: Path) -> Located:
                 header = [name.strip() for name in row]
                 if twice := sorted({name for name in header if header.count(name) > 1}):
                     raise DataError(
-                        f"{path}: line 1: the header names {', '.join(map(repr, twice))} more than"
-                        " once"
+                        f"{path}: line 1: "
+                        f"the header names {', '.join(map(repr, twice))} more than once"
                     )
             elif row and len(row) != len(header):
                 what = f"{len(row)} fields where the header has {len(header)}"
@@ -164,8 +173,8 @@ def _read_csv(path: Path) -> Located:
             line = rows.line_num + 1
     except csv.Error as error:
         raise DataError(
-            f"{path}: line {line}: the record from here on is not CSV ({error}); is a quote left"
-            " open?"
+            f"{path}: line {line}: the record from here on is not CSV ({error}); "
+            "is a quote left open?"
         ) from error
 
 
@@ -185,16 +194,17 @@ def _read_parquet(path: Path) -> Located:
         yield f"record {number}", record
 
 
-_READERS: dict[str, Callable[[Path], Located]] = {
+READERS: dict[str, Callable[[Path], Located]] = {
     ".json": _read_json,
     ".jsonl": _read_jsonl,
     ".csv": _read_csv,
     ".parquet": _read_parquet,
 }
-SUFFIXES = tuple(_READERS)
+"""The readers of task files by suffix; each yields records with their places in the file."""
+SUFFIXES = tuple(READERS)
 
 
-# ── one record becomes one task ────────────────────────────────────────────────────────────────────────────────────
+# ── one record becomes one task ───────────────────────────────────────────────────────────────────
 
 
 def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Record:
@@ -280,8 +290,8 @@ def _text(value: Any, field: str, where: str) -> str:
         raise DataError(f"{where}: field {field!r} is empty; every record needs query and gold")
     if "\0" in value:
         raise DataError(
-            f"{where}: field {field!r} contains a NUL character, which no command can carry;"
-            " remove it"
+            f"{where}: field {field!r} contains a NUL character, "
+            "which no command can carry; remove it"
         )
     return value
 

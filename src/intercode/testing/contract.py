@@ -42,8 +42,8 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
     if not isinstance(env, InterCodeEnv):
         made = f"makes {env!r:.60}" if callable(make) else f"is {make!r:.60}"
         raise UsageError(
-            "check_env takes a function that makes an InterCodeEnv at each call, or what"
-            f" intercode.prepare gives; this {made}"
+            "check_env takes a function that makes an InterCodeEnv at each call, "
+            f"or what intercode.prepare gives; this {made}"
         )
     with suppress(Exception):  # clauses test how it closes
         env.close()
@@ -53,8 +53,8 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
             clause(*((make, tasks) if clause in _SCORING else (make,)))
         except Exception as error:  # an environment of the user's own may raise anything
             broken.append(
-                f"  - {clause.__doc__} [{clause.__name__.strip('_')}] {type(error).__name__}:"
-                f" {error}"
+                f"  - {clause.__doc__} [{clause.__name__.strip('_')}] "
+                f"{type(error).__name__}: {error}"
             )
     if broken:
         raise AssertionError("the environment breaks its contract:\n" + "\n".join(broken))

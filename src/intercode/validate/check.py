@@ -1,11 +1,15 @@
 """Check a data set: execute each gold twice, and play the gold, nothing, and the most similar
 task's gold.
 
-    two raw executions differ        → gold_differs             else it scores below 1     → gold_fails, with its parts
-    the execution itself complains   → gold_fails, missing …    doing nothing succeeds     → noop_solves
-    two tasks ask the same           → duplicate, near_…        a neighbour's gold does    → retrieval_solves
-    the texts disagree (`lint`)      → disagrees, weak_tests …  an alternative gold fails  → alternative_fails
-    gold and alternative differ      → golds_disagree
+    two raw executions differ         → gold_differs
+    else it scores below 1            → gold_fails, with its parts
+    the execution itself complains    → gold_fails, missing …
+    doing nothing succeeds            → noop_solves
+    two tasks ask the same            → duplicate, near_…
+    a neighbour's gold succeeds       → retrieval_solves
+    the texts disagree (`lint`)       → disagrees, weak_tests …
+    an alternative gold fails         → alternative_fails
+    gold and alternative differ       → golds_disagree
 
 `types.py` has the kinds. `PAUSE` lies between the two raw executions, so that a clock in the answer
 shows.
@@ -26,12 +30,11 @@ from typing import Any
 from intercode.agents import Strategy, gold, noop
 from intercode.agents.base import StrategySteps
 from intercode.env import GoldRun, InterCodeEnv
-from intercode.envs import environment_class, require_data
+from intercode.envs import environment_class
 from intercode.errors import DataError, IntercodeError
-from intercode.plugins import attribute_path, call_plugin
+from intercode.plugins import call_plugin
 from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
-from intercode.tasks import open_data
 from intercode.tfidf import cosine, vectors
 from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue
 
@@ -98,9 +101,10 @@ def check(
         )
     every = [*tasks, *{task.id: task for task, _ in left_out}.values()]
     with closing(make_env()) as env:
+        # it was executed
         texts = [
             (task, issue) for task, issue in _lint(every, type(env)) if issue.kind != "gold_fails"
-        ]  # it was executed
+        ]
     counts = {
         "gold_ok": sum(by_gold[task.id].success and task.id not in failing for task in tasks),
         "noop_paid": len(paid),
@@ -117,31 +121,17 @@ def count_steps(tasks: Sequence[Task]) -> int:
 
 
 def check_texts(
-    env: str,
-    *,
-    data: str | None = None,
-    gold_fields: Sequence[str] | None = None,
-    split: str | None = None,
-    limit: int | None = None,
-    task: Sequence[str] = (),
-    **files: Any,
+    env: str, *, task: Sequence[str] = (), limit: int | None = None, **options: Any
 ) -> dict[str, Any]:
     """Return what `check` does for the texts and files alone. Nothing is executed or built, so the
-    counts are None.
-
-    `files` are the options of `InterCodeEnv.lint_files`.
-    """
-    made = environment_class(env)
-    require_data(made, data)
-    source = data or (attribute_path(made, "data") if hasattr(made, "data") else None)
-    most = None if task or split else limit
-    found = open_data(
-        source, env=made.language, limit=most, preprocess=made.preprocess, gold_fields=gold_fields
-    )
-    tasks = select(found.tasks, task, split=split, limit=limit)
-    by_task = made.lint_files(found, **files)
+    counts are None."""
+    env_class = environment_class(env)
+    known = env_class.Options.of(options, f"the environment {env}")
+    data = env_class.read_data(replace(known, limit=None if task else limit))
+    tasks = select(data.tasks, task, limit=limit)
+    by_task = env_class.lint_files(data, known)
     issues = [
-        *_lint(tasks, made),
+        *_lint(tasks, env_class),
         *((task, issue) for task in tasks for issue in by_task.get(task.id, ())),
     ]
     unknown = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))

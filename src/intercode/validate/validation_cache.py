@@ -1,6 +1,7 @@
 """Keep the results of `check` in the cache, so that `eval --exclude-broken` need not check again.
 
-    ROOT/findings/KEY.json      KEY: tasks, the factory's facts (digests of data and template, userland, reward), this program
+    ROOT/findings/KEY.json      KEY: tasks, the factory's facts (digests of data and template,
+                                userland, reward), this program
 
 The key covers the text of this program and of the user's own environment, since an issue may come
 from a rule, an environment or a reward. Left out: whatever else the user's environment reads

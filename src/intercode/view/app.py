@@ -1,9 +1,11 @@
 """The web server of the viewer: addresses, who may ask, and the events of running episodes.
 
-    GET /TOKEN/                            runs                  GET /TOKEN/compare?run=…&run=…
-    GET /TOKEN/run/NAME                    episodes              GET /TOKEN/run/NAME/episode?task=…&epoch=…
-    GET /TOKEN/run/NAME/text, …/record     a whole text, a record
-    GET /TOKEN/events[?run=NAME]           one event after each change (server-sent events)
+    GET /TOKEN/                                   runs
+    GET /TOKEN/compare?run=…&run=…                two runs compared
+    GET /TOKEN/run/NAME                           episodes
+    GET /TOKEN/run/NAME/episode?task=…&epoch=…    an episode
+    GET /TOKEN/run/NAME/text, …/record            a whole text, a record
+    GET /TOKEN/events[?run=NAME]                  one event after each change (server-sent events)
 
 Only programs that know the token, which is made anew at each start and part of the printed address,
 are answered; on a loopback address only requests for a loopback host, so that no other web site can
@@ -46,13 +48,17 @@ from intercode.view.pages import Pages
 from intercode.view.runs import Run, Runs
 
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:;"
-    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
-    "Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
-}  # fmt: skip
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
 _LONGEST_ADDRESS = 1 << 20
 """Bytes; an id of ten thousand characters may take a hundred thousand."""
 _INDEXING = 0.3
@@ -68,11 +74,16 @@ def make_app(paths: Sequence[Path], token: str, hosts: Sequence[str]) -> Starlet
     is none."""
     viewer = _Viewer(Runs(paths), Pages(f"/{token}"))
     page = [
-        Route("/", viewer.show_runs), Route("/compare", viewer.compare), Route("/events", viewer.events),
-        Route("/run/{name}", viewer.show_run), Route("/run/{name}/episode", viewer.show_episode),
-        Route("/run/{name}/text", viewer.show_text), Route("/run/{name}/record", viewer.show_record),
-        Route("/view.css", viewer.style), Route("/view.js", viewer.script),
-    ]  # fmt: skip
+        Route("/", viewer.show_runs),
+        Route("/compare", viewer.compare),
+        Route("/events", viewer.events),
+        Route("/run/{name}", viewer.show_run),
+        Route("/run/{name}/episode", viewer.show_episode),
+        Route("/run/{name}/text", viewer.show_text),
+        Route("/run/{name}/record", viewer.show_record),
+        Route("/view.css", viewer.style),
+        Route("/view.js", viewer.script),
+    ]
     return Starlette(
         routes=[Mount(f"/{token}", routes=page)],
         middleware=[

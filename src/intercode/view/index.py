@@ -1,7 +1,8 @@
 """An index beside a run's episodes: what a list of episodes shows, and where each record stands in
 the file.
 
-    RUN/episodes.jsonl ──► RUN/index.sqlite      one row for each task and epoch: the last record counts, as everywhere
+    RUN/episodes.jsonl ──► RUN/index.sqlite      one row for each task and epoch: the last record
+                                                 counts, as everywhere
                                                  covered: how many bytes of episodes.jsonl are in
                                                  the index, and their ends
 
@@ -77,9 +78,18 @@ on one line."""
 FACETS = ("state", "ended", "category", "hardness", "split")
 """The columns that a list may be filtered by."""
 SORTS = {
-    "task": "CAST(task AS INTEGER), task, epoch", "state": "state", "reward": "reward", "turns": "turns", "tokens": "tokens",
-    "cost": "cost", "seconds": "seconds", "ended": "ended", "category": "category", "query": "query", "finished": "start",
-}  # fmt: skip
+    "task": "CAST(task AS INTEGER), task, epoch",
+    "state": "state",
+    "reward": "reward",
+    "turns": "turns",
+    "tokens": "tokens",
+    "cost": "cost",
+    "seconds": "seconds",
+    "ended": "ended",
+    "category": "category",
+    "query": "query",
+    "finished": "start",
+}
 """The columns that a list may be sorted by, as SQL."""
 
 IS_TASK = "task = CAST(? AS TEXT)"
@@ -91,8 +101,7 @@ _PIECE = 32 << 20
 _ENDS = 4096
 """Bytes at the beginning and at the end of what is indexed, by which another file is noticed."""
 _MOST_TOKENS = 10**12
-"""A server may say that a reply took any number of tokens; the sum of many must stay below
-2**63."""
+"""A server may say that a reply took any number of tokens; the sum must stay below 2**63."""
 _CHUNK = 16 << 20
 """Bytes that a search reads at once."""
 _TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -110,7 +119,10 @@ _SCHEMA = f"""
 _LOOKUP = f"""
     UPDATE episodes SET category = 'had the answer'
     WHERE task = CAST(? AS TEXT) AND category IN ({", ".join(f"'{name}'" for name in _LATER)})
-    AND EXISTS (SELECT 1 FROM episodes AS solved WHERE solved.task = episodes.task AND instr(episodes.printed, solved.answer))
+    AND EXISTS (
+        SELECT 1 FROM episodes AS solved
+        WHERE solved.task = episodes.task AND instr(episodes.printed, solved.answer)
+    )
 """
 
 
@@ -150,8 +162,8 @@ class Index:
             with suppress(OSError):  # damaged: whoever looks next makes it anew
                 self._path.unlink()
             raise DataError(
-                f"{self._path} was damaged, and is made anew: load the page again, or repeat the"
-                " command"
+                f"{self._path} was damaged, and is made anew: "
+                "load the page again, or repeat the command"
             ) from error
 
     def _connect(self) -> sqlite3.Connection:
@@ -448,9 +460,8 @@ def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
         line = chunk.rfind(b"\n", 0, at) + 1
         mark = chunk.rfind(b'"', line, at)
         begin = mark + 1
-        if (
-            chunk[mark - 1 : mark] == b"\\"
-        ):  # in a text with quotation marks of its own, or after one that ends in a backslash
+        # in a text with quotation marks of its own, or after one that ends in a backslash
+        if chunk[mark - 1 : mark] == b"\\":
             begin = chunk.rfind(b'": "', line, at) + 4
         end = at + 1
         if chunk[begin - 4 : begin] == b'": "' and (value := _TEXT.match(chunk, begin)):

@@ -43,8 +43,14 @@ _DEEPEST = 50
 """Forks of forks that a tree shows one below the other; the turns after them stand in one row."""
 _NEWEST = "-date"
 _UNKNOWN: Mapping[str, Any] = {
-    "episodes": 0, "planned": None, "errors": 0, "tokens": 0, "cost": 0, "success_rate": None, "ci95": (0.0, 1.0),
-}  # fmt: skip
+    "episodes": 0,
+    "planned": None,
+    "errors": 0,
+    "tokens": 0,
+    "cost": 0,
+    "success_rate": None,
+    "ci95": (0.0, 1.0),
+}
 _SAID = {"state": "result", "category": "cause", "text": "the text"}
 
 Params = Mapping[str, str]
@@ -64,10 +70,17 @@ class Pages:
             finalize=lambda value: visible(value) if type(value) is str else value,
         )
         self._templates.globals |= {
-            "root": root, "url": self.url, "episode_url": self._episode_url, "number": number, "span": span,
-            "one_line": one_line, "name_of": _name_of, "exact": _exact,
-            "mark": lambda state: Markup(markup.mark(state)), "money": lambda cost: f"{cost:.4f}" if cost else "–",
-        }  # fmt: skip
+            "root": root,
+            "url": self.url,
+            "episode_url": self._episode_url,
+            "number": number,
+            "span": span,
+            "one_line": one_line,
+            "name_of": _name_of,
+            "exact": _exact,
+            "mark": lambda state: Markup(markup.mark(state)),
+            "money": lambda cost: f"{cost:.4f}" if cost else "–",
+        }
 
     def url(self, *path: str, **params: object) -> str:
         """Return an address in the viewer; parameters that are None or empty are left out."""
@@ -86,9 +99,18 @@ class Pages:
         """Return the page of all runs. `q` chooses those with a word, `sort` orders them."""
         word, sort = params.get("q", ""), params.get("sort", _NEWEST)
         columns = {
-            "name": "run", "date": "date", "env": "env", "data": "data", "agent": "agent", "model": "model",
-            "success": "success %", "episodes": "episodes", "errors": "errors", "tokens": "tokens", "cost": "cost $",
-        }  # fmt: skip
+            "name": "run",
+            "date": "date",
+            "env": "env",
+            "data": "data",
+            "agent": "agent",
+            "model": "model",
+            "success": "success %",
+            "episodes": "episodes",
+            "errors": "errors",
+            "tokens": "tokens",
+            "cost": "cost $",
+        }
         rows = [
             row
             for row in map(_run_row, runs)
@@ -115,9 +137,17 @@ class Pages:
         starts = run.index.find(chosen, chosen.get("text", ""), chosen.get("sort", "task"))
         page, last = _page(params, len(starts))
         columns = {
-            "state": "result", "task": "task", "query": "query", "reward": "reward", "ended": "ended",
-            "category": "why it failed", "turns": "turns", "tokens": "tokens", "cost": "cost $", "seconds": "s",
-        }  # fmt: skip
+            "state": "result",
+            "task": "task",
+            "query": "query",
+            "reward": "reward",
+            "ended": "ended",
+            "category": "why it failed",
+            "turns": "turns",
+            "tokens": "tokens",
+            "cost": "cost $",
+            "seconds": "s",
+        }
         for name in ("tokens", "cost"):
             if not found[name]:
                 del columns[name]
@@ -131,14 +161,18 @@ class Pages:
             facets["hardness"] = sorted(
                 facets["hardness"], key=lambda value: hardness_order(value[0])
             )
-        live = [
-            {
-                "task": episode.task, "epoch": episode.epoch, "turns": len(episode.turns),
-                "ago": max(0, round(time.time() - changed)),
-                "action": one_line(next((turn.action for turn in reversed(episode.turns) if turn.action), "–")),
-            }
-            for episode, changed in run.live()[:ROWS]
-        ]  # fmt: skip
+        live = []
+        for episode, changed in run.live()[:ROWS]:
+            actions = [turn.action for turn in episode.turns if turn.action]
+            live.append(
+                {
+                    "task": episode.task,
+                    "epoch": episode.epoch,
+                    "turns": len(episode.turns),
+                    "ago": max(0, round(time.time() - changed)),
+                    "action": one_line(actions[-1] if actions else "–"),
+                }
+            )
         settings = {
             key: value for key, value in config.items() if value not in (None, {}, [], False)
         }

@@ -4,6 +4,7 @@ moment."""
 from __future__ import annotations
 
 import atexit
+import itertools
 import json
 import shutil
 import tempfile
@@ -24,14 +25,15 @@ from intercode.types import Episode
 from intercode.view.index import FACETS, IS_TASK, Index, as_bytes
 
 _FIGURES = """
-    SELECT count(*) AS episodes, coalesce(sum(state = 'solved'), 0) AS solved, coalesce(sum(state = 'fault'), 0) AS errors,
+    SELECT count(*) AS episodes, coalesce(sum(state = 'solved'), 0) AS solved,
+    coalesce(sum(state = 'fault'), 0) AS errors,
     avg(reward) AS mean_reward, avg(CASE WHEN reward IS NOT NULL THEN turns END) AS mean_turns,
     coalesce(sum(tokens), 0) AS tokens, coalesce(sum(cost), 0) AS cost,
     coalesce(sum(seconds), 0) AS seconds FROM episodes
 """
 _BY_TASK = (
-    "SELECT count(*) AS n, sum(state = 'solved') AS solved FROM episodes WHERE reward IS NOT NULL"
-    " GROUP BY task"
+    "SELECT count(*) AS n, sum(state = 'solved') AS solved FROM episodes "
+    "WHERE reward IS NOT NULL GROUP BY task"
 )
 _MINUTE = 60.0
 
@@ -80,8 +82,7 @@ class Run:
         return {**self._figures[1], "planned": planned if isinstance(planned, int) else None}
 
     def facets(self) -> dict[str, list[tuple[str, int]]]:
-        """Return the values of each facet with their numbers of episodes, the most frequent
-        first."""
+        """Return the values of each facet with their numbers of episodes, most frequent first."""
         covered = self.index.covered
         if covered != self._facets[0]:
             names, counts = ", ".join(FACETS), {name: Counter[str]() for name in FACETS}
@@ -101,9 +102,9 @@ class Run:
         """Return for each task with a scored episode: `n` episodes, `solved` ones, their `share`,
         `query`, and one `state`."""
         rows = self.index.rows(
-            "SELECT task, count(*) AS n, sum(state = 'solved') AS solved, avg(state = 'solved') AS"
-            " share, min(query) AS query, min(epoch) AS epoch, max(state) AS state FROM episodes"
-            " WHERE reward IS NOT NULL GROUP BY task"
+            "SELECT task, count(*) AS n, sum(state = 'solved') AS solved, avg(state = 'solved') AS "
+            "share, min(query) AS query, min(epoch) AS epoch, max(state) AS state FROM episodes "
+            "WHERE reward IS NOT NULL GROUP BY task"
         )
         return {row["task"]: row for row in rows}
 
@@ -127,7 +128,7 @@ class Run:
             number = f":{self.path.stat().st_ino} "
             return any(
                 " FLOCK " in line and number in line
-                for line in Path("/proc/locks").read_text().splitlines()
+                for line in Path("/proc/locks").read_text(encoding="utf-8").splitlines()
             )
         return False
 
@@ -145,8 +146,7 @@ class Run:
 
 
 class Runs:
-    """All runs in some folders; a folder is looked through again each time, since runs begin and
-    go."""
+    """All runs in some folders; a folder is looked through each time, since runs begin and go."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = [_as_folder(path) if path.is_file() else path for path in paths]
@@ -167,15 +167,11 @@ class Runs:
             )
             for folder in folders:
                 if folder not in self._known:
-                    base = (
-                        one_line(folder.resolve().name, 255) or "run"
-                    )  # may stand in a page and an address
+                    # may stand in a page and an address
+                    base = one_line(folder.resolve().name, 255) or "run"
                     taken = {run.name for run in self._known.values()}
-                    name = next(
-                        name
-                        for name in (base, *(f"{base}~{n}" for n in range(2, 10**6)))
-                        if name not in taken
-                    )
+                    names = itertools.chain([base], (f"{base}~{n}" for n in itertools.count(2)))
+                    name = next(name for name in names if name not in taken)
                     self._known[folder] = Run(folder, name)
                 found[self._known[folder].name] = self._known[folder]
         return found
@@ -190,7 +186,7 @@ def _as_folder(log: Path) -> Path:
     folder = Path(made) / log.stem
     folder.mkdir()
     date = time.strftime("%Y-%m-%d", time.gmtime(log.stat().st_mtime))
-    (folder / "run.json").write_text(json.dumps({"created": date, **recording.settings}))
+    (folder / "run.json").write_text(json.dumps({"created": date, **recording.settings}), "utf-8")
     with (folder / "episodes.jsonl").open("w") as file:
         file.writelines(json.dumps(to_json(episode)) + "\n" for episode in recording.episodes)
     return folder

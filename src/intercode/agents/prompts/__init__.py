@@ -1,14 +1,17 @@
 """Load the texts that strategies send to a model. The texts are files, and a run records their
 digest.
 
-    intercode/envs/LANGUAGE/prompts/            in the folder of each language
-        world.txt                               describes the environment; {form} and {ending} are filled in
-        submit.txt, paper.txt, blind.txt        the ending: how the work is judged; `blind` is `paper` without scores
-        answer.txt                              added to the ending where the task takes `submit ANSWER` (Bash)
-        fence.txt, react.txt                    the form: how to write an action; ReAct's has an example
-    intercode/agents/prompts/                   for all languages
-        tools.txt                               the form of tool calls
-        FORM.retry.txt                          answers a reply without an action
+    intercode/envs/LANGUAGE/prompts/        in the folder of each language
+        world.txt                           describes the environment; {form} and {ending} are
+                                            filled in
+        submit.txt, paper.txt, blind.txt    the ending: how the work is judged; `blind` is `paper`
+                                            without scores
+        answer.txt                          added to the ending where the task takes
+                                            `submit ANSWER` (Bash)
+        fence.txt, react.txt                the form: how to write an action; ReAct's has an example
+    intercode/agents/prompts/               for all languages
+        tools.txt                           the form of tool calls
+        FORM.retry.txt                      answers a reply without an action
         plan*.txt, undo*.txt, tools.malformed.txt    used by one strategy each
 
 An environment's own folder may hold some of these texts; the others come from the two folders
@@ -46,8 +49,8 @@ class Prompts:
         """
         if name not in self.texts:
             raise UsageError(
-                f"there is no prompt {name}.txt for {self.language}; put one into the class's"
-                " folder `prompts`"
+                f"there is no prompt {name}.txt for {self.language}; "
+                "put one into the class's folder `prompts`"
             )
         text = self.texts[name]
         for key, value in {
@@ -83,16 +86,16 @@ def load(form: str, language: str, *more: str, folder: Path | None = None) -> Pr
             texts[name] = found[0].read_text("utf-8").strip()
     if lacking := [f"{name}.txt" for name in ("world", form) if name not in texts]:
         where = (
-            f"write {' and '.join(lacking)} into the folder that the class's attribute `prompts`"
-            " names"
+            f"write {' and '.join(lacking)} into the folder that the class's attribute "
+            "`prompts` names"
         )
         raise UsageError(
-            f"there is no prompt for actions in {language}: {where}, or use an agent without a"
-            " model"
+            f"there is no prompt for actions in {language}: "
+            f"{where}, or use an agent without a model"
         )
     if unfilled := [word for word in ("{form}", "{ending}") if word not in texts["world"]]:
         raise UsageError(
-            f"world.txt lacks {' and '.join(unfilled)}, where the texts on actions and on the end"
-            " of the work go"
+            f"world.txt lacks {' and '.join(unfilled)}, "
+            "where the texts on actions and on the end of the work go"
         )
     return Prompts(form, language, texts)

@@ -56,7 +56,8 @@ _TRAILING = re.compile(
     r"trailing|\btrim|\bstrip|\bpad|\balign|justif|\bends? of|\bwidth", re.IGNORECASE
 )
 _GIVES_SEPARATOR = re.compile(
-    r"(?-i:\b[A-Z]{2,}[^\w\s`'\"/.]+[A-Z]{2,}\b)|colon|\bformat|separat|delimit|\bcommas?\b|\bparted\b",
+    r"(?-i:\b[A-Z]{2,}[^\w\s`'\"/.]+[A-Z]{2,}\b)"
+    r"|colon|\bformat|separat|delimit|\bcommas?\b|\bparted\b",
     re.IGNORECASE,
 )
 _PATHS = re.compile(

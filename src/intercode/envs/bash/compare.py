@@ -2,7 +2,8 @@
 the gold's.
 
     effects   every path ends in the same state: type, content, permission bits, target of a link
-    answer    the same lines, in the gold's order if the query asks for one, apart from formatting noise (`answers`)
+    answer    the same lines, in the gold's order if the query asks for one, apart from formatting
+              noise (`answers`)
 
 Ignored: times and owners of files; owners, modes and times inside an archive, unless the query
 names them; new files in /tmp and other scratch folders, unless the gold makes files there too; new
@@ -12,9 +13,9 @@ compared byte by byte, a missing last newline included. Archives are equal if th
 members under the same names (`archives`), unless the query says how to pack. Links are equal if
 they lead to the same path, relative or absolute, unless the query says which.
 
-If the gold changes files, any answer is accepted unless the gold prints something and the query asks
-to print or to tell something. Not compared, because outcomes do not hold them: the directory and the
-variables of the shell.
+If the gold changes files, any answer is accepted unless the gold prints something and the query
+asks to print or to tell something. Not compared, because outcomes do not hold them: the directory
+and the variables of the shell.
 
 The score's `rule` names what refused the outcome, files first, or else the rule that accepted the
 answer.
@@ -165,9 +166,13 @@ def _state(path: str, change: Change | None, task: Task) -> object:
             r"[^/.][^/]*/+\.\.(/|$)", change.target or ""
         )  # `..` of a folder depends on the folder
         return "link", target if climbs else posixpath.normpath(target)
-    return change.type, change.mode, (not _LEVEL.search(task.query) and change.held) or change.digest, [
-        digest for digest, words in zip(change.attributes, _ATTRIBUTES, strict=False) if words.search(task.query)
-    ]  # fmt: skip
+    content = (not _LEVEL.search(task.query) and change.held) or change.digest
+    asked = [
+        digest
+        for digest, words in zip(change.attributes, _ATTRIBUTES, strict=False)
+        if words.search(task.query)
+    ]
+    return change.type, change.mode, content, asked
 
 
 def _compare_output(agent: Outcome, gold: Outcome, task: Task) -> Ruling:

@@ -23,11 +23,12 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, Self
 
-from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
+from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.bash.compare import bash_exact, different_paths
 from intercode.envs.bash.lint import lint
+from intercode.envs.bash.options import BashOptions
 from intercode.envs.gold import GoldCache, blame_gold, split_golds
-from intercode.envs.rewards import call_reward, rank, require_reward, reward_name
+from intercode.envs.rewards import call_reward, is_papers, rank, require_reward, reward_name
 from intercode.envs.workspace import (
     GoldOutcome,
     Workspace,
@@ -39,34 +40,34 @@ from intercode.envs.workspace import (
     split_refused,
 )
 from intercode.errors import DataError, UsageError
+from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, defining_class
-from intercode.sandbox.base import Limits, Session
 from intercode.sandbox.pod import usual_provider_name
 from intercode.submission import ALONE, ANSWER, answer_in
-from intercode.tasks import Preprocess, Record, open_data
+from intercode.tasks import DataSet, Preprocess, Record
 from intercode.types import Change, ExecResult, Outcome, Score, Task, TaskIssue
 
 GoldExecutor = Callable[[Workspace, str], GoldOutcome]
-Reward = Literal["exact", "paper"] | Callable[[Outcome, Outcome, Task], Score | float]
+Reward = str | Callable[[Outcome, Outcome, Task], Score | float]
 _NOT_FOUND = 127
 _KILLED = (-9, 128 + 9)
 """The statuses of a gold whose shell or last program was ended by SIGKILL: the machine may have
 sent it."""
 _NO_ANSWER = (
-    "`submit ANSWER` is not taken for this task, whose solution must also work on other files. Let"
-    " the last action print the answer, then act with `submit` alone."
+    "`submit ANSWER` is not taken for this task, whose solution must also work on other files. "
+    "Let the last action print the answer, then act with `submit` alone."
 )
 _NOT_LITERAL = (
-    "Nothing in the answer of `submit ANSWER` is executed or expanded. Write one line in single"
-    " quotes; write several lines as a here-document that begins with `submit <<'END'`."
+    "Nothing in the answer of `submit ANSWER` is executed or expanded. Write one line in single "
+    "quotes; write several lines as a here-document that begins with `submit <<'END'`."
 )
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two names or more that is a word of its own, without quotes and patterns."""
 _COMPLAINT = re.compile(
     r"^(?:\S*bash: line \d+: (?!(?:\S+: )?warning: |.+: command not found$)"
-    r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |failed to |invalid"
-    r" |unrecognized |denied)).*$",
+    r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |failed to |invalid "
+    r"|unrecognized |denied)).*$",
     re.MULTILINE,
 )
 """An error message of Bash, or of a tool that begins with the tool's name."""
@@ -127,12 +128,11 @@ class BashEnv(InterCodeEnv):
     chooses its gold and returns the score with it.
     """
 
+    Options = BashOptions
     rewards: ClassVar = {
         "exact": "intercode.envs.bash.compare:bash_exact",
         "paper": "intercode.paper.bash:PaperReward",
     }
-    data: str | None = None
-    """A task file, a data folder, or the name of a data set."""
     image: str | None = None
     """As `--image` takes it: a name, or the path of a root file system or a Dockerfile."""
     tree: str | None = None
@@ -180,81 +180,53 @@ class BashEnv(InterCodeEnv):
         yield from lint(task)
 
     @classmethod
-    def prepare(  # type: ignore[override]
-        cls,
-        *,
-        data: str | None = None,
-        limit: int | None = None,
-        image: str | None = None,
-        tree: str | Path | None = None,
-        setup: str | Path | None = None,
-        sandbox: str | None = None,
-        protocol: Protocol = "submit",
-        reward: Reward | None = None,
-        session: Session | None = None,
-        limits: Limits | None = None,
-        max_turns: int | None = 10,
-        view: View | None = None,
-        keep_going: bool = False,
-        preprocess: Preprocess | None = None,
-        gold_fields: Sequence[str] | None = None,
-    ) -> EnvFactory:
-        """Load data and build templates once. `protocol="paper"` implies the paper's reward and a
-        stateless session.
-
-        This reward and session together imply InterCode v1's container, whatever the protocol:
-        ReAct was recorded with `submit`.
-        """
-        _require_attributes(cls)
-        session = session or ("stateless" if protocol == "paper" else "persistent")
-        reward, name = cls._choose_reward(reward, protocol)
-        records = _checked(preprocess or cls.preprocess)
-        source = data or attribute_path(cls, "data")
-        sandbox = sandbox or cls.sandbox or usual_provider_name()
-        found = open_data(
-            source, env="bash", limit=limit, preprocess=records, gold_fields=gold_fields
-        )
+    def prepare_world(cls, data: DataSet, options: BashOptions) -> World:
+        """Build templates. The paper's reward and a stateless session together imply InterCode v1's
+        container, whatever the protocol: ReAct was recorded with `submit`."""
+        session = options.chosen_session
+        reward, name = cls._choose_reward(options)
+        sandbox = options.sandbox or cls.sandbox or usual_provider_name()
         spec, variant = prepare_workspaces(
-            found,
+            data,
             session,
-            image=image or attribute_path(cls, "image"),
-            tree=tree or attribute_path(cls, "tree"),
-            setup=setup or attribute_path(cls, "setup"),
-            limits=limits,
-            paper=reward == "paper" and session == "stateless",
+            image=options.image or attribute_path(cls, "image"),
+            tree=options.tree or attribute_path(cls, "tree"),
+            setup=options.setup or attribute_path(cls, "setup"),
+            limits=options.limits,
+            paper=is_papers(reward, cls.rewards) and session == "stateless",
             sandbox=sandbox,
             start=cls.start,
             probe=cls.probe,
         )
-        how = {"protocol": protocol, "max_turns": max_turns, "view": view, "keep_going": keep_going}
-        golds = GoldCache[GoldOutcome]()
-        tasks, left_out = split_refused(found.tasks, spec.provider)
+        tasks, left_out = split_refused(data.tasks, spec.provider)
         if not tasks:
             raise UsageError(
                 f"no task can be played here: task {left_out[0][0].id}: {left_out[0][1]}"
             )
-        facts: dict[str, Any] = {
-            "data": found.name,
-            "data_digest": found.digest,
-            "reward": name,
-            "sandbox": sandbox,
-        }
-        facts |= {"left_out": {task.id: str(why) for task, why in left_out}} if left_out else {}
-        return EnvFactory(
-            tasks,
-            lambda: cls(tasks, spec, reward=reward, variant=variant, golds=golds, **how),
+        facts: dict[str, Any] = {"reward": name, "sandbox": sandbox}
+        if left_out:
+            facts["left_out"] = {task.id: str(why) for task, why in left_out}
+        golds = GoldCache[GoldOutcome]()
+        return World(
+            {"spec": spec, "variant": variant, "reward": reward, "golds": golds},
             lambda: {**facts, **spec.facts(), **spec.images(tasks)},
+            tasks,
             left_out,
         )
 
     @classmethod
-    def _choose_reward(cls, reward: Reward | None, protocol: Protocol) -> tuple[Reward | None, str]:
+    def read_data(cls, options: EnvOptions) -> DataSet:
+        _require_attributes(cls)
+        records = _checked(options.preprocess or cls.preprocess)
+        return super().read_data(replace(options, preprocess=records))
+
+    @classmethod
+    def _choose_reward(cls, options: EnvOptions) -> tuple[Reward | None, str]:
         """Return the reward, None for the method `reward` of the class, and the reward's name in a
         run's record."""
         overridden = cls.reward is not BashEnv.reward
         name = reward_name(cls.reward) if overridden else "exact"
-        if reward is None and protocol == "paper" and not overridden:
-            reward = "paper"
+        reward = options.reward if overridden else options.chosen_reward
         return (None, name) if reward in (None, name) else (reward, reward_name(reward))
 
     @classmethod
@@ -263,7 +235,7 @@ class BashEnv(InterCodeEnv):
 
     @property
     def takes_answer(self) -> bool:
-        return self.protocol == "submit" and self.submission is ANSWER and not self.task.general
+        return not self.rules.scores_steps and self.submission is ANSWER and not self.task.general
 
     def reward(self, agent: Outcome, gold: Outcome, task: Task) -> Score | float:
         """Return how well the agent's outcome matches the gold's, from 0 to 1. A subclass may
@@ -307,9 +279,8 @@ class BashEnv(InterCodeEnv):
                 faults.append(
                     TaskIssue("gold finds nothing: it prints 0 and changes nothing", "by_luck")
                 )
-            for path in missing_paths(
-                self._workspace, missing
-            ):  # a query may speak of what should not be there
+            # a query may speak of what should not be there
+            for path in missing_paths(self._workspace, missing):
                 who, kind = ("gold", "missing") if path in task.gold else ("query", "disagrees")
                 faults.append(
                     TaskIssue(
@@ -331,8 +302,8 @@ class BashEnv(InterCodeEnv):
             passing = (bash_exact(*pair, task).success for pair in permutations(outcomes, 2))
             if outcomes[0] == outcomes[1] or (self._exact and any(passing)):
                 why = (
-                    "is marked general, but the gold has the same outcome on the variant data: a"
-                    " constant answer passes"
+                    "is marked general, but the gold has the same outcome on the variant data: "
+                    "a constant answer passes"
                 )
                 faults.append(TaskIssue(why, "not_general"))
         return GoldRun(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
@@ -515,8 +486,8 @@ class BashEnv(InterCodeEnv):
         ):
             why = "; ".join(_find_faults(last, task.gold))
             raise DataError(
-                f"task {task.id}: the gold only fails, so it has no answer ({why}); see `intercode"
-                " check`"
+                f"task {task.id}: the gold only fails, so it has no answer ({why}); "
+                "see `intercode check`"
             )
         return gold
 
@@ -580,8 +551,8 @@ def _require_attributes(owner: type) -> None:
         if not is_valid(getattr(owner, name)):
             base = defining_class(owner, name)
             raise UsageError(
-                f"{base.__qualname__} says {name} = {vars(base)[name]!r:.60}, but {name} is"
-                f" {wanted}"
+                f"{base.__qualname__} says {name} = {vars(base)[name]!r:.60}, "
+                f"but {name} is {wanted}"
             )
 
 

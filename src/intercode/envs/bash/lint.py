@@ -21,8 +21,8 @@ _PROGRAM = re.compile(
 """Text that looks like a program of sed, awk or grep: it holds no paths."""
 _SYSTEM = re.compile(r"/(dev|proc|sys|bin|sbin|usr|etc|var|tmp|root|home|opt|run)\b")
 _NETWORK = re.compile(
-    _START
-    + r"(?:sudo\s+)?((?:curl|wget|ping6?|dig|host|nslookup|ssh|scp|ftp|telnet|traceroute|whois)\s+\S.*)"
+    _START + r"(?:sudo\s+)?"
+    r"((?:curl|wget|ping6?|dig|host|nslookup|ssh|scp|ftp|telnet|traceroute|whois)\s+\S.*)"
 )
 _LOCAL = re.compile(r"localhost|127\.0\.0\.1|::1\b")
 _MOMENT = re.compile(
@@ -33,7 +33,8 @@ _MOMENT = re.compile(
 )
 _VARIABLE = re.compile(r"\$\{?([A-Z][A-Z_]+)\b")
 _KNOWN = re.compile(
-    r"(HOME|PATH|(OLD)?PWD|USER|SHELL|HOST(NAME|TYPE)|RANDOM|IFS|E?UID|P?PID|BASH.*|SECONDS|TERM|LANG|O?[FR]S|N[RF]|TMPDIR)$"
+    r"(HOME|PATH|(OLD)?PWD|USER|SHELL|HOST(NAME|TYPE)|RANDOM|IFS|E?UID|P?PID|BASH.*|SECONDS|TERM"
+    r"|LANG|O?[FR]S|N[RF]|TMPDIR)$"
 )
 """Variables that a shell or awk sets."""
 _AMOUNT = re.compile(
@@ -45,8 +46,8 @@ _WRITES = re.compile(r"(?:\btee\s+(?:-a\s+)?|(?<![0-9&>=-])>>?\s*)([\w./+-]*\w)"
 _CUES = (
     Cue(
         r"(^|and )counts? |^(print|display|show|find|get) the number of \w*s\b",
-        r"\bwc\b|\s-\w*[cn]\b|\bNR\b|\+\+|\+=|count|length|\bnl\b|\$\d -"
-        r" |-links|seq|\bnproc\b|lscpu|getconf|/proc/",
+        r"\bwc\b|\s-\w*[cn]\b|\bNR\b|\+\+|\+=|count|length|\bnl\b|\$\d - |-links|seq|\bnproc\b"
+        r"|lscpu|getconf|/proc/",
         "no counting",
     ),
     Cue(
@@ -206,8 +207,8 @@ def _unasked(query: str, gold: str) -> Iterator[TaskIssue]:
     if search is None:
         return
     asks_folders = re.search(
-        r"\b(all|each|every|empty|of|largest|the|any) (\w+"
-        r" )?(directories|folders|dirs)\b|directories",
+        r"\b(all|each|every|empty|of|largest|the|any) (\w+ )?(directories|folders|dirs)\b"
+        r"|directories",
         low,
     )
     if "-type f" in search[0] and asks_folders and not files:

@@ -5,7 +5,8 @@
                                                                                 2024-05 3
 Each line must have the gold's words, and otherwise only harmless words:
 
-    grammar        words of a closed list that only connect others: no denial, no comparison, no "about"
+    grammar        words of a closed list that only connect others: no denial, no comparison, no
+                   "about"
     the query's    words of the query, except the choices that it offers beside the gold's word;
                    `not`, `below` and the like only before the word that follows them there
     other facts    a number, time, mode or file name, if the gold prints nothing of that kind
@@ -50,14 +51,14 @@ _DESCRIBES_FILES = re.compile(
     re.IGNORECASE,
 )
 _ASKS = re.compile(
-    r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|find|count|how|which|what|who|when|where|want|like"
-    r"|name"
-    r" (?=the|all|each|every)|stays?|keeps?|kept|preserved|remains?|must|should|only|just|alone"
-    r"|nothing|no|own|wanted|needed)\b",
+    r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|find|count|how|which|what"
+    r"|who|when|where|want|like|name (?=the|all|each|every)|stays?|keeps?|kept|preserved|remains?"
+    r"|must|should|only|just|alone|nothing|no|own|wanted|needed)\b",
     re.IGNORECASE,
 )
 _CHANGES = re.compile(
-    r"\b(write|create|make|set|change|move|copy|delete|remove|rename|replace|append|add|save|put|store|touch|leave|keep|link|pack|extract)\b",
+    r"\b(write|create|make|set|change|move|copy|delete|remove|rename|replace|append|add|save|put"
+    r"|store|touch|leave|keep|link|pack|extract)\b",
     re.IGNORECASE,
 )
 _PRINTS = re.compile(
@@ -122,9 +123,10 @@ _LIMITING = word_set(
 )
 """Words that deny or limit a statement."""
 _UNITS = {
-    "%": "%|percent|share", "b": "byte", "kb": "kb|kilobyte", "kib": "kib", "mb": "mb|megabyte", "mib": "mib",
-    "s": "second", "min": "minute", "h": "hour", "m": "met(re|er)", "km": "km|kilomet", "g": "gram", "kg": "kg|kilogram",
-    "c": "degree|celsius|temp", "°c": "degree|celsius|temp",
+    "%": "%|percent|share", "b": "byte", "kb": "kb|kilobyte", "kib": "kib", "mb": "mb|megabyte",
+    "mib": "mib", "s": "second", "min": "minute", "h": "hour", "m": "met(re|er)",
+    "km": "km|kilomet", "g": "gram", "kg": "kg|kilogram", "c": "degree|celsius|temp",
+    "°c": "degree|celsius|temp",
     **dict.fromkeys(("€", "eur", "euro"), "€|eur|price|cost|worth|paid|pay|amount"),
 }  # fmt: skip
 """Signs of units, and how the query's word for each begins."""
@@ -137,7 +139,8 @@ _RULE = re.compile(r"[-=_+| ]{3,}")
 _ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.):]?) (?=\S)")
 _MEASURED = re.compile(
     r" \(\d[\d.,]*"
-    r" ?([kKMG]?i?[bB]|(byte|hit|time|entr(y|ie)|item|line|character|char|word|request|file|row)s?)\)"
+    r" ?([kKMG]?i?[bB]"
+    r"|(byte|hit|time|entr(y|ie)|item|line|character|char|word|request|file|row)s?)\)"
 )
 _MEASURE = re.compile(r"(?P<number>\d[\d.,]*)(?P<unit>[^\d.,]\D*)")
 _LISTED = re.compile(r"[,;] (?:and )?| and ")

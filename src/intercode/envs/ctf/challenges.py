@@ -2,8 +2,8 @@
 gold.
 
     network    the query has a URL, or a host with a port; the field `setup` downloads
-    file       the query names a file, a program or an image, and the task has no assets. A query that holds its own data
-               (a number, an encoded word) needs none
+    file       the query names a file, a program or an image, and the task has no assets. A query
+               that holds its own data (a number, an encoded word) needs none
     gold       the flag has another form than the other flags, or lost a backslash to JSON
 
 Assets of the task ID are a folder `ID/`, or a tar `ID.tar` if modes, times or a repository matter.
@@ -34,18 +34,19 @@ last line is the flag."""
 _SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
 _TIME = 1_700_000_000
 _ADDRESS = re.compile(
-    r"\b(?:https?|ftp)://\S+|\bgit@\S+|\bnc\s+[\w-]+(?:\.[\w-]+)+|\b[a-z][\w-]*(?:\.[\w-]+){2,}(?:"
-    r" | at port )\d{2,5}\b"
+    r"\b(?:https?|ftp)://\S+|\bgit@\S+|\bnc\s+[\w-]+(?:\.[\w-]+)+"
+    r"|\b[a-z][\w-]*(?:\.[\w-]+){2,}(?: | at port )\d{2,5}\b"
 )
 _FILE_NAME = re.compile(r"(?<![\w.-])[\w-]+\.(?:[A-Za-z]\w{0,3})\b(?!\.\w)|\b\w+\(0?x?\w*\)")
 """A file's name, or a call of a function that the query does not define."""
 _FILE_NOUN = re.compile(
-    r"\b(?:files?|image|archive|script|program|source|dump|vault|captures?|report|page|disk|certificate)\b",
+    r"\b(?:files?|image|archive|script|program|source|dump|vault|captures?|report|page|disk"
+    r"|certificate)\b",
     re.I,
 )
 _DATA = re.compile(
-    r"\b0x[0-9a-fA-F]+\b|\bnumber"
-    r" \d+\b|\b\w{3,}\{[^{}]+\}|\b(?=\w*\d)(?=\w*[A-Z])(?=\w*[a-z])[\w+/]{12,}\b"
+    r"\b0x[0-9a-fA-F]+\b|\bnumber \d+\b|\b\w{3,}\{[^{}]+\}"
+    r"|\b(?=\w*\d)(?=\w*[A-Z])(?=\w*[a-z])[\w+/]{12,}\b"
 )
 _FLAG = re.compile(r"(\w+)\{.*\}", re.DOTALL)
 _GOLD = re.compile(r'"gold"\s*:\s*"((?:[^"\\]|\\.)*)"')
@@ -151,8 +152,8 @@ def gold_is(task: Task) -> str:
     form = task.extra.get("gold_is", FORMS[0])
     if form not in FORMS:
         raise DataError(
-            f"task {task.id}: field 'gold_is' is {form!r}; it is one of {', '.join(FORMS)}, or"
-            " left out"
+            f"task {task.id}: field 'gold_is' is {form!r}; "
+            f"it is one of {', '.join(FORMS)}, or left out"
         )
     return str(form)
 

@@ -1,8 +1,8 @@
 """CtfEnv: actions are Bash in a sandbox that has one task's files in /ctf; the answer is a flag.
 
     reset ──► the task's assets are unpacked into an empty /ctf; the shell starts there
-    step  ──► Bash, or `submit FLAG`: the right flag ends the episode; the agent reads that a flag is wrong, and has `submits`
-              submissions
+    step  ──► Bash, or `submit FLAG`: the right flag ends the episode; the agent reads that a flag
+              is wrong, and has `submits` submissions
 
 A gold is the flag itself, or, if the task says `gold_is: script`, a Bash script whose last line is
 the flag. The script runs in a sandbox like the agent's, once for all environments and before the
@@ -11,7 +11,8 @@ be played as they are (`challenges.py`) are left out, unless `everything` is set
 
 Under the paper's protocol `submit FLAG` is an action among others, and may be repeated.
 
-    reward exact    1 for the same text; blanks around the flag and a pair of quotes, as in a shell, do not count
+    reward exact    1 for the same text; blanks around the flag and a pair of quotes, as in a shell,
+                    do not count
     reward paper    upper and lower case do not count either, as in InterCode v1
 
 An empty submission is never right.
@@ -24,20 +25,27 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from pkgutil import resolve_name
+from typing import Any, ClassVar, Self
 
-from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
+from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
+from intercode.envs.ctf.options import CtfOptions
 from intercode.envs.gold import GoldCache, blame_gold, split_golds
-from intercode.envs.rewards import best_score, call_reward, require_reward, reward_name
+from intercode.envs.rewards import (
+    best_score,
+    call_reward,
+    is_papers,
+    require_reward,
+    reward_name,
+)
 from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, UsageError
-from intercode.sandbox.base import Limits, Session
 from intercode.submission import WORD, is_submission, submitted_word
-from intercode.tasks import DataSet, Preprocess, open_data
+from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
-Reward = Literal["exact", "paper"] | Callable[[str, str, Task], Score]
+Reward = str | Callable[[str, str, Task], Score]
 FOLDER = "/ctf"
 _ARCHIVE = "/dev/shm/assets.tar"
 _UNPACK = f"tar -C {FOLDER} --no-same-owner -xpf {_ARCHIVE}; status=$?; rm {_ARCHIVE}; exit $status"
@@ -47,6 +55,11 @@ class CtfEnv(InterCodeEnv):
     """`challenges` has each task's assets by its id; environments may share `golds`. For other
     arguments see `InterCodeEnv`."""
 
+    Options = CtfOptions
+    rewards: ClassVar = {
+        "exact": "intercode.envs.ctf.env:flag_exact",
+        "paper": "intercode.paper.ctf:flag_paper",
+    }
     language = "ctf"
     submission = WORD
 
@@ -61,7 +74,7 @@ class CtfEnv(InterCodeEnv):
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
-        require_reward(reward, ("exact", "paper"), "submitted, flag, task")
+        require_reward(reward, self.rewards, "submitted, flag, task")
         self.reward = reward
         self._challenges = challenges
         self._gold_cache = golds or GoldCache[str]()
@@ -69,96 +82,49 @@ class CtfEnv(InterCodeEnv):
         self._last_score = Score(0.0, False)
 
     @classmethod
-    def lint_files(
-        cls, data: DataSet, *, assets: str | None = None, furnished: bool = False
-    ) -> Mapping[str, Sequence[TaskIssue]]:
-        found = survey(
-            data.tasks, Path(assets) if assets else data.assets, data.file, furnished=furnished
-        )
-        return {id: challenge.issues for id, challenge in found.items()}
+    def lint_files(cls, data: DataSet, options: CtfOptions) -> Mapping[str, Sequence[TaskIssue]]:
+        return {id: challenge.issues for id, challenge in _survey(data, options).items()}
 
     @classmethod
-    def prepare(  # type: ignore[override]
-        cls,
-        *,
-        data: str | None = None,
-        assets: str | Path | None = None,
-        limit: int | None = None,
-        everything: bool = False,
-        submits: int | None = None,
-        image: str | None = None,
-        tree: str | Path | None = None,
-        setup: str | Path | None = None,
-        sandbox: str | None = None,
-        protocol: Protocol = "submit",
-        reward: Reward | None = None,
-        session: Session | None = None,
-        limits: Limits | None = None,
-        max_turns: int | None = 10,
-        view: View | None = None,
-        keep_going: bool = False,
-        preprocess: Preprocess | None = None,
-        gold_fields: Sequence[str] | None = None,
-    ) -> EnvFactory:
-        """Load data once. `assets` has a folder or a tar for each task; `everything` keeps tasks
-        that cannot be played.
-
-        Tasks get the fields `needs_network`, `has_assets` and `broken_gold`; the factory's facts
-        list why tasks are left out.
-        """
-        paper = protocol == "paper"
-        session = session or ("stateless" if paper else "persistent")
-        reward = reward or ("paper" if paper else "exact")
-        records = preprocess or cls.preprocess
-        found = open_data(data, env="ctf", limit=limit, preprocess=records, gold_fields=gold_fields)
-        furnished = tree is not None or found.tree is not None or image is not None
-        challenges = survey(
-            found.tasks, Path(assets) if assets else found.assets, found.file, furnished=furnished
+    def prepare_world(cls, data: DataSet, options: CtfOptions) -> World:
+        """Survey the tasks' files. Tasks get the fields `needs_network`, `has_assets` and
+        `broken_gold`; the facts list why tasks are left out."""
+        session, reward = options.chosen_session, options.chosen_reward
+        challenges = _survey(data, options)
+        tasks, left_out = _playable(data.tasks, challenges, options.everything)
+        spec, _ = prepare_workspaces(
+            data,
+            session,
+            image=options.image,
+            tree=options.tree,
+            setup=options.setup,
+            limits=options.limits,
+            paper=is_papers(reward, cls.rewards) and session == "stateless",
+            sandbox=options.sandbox,
         )
-        tasks, left_out = _playable(found.tasks, challenges, everything)
-        first_system = reward == "paper" and session == "stateless"
-        world = {
-            "image": image,
-            "tree": tree,
-            "setup": setup,
-            "limits": limits,
-            "paper": first_system,
-            "sandbox": sandbox,
-        }
-        spec, _ = prepare_workspaces(found, session, **world)  # type: ignore[arg-type]
-        _, refused = split_refused(
-            [task for task in tasks if gold_is(task) == "script"], spec.provider
-        )
+        scripted = [task for task in tasks if gold_is(task) == "script"]
+        _, refused = split_refused(scripted, spec.provider)
         left_out += refused
-        tasks = [task for task in tasks if task not in [each for each, _ in refused]]
+        tasks = [task for task in tasks if task not in [other for other, _ in refused]]
         with_folder = spec.provider.add_script(
             spec.template, f"mkdir -p {FOLDER}", name="the folder for assets"
         )
         spec = replace(spec, template=with_folder)
-        how = {
-            "protocol": protocol,
-            "max_turns": max_turns,
-            "view": view,
-            "keep_going": keep_going,
-            "submits": submits,
-        }
-        golds = GoldCache[str]()
         digests = "\n".join(f"{task.id} {challenges[task.id].digest}" for task in tasks)
         facts = {
-            "data": found.name,
-            "data_digest": found.digest,
             "assets_digest": hashlib.sha256(digests.encode()).hexdigest(),
             "left_out": {
                 task.id: "; ".join(challenges[task.id].issues) or str(why) for task, why in left_out
             },
             "reward": reward_name(reward),
         }
-        return EnvFactory(
-            tasks,
-            lambda: cls(tasks, spec, challenges, reward=reward, golds=golds, **how),
-            lambda: {**facts, **spec.facts()},
-            left_out,
-        )
+        arguments = {
+            "spec": spec,
+            "challenges": challenges,
+            "reward": reward,
+            "golds": GoldCache[str](),
+        }
+        return World(arguments, lambda: {**facts, **spec.facts()}, tasks, left_out)
 
     def run_gold(self, task: Task) -> GoldRun:
         issues = list(self._challenges[task.id].issues)
@@ -194,8 +160,9 @@ class CtfEnv(InterCodeEnv):
     def score(self) -> Score:
         """Score the submitted word against each gold's flag; under the paper's reward, against the
         first flag only."""
-        if self.reward == "paper":
-            self._last_score = flag_paper(self._word, self._flags[0][1])
+        if is_papers(self.reward, self.rewards):
+            scorer = resolve_name(self.rewards[str(self.reward)])
+            self._last_score = scorer(self._word, self._flags[0][1])
         elif callable(self.reward):
             self._last_score = best_score(
                 call_reward(self.reward, self._word, flag, task) for task, flag in self._flags
@@ -229,8 +196,8 @@ class CtfEnv(InterCodeEnv):
         done = workspace.sandbox.exec("", argv=["sh", "-c", _UNPACK], cwd="/", timeout=60)
         if done.exit_code != 0:
             raise DataError(
-                f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox:"
-                f" {last_line(done.output)}"
+                f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: "
+                f"{last_line(done.output)}"
             )
 
     def _flag(self, task: Task) -> str:
@@ -254,8 +221,8 @@ class CtfEnv(InterCodeEnv):
         if result.exit_code != 0 or not last:
             how = "runs out of time" if result.timed_out else f"ends with status {result.exit_code}"
             raise DataError(
-                f"task {task.id}: the gold's script {how} and prints {last or 'nothing'!r}, where a"
-                " flag should be"
+                f"task {task.id}: "
+                f"the gold's script {how} and prints {last or 'nothing'!r}, where a flag should be"
             )
         return last
 
@@ -264,15 +231,11 @@ def flag_exact(submitted: str, flag: str) -> Score:
     """Score the exact reward."""
     word, wanted = submitted.strip(), flag.strip()
     quoted = word[:1] in ("'", '"') and word[:1] == word[-1:]
-    return _score_flag(word[1:-1].strip() if quoted and word != wanted else word, wanted)
+    return score_flag(word[1:-1].strip() if quoted and word != wanted else word, wanted)
 
 
-def flag_paper(submitted: str, flag: str) -> Score:
-    """Score the paper's reward."""
-    return _score_flag(submitted.strip().lower(), flag.strip().lower())
-
-
-def _score_flag(submitted: str, flag: str) -> Score:
+def score_flag(submitted: str, flag: str) -> Score:
+    """Return 1 if both are the same text and not empty, else 0."""
     same = submitted == flag != ""
     return Score(float(same), same, {"flag": float(same)})
 
@@ -280,6 +243,12 @@ def _score_flag(submitted: str, flag: str) -> Score:
 def last_line(output: str) -> str:
     """Return the last line of an output, where a script prints its flag."""
     return output.strip().rpartition("\n")[2].strip()
+
+
+def _survey(data: DataSet, options: CtfOptions) -> dict[str, Challenge]:
+    assets = Path(options.assets) if options.assets else data.assets
+    furnished = any(part is not None for part in (options.tree, data.tree, options.image))
+    return survey(data.tasks, assets, data.file, furnished=furnished)
 
 
 def _playable(
@@ -297,7 +266,7 @@ def _playable(
     if not kept:
         first, why = left_out[0][0].id, left_out[0][1]
         raise UsageError(
-            f"no task can be played (task {first} {why}); give their files with --assets, or add"
-            " --keep-unplayable"
+            f"no task can be played (task {first} {why}); "
+            "give their files with --assets, or add --keep-unplayable"
         )
     return kept, left_out

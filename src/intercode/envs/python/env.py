@@ -1,8 +1,10 @@
 """PythonEnv: actions are Python in an interpreter that lives as long as its episode; the answer is
 a function.
 
-    step         ──► one action, compiled as a module; if its last statement is an expression, the observation has its value
-    submit NAME  ──► the tests, each in a copy of the interpreter; the comparisons run elsewhere (`grading.py`)
+    step         ──► one action, compiled as a module; if its last statement is an expression, the
+                     observation has its value
+    submit NAME  ──► the tests, each in a copy of the interpreter; the comparisons run elsewhere
+                     (`grading.py`)
 
 `submit` alone submits the function that has the gold's name, or else the function or class that was
 defined last; if the task asks for a program that reads and prints, the text of the last action. If
@@ -21,26 +23,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal, Self
+from pkgutil import resolve_name
+from typing import Any, ClassVar, Literal, Self
 
-from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
+from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.gold import GoldCache
 from intercode.envs.python.grading import PATIENCE, Result
 from intercode.envs.python.lint import lint
+from intercode.envs.python.options import SECONDS, PythonOptions
 from intercode.envs.python.suite import SOLUTION, Suite, convert_record, read_suite
 from intercode.envs.python.workspace import PythonSessions, PythonSpec
-from intercode.envs.rewards import call_reward, require_reward, reward_name
+from intercode.envs.rewards import call_reward, is_papers, require_reward, reward_name
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
-from intercode.sandbox.base import Limits
 from intercode.submission import NAME
-from intercode.tasks import Preprocess, open_data
+from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
-Reward = Literal["exact", "paper"] | Callable[[Sequence[Result], Task], Score]
+Reward = str | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]
-SECONDS = 10.0
 _FUNCTION = (
     re.compile(r"^def (\w+)\(", re.MULTILINE),
     re.compile(r"^def (\w+)\s*\(", re.MULTILINE),
@@ -55,6 +56,11 @@ class PythonEnv(InterCodeEnv):
     are those of `InterCodeEnv`.
     """
 
+    Options = PythonOptions
+    rewards: ClassVar = {
+        "exact": "intercode.envs.python.env:score_exact",
+        "paper": "intercode.paper.python:score_paper",
+    }
     language = "python"
     live_forks = False
     session_noun = "interpreter"
@@ -76,14 +82,15 @@ class PythonEnv(InterCodeEnv):
         super().__init__(tasks, **how)
         if not seconds > 0:
             raise UsageError(f"seconds {seconds}: a test has more than 0")
-        require_reward(reward, ("exact", "paper"), "results, task")
+        require_reward(reward, self.rewards, "results, task")
         if tell not in ("nothing", "number", "case"):
             raise UsageError(f"tell {tell!r}: it is 'nothing', 'number' or 'case'")
         self.reward = reward
+        self._is_papers = is_papers(reward, self.rewards)
         self._tell = tell
         self._gold_cache = golds or GoldCache[Sequence[Result]]()
         self._sessions = PythonSessions(
-            spec, seconds=seconds, patience=None if reward == "paper" else PATIENCE
+            spec, seconds=seconds, patience=None if self._is_papers else PATIENCE
         )
         self._suites: dict[str, Suite] = {}
         self._results: Sequence[Result] = ()
@@ -94,65 +101,31 @@ class PythonEnv(InterCodeEnv):
         yield from lint(task)
 
     @classmethod
-    def prepare(  # type: ignore[override]
-        cls,
-        *,
-        data: str | None = None,
-        limit: int | None = None,
-        image: str | None = None,
-        tree: str | Path | None = None,
-        setup: str | Path | None = None,
-        protocol: Protocol = "submit",
-        reward: Reward | None = None,
-        session: str | None = None,
-        submits: int | None = None,
-        tell: Tell | None = None,
-        seconds: float = SECONDS,
-        limits: Limits | None = None,
-        max_turns: int | None = 10,
-        view: View | None = None,
-        keep_going: bool = False,
-        sandbox: str | None = None,
-        preprocess: Preprocess | None = None,
-        gold_fields: Sequence[str] | None = None,
-    ) -> EnvFactory:
-        """Load data and build the template once. `protocol="paper"` implies the paper's reward.
-
-        Whatever `session` says, an interpreter lives as long as its episode, as in the paper.
-        """
-        reward, tell = reward or ("paper" if protocol == "paper" else "exact"), tell or "number"
-        records = preprocess or cls.preprocess
-        found = open_data(
-            data, env="python", limit=limit, preprocess=records, gold_fields=gold_fields
+    def prepare_world(cls, data: DataSet, options: PythonOptions) -> World:
+        """Build the template once."""
+        reward, tell = options.chosen_reward, options.tell or "number"
+        workspaces, _ = prepare_workspaces(
+            data,
+            "persistent",
+            image=options.image,
+            tree=options.tree,
+            setup=options.setup,
+            limits=options.limits,
+            sandbox=options.sandbox,
         )
-        tasks = tuple(map(_with_submission, found.tasks))
-        world = {
-            "image": image,
-            "tree": tree,
-            "setup": setup,
-            "limits": limits,
-            "paper": False,
-            "sandbox": sandbox,
-        }
-        first, _ = prepare_workspaces(found, "persistent", **world)  # type: ignore[arg-type]
-        spec = PythonSpec(first.provider, first.template, "persistent", limits)
-        if image is not None:
+        spec = PythonSpec(workspaces.provider, workspaces.template, "persistent", options.limits)
+        if options.image is not None:
             spec.require_python()
-        golds = GoldCache[Sequence[Result]]()
-        how = {
-            "protocol": protocol,
-            "max_turns": max_turns,
-            "view": view,
-            "keep_going": keep_going,
-            "submits": submits,
+        facts = {"reward": reward_name(reward), "test_seconds": options.seconds, "tell": tell}
+        arguments = {
+            "spec": spec,
+            "reward": reward,
+            "golds": GoldCache[Sequence[Result]](),
+            "tell": tell,
+            "seconds": options.seconds,
         }
-        asked = {"reward": reward, "golds": golds, "tell": tell, "seconds": seconds}
-        facts = {"data": found.name, "data_digest": found.digest, "reward": reward_name(reward)}
-        return EnvFactory(
-            tasks,
-            lambda: cls(tasks, spec, **asked, **how),  # type: ignore[arg-type]
-            lambda: {**facts, "test_seconds": seconds, "tell": tell, **spec.facts()},
-        )
+        tasks = tuple(map(_with_submission, data.tasks))
+        return World(arguments, lambda: {**facts, **spec.facts()}, tasks)
 
     # -- the episode -------------------------------------------------------------------------------
 
@@ -186,8 +159,8 @@ class PythonEnv(InterCodeEnv):
             (number, first), more = failed[0], f" and {len(failed) - 1} more" if failed[1:] else ""
             faults = (
                 (
-                    f"gold fails test {number}{more}: {first.test.description[:100]}:"
-                    f" {first.why[:200]}"
+                    f"gold fails test {number}{more}: {first.test.description[:100]}: "
+                    f"{first.why[:200]}"
                 ),
             )
         summary = "\n".join(f"{each.test.description}: {each.why or 'passed'}" for each in results)
@@ -201,8 +174,8 @@ class PythonEnv(InterCodeEnv):
             return None
         if not word.isidentifier():
             return (
-                f"A submission is a name alone, as in `submit {suite.gold_name or 'main'}`;"
-                f" {word!r} is none."
+                f"A submission is a name alone, as in `submit {suite.gold_name or 'main'}`; "
+                f"{word!r} is none."
             )
         found = self._sessions.describe(word, suite.method)
         if found is None:
@@ -219,32 +192,35 @@ class PythonEnv(InterCodeEnv):
         (least, most), (fewest, largest) = found.arity, suite.arity
         if (most != -1 and most < fewest) or (largest != -1 and least > largest):
             return (
-                f"{word} takes {_count(least, most)}; it will be called with"
-                f" {_count(fewest, largest)}."
+                f"{word} takes {_count(least, most)}; "
+                f"it will be called with {_count(fewest, largest)}."
             )
         return None
 
     def score(self) -> Score:
         suite, self._results = self._suite(self.task), ()
         asserts_only = all(test.kind == "assert" for test in suite.tests)
-        if (
-            self.protocol == "paper" and self.reward == "paper" and asserts_only
-        ):  # InterCode v1 had no other tests
+        # InterCode v1 had no other tests
+        if self.rules.as_v1 and self._is_papers and asserts_only:
             return self._score_as_v1(suite)
         name, text = self._submitted_answer(suite)
         if name is None and text is None:
             return Score(0.0, False, {})
         public = self._sessions.run_graded(_part(suite, hidden=False), name=name, text=text)
         hidden: Sequence[Result] = ()
-        if self.reward != "paper" and all(_passed(public)):
+        if not self._is_papers and all(_passed(public)):
             hidden = self._sessions.run_graded(_part(suite, hidden=True), name=name, text=text)
         self._results = [*public, *hidden]
         if callable(self.reward):
             return call_reward(self.reward, self._results, self.task)
-        if self.reward == "paper":
-            return score_paper(_passed(public), _passed(self._gold_results(suite)))
+        if self._is_papers:
+            return self._score_as_gold(suite, public)
         unseen = _passed(hidden) or [False] * sum(test.hidden for test in suite.tests)
         return score_exact(_passed(public), unseen)
+
+    def _score_as_gold(self, suite: Suite, results: Sequence[Result]) -> Score:
+        scorer: Callable[..., Score] = resolve_name(self.rewards[str(self.reward)])
+        return scorer(_passed(results), _passed(self._gold_results(suite)))
 
     def _score_as_v1(self, suite: Suite) -> Score:
         """Score the first function of the turn's action under the name of the gold's first
@@ -261,7 +237,7 @@ class PythonEnv(InterCodeEnv):
         self._scored = True
         public = replace(_part(suite, hidden=False), name=wanted)
         self._results = self._sessions.run_as_v1(public, self._last_action, submitted, gold)
-        return score_paper(_passed(self._results), _passed(self._gold_results(suite)))
+        return self._score_as_gold(suite, self._results)
 
     def _submitted_answer(self, suite: Suite) -> tuple[str | None, str | None]:
         """Return a name, or the text of a program; neither if there is nothing to submit."""
@@ -276,8 +252,7 @@ class PythonEnv(InterCodeEnv):
         return (found and found.last) or None, None
 
     def is_final(self, score: Score) -> bool:
-        """Return whether hidden tests were executed: the agent's code may have noted their
-        arguments."""
+        """Return whether hidden tests ran: the agent's code may have noted their arguments."""
         return any(result.test.hidden for result in self._results)
 
     def feedback(self, score: Score) -> str:
@@ -299,9 +274,7 @@ class PythonEnv(InterCodeEnv):
         """Return how the executed tests ended, failed tests first, 30 at most. No agent may read
         it: it has hidden tests."""
         golds = (
-            self._gold_results(self._suite(self.task))
-            if self.reward == "paper" and self._results
-            else ()
+            self._gold_results(self._suite(self.task)) if self._is_papers and self._results else ()
         )
         of_gold = {each.test: each.why or "passed" for each in golds}
         same = all(
@@ -335,18 +308,11 @@ def score_exact(public: Sequence[bool], hidden: Sequence[bool]) -> Score:
     """Return 1 if there are tests and all passed, else 0."""
     passed = [*public, *hidden]
     success = bool(passed) and all(passed)
-    return Score(float(success), success, _parts(public, hidden))
+    return Score(float(success), success, score_parts(public, hidden))
 
 
-def score_paper(agent: Sequence[bool], gold: Sequence[bool]) -> Score:
-    """Return the share of public tests that ended as they end for the gold, as InterCode v1 did
-    (Yang et al. 2023)."""
-    same = [own == golds for own, golds in zip(agent, gold, strict=True)]
-    reward = sum(same) / len(same) if same else 0.0
-    return Score(reward, reward == 1, _parts(agent, ()))
-
-
-def _parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, float]:
+def score_parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, float]:
+    """Return the shares of tests that passed, and each test by its number, from 1."""
     shares = {
         name: sum(each) / len(each)
         for name, each in (("public", public), ("hidden", hidden))

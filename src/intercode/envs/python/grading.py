@@ -1,11 +1,12 @@
 """Grade an answer: what a test calls runs in a copy of the agent's interpreter, what it compares
 runs in another sandbox.
 
-    agent's sandbox                 host                        grader's sandbox (in the same container)
+    agent's sandbox                               host                             grader's sandbox
     interpreter ─ fork ─ branch ◄── arguments ── Grader ◄── arguments ── branch ─ fork ─ interpreter
-                              └──── plain result ──►  ──── plain result ──►  │  holds the test and the expected values
+                              └──── plain result ──►  ──── plain result ──►  │
                                                      ◄── passed, or reason ──┘
 
+The grader's branch holds the test and the expected values; its sandbox is in the same container.
 The host carries calls and results in pieces, without opening them; what it reads itself is small.
 Each test has a new copy of both interpreters and its own time limit; the processes that it started
 are killed after it. A verdict counts only if it comes from the grader's branch and carries the
@@ -47,8 +48,7 @@ class _TestFailed(Exception):
 
 
 class _GraderEnded(Exception):
-    """The grader's process ended. `called`: it had called the answer, which may have caused
-    that."""
+    """The grader's process ended. `called`: it had called the answer, a possible cause."""
 
     def __init__(self, called: bool = False) -> None:
         self.called = called
@@ -272,9 +272,8 @@ def _relay_calls(
         if waiting and _first_ready(grader, agent, limit) is agent:
             with _agent_at_fault():
                 for piece in wire_values.receive_pieces(agent, limit):
-                    with suppress(
-                        OSError
-                    ):  # if the grader's process has ended, the next message from it tells
+                    # if the grader's process has ended, the next message from it tells
+                    with suppress(OSError):
                         wire_values.send_piece(grader, piece, limit)
             waiting = False
             continue

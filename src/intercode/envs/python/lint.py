@@ -32,9 +32,9 @@ _CUES = (
     Cue(r"\bitertools\b", r"itertools", "no itertools"),
 )
 _CHANCE = re.compile(
-    r"\b((?:random|secrets)\.(?!seed|Random\()\w+|from (?:random|secrets) import"
-    r" .*|os\.(?:urandom|getpid)|uuid\.uuid[14]"
-    r"|time\.(?:time|time_ns|ctime|localtime|gmtime|monotonic|perf_counter)\(|(?:datetime|date)\.(?:now|today|utcnow)\()"
+    r"\b((?:random|secrets)\.(?!seed|Random\()\w+|from (?:random|secrets) import .*"
+    r"|os\.(?:urandom|getpid)|uuid\.uuid[14]|time\.(?:time|time_ns|ctime|localtime|gmtime|monotonic"
+    r"|perf_counter)\(|(?:datetime|date)\.(?:now|today|utcnow)\()"
 )
 
 

@@ -1,11 +1,13 @@
 """Read a task's record into the tests that it means, in one form. Nothing is executed here.
 
-    tests, hidden                     asserts; the submitted name is a proxy in them                  MBPP and ours
-    cases, hidden_cases               {"inputs": […], "outputs": […], "fn_name"?}: APPS               with fn_name: calls
-    input_output                      the same as JSON text, as APPS has it                           else: stdin, stdout
-    script, hidden_script             a text that runs against what the agent defined,
-    expected, hidden_expected         and what it must print                                          classes, generators
-    name, test_setup_code             the name that the tests use (default: found in tests and gold), code before each test
+    tests, hidden                asserts, in which the submitted name is a proxy: MBPP and ours
+    cases, hidden_cases          {"inputs": […], "outputs": […], "fn_name"?}: APPS; calls if there
+                                 is a fn_name, else stdin and stdout
+    input_output                 the same as JSON text, as APPS has it
+    script, hidden_script        a text that runs against what the agent defined (classes,
+    expected, hidden_expected    generators), and what it must print
+    name, test_setup_code        the name that the tests use (default: found in tests and gold), and
+                                 code before each test
 
 `convert_record` first brings published forms to this one:
 
@@ -43,7 +45,9 @@ def _agrees(got, expected):
         got = list(got)
     if isinstance(got, list) and got and isinstance(got[0], tuple):
         got = [list(row) for row in got]
-    return got == expected or (isinstance(expected, list) and len(expected) == 1 and got == expected[0])
+    if got == expected:
+        return True
+    return isinstance(expected, list) and len(expected) == 1 and got == expected[0]
 """
 """APPS compares tuples as lists, and accepts the value inside an expected list of one. Its JSON may
 hold Infinity."""
@@ -172,8 +176,8 @@ def read_suite(task: Task) -> Suite:
         return _read_suite(task)
     except (TypeError, AttributeError, ValueError, LookupError, RecursionError) as error:
         raise DataError(
-            f"task {task.id}: its tests are in no form that is known ({type(error).__name__}:"
-            f" {error})"
+            f"task {task.id}: "
+            f"its tests are in no form that is known ({type(error).__name__}: {error})"
         ) from error
 
 
@@ -221,8 +225,8 @@ def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:
             isinstance(text, str) and text.strip() for text in texts
         ):
             raise DataError(
-                f"task {task.id}: its tests are {texts!r:.60}; a list of asserts as texts is"
-                " expected"
+                f"task {task.id}: its tests are {texts!r:.60}; "
+                "a list of asserts as texts is expected"
             )
         yield from (Test("assert", hidden, text) for text in texts)
         cases = record.get(f"{prefix}cases") or ({} if hidden else record.get("input_output")) or {}
@@ -238,8 +242,8 @@ def _text_field(record: Mapping[str, Any], field: str, task: Task) -> str:
     value = record.get(field)
     if value is not None and not isinstance(value, str):
         raise DataError(
-            f"task {task.id}: its tests are in no form that is known: `{field}` is {value!r:.60}; a"
-            " text is expected"
+            f"task {task.id}: its tests are in no form that is known: `{field}` is {value!r:.60}; "
+            "a text is expected"
         )
     return value or ""
 
@@ -271,8 +275,7 @@ def _joined_lines(value: Any) -> str:
 
 
 def _method(task: Task) -> str:
-    """Return the function, or the method of `Solution`, that the cases call; empty if they call
-    none."""
+    """Return the function, or the method of `Solution`, that the cases call; empty if none."""
     for field in ("cases", "input_output", "hidden_cases"):
         found = task.extra.get(field)
         found = _load_json(found) if isinstance(found, str) and found.strip() else found

@@ -46,8 +46,8 @@ class PythonSpec(WorkspaceSpec):
         with self.make() as sandbox:
             if (output := sandbox.exec("1 + 1").output.strip()) != "2":
                 raise UsageError(
-                    f"the image has no Python that can be used ({output[-300:]}); build one with"
-                    " the package python3"
+                    f"the image has no Python that can be used ({output[-300:]}); "
+                    "build one with the package python3"
                 )
 
 

@@ -6,8 +6,10 @@ two databases.
 
 A control is the same attack on a real server on which exactly one protection is off:
 
-    late        golds are executed in the agent's session when it submits, not before, on the original content
-    kept        nothing happens between two episodes on one database: no new session, no rebuilt content
+    late        golds are executed in the agent's session when it submits, not before, on the
+                original content
+    kept        nothing happens between two episodes on one database: no new session, no rebuilt
+                content
     root        the agent's account may do all that the server can (MariaDB)
     account     the agent's account is not made anew (MariaDB)
     many        several statements may be sent together (MariaDB)
@@ -35,15 +37,18 @@ ORCHARD = """
 CREATE TABLE tree (
   id INTEGER NOT NULL, kind VARCHAR(20) NOT NULL, line_no INTEGER NOT NULL, planted INTEGER,
   PRIMARY KEY (id));
-INSERT INTO tree VALUES (1, 'apple', 1, 1990), (2, 'apple', 1, 1991), (3, 'pear', 2, 1990), (4, 'plum', 2, NULL),
+INSERT INTO tree VALUES \
+(1, 'apple', 1, 1990), (2, 'apple', 1, 1991), (3, 'pear', 2, 1990), (4, 'plum', 2, NULL),
   (5, 'quince', 3, 2001), (6, 'apple', 3, 2003), (7, 'pear', 3, 2004);
 CREATE TABLE picking (
   id INTEGER NOT NULL, tree_id INTEGER NOT NULL, kilos INTEGER NOT NULL, mark VARCHAR(4) NOT NULL,
   PRIMARY KEY (id), FOREIGN KEY (tree_id) REFERENCES tree (id));
-INSERT INTO picking VALUES (1, 1, 40, 'K'), (2, 1, 12, 'R'), (3, 2, 31, 'K'), (4, 3, 25, 'Z'), (5, 4, 9, 'R'),
+INSERT INTO picking VALUES \
+(1, 1, 40, 'K'), (2, 1, 12, 'R'), (3, 2, 31, 'K'), (4, 3, 25, 'Z'), (5, 4, 9, 'R'),
   (6, 6, 77, 'K'), (7, 7, 18, 'Z'), (8, 5, 6, 'R');
 CREATE TABLE mark (code VARCHAR(4) NOT NULL, meaning VARCHAR(60) NOT NULL, PRIMARY KEY (code));
-INSERT INTO mark VALUES ('K', 'for the cellar'), ('R', 'given away'), ('Z', 'left under the tree, lost');
+INSERT INTO mark VALUES \
+('K', 'for the cellar'), ('R', 'given away'), ('Z', 'left under the tree, lost');
 """
 CELLAR = """
 CREATE TABLE cask (id INTEGER NOT NULL, word VARCHAR(20) NOT NULL, PRIMARY KEY (id));
@@ -74,8 +79,8 @@ TASKS: list[dict[str, Any]] = [
             "Print what was picked of each kind, in kilos. It must also work on other contents."
         ),
         "gold": (
-            "SELECT t.kind, SUM(p.kilos) AS total FROM tree t JOIN picking p ON p.tree_id = t.id"
-            " GROUP BY t.kind"
+            "SELECT t.kind, SUM(p.kilos) AS total FROM tree t JOIN picking p ON p.tree_id = t.id "
+            "GROUP BY t.kind"
         ),
         "hardness": "hard",
         "general": True,
@@ -336,12 +341,12 @@ ATTACKS = [
 ]
 TRIGGER = {
     "sqlite": (
-        "CREATE TRIGGER t AFTER DELETE ON picking BEGIN INSERT INTO tree VALUES (9, 'fig', 1,"
-        " 1); END"
+        "CREATE TRIGGER t AFTER DELETE ON picking BEGIN INSERT INTO tree "
+        "VALUES (9, 'fig', 1, 1); END"
     ),
     "mariadb": (
-        "CREATE TRIGGER t AFTER DELETE ON picking FOR EACH ROW INSERT INTO tree VALUES (9, 'fig',"
-        " 1, 1)"
+        "CREATE TRIGGER t AFTER DELETE ON picking FOR EACH ROW INSERT INTO tree "
+        "VALUES (9, 'fig', 1, 1)"
     ),
 }
 
@@ -349,8 +354,10 @@ TRIGGER = {
 def write_data(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:
     """Write a data folder; a task without a `db` is played on `orchard`."""
     (folder / "databases").mkdir(parents=True)
-    (folder / "databases" / "orchard.sql").write_text(ORCHARD)
-    (folder / "databases" / "cellar.sql").write_text(CELLAR)
+    (folder / "databases" / "orchard.sql").write_text(ORCHARD, "utf-8")
+    (folder / "databases" / "cellar.sql").write_text(CELLAR, "utf-8")
     records = [{"db": "orchard", **task} for task in tasks or TASKS]
-    (folder / "tasks.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (folder / "tasks.jsonl").write_text(
+        "".join(json.dumps(record) + "\n" for record in records), "utf-8"
+    )
     return folder

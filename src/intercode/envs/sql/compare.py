@@ -3,18 +3,24 @@ order where it has one.
 
     columns   as many as the gold's; in any order where their names decide it, else by position
     rows      the same multiset
-    order     rows may change places with those that tie with them; a LIMIT that cuts a tie may take any of the tie
+    order     rows may change places with those that tie with them; a LIMIT that cuts a tie may take
+              any of the tie
 
     place     1   2   3 │ 4            gold: … ORDER BY age LIMIT 3
-    tie       1   2   2 │ 2            place 1 must be the row of tie 1; places 2 and 3 any two of the three of tie 2
+    tie       1   2   2 │ 2            place 1 must be the row of tie 1, places 2 and 3 any two of
+                                       the three of tie 2
 
-    numbers                           value by value, by the type and the scale that the server gives them:
-      an integer, a short DECIMAL     exactly: 1 == 1.00; a DOUBLE counts as the digits that print it
+    numbers                           value by value, by the type and the scale that the server
+                                      gives them:
+      an integer, a short DECIMAL     exactly: 1 == 1.00; a DOUBLE counts as the digits that print
+                                      it
       two DOUBLEs                     within 1e-9 of the larger, or within 1e-12
-      DECIMALs, scales from 4 up      exactly if the scales are equal, else within one unit of the smaller: 33.3333, 33.33333
+      DECIMALs, scales from 4 up      exactly if the scales are equal, else within one unit of the
+                                      smaller: 33.3333, 33.33333
       DOUBLE, DECIMAL from scale 4    within one unit of that scale, or within 1e-12 of the larger
     None, str, bytes                  equal as in Python; NULL equals only NULL, NaN equals NaN
-    date, datetime, time, timedelta   equal to the text that MySQL prints: 2020-01-02, 2020-01-02 03:04:05, 03:04:05
+    date, datetime, time, timedelta   equal to the text that MySQL prints: 2020-01-02,
+                                      2020-01-02 03:04:05, 03:04:05
 
 SQLite's REAL is a DOUBLE. A number never equals a text, nor bytes a text. Text counts letter by
 letter, case and blanks included; a date is not midnight. Names decide the order of columns if all
@@ -47,8 +53,7 @@ Row = tuple[object, ...]
 _BELOW_ONE, _DISORDER = 0.99, 0.5
 _NAN = ("not a number",)
 _DOUBLE, _FINE = math.inf, 4
-"""The scale of a DOUBLE, and the least scale of a DECIMAL that may stand for one of another
-scale."""
+"""The scale of a DOUBLE, and the least scale of a DECIMAL that may stand for another scale."""
 _RELATIVE, _DIGITS, _ZERO = Decimal("1e-9"), Decimal("1e-12"), Decimal("1e-12")
 """Tolerances: relative, of two DOUBLEs; relative, of a DOUBLE and a DECIMAL; absolute, of two
 DOUBLEs."""
@@ -165,10 +170,11 @@ def difference(agent: Table, gold: Table, order: Order) -> tuple[list[Row], list
             (mine, dict(zip(mine, ours, strict=True))),
         )
     )
+    # another member of a cut tie is no missing row
     return (
         missing[: len(gold.rows) - matched.total()],
         extra,
-    )  # another member of a cut tie is no missing row
+    )
 
 
 def _values(table: Table | None) -> list[str]:

@@ -1,8 +1,10 @@
 """Databases of SQL tasks: read from files, given to engines, and the outcomes of golds on them.
 
-    DUMP.sql                   a MySQL dump; its CREATE DATABASE and USE lines say where each database begins
+    DUMP.sql                   a MySQL dump; its CREATE DATABASE and USE lines say where each
+                               database begins
     FOLDER/NAME.sql            portable SQL or a MySQL dump, one database a file
-    FOLDER/NAME.sqlite         SQLite files; also .db, also FOLDER/NAME/NAME.sqlite as BIRD and Spider publish them
+    FOLDER/NAME.sqlite         SQLite files; also .db, also FOLDER/NAME/NAME.sqlite as BIRD and
+                               Spider publish them
 
     files ──► Databases ──► DatabaseSet: engines on the databases, and on their variant data
     task, engine ──► execute_gold ──► Gold: rows, and what their order means
@@ -37,15 +39,16 @@ _SUFFIXES = (".sqlite", ".sqlite3", ".db")
 _LARGE = 64 << 20
 _NAME = r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<bare>[\w$]+))"
 _CREATE = re.compile(
-    r"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT"
-    rf" EXISTS\s*\*/\s*|IF\s+NOT\s+EXISTS\s+)?{_NAME}",
+    r"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT EXISTS\s*\*/\s*"
+    rf"|IF\s+NOT\s+EXISTS\s+)?{_NAME}",
     re.I,
 )
 _USE = re.compile(rf"USE\s+{_NAME}\s*$", re.I)
 _SETTING = re.compile(r"(?:/\*!\d*\s*)?SET\s", re.I)
 _DROPPED = re.compile(
-    r"(?:CREATE\s+USER|DROP\s+USER|ALTER\s+USER|GRANT|REVOKE|FLUSH|DROP\s+(?:DATABASE|SCHEMA)|COMMIT$|(?:UN)?LOCK\s+TABLES"
-    r"|SET\s+@@(?:GLOBAL|SESSION)\.(?:GTID_PURGED|SQL_LOG_BIN))\b|/\*!40000\s+ALTER\s+TABLE\s+\S+\s+(?:DIS|EN)ABLE\s+KEYS",
+    r"(?:CREATE\s+USER|DROP\s+USER|ALTER\s+USER|GRANT|REVOKE|FLUSH|DROP\s+(?:DATABASE|SCHEMA)"
+    r"|COMMIT$|(?:UN)?LOCK\s+TABLES|SET\s+@@(?:GLOBAL|SESSION)\.(?:GTID_PURGED|SQL_LOG_BIN))\b"
+    r"|/\*!40000\s+ALTER\s+TABLE\s+\S+\s+(?:DIS|EN)ABLE\s+KEYS",
     re.I,
 )
 _FOREIGN_COLLATION = re.compile(r"utf8mb4_(?:\w+_)?0900_\w+", re.I)
@@ -58,8 +61,10 @@ _OF_MARIADB = re.compile(r"^/\*M?!999999\\- enable the sandbox mode \*/", re.M)
 _DATA = re.compile(r"INSERT|REPLACE", re.I)
 _OF_MYSQL = re.compile(
     r"""
-    ^\s*(?:/\*!\d{5,6}\s|(?:UN)?LOCK\ TABLES\b|USE\ |CREATE\ (?:DATABASE|SCHEMA)\b|SET\ (?:NAMES|@|[\w.@]+\s*=))
-    | ^\s*CREATE\ TABLE\b.*(?:\)\s*(?:ENGINE|DEFAULT\ CHARSET|CHARSET|COLLATE|AUTO_INCREMENT)\s*=|\bAUTO_INCREMENT\b)
+    ^\s*(?:/\*!\d{5,6}\s|(?:UN)?LOCK\ TABLES\b|USE\ |CREATE\ (?:DATABASE|SCHEMA)\b
+        |SET\ (?:NAMES|@|[\w.@]+\s*=))
+    | ^\s*CREATE\ TABLE\b.*
+        (?:\)\s*(?:ENGINE|DEFAULT\ CHARSET|CHARSET|COLLATE|AUTO_INCREMENT)\s*=|\bAUTO_INCREMENT\b)
     """,
     re.I | re.X | re.S,
 )
@@ -101,8 +106,8 @@ def read_databases(path: Path) -> Databases:
             for name, lines in _dumped(file, texts[file.stem]).items():
                 if dumped.setdefault(name, lines) is not lines:
                     raise UsageError(
-                        f"{file} makes the database {name}, and so does another file; leave one of"
-                        " them away"
+                        f"{file} makes the database {name}, and so does another file; "
+                        "leave one of them away"
                     )
         return Databases.of_scripts("mysql", dumped)
     if nested := [
@@ -190,8 +195,8 @@ def _file_digest(file: Path) -> str:
             if log.is_file() and log.stat().st_size > 0:
                 command = f"sqlite3 {shlex.quote(str(file))} 'PRAGMA wal_checkpoint(TRUNCATE)'"
                 raise DataError(
-                    f"{log} holds changes that {file.name} lacks; close what has it open, then:"
-                    f" {command}"
+                    f"{log} holds changes that {file.name} lacks; "
+                    f"close what has it open, then: {command}"
                 )
         with open(file, "rb") as content:
             if content.read(16) != b"SQLite format 3\0":
@@ -282,8 +287,8 @@ def database(task: Task, engine: Engine) -> str:
         return engine.databases[0]
     if named is None:
         raise DataError(
-            f"task {task.id} names no database in the field `db`; there are"
-            f" {', '.join(engine.databases)}"
+            f"task {task.id} names no database in the field `db`; "
+            f"there are {', '.join(engine.databases)}"
         )
     try:
         return engine.name_of(str(named))

@@ -1,7 +1,8 @@
 """SqlEnv: actions are SQL statements, the world is a database server, the answer is the result of
 the last statement.
 
-    reset ──► the gold, executed as the grader on original content (once for all environments) ──► the agent's session
+    reset ──► the gold, executed as the grader on original content (once for all environments)
+          ──► the agent's session
     step  ──► one statement ──► its rows as Python tuples, or `Error executing query: MESSAGE`
 
 Each environment has a server of its own (`engines/`). If a task is marked `general`, or with
@@ -15,13 +16,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import permutations
-from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
-from intercode.env import EnvFactory, GoldRun, InterCodeEnv, Protocol, View, shorten_text
+from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.gold import GoldCache, split_golds
-from intercode.envs.rewards import best_score, call_reward, require_reward, reward_name
+from intercode.envs.rewards import (
+    best_score,
+    call_reward,
+    is_papers,
+    require_reward,
+    reward_name,
+)
 from intercode.envs.sql.compare import Row, difference, sql_exact
 from intercode.envs.sql.databases import (
     DatabaseSet,
@@ -32,13 +38,13 @@ from intercode.envs.sql.databases import (
 )
 from intercode.envs.sql.engines import Answer, Engine
 from intercode.envs.sql.lint import lint
+from intercode.envs.sql.options import SECONDS, SqlOptions
 from intercode.errors import DataError
-from intercode.tasks import Preprocess, open_data
-from intercode.types import ExecResult, Score, Table, Task, TaskIssue
+from intercode.tasks import DataSet
+from intercode.types import ExecResult, Score, Table, Task, TaskIssue, View
 
-Reward = Literal["exact", "paper", "overlap"] | Callable[[Table | None, Table | None, Task], Score]
+Reward = str | Callable[[Table | None, Table | None, Task], Score]
 _NOTHING = Answer()
-SECONDS = 10.0
 _ROWS, _DIFFERENT, _TEXT = 20, 10, View(150, 50)
 """The most rows of a table and of a difference in `outcomes`, and the characters of a text."""
 _TABLE_BYTES, _DIFFERENCE_BYTES = 1500, 1000
@@ -53,6 +59,7 @@ class SqlEnv(InterCodeEnv):
     `InterCodeEnv`.
     """
 
+    Options = SqlOptions
     language = "sql"
     rewards: ClassVar = {
         "exact": "intercode.envs.sql.compare:sql_exact",
@@ -86,61 +93,26 @@ class SqlEnv(InterCodeEnv):
         yield from lint(task)
 
     @classmethod
-    def prepare(  # type: ignore[override]
-        cls,
-        *,
-        data: str | None = None,
-        limit: int | None = None,
-        dump: str | Path | None = None,
-        databases: str | Path | None = None,
-        engine: str | None = None,
-        handicap: bool = False,
-        robust: bool = False,
-        protocol: Protocol = "submit",
-        reward: Reward | None = None,
-        session: str | None = None,
-        seconds: float = SECONDS,
-        max_turns: int | None = 10,
-        view: View | None = None,
-        keep_going: bool = False,
-        preprocess: Preprocess | None = None,
-        gold_fields: Sequence[str] | None = None,
-    ) -> EnvFactory:
-        """Load data and databases once. `protocol="paper"` implies the paper's reward.
-
-        `session` is ignored: a session with the server lives as long as its episode, as in the
-        paper.
-        """
-        reward = reward or ("paper" if protocol == "paper" else "exact")
-        dataset = open_data(
+    def prepare_world(cls, data: DataSet, options: SqlOptions) -> World:
+        """Load the databases once."""
+        reward = options.chosen_reward
+        databases = prepare_databases(
             data,
-            env="sql",
-            limit=limit,
-            preprocess=preprocess or cls.preprocess,
-            gold_fields=gold_fields,
+            dump=options.dump,
+            databases=options.databases,
+            engine=options.engine,
+            robust=options.robust,
+            paper=is_papers(reward, cls.rewards),
         )
-        paper = reward in ("paper", "overlap")
-        made = prepare_databases(
-            dataset, dump=dump, databases=databases, engine=engine, robust=robust, paper=paper
-        )
-        options: dict[str, Any] = {
+        facts = {"reward": reward_name(reward), "statement_seconds": options.seconds}
+        arguments = {
+            "databases": databases,
             "reward": reward,
             "golds": GoldCache[Gold](),
-            "handicap": handicap,
-            "seconds": seconds,
+            "handicap": options.handicap,
+            "seconds": options.seconds,
         }
-        options |= {
-            "protocol": protocol,
-            "max_turns": max_turns,
-            "view": view,
-            "keep_going": keep_going,
-        }
-        facts = {"data": dataset.name, "data_digest": dataset.digest, "reward": reward_name(reward)}
-        return EnvFactory(
-            dataset.tasks,
-            lambda: cls(dataset.tasks, made, **options),
-            lambda: {**facts, "statement_seconds": seconds, **made.facts()},
-        )
+        return World(arguments, lambda: {**facts, **databases.facts()})
 
     def run_gold(self, task: Task) -> GoldRun:
         try:
@@ -156,8 +128,8 @@ class SqlEnv(InterCodeEnv):
             )
             if golds[0].evidence == golds[-1].evidence or (self.reward == "exact" and any(passing)):
                 why = (
-                    "is marked general, but the gold has the same outcome on the variant data: a"
-                    " constant answer passes"
+                    "is marked general, but the gold has the same outcome on the variant data: "
+                    "a constant answer passes"
                 )
                 faults.append(TaskIssue(why, "not_general"))
             faults += [
@@ -172,8 +144,8 @@ class SqlEnv(InterCodeEnv):
         if not self._handicap:
             return task.query
         return (
-            f"{task.query}\n\nThe database has this"
-            f" schema:\n\n{self._engine.schema(database(task, self._engine))}"
+            f"{task.query}\n\nThe database has this schema:\n\n"
+            f"{self._engine.schema(database(task, self._engine))}"
         )
 
     def start_episode(self, task: Task) -> None:
@@ -185,7 +157,7 @@ class SqlEnv(InterCodeEnv):
         self._last = self._engine.run(action, seconds=self._seconds)
         failed = self._last.error is not None or self._last.timed_out
         return ExecResult(
-            output=_observation(self._last, self.protocol, self._seconds),
+            output=_observation(self._last, self._seconds, as_v1=self.rules.as_v1),
             exit_code=int(failed),
             timed_out=self._last.timed_out,
             session_lost=self._last.lost,
@@ -226,7 +198,8 @@ class SqlEnv(InterCodeEnv):
         """Return what was compared at the end, in about 8 KB: the conditions that failed, both
         tables, and their difference.
 
-        failed          "error" (the last statement failed), else of "rows", "order" and "robust" (the variant data)
+        failed          "error" (the last statement failed), else of "rows", "order" and "robust"
+                        (the variant data)
         rule            why `exact` accepted or refused the rows, in words
         agent, gold     columns, rows (20 at most; `rows_total` where there are more) or the error
         missing, extra  rows that only the gold has, and that only the agent has (10 at most each)
@@ -270,7 +243,7 @@ class SqlEnv(InterCodeEnv):
     @property
     def _is_papers(self) -> bool:
         """Tell whether the reward is the paper's, which knows one gold and no variant data."""
-        return self.reward in ("paper", "overlap")
+        return is_papers(self.reward, self.rewards)
 
     def _compare(self, engine: Engine, answer: Table | None) -> Score:
         def score(gold: Gold, task: Task) -> Score:
@@ -309,25 +282,24 @@ class SqlEnv(InterCodeEnv):
         return self._variant
 
 
-def _observation(answer: Answer, protocol: Protocol, seconds: float) -> str:
+def _observation(answer: Answer, seconds: float, *, as_v1: bool) -> str:
     """Return what the agent sees. InterCode v1 printed rows as tuples, and an error for a statement
     without rows."""
     if answer.timed_out:
         return (
-            f"Error executing query: the statement was stopped after {seconds:g} seconds, its time"
-            " limit"
+            "Error executing query: "
+            f"the statement was stopped after {seconds:g} seconds, its time limit"
         )
     if answer.error is not None:
         return f"Error executing query: {answer.error}"
     if answer.table is None:
         done = f"OK, {answer.affected} row{'' if answer.affected == 1 else 's'} affected"
-        return (
-            "Error executing query: No result set to fetch from." if protocol == "paper" else done
-        )
+        return "Error executing query: No result set to fetch from." if as_v1 else done
     rows, count = str(list(answer.table.rows)), len(answer.table.rows)
     if not answer.table.cut:
         return rows
-    return f"{rows}\n[{f'only the first {count} rows; there are more' if count else 'the first row is too large'}]"
+    cut = f"only the first {count} rows; there are more" if count else "the first row is too large"
+    return f"{rows}\n[{cut}]"
 
 
 # -- outcomes as JSON ------------------------------------------------------------------------------

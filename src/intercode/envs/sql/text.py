@@ -1,9 +1,9 @@
 """SQL text: the meaning of a gold's order, its literals, the statements of a script, and values as
 SQL writes them.
 
-    SELECT name FROM pet ORDER BY age LIMIT 3                                        the gold
-    SELECT name, DENSE_RANK() OVER (ORDER BY age) AS intercode_tie FROM pet          every row, and its tie group:
-    ORDER BY age                                                                     `Ordering.derived`
+    the gold                        SELECT name FROM pet ORDER BY age LIMIT 3
+    every row and its tie group     SELECT name, DENSE_RANK() OVER (ORDER BY age) AS intercode_tie
+    (`Ordering.derived`)            FROM pet ORDER BY age
 
 Rows of one tie group are free in order, and a LIMIT may take any of them. The database ranks by
 itself, so that rows tie under its own collation. Without ORDER BY a LIMIT may take any rows: then
@@ -152,9 +152,8 @@ def _derived(query: exp.Query, dialect: str) -> str | None:
     order = query.args.get("order")
     wanted = [key.this for key in order.expressions] if order is not None else []
     inside = [_window_key(query, key, False) for key in wanted]
-    nested = any(
-        key is not None and key.find(exp.Window) for key in inside
-    )  # a window in a window's order
+    # a window in a window's order
+    nested = any(key is not None and key.find(exp.Window) for key in inside)
     wrapped = nested or isinstance(query, exp.SetOperation)
     keys = [key.copy() for key in order.expressions] if order is not None else []
     for key in keys:

@@ -34,7 +34,8 @@ _IMPORTED = (
 _LIST = """
 import sys; sys.path.insert(0, sys.argv[1])
 for name in sys.argv[2:]: __import__(name)
-found = {name: getattr(module, "__file__", None) for name, module in sys.modules.items() if name != "__main__"}
+found = {name: getattr(module, "__file__", None)
+         for name, module in sys.modules.items() if name != "__main__"}
 import json; print(json.dumps({name: path for name, path in found.items() if path}))
 """
 

@@ -3,7 +3,8 @@ one.
 
     DockerSandbox ──► DockerHost ── docker run, attached ── daemon ── container of any image
                           └── Unix socket, mounted into it ═════════ supervisor, pid 1 in there
-                                                                        └ an episode server per episode, an overlay on the image
+                                          an episode server for each episode, ─┘
+                                          on an overlay on the image
 
 The container lives as long as the socket: when it closes, however this process ends, the supervisor
 exits, and the daemon removes the container (`--rm`). No port is published. The container has
@@ -271,9 +272,8 @@ class DockerHost(Host):
     def alive(self) -> bool:
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
-        return not poll.poll(
-            0
-        )  # without a request, the only thing to read is the end of the socket
+        # without a request, the only thing to read is the end of the socket
+        return not poll.poll(0)
 
     def close(self) -> None:
         if self._first:
@@ -348,10 +348,11 @@ class DockerHost(Host):
             "/",
             "--no-healthcheck",
         ]
+        # else root may write to it, and no reset looks at it
         argv += [
             "--tmpfs",
             "/sys/fs/cgroup:ro",
-        ]  # else root may write to it, and no reset looks at it
+        ]
         argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", processes]
         argv += ["--cpus", str(image.cpus)] if image.cpus else []
         argv += ["--runtime", image.runtime] if image.runtime else []
@@ -401,8 +402,8 @@ class DockerHost(Host):
 
 def _no_namespaces(why: str) -> SandboxUnavailable:
     return SandboxUnavailable(
-        f"no namespaces can be made in containers here: {why}; let the daemon and its runtime grant"
-        " --cap-add SYS_ADMIN --security-opt seccomp=unconfined, or use --sandbox local"
+        f"no namespaces can be made in containers here: {why}; let the daemon and its runtime "
+        "grant --cap-add SYS_ADMIN --security-opt seccomp=unconfined, or use --sandbox local"
     )
 
 

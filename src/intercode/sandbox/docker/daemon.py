@@ -2,7 +2,8 @@
 
 Each container carries a label that names its owner; only containers of dead owners are removed.
 
-    intercode.owner = BOOT/NAMESPACE/PID/START      the machine's start, the pid namespace, the process and its start time
+    intercode.owner = BOOT/NAMESPACE/PID/START      the machine's start, the pid namespace, the
+                                                    process and its start time
 
 An owner of another machine or namespace cannot be judged from here and counts as alive. Most
 containers end with the socket to their owner. Left over are those that could not, such as paused
@@ -22,16 +23,16 @@ from typing import IO
 from intercode.errors import IntercodeError, SandboxError, SandboxUnavailable, UsageError
 
 _DOWN = re.compile(
-    r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not"
-    r" running|invalid bind address",
+    r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not running"
+    r"|invalid bind address",
     re.I,
 )
 _FORBIDDEN = re.compile(
     r"permission denied.*(docker|podman).*sock|connect: permission denied", re.I
 )
 _NO_IMAGE = re.compile(
-    r"No such image|Unable to find image|pull access denied|invalid reference format|no such"
-    r" object",
+    r"No such image|Unable to find image|pull access denied|invalid reference format"
+    r"|no such object",
     re.I,
 )
 _FULL = re.compile(r"no space left on device", re.I)
@@ -66,9 +67,9 @@ def program_path() -> str:
     found = shutil.which("docker")
     if found is None:
         raise SandboxUnavailable(
-            "the docker command is not installed; run: apt-get install docker.io (for podman: also"
-            " systemctl --user start podman.socket and"
-            " DOCKER_HOST=unix://$XDG_RUNTIME_DIR/podman/podman.sock)"
+            "the docker command is not installed; run: "
+            "apt-get install docker.io (for podman: also systemctl --user start podman.socket and "
+            "DOCKER_HOST=unix://$XDG_RUNTIME_DIR/podman/podman.sock)"
         )
     return found
 
@@ -85,8 +86,8 @@ def error_of(message: str, image: str) -> IntercodeError:
         return UsageError(f"docker knows no network {missing[1]!r}; see: docker network ls")
     if _NO_IMAGE.search(message):
         return UsageError(
-            f"docker has no image {image!r}; get it with: docker pull {image}, or give the path of"
-            " a Dockerfile to --image"
+            f"docker has no image {image!r}; get it with: "
+            f"docker pull {image}, or give the path of a Dockerfile to --image"
         )
     return SandboxError(f"docker failed:\n{message.strip()[-600:]}")
 
@@ -102,8 +103,8 @@ def machine_error(message: str) -> SandboxError | None:
         what = "the docker daemon is down; start it with: systemctl start docker (or dockerd &)"
         if host := os.environ.get("DOCKER_HOST"):
             what = (
-                f"the docker daemon is down, or not at DOCKER_HOST={host}; correct or unset that,"
-                " or start it there"
+                f"the docker daemon is down, or not at DOCKER_HOST={host}; "
+                "correct or unset that, or start it there"
             )
         return SandboxUnavailable(f"{what}\n{end}")
     if _FULL.search(message):
@@ -144,12 +145,12 @@ def remove_leftovers_once() -> None:
 
 
 def _owner(pid: int) -> str:
-    start = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    start = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
     return f"{_machine()}/{pid}/{start}"
 
 
 def _machine() -> str:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
 
 

@@ -1,8 +1,10 @@
 """Docker's images: a name or a Dockerfile, then the tree and the changes of the setup script; and
 their export to the cache.
 
-    NAME | Dockerfile ──► image ──► + tree at / ──► + setup, each by a `docker build` without network
-    docker export ── tar ──► pipe ──► unpacked as the sandboxes' user ──► ROOT/images/NAME, with ENV and WORKDIR
+    NAME | Dockerfile ──► image ──► + tree at / ──► + setup, each by a `docker build` without
+                                                    network
+    docker export ── tar ──► pipe ──► unpacked as the sandboxes' user ──► ROOT/images/NAME, with ENV
+                                                                          and WORKDIR
 
 A Dockerfile is built with its folder as context, from docker's cache where nothing has changed;
 docker's output goes to `progress`, and its last lines into the error. The other steps are kept as
@@ -93,8 +95,8 @@ def make_image(
     tar) at `/`."""
     if not image:
         raise UsageError(
-            "--sandbox docker needs an image: give --image NAME, or --image with the path of a"
-            " Dockerfile"
+            "--sandbox docker needs an image: "
+            "give --image NAME, or --image with the path of a Dockerfile"
         )
     if dockerfile := _dockerfile(image):
         made = inspect(
@@ -141,7 +143,7 @@ def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
     ]
     step = f"COPY content /.setup.sh\nRUN {json.dumps(command)}"
     return _with_step(
-        below, text, step, lambda file: file.write_text(text), f"the setup script {name}"
+        below, text, step, lambda file: file.write_text(text, "utf-8"), f"the setup script {name}"
     )
 
 
@@ -152,12 +154,11 @@ def _dockerfile(image: str) -> Path | None:
     if path.is_file():
         with path.open("rb") as file:
             text = file.read(1 << 16)
-        if b"\0" in text or not _FROM.search(
-            text
-        ):  # tested before its whole folder goes to the daemon
+        # tested before its whole folder goes to the daemon
+        if b"\0" in text or not _FROM.search(text):
             raise UsageError(
-                f"{path} is no Dockerfile: no line begins with FROM; a root file system needs"
-                " --sandbox local"
+                f"{path} is no Dockerfile: no line begins with "
+                "FROM; a root file system needs --sandbox local"
             )
         return path
     if Path(image).is_dir() or image.startswith((".", "/")) or path.name.startswith("Dockerfile"):
@@ -170,7 +171,8 @@ def _dockerfile(image: str) -> Path | None:
 def _build(dockerfile: Path, progress: Progress) -> str:
     """Build the image and return its tag. Docker is asked each time: its own cache knows what has
     changed, FROM images too."""
-    tag = f"{_REPOSITORY}:{_hash('dockerfile', str(dockerfile.name), template.folder_digest(dockerfile.parent))}"
+    folder = template.folder_digest(dockerfile.parent)
+    tag = f"{_REPOSITORY}:{_hash('dockerfile', str(dockerfile.name), folder)}"
     status, log = _run(
         ["--tag", tag, "--file", str(dockerfile), "--", str(dockerfile.parent)],
         progress,
@@ -178,8 +180,8 @@ def _build(dockerfile: Path, progress: Progress) -> str:
     )
     if status == -signal.SIGKILL:
         raise UsageError(
-            f"{dockerfile}: its build was ended, since it took more than {_BUILD_SECONDS / 3600:g}"
-            " hours"
+            f"{dockerfile}: "
+            f"its build was ended, since it took more than {_BUILD_SECONDS / 3600:g} hours"
         )
     if status:
         raise machine_error(log) or UsageError(
@@ -234,9 +236,9 @@ def _with_step(
         docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id)
     ):
         raise UsageError(
-            f"{below.name} declares VOLUME {' '.join(volumes)}, where docker does not keep the"
-            " files of a tree or a script; make an image without it: docker export CONTAINER |"
-            " docker import - NAME"
+            f"{below.name} declares VOLUME {' '.join(volumes)}, "
+            "where docker does not keep the files of a tree or a script; make an image without it: "
+            "docker export CONTAINER | docker import - NAME"
         )
     digest = _hash(below.digest, content)
     tag, base = f"{_REPOSITORY}:{digest}", f"{_REPOSITORY}:{below.digest}"
@@ -244,7 +246,9 @@ def _with_step(
         docker("tag", below.id, base)  # not every builder takes the id of an image
         with tempfile.TemporaryDirectory() as folder:
             fill(Path(folder, "content"))
-            Path(folder, "Dockerfile").write_text(f"FROM {base}\nUSER 0\nWORKDIR /\n{step}\n")
+            Path(folder, "Dockerfile").write_text(
+                f"FROM {base}\nUSER 0\nWORKDIR /\n{step}\n", encoding="utf-8"
+            )
             seconds = SETUP_LIMITS.seconds
             status, log = _run(
                 ["--network", "none", "--tag", tag, folder], lambda line: None, seconds
@@ -315,8 +319,8 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
             template.untar(Path(found.name), root, archive)
         if not any(os.path.lexists(root / shell) for shell in ("bin/bash", "usr/bin/bash")):
             raise UsageError(
-                f"the image {found.name!r} has no bash, which the local sandbox needs: use it with"
-                " --sandbox docker"
+                f"the image {found.name!r} has no bash, which the local sandbox needs: "
+                "use it with --sandbox docker"
             )
         local_images.write_machine_files(root)
         template.write_settings(made, dict(found.environment), found.cwd)

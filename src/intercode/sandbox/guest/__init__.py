@@ -1,11 +1,12 @@
 """The program that runs inside the sandbox. Standard library only, Python ≥ 3.9; it imports nothing
 else of intercode.
 
-    host ══ control ══► supervisor (pid 1 of the sandbox)    supervisor.py    starts and ends episode servers
-      ║                    │ clone, one for each episode
-      ╚═ episode socket ═ episode server                     episode.py       answers exec, read, write, diff, snapshot
-                              │                              shell.py         how an action starts and ends
-                              └── bash ── what the agent starts
+    host ══ control ══► supervisor (pid 1 of the sandbox)    supervisor.py    starts and ends
+      ║                    │ clone, one for each episode                      episode servers
+      ╚═ episode socket ═ episode server                     episode.py       answers exec, read,
+                              │                                               write, diff, snapshot
+                              │                              shell.py         how an action starts
+                              └── bash ── what the agent starts               and ends
 
 If the session is a Python interpreter:
 

@@ -1,7 +1,7 @@
 """Files that each episode begins with a copy of, where an overlay on a tmpfs cannot mark folders:
 before Linux 6.6.
 
-    the template's files ── once ──► Copies: attributes, targets of links, the content of small files
+    the template's files ── once ──► Copies: attributes, targets of links, content of small files
                                        ├─ make: a copy for an episode
                                        └─ is_same: whether a file of the copy is as it was
 
@@ -32,8 +32,7 @@ class Entry(NamedTuple):
 
 
 class Copies:
-    """Names in the folder `source`, and all that is below them. Paths are relative to the
-    folder."""
+    """Names in the folder `source`, and all that is below them. Paths are relative to it."""
 
     def __init__(self, source: int) -> None:
         self.names: set[str] = set()

@@ -1,9 +1,10 @@
 """One episode: answers the host's requests over a socket, one at a time, and watches the agent's
 processes.
 
-    exec ── begin ──► wait ──(deadline)──► interrupt ──► kill what the action started ──► kill the shell
-                        │ finished            │                      │                         │
-                        └─────────────────────┴──────────────────────┴──────────► reply with all that was printed
+    exec ── begin ─► wait ──(deadline)─► interrupt ─► kill what the action started ─► kill the shell
+                       │ finished           │                     │                        │
+    reply with all ◄───┴────────────────────┴─────────────────────┴────────────────────────┘
+    that was printed
 
 The agent's processes live in a pid namespace below this one (`namespaces.py`). When the host's end
 of the socket closes, or init of that namespace dies, the episode server exits and the kernel ends
@@ -90,9 +91,8 @@ class EpisodeServer:
         self._root = kernel.open_folder("/")
         self._out, self._out_write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._out, False)
-        self._child_ended, wakeup = os.pipe2(
-            os.O_CLOEXEC | os.O_NONBLOCK
-        )  # readable whenever a child has ended
+        # readable whenever a child has ended
+        self._child_ended, wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -152,9 +152,8 @@ class EpisodeServer:
     # -- exec --------------------------------------------------------------------------------------
 
     def _op_exec(self, head: dict[str, Any], payload: bytes) -> None:
-        if (
-            self._jobs_alive
-        ):  # else no process was alive that could have started another since the last mark
+        # else no process was alive that could have started another since the last mark
+        if self._jobs_alive:
             self._mark = self._table.mark()
         self._next_tick = time.monotonic() + _TICK
         if "argv" in head or not self._config["persistent"]:
@@ -223,9 +222,8 @@ class EpisodeServer:
     def _stop(self, job: Shell | Program, mark: processes.Mark) -> None:
         """Interrupt; kill what the action started; then the shell, if it does not come back; at
         last, everything."""
-        if (
-            isinstance(job, Shell) and job.unread
-        ):  # the shell would read the rest as its next action
+        # the shell would read the rest as its next action
+        if isinstance(job, Shell) and job.unread:
             processes.kill(job.pid)
         for _ in range(_INTERRUPTS):
             processes.kill(job.pid, signal.SIGINT)

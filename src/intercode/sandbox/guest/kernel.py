@@ -34,11 +34,12 @@ _NO_MAGICLINKS, _NO_SYMLINKS, _IN_ROOT = 0x02, 0x04, 0x10
 _RENAMES = 100
 """Tries to open a path while folders are being renamed."""
 _IPC_RMID, _MSG_INFO, _SHM_INFO, _SEM_INFO = 0, 12, 14, 19
+# bytes that the kernel keeps for each, besides the content
 _OBJECT, _MESSAGE, _SEMAPHORE = (
     1024,
     64,
     64,
-)  # bytes that the kernel keeps for each, besides the content
+)
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 _CATCHABLE = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
@@ -154,12 +155,10 @@ def adopt_orphans() -> None:
 
 
 def limit_capabilities(keep: Collection[int]) -> None:
-    """Allow these capabilities at most to all programs that this process or its children
-    execute."""
+    """Allow at most these capabilities to all programs that this process or a child executes."""
     number = 0
-    while (
-        number in keep or _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0
-    ):  # until the kernel knows no such capability
+    # until the kernel knows no such capability
+    while number in keep or _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0:
         number += 1
 
 

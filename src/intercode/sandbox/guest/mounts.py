@@ -2,8 +2,8 @@
 starts.
 
     /layers/0 … n      read-only template, bottom first        ┐
-    /episode (tmpfs)   up/ and work/, gone with the episode    ├─ overlay ─► its folder tree/ is the agent's /
-    /usr, /dev         lent by the host, read-only             ┘  + /proc, /dev/pts and /dev/shm of its own
+    /episode (tmpfs)   up/ and work/, gone with the episode    ├─ overlay: tree/ is the agent's /
+    /usr, /dev         lent by the host, read-only             ┘  + own /proc, /dev/pts, /dev/shm
 
 The agent's / is a folder in the overlay, not the overlay itself: so the folder keeps the template's
 size and times until it is changed. The supervisor calls `prepare` once; an episode server calls
@@ -50,8 +50,7 @@ _MASKED = (
 _HIDDEN = "/hidden"
 """A layer of whiteouts that hides what is copied."""
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
-"""Folders of programs, which are not copied: they are large, and agents seldom remove folders
-there."""
+"""Folders of programs, which are not copied: they are large, and agents seldom remove any there."""
 INODE_SHARE = 2048
 """Bytes of disk for each file that may be made."""
 _TERMINALS = 32

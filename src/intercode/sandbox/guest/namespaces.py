@@ -1,10 +1,11 @@
 """From a fresh clone to the episode's namespaces: what an episode server does before it serves, and
 the agent's init.
 
-    supervisor ── clone (user, mount, ipc, uts) ──► episode server ── builds the file system, enters it
-                                                      │ unshare(pid)
-                                                      ├─ spawn ─► init: the agent's pid 1; mounts /proc, then only sends signals
-                                                      └─ spawn ─► the agent's shell and programs (parent: 0, as in docker exec)
+    supervisor
+      └─ clone (user, mount, ipc, uts) ──► episode server ── builds the file system, enters it
+           │ unshare(pid)
+           ├─ spawn ─► init: the agent's pid 1; mounts /proc, then only sends signals
+           └─ spawn ─► the agent's shell and programs (parent: 0, as in docker exec)
 
 The episode server itself stays outside of the agent's pid namespace: the agent cannot see, signal
 or trace the server. Init has no more rights than the agent; if the agent makes init exit, the
@@ -114,8 +115,7 @@ class World:
             os.close(tree)
 
     def memory_used(self) -> int:
-        """Return the bytes of memory that files take, beyond those that were copied for the
-        episode."""
+        """Return the bytes of memory that files take, less those copied for the episode."""
         return mounts.bytes_used("/") + mounts.bytes_used("/dev/shm") - self._first_bytes
 
     def disk_is_full(self) -> bool:
@@ -157,9 +157,8 @@ def make_network(config: Config) -> None:
     does not own the network."""
     kernel.unshare(kernel.NEWNET)
     kernel.raise_loopback()
-    if not (
-        config["mounts"].shared_proc or "buffers" in config["disabled"]
-    ):  # a shared /proc is read-only
+    # a shared /proc is read-only
+    if not (config["mounts"].shared_proc or "buffers" in config["disabled"]):
         for name, sizes in _TCP_BUFFERS.items():
             _write(f"/proc/sys/net/ipv4/{name}", sizes)
 
@@ -254,7 +253,7 @@ def leave_user_namespace() -> None:
     """
     maps = {}  # of each user of this namespace to itself
     for name in ("uid_map", "gid_map"):
-        with open(f"/proc/self/{name}") as file:
+        with open(f"/proc/self/{name}", encoding="utf-8") as file:
             maps[name] = "".join(
                 f"{inside} {inside} {count}\n" for inside, _, count in map(str.split, file)
             )
@@ -264,7 +263,7 @@ def leave_user_namespace() -> None:
         os.close(here)
         os.read(moved, 1)
         for name, text in maps.items():
-            with open(f"/proc/1/{name}", "w") as file:
+            with open(f"/proc/1/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
         os._exit(0)
     kernel.unshare(kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS)

@@ -1,11 +1,10 @@
 """The files that an agent may change, in a container where nothing can be mounted: made, compared
 and put back by their stamps.
 
-    start (nobody's) ── copy ──► root (the agent's), with a stamp for each file: inode, ctime and atime
-                                   ├─ changes: the files whose stamp is another, compared with the start
-                                   └─ put_back: the same files are made anew, then all files get new times, in the same order:
-                                                so no time tells what was written before. Reading
-                                                changes none (`NEVER_READ`)
+    start (nobody's) ── copy ──► root (the agent's), with a stamp for each file: inode, ctime, atime
+      ├─ changes: the files whose stamp is another, compared with the start
+      └─ put_back: the same files are made anew, then all files get new times, in the same order: so
+                   no time tells what was written before. Reading changes none (`NEVER_READ`)
 
 What the agent cannot change (`fixed`: userland and devices) lies in the root as well, and is never
 looked at. `put_back` and `adopt` need a root without processes; `changes`, `export` and `size`
@@ -88,9 +87,8 @@ class OwnFiles:
             info = os.lstat(self._root + path)
             self._stamps[path] = _stamp(info)
             newest = max(newest, info.st_ctime_ns)
-        while (
-            time.clock_gettime_ns(_COARSE_CLOCK) <= newest
-        ):  # else a change could leave the ctime as it is
+        # else a change could leave the ctime as it is
+        while time.clock_gettime_ns(_COARSE_CLOCK) <= newest:
             time.sleep(0.001)
 
     def changes(self) -> layers.Changes:
@@ -179,9 +177,8 @@ class OwnFiles:
             if each in self._fixed:
                 continue
             self._compare_stamp(each, info)
-            if not self._is_same(
-                each, info
-            ):  # a changed folder goes as a whole: its size and flags would stay
+            # a changed folder goes as a whole: its size and flags would stay
+            if not self._is_same(each, info):
                 doomed.append(self._root + each)
                 continue
             kept.add(name)

@@ -1,10 +1,11 @@
 """The supervisor where no namespaces can be made, as root in an ordinary container: the wall is a
 user, a root and a filter.
 
-    host ══ frames ══► supervisor ── fork ──► episode server: chroot to the slot's root, Landlock, filter
-                         │                      └─ fork ──► setuid to the slot's user ──► the agent's shell and programs
-                         └── fork, once a slot ──► warden: signals all processes of the slot's user, at the latest when the
-                                                   supervisor ends
+    host ══ frames ══► supervisor
+      ├─ fork ──► episode server: chroot to the slot's root, Landlock, filter
+      │             └─ fork ──► setuid to the slot's user ──► the agent's shell and programs
+      └─ fork, once a slot ──► warden: signals all processes of the slot's user, at the latest when
+                               the supervisor ends
 
 A slot is a root folder with a user of its own, for one episode at a time. Nobody else runs as that
 user: so the user's processes are the episode's, and what the user may write is what `OwnFiles` puts
@@ -301,7 +302,7 @@ class PodSupervisor(supervisor.Supervisor):
         more."""
         kernel.die_with_parent()
         kernel.adopt_orphans()
-        with open("/proc/self/oom_score_adj", "w") as file:
+        with open("/proc/self/oom_score_adj", "w", encoding="utf-8") as file:
             file.write("1000")
         os.chroot(slot.root)
         os.chdir("/")
@@ -355,7 +356,7 @@ def _kill_all(user: int, number: int) -> None:
 def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> None:
     """Fill a slot's root with what agents cannot change, unless it has that already."""
     content = repr((userland, own_files.NEVER_READ))
-    with contextlib.suppress(FileNotFoundError), open(f"{folder}/made") as file:
+    with contextlib.suppress(FileNotFoundError), open(f"{folder}/made", encoding="utf-8") as file:
         if file.read() == content:
             return
     for words in (["rm", "-rf", "--", root, f"{folder}/made"], ["mkdir", root]):
@@ -387,13 +388,12 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
         os.mknod(f"{root}/dev/{name}", stat.S_IFCHR, os.makedev(*numbers))
         os.chmod(f"{root}/dev/{name}", 0o666)
     _set_device_times(root)
-    with open(f"{folder}/made", "w") as file:
+    with open(f"{folder}/made", "w", encoding="utf-8") as file:
         file.write(content)
 
 
 def _set_device_times(root: str) -> None:
-    """Give devices, and the folders beside /dev, the time of /usr, which is the same in all
-    slots."""
+    """Give devices, and the folders beside /dev, the time of /usr, the same in all slots."""
     time = os.stat(f"{root}/usr").st_mtime_ns
     for name in (*wire.POD_FOLDERS, *(f"dev/{name}" for name in _DEVICES)):
         os.utime(f"{root}/{name}", ns=(time, time))

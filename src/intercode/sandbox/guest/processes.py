@@ -241,8 +241,7 @@ class Table:
         return self._read(f"{folder}/status").split(b"\n")[1:]
 
     def _threads(self, pid: int) -> Iterator[str]:
-        """Yield the numbers of a process's threads; nothing is listed before the first is
-        needed."""
+        """Yield the numbers of a process's threads; nothing is listed until the first is needed."""
         with contextlib.suppress(OSError), self._folder(f"{pid}/task") as folder:
             yield from os.listdir(folder)
 

@@ -1,10 +1,12 @@
 """A branch of an interpreter: a forked copy that serves one test and is killed after it.
 
     host ══ line ══ branch     first message: {"role": "agent"}     calls what the agent defined
-                                              {"role": "script"}    runs a text against it and reports what the text printed
+                                              {"role": "script"}    runs a text against it and
+                                                                    reports what the text printed
                                               {"role": "program"}   the same with a standard input
                                               {"role": "about"}     describes what the agent defined
-                                              {"role": "grader"}    executes a test; only in the grader's sandbox
+                                              {"role": "grader"}    executes a test; only in the
+                                                                    grader's sandbox
 
 Nothing that a branch of the agent's reports is trusted, and it receives nothing but arguments, or a
 script to run. A branch of the grader's holds the test's text and the expected values, and never a
@@ -182,8 +184,7 @@ def _pack_exception(error: BaseException) -> bytes:
 
 
 def _to_call(defined: Any, method: str) -> Any:
-    """Return what a test calls: of a class that has the `method`, this method of a fresh
-    instance."""
+    """Return what a test calls: of a class that has the `method`, that of a fresh instance."""
     if method and isinstance(defined, type) and callable(getattr(defined, method, None)):
         return lambda *args, **named: getattr(defined(), method)(*args, **named)
     return defined
@@ -353,9 +354,8 @@ class AgentLine:
         """Send the question and return the answer. After a call that a test gave up there is no
         further turn."""
         os.read(self._turn, 1)
-        self._line.sendall(
-            _ASK + wire_values.frame(question)
-        )  # at once, since an alarm of the test's may end this
+        # at once, since an alarm of the test's may end this
+        self._line.sendall(_ASK + wire_values.frame(question))
         answer = wire_values.receive_raw(self._line)
         os.write(self._next_turn, b".")
         try:
@@ -424,8 +424,8 @@ class Remote:
 
     def _intercode_fail(self, *_: Any) -> NoReturn:
         raise Failed(
-            f"an object of type {self._intercode_kind} is not plain, so nothing can be compared"
-            " with it"
+            f"an object of type {self._intercode_kind} is not plain, "
+            "so nothing can be compared with it"
         )
 
     __eq__ = __ne__ = __bool__ = __contains__ = __hash__ = __lt__ = __le__ = __gt__ = __ge__ = (

@@ -1,7 +1,10 @@
 """An episode server whose session is a Python interpreter instead of a bash.
 
-    episode server ── fork ──► child: gives up the server's rights and descriptors, and becomes the agent's interpreter
-                                 └─ fork, for each test ──► branch: serves the host's line with a copy of the agent's namespace
+    episode server
+      └─ fork ──► child: gives up the server's rights and descriptors, and becomes the agent's
+                    │    interpreter
+                    └─ fork, for each test ──► branch: serves the host's line with a copy of the
+                                               agent's namespace
 
 The interpreter is a clone of this warm process if the agent's /usr is lent by the host; in an image
 with its own userland, the image's python3 is started with the same modules. What the interpreter

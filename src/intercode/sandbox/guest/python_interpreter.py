@@ -1,15 +1,18 @@
 """The agent's Python: a namespace that lives on between actions. It has the agent's rights, and the
 agent may take it over.
 
-    episode server ══ line (descriptor 200) ══ interpreter    X run an action   → "status token" when it is done
-              frames: token, kind, size, payload              B fork a branch   → a child that serves the descriptor sent along,
-                                                                                  status 1 if it
-                                                                                  cannot be forked
+    episode server ══ line (descriptor 200) ══ interpreter
+              frames: token, kind, size, payload
+
+    X run an action     → "status token" when it is done
+    B fork a branch     → a child that serves the descriptor sent along; status 1 if it cannot be
+                          forked
 
 The interpreter is a clone of the episode server, or the python3 of an image that has its own:
 
     lent /usr        episode server ── fork ──► `interpret`
-    own userland     episode server ── spawn ──► python3 -c BOOT ── the texts of MODULES come over the line ──► `interpret`
+    own userland     episode server ── spawn ──► python3 -c BOOT
+                                         ── the texts of MODULES come over the line ──► `interpret`
 
 An action is compiled as a module; if its last statement is an expression, its value is echoed as in
 an interactive session. Tracebacks show the agent's own lines, those of earlier actions too.
@@ -55,7 +58,8 @@ for name, text in json.loads(read(int.from_bytes(read(8), "big"))):
     setattr(guest, name, module)
 import os
 path = [entry for entry in sys.path if entry]
-guest.python_interpreter.interpret(line, guest.python_branch.serve, dict(os.environ), path, list(sys.meta_path))
+guest.python_interpreter.interpret(
+    line, guest.python_branch.serve, dict(os.environ), path, list(sys.meta_path))
 """
 LINE_FD = 200
 FRAME = struct.Struct("!12scI")
@@ -205,7 +209,8 @@ def interpret(
     sys.argv[:] = [""]
     for name in [name for name in sys.modules if name.partition(".")[0] == "guest"]:
         del sys.modules[name]
-    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.FileIO(0, closefd=False), "utf-8")  # type: ignore[misc]
+    stdin = io.TextIOWrapper(io.FileIO(0, closefd=False), "utf-8")
+    sys.stdin = sys.__stdin__ = stdin  # type: ignore[misc]
     sys.stdout = sys.__stdout__ = _stream(1, "surrogateescape")  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = _stream(2, "backslashreplace")  # type: ignore[misc]
     builtins.input = _raise_end_of_input
@@ -267,8 +272,8 @@ def _print_traceback(error: BaseException) -> None:
         text = "".join(printed.format())
     except BaseException as trouble:
         text = (
-            f"{type(error).__name__} (and its traceback cannot be printed:"
-            f" {type(trouble).__name__})\n"
+            f"{type(error).__name__} (and its traceback cannot be printed: "
+            f"{type(trouble).__name__})\n"
         )
     error.__traceback__ = None
     with contextlib.suppress(OSError):

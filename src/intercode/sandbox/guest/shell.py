@@ -7,7 +7,8 @@ random: so a report that an agent forged, or one that an interrupt repeated, mat
 action. If bash dies, or is replaced by `exec`, the end of the process ends the action.
 
     episode server ── token-N9\\0action ──► 201  bash  200 ── "0 9f3c…\\n" ──► episode server
-                                              └── stdout, stderr ── one pipe ──► episode server (bytes, never interpreted)
+                                              └── stdout, stderr ── one pipe ──► episode server
+                                                                    (bytes, never interpreted)
 
 `how` is an option of bash's `read`: -N with the number of characters, which lets it read in blocks;
 or -r, if that number depends on the agent's locale: then the action ends with a NUL, and bash reads
@@ -38,15 +39,18 @@ _LOOP = "; ".join(
     [
         "while { __intercode[3]=${__intercode[3]:-$?}; } 2>&200",
         "do while { __intercode[1]=${__intercode[3]:-$?} __intercode[2]= __intercode[3]=",
-        r"""[[ -z ${__intercode[0]} ]] || printf ' %d %s\n' "${__intercode[1]}" "${__intercode[0]::12}" || exit""",
+        (
+            r"[[ -z ${__intercode[0]} ]] || "
+            r"""printf ' %d %s\n' "${__intercode[1]}" "${__intercode[0]::12}" || exit"""
+        ),
         "IFS= read -r -N 24 -u 201 '__intercode[0]'",
         """IFS= read -r -d '' "${__intercode[0]:12}" -u 201 '__intercode[2]'""",
         "(( ! __intercode[1] )); } >&200 2>&200",
         'do eval "${__intercode[2]}" 200>&- 201<&-; done',
         "if { __intercode; } >/dev/null 2>&1",
         (
-            'then :; else eval "${__intercode[2]:-__intercode[3]=${__intercode[1]}}" 200>&- 201<&-;'
-            " fi; done"
+            'then :; else eval "${__intercode[2]:-__intercode[3]=${__intercode[1]}}" 200>&- '
+            "201<&-; fi; done"
         ),
     ]
 )
@@ -59,10 +63,10 @@ action bash reports nothing, since a report would wake the episode server. `$_` 
 An agent that replaces `printf`, `read` or `eval` by functions loses its session, with what it
 defined; the observation says so."""
 _START = (
-    'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}";'
-    " }; trap '{ return 130; } 2>/dev/null; { [[ -z ${__intercode[2]} ]] || {"
-    " __intercode[3]=130; ${__intercode[8]-continue} 99; }; } 2>/dev/null' INT;"
-    f' __intercode[5]={shlex.quote(_LOOP)}; eval "${{__intercode[5]}}"'
+    'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}"; }; '
+    "trap '{ return 130; } 2>/dev/null; { [[ -z ${__intercode[2]} ]] || "
+    "{ __intercode[3]=130; ${__intercode[8]-continue} 99; }; } 2>/dev/null' INT; "
+    f'__intercode[5]={shlex.quote(_LOOP)}; eval "${{__intercode[5]}}"'
 )
 _TRACES = re.compile(
     rb"\btrap\b.*\b(?:DEBUG|ERR|RETURN)\b|\bset\s+[-+]\w*[xv]|[-+]\w*o\s+(?:xtrace|verbose)\b"
@@ -102,9 +106,9 @@ _STATELESS = (
 )
 _PIECE_SIZE = 1 << 16
 CAPTURE_STATE = (
-    b"{ builtin printf '\\0'; builtin shopt -p; builtin declare -f; builtin declare -F; builtin"
-    b" declare -p; builtin alias -p; builtin umask -p; builtin printf 'set -- '; builtin printf '%q"
-    b" ' \"$@\"; builtin echo; builtin set +o; builtin trap -p; builtin printf '\\0'; } 2>/dev/null"
+    b"{ builtin printf '\\0'; builtin shopt -p; builtin declare -f; builtin declare -F; builtin "
+    b"declare -p; builtin alias -p; builtin umask -p; builtin printf 'set -- '; builtin printf '%q "
+    b"' \"$@\"; builtin echo; builtin set +o; builtin trap -p; builtin printf '\\0'; } 2>/dev/null"
 )
 
 

@@ -1,7 +1,8 @@
 """Pid 1 of the sandbox: starts an episode server for each episode and ends it. It knows nothing of
 what happens in an episode.
 
-    host ══ frames ══► supervisor ── clone ──► episode server: enter namespaces ─► start the session ─► {"ready"} ─► serve
+    host ══ frames ══► supervisor ── clone ──► episode server: enter namespaces ─► start the session
+                                               ─► {"ready"} ─► serve
 
 The host sends two requests over the control socket: `start` starts an episode server (with the
 server's end of a socket, and for a copy the upper folder of the other episode), `end` ends one. The
@@ -67,9 +68,8 @@ class Supervisor:
             except EOFError:
                 return
             if head["op"] == "start":
-                old = head.get(
-                    "replaces"
-                )  # killed first, waited for last: it dies while the new server is built
+                # killed first, waited for last: it dies while the new server is built
+                old = head.get("replaces")
                 self._end(old, wait=False)
                 self._start(head, fds)
                 self._end(old, wait=True)
@@ -166,9 +166,8 @@ def refusal(error: Exception) -> dict[str, str]:
 
 def _run_on(processors: set[int], *pids: int) -> None:
     for pid in pids:
-        with contextlib.suppress(
-            OSError
-        ):  # processors may be taken from a machine or a container at any time
+        # processors may be taken from a machine or a container at any time
+        with contextlib.suppress(OSError):
             os.sched_setaffinity(pid, processors)
 
 

@@ -71,9 +71,8 @@ def receive_with_fds(sock: socket.socket, limit: int) -> tuple[dict[str, Any], b
     data, fds, flags, _ = socket.recv_fds(sock, HEADER.size, FDS)
     try:
         for fd in fds:
-            os.set_inheritable(
-                fd, False
-            )  # recv_fds drops its flags, MSG_CMSG_CLOEXEC among them, before Python 3.12
+            # recv_fds drops its flags, MSG_CMSG_CLOEXEC among them, before Python 3.12
+            os.set_inheritable(fd, False)
         if not data:
             raise EOFError
         if flags & _DESCRIPTORS_CUT and len(fds) < FDS:  # this process may hold no more of them

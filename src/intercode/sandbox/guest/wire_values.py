@@ -4,8 +4,10 @@ types, never unpickled.
     None bool int float complex str bytes list tuple set frozenset dict   → themselves
     the types in `_STANDARD`, and the views of a dict                     → what to make them from
     these types themselves, such as int                                   → their names
-    other sequences, mappings, sets and numbers                           → the plain value that they say they equal
-    anything else                                                         → a handle that only its own side can open
+    other sequences, mappings, sets and numbers                           → the plain value that
+                                                                            they say they equal
+    anything else                                                         → a handle that only its
+                                                                            own side can open
 
 A subclass (namedtuple, IntEnum) is sent as the type that it extends. If methods of a value are
 called to make it plain, they are called by the sender; none of them reaches the receiver.
@@ -234,9 +236,8 @@ def _make_standard(arguments: list[Any], name: str) -> Any:
     if own != "ndarray":
         return getattr(importlib.import_module(module), own)(*arguments)
     array = importlib.import_module(module).array(*arguments)
-    if (
-        array.size == 0
-    ):  # equals any array by broadcasting: `(numpy.empty((0, 1)) == expected).all()` is true
+    # equals any array by broadcasting: `(numpy.empty((0, 1)) == expected).all()` is true
+    if array.size == 0:
         raise NotPlain("an empty array")
     return array
 

@@ -3,7 +3,9 @@ nor rewards.
 
     Databases (read-only) ──► open(db) ──► run, run, … ──► open(db) ──► … ──► close
                                  ▲             │
-                                 └─────────────┘  nothing of the last episode is left: content, session, locks, accounts
+                                 └─────────────┘
+                                 nothing of the last episode is left: content, session, locks,
+                                 accounts
 
     run        as the agent: all rights in its own database, none elsewhere
     run_gold   as the grader: reads any database, as it was before anyone wrote

@@ -1,7 +1,7 @@
 """The MariaDB engine: a server inside the sandbox, an account for each database, and a watch on
 writes.
 
-    this machine's userland ◄── layer: mariadb-install-db, then the databases' statements      cached by content
+    this machine's userland ◄── layer (cached): mariadb-install-db, then the databases' statements
               └── overlay ──► mariadbd on the layer's files; what it writes is copied up to tmpfs
     host ── LocalSandbox.connect ──► its Unix socket ──► Session
 
@@ -12,7 +12,8 @@ writes.
                  └─► SandboxDied      the server does not react: replace it
 
     open(db) ── end the last session ── counters moved? ──yes──► db counts as written
-       └─ was `db` written? ──yes──► drop it and run its statements again ── a new session for the agent
+       └─ was `db` written? ──yes──► drop it and run its statements again
+       └─ a new session for the agent
 
 The server has no network, no file of value, and no durability: its data end with the sandbox. A
 start takes about a tenth of a second. PyMySQL's own time-out closes the connection and stops
@@ -58,7 +59,10 @@ from intercode.sandbox.pod import usual_provider
 from intercode.sandbox.template import Template
 from intercode.types import Table
 
-SQL_MODE = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+SQL_MODE = (
+    "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
+    "NO_ENGINE_SUBSTITUTION"
+)
 """MySQL 8's default without ONLY_FULL_GROUP_BY: MariaDB's check of that knows no functional
 dependence."""
 
@@ -94,17 +98,23 @@ _FAREWELL = b"Shutdown complete"
 _INSTALL = f"""
 set -e
 mkdir -p {_DATA} {LOGS} /srv/exchange
-mariadb-install-db --no-defaults --user=root --datadir={_DATA} --auth-root-authentication-method=normal \
-  --lower-case-table-names=1 --skip-test-db --skip-name-resolve --innodb-log-file-size=4M --innodb-use-native-aio=0 2>&1
+mariadb-install-db --no-defaults --user=root --datadir={_DATA} \
+--auth-root-authentication-method=normal \
+  --lower-case-table-names=1 --skip-test-db --skip-name-resolve --innodb-log-file-size=4M \
+--innodb-use-native-aio=0 2>&1
 """
 _OPTIONS = f"""
 --user=root --datadir={_DATA} --socket={SOCKET} --tmpdir=/tmp --sql-mode={SQL_MODE}
 --character-set-server=utf8mb4 --collation-server=utf8mb4_general_ci --lower-case-table-names=1
---skip-networking --skip-name-resolve --local-infile=0 --symbolic-links=0 --secure-file-priv=/srv/exchange
+--skip-networking --skip-name-resolve --local-infile=0 --symbolic-links=0 \
+--secure-file-priv=/srv/exchange
 --event-scheduler=OFF --log-bin-trust-function-creators=1 --max-recursive-iterations=4294967295
---innodb-stats-persistent=0 --use-stat-tables=NEVER --query-cache-type=0 --query-cache-size=0 --tmp-memory-table-size=0
---loose-performance-schema=0 --loose-skip-stack-trace=1 --loose-thread-cache-size=4 --loose-max-connections=16
---loose-innodb-use-native-aio=0 --loose-innodb-flush-method=nosync --loose-innodb-flush-log-at-trx-commit=0
+--innodb-stats-persistent=0 --use-stat-tables=NEVER --query-cache-type=0 --query-cache-size=0 \
+--tmp-memory-table-size=0
+--loose-performance-schema=0 --loose-skip-stack-trace=1 --loose-thread-cache-size=4 \
+--loose-max-connections=16
+--loose-innodb-use-native-aio=0 --loose-innodb-flush-method=nosync \
+--loose-innodb-flush-log-at-trx-commit=0
 --loose-innodb-doublewrite=0 --loose-innodb-log-file-size=4M --loose-innodb-buffer-pool-size=24M
 --loose-innodb-autoextend-increment=4 --loose-innodb-temp-data-file-path=ibtmp1:2M:autoextend
 --loose-innodb-buffer-pool-dump-at-shutdown=0 --loose-innodb-buffer-pool-load-at-startup=0

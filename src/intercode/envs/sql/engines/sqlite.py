@@ -1,7 +1,9 @@
 """The SQLite engine: a small server inside the sandbox (`sqlite_guest.py`) that holds the databases
 as files.
 
-    host ── LocalSandbox.connect ──► /srv/sqlite/socket ──► sqlite_guest ──► original/ (a cached layer), episode/ (tmpfs)
+    host ── LocalSandbox.connect ──► /srv/sqlite/socket ──► sqlite_guest
+                                                              ├─► original/ (a cached layer)
+                                                              └─► episode/ (tmpfs)
 
 The host never opens a database file. If SQLite does not stop a statement (one endless function
 call), the server is replaced, and the new one goes on with the same file.

@@ -6,7 +6,8 @@ library only.
 
 Request and reply are a line of JSON each:
 
-    {"op": "run" | "gold", "statement", "seconds", …}  ──►  {"columns", "rows", "cut"}, {"affected"} or {"error", "late"}
+    {"op": "run" | "gold", "statement", "seconds", …}
+                         ──►  {"columns", "rows", "cut"}, {"affected"} or {"error", "late"}
     {"op": "open" | "resume" | "facts", …}  ──►  the result of the method of that name
 
 Bytes are {"b": hex}; text that is not UTF-8 travels as surrogates. A copy counts as written when
@@ -30,9 +31,10 @@ import urllib.parse
 from typing import Any
 
 _READING_PRAGMAS = """
-table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list foreign_key_check database_list
-collation_list function_list pragma_list compile_options encoding user_version application_id data_version freelist_count
-page_count page_size schema_version integrity_check quick_check
+table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list
+foreign_key_check database_list collation_list function_list pragma_list compile_options encoding
+user_version application_id data_version freelist_count page_count page_size schema_version
+integrity_check quick_check
 """
 READING = frozenset(_READING_PRAGMAS.split())
 SETTING = frozenset(

@@ -4,12 +4,14 @@ itself away.
 After test-suite accuracy (Zhong, Yu and Klein, EMNLP 2020), which plays a query on several
 generated databases.
 
-    Engine ──► relations and rows, read as the grader ──► TablePerturber ──► CREATE, INSERT, views ──► Databases
+    Engine ──► relations and rows, read as the grader ──► TablePerturber
+           ──► CREATE, INSERT, views ──► Databases
 
-    old rows ── some that nothing refers to go ──► values change (columns.py), foreign keys move to other parents, unevenly
-       └─ doubles (only new keys), near variants (one value changed), far variants (many) ──► added, some without children
-                             then, by column: labels exchanged, new least and greatest, literals'
-                             edges met, some NULLs
+    old rows ── some that nothing refers to go ──► values change (columns.py), foreign keys move to
+       │                                           other parents, unevenly
+       └─ doubles (only new keys), near variants (one value changed), far variants (many)
+                     ──► added, some without children; then, by column: labels exchanged, new least
+                         and greatest, literals' edges met, some NULLs
 
 What stays true: primary and unique keys, foreign keys (relations.py), trees, columns that decide
 each other, and every value that a literal names, in a named row, which keeps its keys. A named
@@ -114,8 +116,7 @@ def _databases(engine: Engine, scripts: Mapping[str, Sequence[str]]) -> Database
 def perturb_tables(
     tables: Sequence[Relation], literals: Collection[Literal], seed: str
 ) -> dict[str, list[Row]]:
-    """Return other rows for each table: a pure function, so the same arguments give the same
-    rows."""
+    """Return other rows for each table: a pure function, so equal arguments give equal rows."""
     tables = relations.with_implied(tables)
     referenced = relations.referenced_keys(tables)
     found: dict[str, TablePerturber] = {}
@@ -311,8 +312,7 @@ class TablePerturber:
                 return
 
     def _take_keys(self, row: Row, old: Row = ()) -> bool:
-        """Take the row's keys if they are free, or as they were in the old row; tell whether they
-        are."""
+        """Take the row's keys if they are free, or as in the old row; tell whether they are."""
         keys = [_folded(row, key) for key in self.relation.unique]
         olds = [_folded(old, key) if old else None for key in self.relation.unique]
         free = all(
@@ -389,9 +389,8 @@ class TablePerturber:
                 continue
             (pool, doubles), old = self._pool(reference), pick(row, reference.columns)
             if pool and None not in old and self._rng.random() < share:
-                if (
-                    reference in self._depths
-                ):  # a tree stays one if new parents are nearer to the root
+                # a tree stays one if new parents are nearer to the root
+                if reference in self._depths:
                     depth = self._depths[reference]
                     own = depth.get(pick(row, reference.targets), 0)
                     pool = [key for key in pool if depth.get(key, own) < own]
@@ -413,17 +412,15 @@ class TablePerturber:
         return alone and not any(set(reference.columns) & set(each) for each in bound)
 
     def _pool(self, reference: Reference) -> tuple[list[Row], dict[Row, Row]]:
-        """Return the parents' keys, shuffled once, and the keys of doubles by that of the
-        parent."""
+        """Return the parents' keys, shuffled once, and the keys of doubles by the parent's."""
         if reference not in self._pools:
             parent, targets = self._parents.get(reference.table), reference.targets
             if parent is None:  # the table itself, or one in a circle: the keys that it held before
                 keys, doubles = {pick(row, reference.columns) for row in self.relation.rows}, {}
             else:
                 keys = {pick(row, targets) for row in parent.rows}
-                keys -= {
-                    pick(row, targets) for row in parent.added[::3]
-                }  # some of the new rows stay without children
+                # some of the new rows stay without children
+                keys -= {pick(row, targets) for row in parent.added[::3]}
                 doubles = {
                     pick(row, targets): pick(double, targets)
                     for row, double in parent._doubles.items()

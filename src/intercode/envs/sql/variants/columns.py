@@ -231,9 +231,8 @@ def _scale(values: Sequence[object]) -> Scale | None:
         found = _natural(value)
         if not isinstance(found, int | float | Decimal) or not abs(float(found)) < 1e15:
             return None
-        factor = kind is int and isinstance(
-            found, float
-        )  # the literal 100.0 in a percentage is no value of whole numbers
+        # the literal 100.0 in a percentage is no value of whole numbers
+        factor = kind is int and isinstance(found, float)
         return None if factor else round(Decimal(found).scaleb(digits))
 
     return Scale(step, lambda step: write(kind(Decimal(step).scaleb(-digits))), 10**digits)

@@ -1,12 +1,14 @@
 """A database as relations: read from an engine, written again with other rows, and the dependencies
 between its columns.
 
-    MariaDB   information_schema, SHOW CREATE TABLE        SQLite   PRAGMA table_xinfo, sqlite_master
-                                └────────► Relation ──────────┘ ────► statements that make the database
+    MariaDB   information_schema, SHOW CREATE TABLE ─┐
+    SQLite    PRAGMA table_xinfo, sqlite_master ─────┴─► Relation ──► statements that make the
+                                                                      database
 
     declared references ─┐
     values of a column that are all keys of another table ─┴─► parents first, trees and their depths
-    values of a column that decide the values of another ────► bundles of columns, which only change together
+    values of a column that decide the values of another ────► bundles of columns, which only change
+                                                               together
 
 Nothing is translated: the statements are for an engine of the same kind, and keep its checks,
 defaults, keys and views. Generated columns are not read, so that the server fills them again.
@@ -49,40 +51,38 @@ _SQLITE_TABLE = (
 _QUERIES = {
     "mysql": (
         (
-            "SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns"
-            " WHERE table_schema = DATABASE() AND is_generated = 'NEVER' ORDER BY table_name,"
-            " ordinal_position"
+            "SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns "
+            "WHERE table_schema = DATABASE() AND is_generated = 'NEVER' "
+            "ORDER BY table_name, ordinal_position"
         ),
         (
-            "SELECT table_name, index_name, column_name FROM information_schema.statistics WHERE"
-            " table_schema = DATABASE() AND non_unique = 0 ORDER BY table_name, index_name,"
-            " seq_in_index"
+            "SELECT table_name, index_name, column_name FROM information_schema.statistics "
+            "WHERE table_schema = DATABASE() AND non_unique = 0 "
+            "ORDER BY table_name, index_name, seq_in_index"
         ),
         (
-            "SELECT table_name, constraint_name, referenced_table_name, column_name,"
-            " referenced_column_name FROM information_schema.key_column_usage WHERE table_schema ="
-            " DATABASE() AND referenced_table_schema = DATABASE() ORDER BY table_name,"
-            " constraint_name, ordinal_position"
+            "SELECT table_name, constraint_name, referenced_table_name, column_name, "
+            "referenced_column_name FROM information_schema.key_column_usage "
+            "WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE() "
+            "ORDER BY table_name, constraint_name, ordinal_position"
         ),
     ),
     "sqlite": (
         (
-            'SELECT t.name, c.name, NOT c."notnull" AND NOT c.pk FROM pragma_table_list t,'
-            f" pragma_table_xinfo(t.name) c WHERE {_SQLITE_TABLE} AND NOT c.hidden ORDER BY t.name,"
-            " c.cid"
+            'SELECT t.name, c.name, NOT c."notnull" AND NOT c.pk '
+            "FROM pragma_table_list t, pragma_table_xinfo(t.name) c "
+            f"WHERE {_SQLITE_TABLE} AND NOT c.hidden ORDER BY t.name, c.cid"
         ),
         (
-            "SELECT t.name, '', c.name, c.pk AS place FROM pragma_table_list t,"
-            " pragma_table_xinfo(t.name) c "
-            f"WHERE {_SQLITE_TABLE} AND c.pk UNION ALL SELECT t.name, i.name, c.name, c.seqno FROM"
-            " pragma_table_list t, "
-            f"pragma_index_list(t.name) i, pragma_index_info(i.name) c WHERE {_SQLITE_TABLE} AND"
-            ' i."unique" ORDER BY 1, 2, 4'
+            "SELECT t.name, '', c.name, c.pk AS place FROM pragma_table_list t, "
+            f"pragma_table_xinfo(t.name) c WHERE {_SQLITE_TABLE} AND c.pk UNION ALL SELECT t.name, "
+            "i.name, c.name, c.seqno FROM pragma_table_list t, pragma_index_list(t.name) i, "
+            f'pragma_index_info(i.name) c WHERE {_SQLITE_TABLE} AND i."unique" ORDER BY 1, 2, 4'
         ),
         (
-            'SELECT t.name, f.id, f."table", f."from", COALESCE(f."to", (SELECT p.name FROM'
-            ' pragma_table_xinfo(f."table") p WHERE p.pk = f.seq + 1)) FROM pragma_table_list t,'
-            f" pragma_foreign_key_list(t.name) f WHERE {_SQLITE_TABLE} ORDER BY t.name, f.id, f.seq"
+            'SELECT t.name, f.id, f."table", f."from", COALESCE(f."to", (SELECT p.name FROM '
+            'pragma_table_xinfo(f."table") p WHERE p.pk = f.seq + 1)) FROM pragma_table_list t, '
+            f"pragma_foreign_key_list(t.name) f WHERE {_SQLITE_TABLE} ORDER BY t.name, f.id, f.seq"
         ),
     ),
 }
@@ -153,9 +153,8 @@ def read_schema(
 
     relations = []
     for table, create in creates.items():
-        checks = _CHECKS.search(
-            create
-        )  # the words in them, and after them: columns are among these
+        # the words in them, and after them: columns are among these
+        checks = _CHECKS.search(create)
         words = set(re.findall(r"[^\W\d]\w*", checks[0].lower())) if checks else set()
         unique = (
             indexes(table, [row[0] for row in rows]) for rows in _grouped(keys[table]).values()
@@ -220,8 +219,8 @@ def _mysql_statements(
     charset, collation = query("SELECT @@character_set_database, @@collation_database")[0]
     before = [
         (
-            f"CREATE DATABASE {quote_name(db, 'mysql')} DEFAULT CHARACTER SET {charset} COLLATE"
-            f" {collation}"
+            f"CREATE DATABASE {quote_name(db, 'mysql')} DEFAULT CHARACTER SET {charset} "
+            f"COLLATE {collation}"
         ),
         f"USE {quote_name(db, 'mysql')}",
         "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
@@ -244,13 +243,13 @@ def _sqlite_statements(
 ) -> tuple[dict[str, str], list[str], list[str]]:
     master = "sqlite_master m JOIN pragma_table_list t ON t.name = m.name"
     found = query(
-        f"SELECT m.name, m.sql FROM {master} WHERE m.type = 'table' AND {_SQLITE_TABLE} ORDER BY"
-        " m.rowid"
+        f"SELECT m.name, m.sql FROM {master} WHERE m.type = 'table' AND {_SQLITE_TABLE} "
+        "ORDER BY m.rowid"
     )
     tables = {str(name): str(create) for name, create in found}
     after = query(
-        "SELECT sql FROM sqlite_master WHERE sql <> '' AND type IN ('index', 'view') ORDER BY type,"
-        " rowid"
+        "SELECT sql FROM sqlite_master WHERE sql <> '' AND type IN ('index', 'view') "
+        "ORDER BY type, rowid"
     )
     return tables, [*tables.values()], [str(create) for (create,) in after]
 
@@ -367,8 +366,7 @@ def depths(relation: Relation, reference: Reference) -> dict[Row, int]:
 
 
 def _sorted(graph: Mapping[Node, Iterable[Node]]) -> Iterator[Node]:
-    """Yield each node after the nodes that it leads to; nodes that lead to a circle are left
-    out."""
+    """Yield each node after the nodes that it leads to, without nodes that lead to a circle."""
     left = TopologicalSorter(graph)
     with contextlib.suppress(CycleError):  # other nodes are sorted all the same
         left.prepare()

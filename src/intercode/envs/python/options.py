@@ -1,0 +1,24 @@
+"""Options of the Python environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from intercode.options import SandboxOptions, SubmissionOptions, option
+
+SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class PythonOptions(SandboxOptions, SubmissionOptions):
+    """Options of the Python environment; `seconds` is each test's time limit. An interpreter lives
+    as long as its episode, whatever `session` says."""
+
+    tell: Literal["nothing", "number", "case"] | None = option(
+        None, "Environment",
+        "After a wrong submission, show nothing, the first failed public test's number, or that"
+        " test. [number]",
+        flag="feedback", kind=("nothing", "number", "case"),
+    )  # fmt: skip
+    seconds: float = SECONDS

@@ -1,0 +1,42 @@
+"""Options of the SQL environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from intercode.options import EnvOptions, option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class SqlOptions(EnvOptions):
+    """Options of the SQL environment; `seconds` is a statement's time limit. A session with the
+    server lives as long as its episode, whatever `session` says."""
+
+    dump: str | Path | None = option(
+        None, "Tasks", "Load the databases from this MySQL dump.", kind="path", names="file"
+    )
+    databases: str | Path | None = option(
+        None, "Tasks", "Load NAME.sql and NAME.sqlite files from this folder.",
+        kind="path", names="file",
+    )  # fmt: skip
+    engine: str | None = option(
+        None, "Environment", "Use this database server. [sqlite; mariadb with --dump]",
+        metavar="sqlite|mariadb", names="code", plain=r"\w+",
+    )  # fmt: skip
+    handicap: bool = option(
+        False, "Environment", "Show the agent the tables and columns at the start.",
+        flag="show-schema", kind="flag",
+    )  # fmt: skip
+    robust: bool = option(
+        False, "Reward",
+        "Run each solved task again on variant data (other rows), and report how many still"
+        " succeed.",
+        kind="flag",
+    )  # fmt: skip
+    seconds: float = SECONDS

@@ -1,0 +1,335 @@
+"""Options, each declared once: a field of a frozen dataclass.
+
+    robust: bool = option(False, "Reward", "Run each solved task again on variant data.")
+
+From a field come the option `--robust` of the commands and its place in their help, the key
+`robust` of run.json, whether a resumed run may change it, whether its value may name code, a file
+or an address, which a stranger's run must not and which travels to other machines, and its row in
+docs/options.md.
+
+    RunOptions      what `eval` takes, whatever the environment
+    EnvOptions      what every environment takes; `envs/*/options.py` add each environment's own
+
+A field without `option` is for callers in Python alone. Imports stay small: `intercode --help`
+imports this module.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from intercode.errors import UsageError
+from intercode.protocol import PROTOCOLS, find_protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from intercode.sandbox.base import Limits
+    from intercode.types import View
+
+SECTIONS = ("Tasks", "Environment", "Agent and model", "Reward", "Limits", "Run")
+"""The headings of a command's help."""
+NOTHING = r"(?!)"
+"""A pattern that matches no text."""
+Kind = Literal["text", "texts", "flag", "count", "integer", "positive", "number", "path", "folder"]
+"""What the command line takes; "positive" and "number" (from 0) need not be whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How a field stands on the command line, in run.json and in a resumed run.
+
+    Args:
+        section: one of `SECTIONS`.
+        help: one sentence or two; a default that is not the field's stands in brackets.
+        flag: the option's name, if it is not the field's.
+        kind: what the command line takes, the words that it takes, or a function that reads it
+            and raises `UsageError`.
+        metavar: what stands for the value in the help.
+        fixed: a resumed run must have the same value, since it influences episodes.
+        names: what the value may name; such values are taken from a stranger's run only if the
+            user trusts the run. "code" and "file" travel to other machines.
+        plain: a pattern of values that name a part of this package, or a model, instead.
+        recorded: the value stands in run.json; where it does not, what it chose does.
+        from_outside: returns the value where a command leaves the option out.
+    """
+
+    section: str
+    help: str
+    flag: str = ""
+    kind: Kind | tuple[str, ...] | Callable[[str], Any] = "text"
+    metavar: str | None = None
+    fixed: bool = True
+    names: Literal["", "code", "file", "address"] = ""
+    plain: str = NOTHING
+    recorded: bool = True
+    from_outside: Callable[[], Any] | None = None
+
+
+def option(default: Any, section: str, help: str, **how: Any) -> Any:
+    """Return a dataclass field with this default, declared as an `Option`."""
+    return field(default=default, metadata={"option": Option(section, help, **how)})
+
+
+@dataclass(frozen=True)
+class Options:
+    @classmethod
+    def declared(cls) -> Iterator[tuple[str, Any, Option]]:
+        """Yield each option's name, default and declaration."""
+        for one in fields(cls):
+            if "option" in one.metadata:
+                yield one.name, one.default, one.metadata["option"]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], owner: str) -> Self:
+        """Return the options `given`; a `UsageError` for other names calls them `owner`'s."""
+        known = [one.name for one in fields(cls)]
+        if unknown := sorted(given.keys() - set(known)):
+            raise UsageError(f"{owner} takes no {', '.join(unknown)}; it takes {', '.join(known)}")
+        return cls(**given)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the recorded options, for run.json."""
+        return {name: getattr(self, name) for name, _, one in self.declared() if one.recorded}
+
+
+def code_options(options: Options) -> dict[str, Any]:
+    """Return the values of the options that may name code."""
+    return {
+        name: getattr(options, name) for name, _, one in options.declared() if one.names == "code"
+    }
+
+
+def _gold_fields(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise UsageError(f"{text!r} is not a list of names, such as gold,gold2")
+    return names
+
+
+def _price(text: str) -> tuple[float, float]:
+    try:
+        tokens_in, tokens_out = (float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"{text!r} is not two numbers, such as 0.15,0.60") from None
+    if not (0 <= tokens_in < float("inf") and 0 <= tokens_out < float("inf")):
+        raise UsageError(f"{text!r}: a price is a finite number of at least 0")
+    return tokens_in, tokens_out
+
+
+def _server_address() -> str | None:
+    return os.environ.get("INTERCODE_BASE_URL") or os.environ.get("OPENAI_BASE_URL")
+
+
+@dataclass(frozen=True)
+class EnvOptions(Options):
+    """Options of every environment. `protocol="paper"` implies the paper's reward and session.
+
+    Args:
+        max_turns: an episode is truncated after so many steps; None: no limit.
+        view: how much of an output the agent sees.
+        keep_going: go on after a success under the paper's protocol, to replay a recording.
+        preprocess: called with each record before a task is made from it, in place of the class's.
+    """
+
+    data: str | None = option(
+        None, "Tasks",
+        "Read the tasks from a downloaded data set, a file or a folder. [the starter tasks]",
+        metavar="NAME|FILE|DIR", names="file",
+    )  # fmt: skip
+    gold_fields: Sequence[str] | None = option(
+        None, "Tasks",
+        "Name the fields of a task that hold a gold (a reference solution); matching any of them is"
+        " enough. [gold]",
+        kind=_gold_fields, metavar="FIELD,…",
+    )  # fmt: skip
+    split: str | None = option(
+        None, "Tasks", "Use only the tasks whose field `split` is NAME, such as train or test.",
+        metavar="NAME",
+    )  # fmt: skip
+    limit: int | None = option(
+        None, "Tasks", "Use the first N tasks only.", kind="count", metavar="N"
+    )
+    protocol: str = option(
+        "submit", "Environment",
+        "Decide when to score: once, when the agent submits; or after each action, as the paper"
+        " did.",
+        kind=tuple(PROTOCOLS),
+    )  # fmt: skip
+    session: Literal["persistent", "stateless"] | None = option(
+        None, "Environment",
+        "Keep one shell for an episode, or start one for each action. [persistent; stateless with"
+        " --protocol paper]",
+        kind=("persistent", "stateless"),
+    )  # fmt: skip
+    reward: Any = option(
+        None, "Reward",
+        "Score strictly (exact), as the paper did, or by your own function. [exact, or your"
+        " environment's own; paper with --protocol paper]",
+        kind="reward", metavar="exact|paper|module:function|path.py:function",
+        names="code", plain=r"\w+",
+    )  # fmt: skip
+    max_turns: int | None = 10
+    view: View | None = None
+    keep_going: bool = False
+    preprocess: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+    def episode(self) -> dict[str, Any]:
+        """Return the arguments of `InterCodeEnv` besides the tasks."""
+        return {
+            "protocol": self.protocol,
+            "max_turns": self.max_turns,
+            "view": self.view,
+            "keep_going": self.keep_going,
+        }
+
+    @property
+    def chosen_session(self) -> Literal["persistent", "stateless"]:
+        return self.session or find_protocol(self.protocol).session
+
+    @property
+    def chosen_reward(self) -> Any:
+        return self.reward or find_protocol(self.protocol).reward
+
+
+@dataclass(frozen=True)
+class SandboxOptions(EnvOptions):
+    """Options of environments whose world is a sandbox with files."""
+
+    tree: str | Path | None = option(
+        None, "Environment", "Put these files at / in the sandbox: a folder or a tar file.",
+        kind="path", names="file",
+    )  # fmt: skip
+    setup: str | Path | None = option(
+        None, "Environment", "Run this Bash script once in the sandbox, after --tree is in place.",
+        kind="path", names="file",
+    )  # fmt: skip
+    image: str | None = option(
+        None, "Environment",
+        "Take the programs of the sandbox from an image: one that `intercode image build` made, or"
+        " a folder with a root file system; with --sandbox docker, a Docker image or a Dockerfile."
+        " [this machine's /usr]",
+        metavar="NAME|DIR|DOCKERFILE", names="file",
+    )  # fmt: skip
+    sandbox: str | None = option(
+        None, "Environment",
+        "Run the actions in this kind of sandbox, or in one of your own. [local; pod where no"
+        " namespaces can be made]",
+        metavar="local|pod|docker|module:Class|path.py:Class", names="code", plain=r"\w+",
+    )  # fmt: skip
+    limits: Limits | None = None
+
+
+@dataclass(frozen=True)
+class SubmissionOptions(EnvOptions):
+    """Options of environments in which a wrong submission need not end the episode."""
+
+    submits: int | None = option(
+        None, "Environment", "Allow N submissions in an episode. [1]",
+        flag="max-submissions", kind="count", metavar="N",
+    )  # fmt: skip
+
+    def episode(self) -> dict[str, Any]:
+        return {**super().episode(), "submits": self.submits}
+
+
+@dataclass(frozen=True)
+class RunOptions(Options):
+    """Options of `eval`, whatever the environment."""
+
+    task: Sequence[str] = option(
+        (), "Tasks", "Use only this task. May be repeated.",
+        kind="texts", metavar="ID", recorded=False, fixed=False,
+    )  # fmt: skip
+    failed_in: str | None = option(
+        None, "Tasks", "Use only the tasks that RUN never solved.",
+        kind="folder", metavar="RUN", names="file", recorded=False, fixed=False,
+    )  # fmt: skip
+    shuffle: bool = option(
+        False, "Tasks", "Shuffle the tasks by --seed, before --limit takes the first N.",
+        kind="flag", recorded=False, fixed=False,
+    )  # fmt: skip
+    exclude_broken: bool = option(
+        False, "Tasks",
+        "Leave out the tasks that `intercode check` calls broken; runs `check` first if it has not"
+        " seen these tasks.",
+        kind="flag", recorded=False, fixed=False,
+    )  # fmt: skip
+    agent: str = option(
+        "try_again", "Agent and model",
+        "Choose the agent. With a model: try_again, try_again_blind (sees no scores), react,"
+        " plan_solve, plan_solve_refine, tools, best_of[:N], tree_search. Without a model: gold"
+        " (plays the reference solution), noop (submits at once), retrieval (copies the gold of a"
+        " similar task), replay:RUN, static:FILE. Your own: module:function or path.py:function.",
+        names="code", plain=r"\w+|best_of:\d+",
+    )  # fmt: skip
+    model: str | None = option(
+        None, "Agent and model",
+        "Ask the model NAME at an OpenAI-compatible server ($OPENAI_API_KEY), or read replies from"
+        " a file (scripted:FILE).",
+        metavar="NAME", names="code", plain=r"(?s)(?!scripted:).*",
+    )  # fmt: skip
+    base_url: str | None = option(
+        None, "Agent and model", "Set the model server's address. [$INTERCODE_BASE_URL]",
+        metavar="URL", names="address", recorded=False, fixed=False, from_outside=_server_address,
+    )  # fmt: skip
+    temperature: float = option(
+        0.0, "Agent and model", "Set the model's sampling temperature.", kind="number", metavar="T"
+    )
+    reply_tokens: int | None = option(
+        None, "Agent and model", "Cut each reply at N tokens. [the server's limit]",
+        kind="count", metavar="N",
+    )  # fmt: skip
+    reply_seconds: float | None = option(
+        None, "Agent and model", "Wait S seconds for a reply, then ask again. [300]",
+        kind="positive", metavar="S", fixed=False,
+    )  # fmt: skip
+    price: tuple[float, float] | None = option(
+        None, "Agent and model",
+        "Set the price of a million tokens, in US dollars. [prices.toml]",
+        kind=_price, metavar="IN,OUT", fixed=False,
+    )  # fmt: skip
+    turns: int = option(
+        10, "Limits", "Allow N actions before the submission.", kind="count", metavar="N"
+    )
+    max_cost: float | None = option(
+        None, "Limits", "Stop the run when it has cost this much; needs a price.",
+        kind="positive", metavar="USD", fixed=False,
+    )  # fmt: skip
+    max_tokens: int | None = option(
+        None, "Limits", "Stop the run after N tokens.", kind="count", metavar="N", fixed=False
+    )
+    max_seconds: float | None = option(
+        None, "Limits", "Stop the run after S seconds.", kind="positive", metavar="S", fixed=False
+    )
+    episode_cost: float | None = option(
+        None, "Limits", "End an episode when it has cost this much, and score it.",
+        kind="positive", metavar="USD",
+    )  # fmt: skip
+    episode_tokens: int | None = option(
+        None, "Limits", "End an episode after N tokens, and score it.", kind="count", metavar="N"
+    )
+    episode_seconds: float | None = option(
+        None, "Limits", "End an episode after S seconds, and score it.",
+        kind="positive", metavar="S",
+    )  # fmt: skip
+    epochs: int = option(1, "Run", "Play each task N times.", kind="count", metavar="N")
+    seed: int = option(0, "Run", "Start the random numbers from this number.", kind="integer")
+    workers: int = option(
+        2, "Run", "Run N episodes at once.", kind="count", metavar="N", fixed=False
+    )
+    shard: Any = option(
+        None, "Run",
+        "Play part I of N of the episodes only; `intercode merge` makes one run of all parts.",
+        kind="shard", metavar="I/N", recorded=False,
+    )  # fmt: skip
+    on: str = option(
+        "local", "Run",
+        "Play on this machine, or on all nodes of a Ray cluster, each with --workers: the one of"
+        " this machine or of $RAY_ADDRESS (ray), or the one at HOST:PORT or ray://HOST:PORT.",
+        metavar="local|ray|ADDRESS", names="address", plain="local|ray",
+        recorded=False, fixed=False,
+    )  # fmt: skip

@@ -1,0 +1,11 @@
+"""The paper's reward for a flag."""
+
+from __future__ import annotations
+
+from intercode.envs.ctf.env import score_flag
+from intercode.types import Score
+
+
+def flag_paper(submitted: str, flag: str) -> Score:
+    """Score the flag; upper and lower case do not count."""
+    return score_flag(submitted.strip().lower(), flag.strip().lower())

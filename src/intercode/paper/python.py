@@ -1,0 +1,16 @@
+"""The paper's Python reward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from intercode.envs.python.env import score_parts
+from intercode.types import Score
+
+
+def score_paper(agent: Sequence[bool], gold: Sequence[bool]) -> Score:
+    """Return the share of public tests that ended as they end for the gold, as InterCode v1 did
+    (Yang et al. 2023)."""
+    same = [ours == theirs for ours, theirs in zip(agent, gold, strict=True)]
+    reward = sum(same) / len(same) if same else 0.0
+    return Score(reward, reward == 1, score_parts(agent, ()))
