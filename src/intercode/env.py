@@ -35,7 +35,7 @@ from gymnasium.spaces import Text
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
 from intercode.options import EnvOptions
-from intercode.plugins import attribute_path, call_plugin, safe_repr
+from intercode.plugins import attribute_path, check_overrides, safe_repr
 from intercode.protocol import find_protocol
 from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
 from intercode.tasks import DataSet, open_data
@@ -161,6 +161,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._times: list[float] = []
         self._word, self._submit_count, self._start_time = "", 0, 0.0
         self._done, self._closed, self._lock = True, False, RLock()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not cls.__module__.startswith("intercode."):
+            check_overrides(cls, InterCodeEnv, _RETURNED)
 
     @classmethod
     def prepare(cls, options: EnvOptions) -> EnvFactory:
@@ -413,7 +418,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             for number, (action, expected) in enumerate(
                 zip(actions, self._fingerprints, strict=True), start=1
             ):
-                if _fingerprint(call_plugin(fork.execute, ExecResult, action)) != expected:
+                if _fingerprint(fork.execute(action)) != expected:
                     raise ForkError(
                         "re-executing the episode gave another observation at turn "
                         f"{number}: {action!r}"
@@ -446,10 +451,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                     "not a text or None"
                 )
             return self._finish_step(self._shorten(reason), 0.0, info)
-        score = call_plugin(self.score, Score)
+        score = self.score()
         self._submit_count += 1
         left = self._submits_allowed - self._submit_count
-        feedback = "" if score.success else self._shorten(call_plugin(self.feedback, str, score))
+        feedback = "" if score.success else self._shorten(self.feedback(score))
         if score.success or not left or self.is_final(score):
             return self._finish_step(feedback, score.reward, {**info, "score": score}, "submit")
         return self._finish_step(f"{feedback} {left} more may be submitted.".strip(), 0.0, info)
@@ -460,7 +465,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return self.view.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
 
     def _execute(self, action: str) -> StepResult:
-        result = call_plugin(self.execute, ExecResult, action)
+        result = self.execute(action)
         self._fingerprints.append(_fingerprint(result))
         observation, cut = self.view.shorten(result.output)
         info = _make_info(result, cut or result.overflow is not None)
@@ -473,7 +478,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
             gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
             return self._finish_step(observation + gap + "\n".join(notes), 0.0, info)
-        score = call_plugin(self.score, Score)
+        score = self.score()
         solved = score.success and not self._keep_going
         ended = "solved" if solved else "submit" if self.is_final(score) else None
         return self._finish_step(observation, score.reward, {**info, "score": score}, ended)
@@ -488,7 +493,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             self._done = True
             info["ended"] = ended or "turns"
             if "score" in info:
-                info["outcomes"] = call_plugin(self.outcomes, dict)
+                info["outcomes"] = self.outcomes()
         return observation, reward, ended is not None, truncated, info
 
     def _handle_death(self, death: SandboxDied) -> StepResult:
@@ -503,7 +508,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             self._prove_sandbox(death)
             try:
                 self._replay_episode()
-                call_plugin(self.score, Score)
+                self.score()
             except SandboxDied:
                 pass
             else:
@@ -524,8 +529,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         machine cannot do that now."""
         try:
             self.start_episode(self.task)
-            call_plugin(self.execute, ExecResult, "")
-            call_plugin(self.score, Score)
+            self.execute("")
+            self.score()
         except SandboxError as error:
             raise SandboxDied(
                 f"{death}; nor can a fresh sandbox execute and score an action: {error}"
@@ -539,9 +544,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         for action, seconds in zip(self._actions, self._times, strict=True):
             time.sleep(max(0.0, start + seconds - time.monotonic()))
             if not self._submits(action):
-                self._fingerprints.append(
-                    _fingerprint(call_plugin(self.execute, ExecResult, action))
-                )
+                self._fingerprints.append(_fingerprint(self.execute(action)))
         time.sleep(_SECONDS_AFTER_REPLAY)
 
     def _choose_task(self, wanted: str | Integral | None) -> Task:
@@ -650,6 +653,22 @@ class Utf8(Text):
 class ExitCode(int):
     """An int that Gymnasium's vector environments keep among objects, since other environments'
     actions may have None."""
+
+
+_RETURNED = {
+    "execute": ExecResult,
+    "score": Score,
+    "feedback": str,
+    "outcomes": dict,
+    "run_gold": GoldRun,
+    "prepare": EnvFactory,
+    "prepare_world": World,
+    "start_episode": object,
+    "copy_world": object,
+    "close_world": object,
+    "first_observation": str,
+}
+"""What the hooks of a class of the caller's own return."""
 
 
 def _make_info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:

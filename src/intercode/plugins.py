@@ -8,12 +8,13 @@ the traceback has only files of this package and its libraries
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -101,8 +102,10 @@ def attribute_path(owner: type, name: str) -> str | None:
 
 
 def call_plugin(method: Callable[..., object], kind: type[Kind], *args: Any, **named: Any) -> Kind:
-    """Call a method of the user's class. Raises `UsageError` if it takes other parameters, or
-    returns no `kind`."""
+    """Call a method of an object of the user's, whose class need not be derived from ours.
+
+    Raises `UsageError` if it takes other parameters, or returns no `kind`.
+    """
     name = getattr(method, "__qualname__", "it")
     try:
         found = method(*args, **named)
@@ -115,6 +118,42 @@ def call_plugin(method: Callable[..., object], kind: type[Kind], *args: Any, **n
     if isinstance(found, kind):
         return found
     raise UsageError(f"{name} returned {safe_repr(found):.100}, which is no {kind.__name__}")
+
+
+def check_overrides(owner: type, base: type, kinds: Mapping[str, type]) -> None:
+    """Check the methods that the caller's class `owner` overrides, when the class is made.
+
+    Raises `UsageError` if one does not take the parameters that it has in `base`. A method that
+    returns another type than `kinds` says raises it when it is called.
+    """
+    for name, kind in kinds.items():
+        method = vars(owner).get(name)
+        if not inspect.isfunction(plain := getattr(method, "__func__", method)):
+            continue
+        parameters = inspect.signature(getattr(base, name)).parameters
+        own = inspect.signature(plain)
+        try:
+            own.bind(*(None for _ in parameters), *([None] if plain is not method else ()))
+        except TypeError as error:
+            raise UsageError(
+                f"{plain.__qualname__}{own}: {error}; "
+                f"give {plain.__qualname__} the parameters that it has in its base class"
+            ) from error
+        checked = _checked(plain, kind)
+        setattr(owner, name, checked if plain is method else classmethod(checked))
+
+
+def _checked(method: Callable[..., object], kind: type) -> Callable[..., object]:
+    @functools.wraps(method)
+    def call(*arguments: Any, **named: Any) -> object:
+        value = method(*arguments, **named)
+        if isinstance(value, kind):
+            return value
+        raise UsageError(
+            f"{method.__qualname__} returned {safe_repr(value):.100}, which is no {kind.__name__}"
+        )
+
+    return call
 
 
 def safe_repr(value: object) -> str:

@@ -74,12 +74,9 @@ def prepare(env: str, **options: Any) -> EnvFactory:
     The options are the fields of the class's `Options`. Raises `UsageError` for other options, and
     `DataError` for data that cannot be read.
     """
-    from intercode.env import EnvFactory
-    from intercode.plugins import call_plugin
-
     env_class = environment_class(env)
     known = env_class.Options.of(options, f"the environment {env}")
-    factory = call_plugin(env_class.prepare, EnvFactory, known)
+    factory = env_class.prepare(known)
     return replace(
         factory,
         make=partial(_make, factory, env_class),

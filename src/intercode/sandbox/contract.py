@@ -33,8 +33,8 @@ def check_sandbox(make: Callable[[], Sandbox]) -> None:
         try:
             clause(sandbox)
         except Exception as error:  # an unfinished sandbox may raise anything
-            name = clause.__name__.strip("_")
-            broken.append(f"\n  - {clause.__doc__} [{name}] {type(error).__name__}: {error}")
+            name, promise = clause.__name__.strip("_"), " ".join(str(clause.__doc__).split())
+            broken.append(f"\n  - {promise} [{name}] {type(error).__name__}: {error}")
 
     with make() as sandbox:
         for clause in _BOTH + _SESSION[sandbox.session]:

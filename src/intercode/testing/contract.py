@@ -52,10 +52,8 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
         try:
             clause(*((make, tasks) if clause in _SCORING else (make,)))
         except Exception as error:  # an environment of the user's own may raise anything
-            broken.append(
-                f"  - {clause.__doc__} [{clause.__name__.strip('_')}] "
-                f"{type(error).__name__}: {error}"
-            )
+            name, promise = clause.__name__.strip("_"), " ".join(str(clause.__doc__).split())
+            broken.append(f"  - {promise} [{name}] {type(error).__name__}: {error}")
     if broken:
         raise AssertionError("the environment breaks its contract:\n" + "\n".join(broken))
 

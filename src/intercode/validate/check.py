@@ -32,7 +32,6 @@ from intercode.agents.base import StrategySteps
 from intercode.env import GoldRun, InterCodeEnv
 from intercode.envs import environment_class
 from intercode.errors import DataError, IntercodeError
-from intercode.plugins import call_plugin
 from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
 from intercode.tfidf import cosine, vectors
@@ -185,7 +184,7 @@ class _Checks:
             env = idle.get()
             try:
                 with naming_task(task):
-                    return call_plugin(env.run_gold, GoldRun, task)
+                    return env.run_gold(task)
             finally:
                 idle.put(env)
                 self.on_task()
