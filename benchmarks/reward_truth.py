@@ -4,14 +4,16 @@
     recall       of the right answers, the share that it calls solved
 
 `python benchmarks/reward_truth.py [--env bash …] [--json] [--write]`; `--write` renews the table in
-docs/rewards.md. Answers that are held out are counted, never listed. Exit status 1 if `exact`
-misses its bound on the Bash answers that it was tuned on.
+docs/rewards.md. Answers that are held out are counted, never listed. A second table counts the
+right and wrong answers that each rule of a reward decided; an answer that needed two rules counts
+for both. Exit status 1 if `exact` misses its bound on the Bash answers that it was tuned on.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -51,8 +53,32 @@ def _line(one: Truth) -> str:
     )
 
 
+def rules(one: Truth) -> str:
+    """Return a table of the rules that decided answers, most answers first; empty if the reward
+    names none."""
+    counts = Counter(
+        (verdict.accepted, rule, verdict.pair.right)
+        for verdict in one.verdicts
+        for rule in filter(None, verdict.rule.split(", "))
+    )
+    decided = Counter[tuple[bool, str]]()
+    for (accepted, rule, _), count in counts.items():
+        decided[accepted, rule] += count
+    lines = [
+        f"| {'accepted' if accepted else 'refused'}: {rule} | {counts[accepted, rule, True]} |"
+        f" {counts[accepted, rule, False]} |"
+        for (accepted, rule), _ in sorted(
+            decided.items(), key=lambda item: (not item[0][0], -item[1])
+        )
+    ]
+    head = [f"| {one.env}, {one.reward}: rule | right | wrong |", "|---|---|---|"]
+    return "\n".join(["", *head, *lines]) if lines else ""
+
+
 def show(truths: Sequence[Truth]) -> None:
     print(table(truths))
+    for counted in filter(None, map(rules, truths)):
+        print(counted)
     for one in truths:
         missed = (
             []

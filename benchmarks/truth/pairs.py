@@ -30,6 +30,8 @@ class Pair:
 class Verdict:
     pair: Pair
     accepted: bool
+    rule: str = ""
+    """What accepted or refused the answer, where the reward names it."""
 
     @property
     def wrong(self) -> bool:
@@ -103,4 +105,5 @@ def play(env: InterCodeEnv, pairs: Sequence[Pair], part: str | None = None) -> I
             score is not None
             and score.success
             and (part is None or score.parts.get(part, 1.0) == 1),
+            score.rule if score else "",
         )

@@ -152,13 +152,15 @@ class Score:
     """A reward in [0, 1], whether it counts as solved, and the named numbers that make it up.
 
     Only the paper's SQL reward goes down to −1, for rows in reversed order. `ambiguous`: not solved
-    only because of the answer's wording, and the answer has most of the gold's words.
+    only because of the answer's wording, and the answer has most of the gold's words. `rule` names
+    in plain words what accepted or refused the answer; empty if the reward does not say.
     """
 
     reward: float
     success: bool
     parts: Mapping[str, float] = field(default_factory=dict)
     ambiguous: bool = False
+    rule: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,7 +300,8 @@ def test_a_time_out_and_a_lost_shell_are_told_in_words_and_info(make: Make) -> N
 
 
 def test_outcomes_show_both_answers_and_the_paths_that_differ(make: Make) -> None:
-    right = {"failed": [], "agent": {"answer": "3\n"}, "gold": {"answer": "3\n"}, "paths": []}
+    answers = {"agent": {"answer": "3\n"}, "gold": {"answer": "3\n"}}
+    right = {"failed": [], "rule": "same output", **answers, "paths": []}
     assert make("count", "ls /box | wc -l").step("submit")[4]["outcomes"] == right
     long = make("count", "seq 5000").step("submit")[4]["outcomes"]
     assert (long["failed"], "[… 21993 characters cut …]" in long["agent"]["answer"]) == (
@@ -317,7 +318,7 @@ def test_outcomes_show_both_answers_and_the_paths_that_differ(make: Make) -> Non
     )
     outcomes = env.step("submit")[4]["outcomes"]
     env.tasks.pop()
-    assert outcomes["failed"] == ["files"]
+    assert (outcomes["failed"], outcomes["rule"]) == (["files"], "other permissions")
     sides = [(path["path"][5:], path["agent"], path["gold"]) for path in outcomes["paths"]]
     assert sides[:3] == [
         ("a", "modified", "modified"),
@@ -341,6 +342,7 @@ def test_outcomes_of_a_general_task_that_fails_on_variant_data_are_of_these(make
     sides = {"agent": {"answer": "apple\n"}, "gold": {"answer": "quince\n"}}
     assert make("first", "echo apple").step("submit")[4]["outcomes"] == {
         "failed": ["robust"],
+        "rule": "other lines",
         **sides,
         "paths": [],
     }

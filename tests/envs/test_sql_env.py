@@ -109,6 +109,7 @@ def test_only_the_submission_is_scored_and_the_answer_is_what_the_last_statement
     assert (seen, reward, terminated, truncated) == ("", 1.0, True, False)
     assert set(info) == KEYS | {"score", "ended", "outcomes"}
     assert info["score"] == Score(1.0, True, {"rows": 1.0, "order": 1.0, "columns": 1.0})
+    assert info["outcomes"]["rule"] == "same rows"
     for last in ("SELECT 8", "SELECT oops", "DELETE FROM picking"):
         assert plays(env, "count", GOLDS["count"], last).reward == 0.0, last
     assert not plays(env, "count").success, "an answer does not pass from one episode to the next"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import intercode.envs.bash
-from intercode.envs.bash.answers import same_answer
+from intercode.envs.bash.answers import compare_answers
 from intercode.types import Task
 
 ENTRY = re.compile(
@@ -51,7 +51,9 @@ def word_lists() -> Iterator[tuple[str, frozenset[str]]]:
 
 def test_word_lists_hold_words() -> None:
     lists = dict(word_lists())
-    assert {"intercode.envs.bash.wording:_OR", "intercode.envs.bash.ordering:_FREE"} <= set(lists)
+    assert {"intercode.envs.bash.wording:_OR", "intercode.envs.bash.compare:_IN_HOMES"} <= set(
+        lists
+    )
     for name, entries in lists.items():
         assert not {entry for entry in entries if not ENTRY.fullmatch(entry)}, name
     assert not ENTRY.fullmatch("offered_words")
@@ -61,14 +63,14 @@ def test_either_and_otherwise_offer_answers() -> None:
     gold = "[ -e /depot/door ] && echo unlocked || echo locked"
     task = Task("door", "Print either unlocked if /depot/door is open, and otherwise locked.", gold)
     for right in ("unlocked", "locked"):
-        assert same_answer(f"The door is {right}", right, task)
+        assert compare_answers(f"The door is {right}", right, task).accepted
         for answer in (
             "unlocked locked",
             "locked unlocked",
             "unlocked or locked",
             "either unlocked or locked",
         ):
-            assert not same_answer(answer, right, task), (answer, right)
+            assert not compare_answers(answer, right, task).accepted, (answer, right)
 
 
 def imports(text: str) -> Iterator[str]:

@@ -30,6 +30,7 @@ EPISODE = played(
     submit(),
     outcomes={
         "failed": ["answer"],
+        "rule": "other lines",
         "agent": {"answer": "one\ntwo"},
         "gold": {"answer": "one\nthree"},
     },
@@ -70,6 +71,7 @@ def shown(episode: Episode, **options: bool) -> str:
             {},
             [
                 "✗ Not solved (reward 0, the agent submitted). Failed: answer",
+                "  Refused: other lines",
                 "    one\n  - three",
                 "    one\n  + two",
             ],

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -28,8 +29,8 @@ FILES = {
     "src/run.sh": "#!/bin/sh\necho hello\n",
     "src/__pycache__/m.pyc": "m",
     "logs/app.log": (
-        "10:01 ERROR disk\n10:02 INFO ok\n10:03 ERROR net\n10:04 WARN slow\n10:05 INFO ok\n"
-        "10:06 INFO bye\n"
+        "10:01 ERROR disk\n10:02 INFO ok\n10:03 ERROR net\n10:04 WARN slow\n10:05 INFO ok\n10:06"
+        " INFO bye\n"
     ),
     "logs/old.log": "",
     "data/words": "pear\nfig\nfig\npear\nfig\nplum\ndate\n",
@@ -39,9 +40,9 @@ FILES = {
 TASKS: list[tuple[str, str, list[str], list[str]]] = [
     (
         "Count the lines of @/docs/a.txt",
-        "wc -l @/docs/a.txt",
+        "wc -l < @/docs/a.txt",
         [
-            "wc -l < @/docs/a.txt",
+            "wc -l @/docs/a.txt",
             "awk 'END{print NR}' docs/a.txt",
             "printf '     %s\\n\\n' 4",
             "mkdir -p tmp; cp docs/a.txt tmp/x; wc -l < tmp/x",
@@ -58,8 +59,8 @@ TASKS: list[tuple[str, str, list[str], list[str]]] = [
     ),
     (
         "Compute the md5 of @/docs/b.txt",
-        "md5sum @/docs/b.txt",
-        ["md5sum < @/docs/b.txt", "cd @/docs && md5sum b.txt", "md5sum docs/b.txt | cut -d' ' -f1"],
+        "md5sum docs/b.txt | cut -d' ' -f1",
+        ["md5sum < @/docs/b.txt", "cd @/docs && md5sum b.txt", "md5sum @/docs/b.txt"],
         ["md5sum @/docs/a.txt", "sha1sum @/docs/b.txt"],
     ),
     (
@@ -67,7 +68,7 @@ TASKS: list[tuple[str, str, list[str], list[str]]] = [
         "find @/docs -name '*.txt'",
         [
             "cd @/docs; find . -name '*.txt' | sort -r",
-            "find docs// -name '*.txt'",
+            "find docs/ -name '*.txt'",
             "ls @/docs/*.txt @/docs/*/*.txt",
         ],
         [
@@ -90,19 +91,22 @@ TASKS: list[tuple[str, str, list[str], list[str]]] = [
     (
         "Find the lines with hello in @/docs",
         "grep -rn hello @/docs",
-        ["cd @/docs; grep -rn hello . | sort", "grep -n hello docs/*; grep -n hello docs/deep/*"],
+        [
+            "cd @/docs; grep -rn hello . | sort",
+            "grep -n -d skip hello docs/*; grep -n hello docs/deep/*",
+        ],
         ["grep -r hello @/docs", "grep -rnh hello @/docs", "grep -rni hello @/docs"],
     ),
     (
         "Count the lines of each C file",
-        "wc -l src/*.c",
-        ["for f in src/*.c; do wc -l $f; done", "wc -l @/src/*.c"],
+        "for f in src/*.c; do wc -l $f; done",
+        ["wc -l @/src/*.c | head -n 2"],
         ["cat src/*.c | wc -l", "wc -c src/*.c"],
     ),
     (
         "Rank the words in @/data/words by how often they occur",
         "sort @/data/words | uniq -c | sort -rn",
-        ["awk '{n[$0]++} END {for (w in n) print n[w], w}' data/words | sort -k1,1nr -k2"],
+        ["awk '{n[$0]++} END {for (w in n) print n[w], w}' data/words | sort -k1,1nr -k2r"],
         ["sort data/words | uniq -c | sort -n", "sort data/words | uniq -c", "uniq -c data/words"],
     ),
     (
@@ -276,6 +280,7 @@ NEW = Change("added", "file", 0o644, "00")
 OTHER = Change("added", "file", 0o644, "09")
 GONE = Change("removed", "file")
 FOLDER, EDITED = Change("added", "dir", 0o755), Change("changed", "file", 0o644, "01")
+LINK = Change("added", "link", target="/c")
 SECRET = {"/yard/secret": GONE}
 
 
@@ -304,6 +309,28 @@ def test_a_cache_is_free_where_tools_leave_it_and_nothing_is_hidden(
         Task("1", "Delete /yard/secret.", "rm -f /yard/secret"),
     )
     assert bool(score.parts["effects"]) is same
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "rule"),
+    [
+        ({}, {}, "same output"),
+        ({"/a": NEW}, {"/a": NEW}, "no answer asked for"),
+        ({}, {"/a": NEW}, "a missing change"),
+        ({"/a": NEW}, {}, "an unwanted change"),
+        ({"/a": NEW}, {"/a": OTHER}, "other content"),
+        ({"/a": GONE}, {"/a": EDITED}, "another type of file"),
+        ({"/a": FOLDER}, {"/a": NEW}, "another type of file"),
+        ({"/a": NEW}, {"/a": replace(NEW, mode=0o600)}, "other permissions"),
+        ({"/a": LINK}, {"/a": replace(LINK, target="/b")}, "another target"),
+    ],
+)
+def test_files_are_refused_by_a_rule_with_a_name(
+    ours: dict[str, Change], theirs: dict[str, Change], rule: str
+) -> None:
+    score = bash_exact(Outcome("", ours), Outcome("", theirs), Task("1", "Write /a.", "x"))
+    assert score.rule == rule
+    assert bool(score.parts["effects"]) is (ours == theirs)
 
 
 @pytest.mark.parametrize(

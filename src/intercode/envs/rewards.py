@@ -83,6 +83,7 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
             )
             and isinstance(score.parts, Mapping)
             and all(isinstance(name, str) and is_number(part) for name, part in score.parts.items())
+            and isinstance(score.rule, str)
         )
         if not isinstance(score, Score) or not valid:
             raise UsageError(

@@ -176,6 +176,8 @@ def verdict(episode: Episode) -> Verdict:
     failed = [str(part) for part in _listed(found.pop("failed", ()))]
     ended = ENDED.get(str(episode.ended), "")
     notes = [] if episode.error is None else [f"Fault: {episode.error}"]
+    if rule := found.pop("rule", None):
+        notes.append(f"{'Accepted' if state == 'solved' else 'Refused'}: {rule}")
     if parts := [f"{name} {value:.3g}" for name, value in episode.parts.items()]:
         notes.append(
             "Parts of the reward: "

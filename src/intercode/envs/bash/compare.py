@@ -2,8 +2,8 @@
 the gold's.
 
     effects   every path ends in the same state: type, content, permission bits, target of a link
-    answer    the same lines, in the gold's order if the gold orders, apart from formatting noise
-              (`answers`, `ordering`)
+    answer    the same lines, in the gold's order if the query asks for one, apart from formatting
+              noise (`answers`)
 
 Ignored: times and owners of files; owners, modes and times inside an archive, unless the query
 names them; new files in /tmp and other scratch folders, unless the gold makes files there too; new
@@ -13,9 +13,12 @@ compared byte by byte, a missing last newline included. Archives are equal if th
 members under the same names (`archives`), unless the query says how to pack. Links are equal if
 they lead to the same path, relative or absolute, unless the query says which.
 
-If the gold changes files and prints nothing, any answer is accepted; so is any answer if the gold
-only prints a log of its changes (`rm -v`) and the query does not ask to print anything. Not
-compared, because outcomes do not hold them: the directory and the variables of the shell.
+If the gold changes files, any answer is accepted unless the gold prints something and the query
+asks to print or to tell something. Not compared, because outcomes do not hold them: the directory
+and the variables of the shell.
+
+The score's `rule` names what refused the outcome, files first, or else the rule that accepted the
+answer.
 """
 
 from __future__ import annotations
@@ -23,10 +26,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from itertools import pairwise
 
-from intercode.envs.bash.answers import same_answer
-from intercode.envs.bash.ordering import printing
+from intercode.envs.bash.answers import Ruling, compare_answers
 from intercode.envs.bash.wording import word_set
 from intercode.envs.rewards import mostly_in
 from intercode.types import Change, Outcome, Score, Task
@@ -39,13 +40,6 @@ _IN_HOMES = word_set(
 _MARKED = word_set(".pytest_cache .mypy_cache .ruff_cache")
 _CACHES = _IN_HOMES | _MARKED | {"__pycache__"}
 _HOME = re.compile(r"/|/root/|/home/[^/]+/")
-_LOGGING = word_set(
-    "tar cp mv rm mkdir rmdir ln chmod chown chgrp zip unzip gzip gunzip bzip2 bunzip2 xz unxz dd"
-    " patch install rename rsync split csplit tee touch cpio git curl wget"
-)
-_FIND_PRINTS = word_set("-print -print0 -printf -ls")
-"""Options with which `find -delete` prints on purpose."""
-_LOOPS = word_set("for while until done")
 _LEVEL = re.compile(
     r"\blevels?\b|\b(best|fastest|maximum|smallest|highest|strongest)\b", re.IGNORECASE
 )
@@ -60,14 +54,15 @@ _ATTRIBUTES = [
 ]
 """Words in a query that make owners, modes and times inside an archive count."""
 _SHOWING = re.compile(
-    r"(?<![\w/.-])(print|show|display|list|output|echo|report|count|tell|view|console|stdout"
-    r"|terminal|screen|summar|write out|log(?! ?files?\b|s\b))"
-    r"|\bverbos|\bhow (many|much)\b|\b(which|what|see)\b|\b(give|state) the"
+    r"(?<![\w/.-])(print|show|display|list|output|echo|report|count|tell|view|console|stdout|terminal"
+    r"|screen|summar|confirm|identif|comput|calculat|determin|write out|log(?! ?files?\b|s\b))"
+    r"|\bverbos|\bhow (many|much|large|big|long|old)\b|\b(which|what|see)\b|\b(give|state) the"
     r" (names?|number|paths?|sizes?|total|sum) of\b"
     r"|\breturn|\bmention|\banswer|\bgive me\b|\b(is|are) (wanted|needed|the answer)"
     r"|\bnam(e|ing) (each|every|all|them|the)\b(?![^.;]*\b(after|like|so|as)\b)",
     re.IGNORECASE,
 )
+"""Words in a query that ask to print or to tell something."""
 
 
 def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
@@ -77,18 +72,40 @@ def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
     The score is ambiguous if only the answers differ and the agent's answer has most of the gold's
     words.
     """
-    effects = not different_paths(agent.changes, gold.changes, task)
-    answered = _accepts_any_answer(gold, task) or _same_output(agent, gold, task)
-    probe = {"probe": float(agent.probe == gold.probe)} if agent.probe or gold.probe else {}
-    parts = {"effects": float(effects), "answer": float(answered), **probe}
-    only_answer_differs = effects and not answered and all(probe.values())
+    effects = _compare_effects(agent.changes, gold.changes, task)
+    answer = _compare_output(agent, gold, task)
+    rulings = {"effects": effects, "answer": answer}
+    if agent.probe or gold.probe:
+        rulings["probe"] = Ruling(agent.probe == gold.probe, "other output of the probe")
+    refused = [name for name, ruling in rulings.items() if not ruling.accepted]
     gold_words, agent_words = (re.findall(r"\w+", side.output) for side in (gold, agent))
     return Score(
-        min(parts.values()),
-        all(parts.values()),
-        parts,
-        only_answer_differs and mostly_in(gold_words, agent_words),
+        float(not refused),
+        not refused,
+        {name: float(ruling.accepted) for name, ruling in rulings.items()},
+        refused == ["answer"] and mostly_in(gold_words, agent_words),
+        rulings[refused[0] if refused else "answer"].rule,
     )
+
+
+def _compare_effects(
+    ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task
+) -> Ruling:
+    """Return whether both sides leave all paths that count in the same states, and if not, what is
+    wrong with the first that they do not."""
+    path = next(iter(different_paths(ours, theirs, task)), None)
+    if path is None:
+        return Ruling(True, "same files")
+    agent, gold = ours.get(path), theirs.get(path)
+    if agent is None:
+        return Ruling(False, "a missing change")
+    if gold is None:
+        return Ruling(False, "an unwanted change")
+    if agent.type != gold.type or "removed" in (agent.kind, gold.kind):
+        return Ruling(False, "another type of file")
+    if agent.mode != gold.mode:
+        return Ruling(False, "other permissions")
+    return Ruling(False, "another target" if agent.type == "link" else "other content")
 
 
 def different_paths(
@@ -158,29 +175,12 @@ def _state(path: str, change: Change | None, task: Task) -> object:
     return change.type, change.mode, content, asked
 
 
-def _accepts_any_answer(gold: Outcome, task: Task) -> bool:
-    """Return whether the gold changes files and prints nothing, or only a log that the query does
-    not ask for."""
-    counting = any(_counts(path, {}, gold.changes, task) for path in gold.changes)
-    silent = not gold.output.strip() and gold.overflow is None
-    ends = [pipeline[-1] for pipeline in printing(task.gold)]
-    only_logs = all(
-        words[0] in _LOOPS or _tools(words) & _LOGGING for words in ends
-    )  # the words of a loop print nothing
-    return counting and (silent or (only_logs and not _SHOWING.search(task.query)))
-
-
-def _tools(words: list[str]) -> set[str]:
-    """Return the command itself, or the commands that find or xargs runs; `find -delete` removes as
-    `rm` does."""
-    if words[0] == "find" and "-delete" in words and not _FIND_PRINTS & set(words):
-        return {"rm"}
-    if words[0] == "find":
-        return {after for word, after in pairwise(words) if word in ("-exec", "-execdir", "-ok")}
-    return set(words) if words[0] == "xargs" else {words[0]}
-
-
-def _same_output(agent: Outcome, gold: Outcome, task: Task) -> bool:
+def _compare_output(agent: Outcome, gold: Outcome, task: Task) -> Ruling:
+    if any(_counts(path, {}, gold.changes, task) for path in gold.changes):
+        silent = not gold.output.strip() and gold.overflow is None
+        if silent or not _SHOWING.search(task.query):
+            return Ruling(True, "no answer asked for")
     if agent.overflow is not None or gold.overflow is not None:
-        return agent.overflow == gold.overflow
-    return agent.output == gold.output or same_answer(agent.output, gold.output, task)
+        same = agent.overflow == gold.overflow
+        return Ruling(same, "same output" if same else "other lines")
+    return compare_answers(agent.output, gold.output, task)

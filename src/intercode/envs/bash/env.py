@@ -336,15 +336,14 @@ class BashEnv(InterCodeEnv):
         if not again.score.success:
             self._comparison = again
         parts = {**score.parts, "robust": float(again.score.success)}
-        return Score(
-            min(score.reward, again.score.reward), again.score.success, parts, again.score.ambiguous
-        )
+        return replace(again.score, reward=min(score.reward, again.score.reward), parts=parts)
 
     def outcomes(self) -> dict[str, Any]:
-        """Return the parts that failed, both answers, and the paths that the agent and the gold
-        left in different states.
+        """Return the parts that failed, the rule that accepted or refused the answer, both answers,
+        and the paths that the agent and the gold left in different states.
 
-            {"failed": ["answer", "files"], "agent": {"answer": text}, "gold": {"answer": text},
+            {"failed": ["answer", "files"], "rule": "another order", "agent": {"answer": text},
+             "gold": {"answer": text},
              "paths": [{"path", "agent": "added|modified|removed|same", "gold": …, "diff": text},
              …]}
 
@@ -372,6 +371,7 @@ class BashEnv(InterCodeEnv):
                 if found.workspace is self._side_workspaces.get("variant")
                 else list(dict.fromkeys(failed))
             ),
+            **({"rule": found.score.rule} if found.score.rule else {}),
             "agent": {"answer": shorten_text(found.agent.output)},
             "gold": {"answer": shorten_text(found.gold.outcome.output)},
             "paths": [

@@ -7,9 +7,9 @@ Each line must have the gold's words, and otherwise only harmless words:
 
     grammar        words of a closed list that only connect others: no denial, no comparison, no
                    "about"
-    the query's    words of the query, except the answers that the query offers; `not`, `below` and
-                   the like count only before the word that follows them in the query
-    other facts    a number, a time, a mode or a file name, if the gold prints nothing of that kind
+    the query's    words of the query, except the choices that it offers beside the gold's word;
+                   `not`, `below` and the like only before the word that follows them there
+    other facts    a number, time, mode or file name, if the gold prints nothing of that kind
 
 Any other word makes the answer wrong, because the word could say anything. A title is one more line
 of harmless words at the top; a note is one at the bottom.
@@ -65,11 +65,6 @@ _PRINTS = re.compile(
     r"\?|\b(print|show|list|output|display|say|tell|give|report|answer|count|how|which|what|who)\b",
     re.IGNORECASE,
 )
-_RESHAPES = re.compile(
-    r"\b(convert|replac|translat|turn|transpos|exchang|swap|split|join|merg|reformat|substitut"
-    r"|instead|into)\w*\b",
-    re.IGNORECASE,
-)
 _ONE_A_LINE = re.compile(
     r"\b(one|each|every)\b[^.]{0,20} (a|separate) line|\blines?"
     r" each\b|\b(one|single|same|per|own|each|every) line"
@@ -79,6 +74,30 @@ _ONE_A_LINE = re.compile(
     re.IGNORECASE,
 )
 """Words in a query that say what a line is."""
+_PATH = re.compile(r"(?<!\S)\S*/\S*")
+_ANY_ORDER = re.compile(
+    r"\bin any order\b|\border (does not|doesn't) (matter|count)\b", re.IGNORECASE
+)
+_ORDER = re.compile(
+    r"""
+    # "sorted by name", "in the order of the file", "from a to z"
+    \b(sort|alphabet|lexic|chronolog|rank|revers|ascend|increas|decreas|descend|sequen|recent)
+    | \bin[ ](\w+[ ]){0,3}order\b|\bordered\b|\ba[ ]to[ ]z\b|\b(as|where)[ ]they\b
+    | \bby[ ]((their|its|the)[ ])?(file[ ]?)?
+      (size|name|date|time|age|number|count|length|extension|frequency)\b
+    # "the three largest files", but not "the first column"
+    | \b(larg|bigg|small|long|short|high|low|new|old|lat|earli)est\b|(?<!at[ ])\b(most|least)\b
+    | \b(first|last|top)\b(?![ -](\w+[ ])?(column|field|word|letter|name|level)s?\b)
+    # "how many lines, and how many words", but not "how many lines each file has"
+    | \bhow[ ](many|much|long|large|big|old)\b(?![^.?]*\b(each|every|per)\b)
+    # "the content of the file", "lines 2 to 4"; `/` stands for a path
+    | \b(contents?|text|section|block|paragraph)[ ](of|from|in|between)\b
+    | \b((each|every)[ ]line|lines?[ ]\d+)\b
+    | \b(print|show|display|output)[ ](me[ ])?(the[ ]file([ ]as|[ ]/)|/)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Words in a query that make the order of lines count."""
 _ALONE = re.compile(
     r"\b(only|just|alone|bare|exactly|no other|nothing (but|else|more)|(no|not|any|other)"
     r" (words?|text))\b"
@@ -103,8 +122,6 @@ _LIMITING = word_set(
     " least nearly almost only other another wrong false half twice over under above below"
 )
 """Words that deny or limit a statement."""
-_EXTREMES = word_set("most least")
-"""They are harmless if the query asks for them, but not after `at`."""
 _UNITS = {
     "%": "%|percent|share", "b": "byte", "kb": "kb|kilobyte", "kib": "kib", "mb": "mb|megabyte",
     "mib": "mib", "s": "second", "min": "minute", "h": "hour", "m": "met(re|er)",
@@ -114,13 +131,8 @@ _UNITS = {
 }  # fmt: skip
 """Signs of units, and how the query's word for each begins."""
 _OR = word_set("or either whether than")
-_ARTICLES = word_set("a an the it is was were has have did does")
-_QUOTED = re.compile(
-    r"\b(?:print|say|answer|write|output|reply|or|with) [`'\"]([a-zA-Z ]+)[`'\"]", re.IGNORECASE
-)
-_SERIES = re.compile(r"(?<!\w, )\b\w+(?:, \w+)+,? or \w+")
-_NAMES = re.compile(r"\b(files?|folders?|director\w+|scripts?|hosts?|names?)\b", re.IGNORECASE)
-_COUNTED = re.compile(r"\bhow (many|much)\b|\bnumber of\b", re.IGNORECASE)
+_SLASH = re.compile(r"(?<![\w/.-])([a-z]+)/([a-z]+)(?![\w/-])")
+"""Two choices, as in `yes/no`."""
 _CHOICE = word_set("or and else otherwise either whether")
 """Words between the answers that a query offers."""
 _RULE = re.compile(r"[-=_+| ]{3,}")
@@ -132,27 +144,19 @@ _MEASURED = re.compile(
 )
 _MEASURE = re.compile(r"(?P<number>\d[\d.,]*)(?P<unit>[^\d.,]\D*)")
 _LISTED = re.compile(r"[,;] (?:and )?| and ")
-_MODE = re.compile(r"[-dlbcps][-rwxsStT]{9}[.+@]?")
+_FILE = re.compile(r"\.{0,2}/.|.+\.[A-Za-z]\w*$")
+"""A path, or a name with an ending; `km/h` and `m2` are not."""
+_MODE = r"[-dlbcps][-rwxsStT]{9}[.+@]?"
 _LONG_LISTING = re.compile(
-    rf"{_MODE.pattern} \d+ \S+ \S+ [\d.,]+[KMGT]? ([A-Z][a-z]{{2}} +\d+ [\d:]+|\d{{4}}-\d\d-\d\d"
-    r" [\d:]+) (?=\S)"
+    _MODE + r" \d+ \S+ \S+ [\d.,]+[KMGT]? ([A-Z][a-z]{2} +\d+ [\d:]+|\d{4}-\d\d-\d\d [\d:]+) (?=\S)"
 )
 _WORDS = 1 << 14
 """Words kept in a cache, because an answer is read in many ways."""
-_LONG = 60
-"""A sentence with so many words more than the gold is refused."""
-_NUMBER = re.compile(r"[-+]?v?[\d.,:]*\d([KMGTP]|[a-z]{1,2})?%?", re.ASCII)
-_TIME = re.compile(
-    r"\d{4}-\d\d(-\d\d)?(T[\d:+.]+)?|\d{1,2}:\d\d(:[\d.]+)?"
-    r"|\d{1,2}([./])\d{1,2}\4(\d\d){1,2}|(19|20)\d{6}",
+_NUMBER = re.compile(
+    rf"[-+]?v?[\d.,:]*\d([KMGTP]|[a-z]{{1,2}})?%?|\d{{4}}-\d\d(-\d\d)?(T[\d:+.]+)?|{_MODE}",
     re.ASCII,
 )
-
-
-def reshapes(query: str) -> bool:
-    """Return whether the query is about the form of a text, so that signs and lines are part of the
-    answer."""
-    return bool(_RESHAPES.search(query))
+"""A number, a time, a date or the mode of a file."""
 
 
 @lru_cache(maxsize=256)
@@ -178,20 +182,27 @@ def _answer_sentences(query: str) -> list[str]:
     return [each for each in sentences if _ASKS.search(each) or not _DESCRIBES_FILES.match(each)]
 
 
+def asks_alone(query: str) -> bool:
+    """Return whether the query asks for the answer and no other words."""
+    return bool(_ALONE.search(about_the_answer(query)))
+
+
+def asks_for_order(query: str) -> bool:
+    """Return whether the order of the lines counts: the query asks to sort or rank, for one of
+    several, for a text as it stands, or for several numbers that nothing else tells apart."""
+    answer = without_file_sentences(query)
+    return not _ANY_ORDER.search(answer) and bool(_ORDER.search(_PATH.sub("/", answer)))
+
+
 def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> list[str] | None:
     """Return our lines with the gold's words alone; None if another word is not harmless, or the
     query asks for the answer alone."""
-    longest, most = (
-        max((line.count(" ") for line in lines), default=0) for lines in (ours, theirs)
-    )
-    if _ALONE.search(about_the_answer(query)) or not any(theirs) or longest > most + _LONG:
+    if asks_alone(query) or not any(theirs):
         return None
     reader = _Reader.of(tuple(theirs), query)
     lines = reader.body(
         [line for line in ours if not _RULE.fullmatch(line) and (line or "" in theirs)]
     )
-    if FORM.search(about_the_answer(query)):
-        return lines
     if len(lines) > len(theirs) > 1 and any(" " in line for line in theirs):
         return None
     lines = _items(lines, 1 if fixes_lines(query) else len(theirs))
@@ -199,39 +210,6 @@ def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> li
     if not all(read):
         return None
     return [line for line in read if line]
-
-
-def swaps_labels(ours: Sequence[str], theirs: Sequence[str], query: str) -> bool:
-    """Return whether values of one kind are labelled with words of the query in another order than
-    the query has them."""
-    reader = _Reader.of(tuple(theirs), query)
-    query_words: dict[
-        str, int
-    ] = {}  # where the query first has a word, or a path, whole or as seen from above
-    for place, word in enumerate(map(_stem, reader.query_words)):
-        for end in _endings(word) - set(_GRAMMAR):
-            query_words.setdefault(end, place)
-    pieces = [
-        list(map(_bare, re.split("[ =]", piece)))
-        for line in ours
-        for piece in re.split(r"[,;|] ", line)
-    ]
-    if len(pieces) == 1:  # a value ends its piece, or begins it if the first word is one
-        words = pieces[0]
-        ends = [place for place, word in enumerate(words) if word in reader.gold_words]
-        inner = ends[1:] if ends[:1] == [0] else [place + 1 for place in ends[:-1]]
-        pieces = [words[start:end] for start, end in pairwise([0, *inner, len(words)])]
-    kinds = {_kind(word) for piece in pieces for word in piece if word in reader.gold_words}
-    labels = [
-        [
-            query_words[_stem(word)]
-            for word in piece
-            if word not in reader.gold_words and _stem(word) in query_words
-        ]
-        for piece in pieces
-    ]
-    places = [found[0] for found in labels if found]
-    return 1 < len(pieces) == len(set(places)) and len(kinds) == 1 and places != sorted(places)
 
 
 def without_listing(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
@@ -243,12 +221,7 @@ def without_listing(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
 
 def fixes_lines(query: str) -> bool:
     """Return whether the query says what a line is."""
-    return reshapes(query) or bool(_ONE_A_LINE.search(about_the_answer(query)))
-
-
-def is_file(word: str) -> bool:
-    """Return whether a word is a path or a name with an ending; `km/h` and `m2` are not."""
-    return bool(re.match(r"\.{0,2}/.|.+\.[A-Za-z]\w*$", word))
+    return bool(_ONE_A_LINE.search(about_the_answer(query)))
 
 
 def _items(lines: Sequence[str], count: int) -> list[str]:
@@ -271,9 +244,9 @@ def _items(lines: Sequence[str], count: int) -> list[str]:
 class _Reader:
     """Words of a gold's answer and of a query, to read an agent's lines with.
 
-    `gold_words` are the gold's words, `own` their kinds, `kinds` all kinds that count as an answer.
-    `known` are stems of the query's harmless words, `grammar` other harmless words. `limiting`
-    words deny or limit a statement, except in a pair of `query_words`.
+    `gold_words` are the gold's words, `own` their kinds. `known` are stems of the query's harmless
+    words, `grammar` other harmless words; a limiting word is harmless as in `query_pairs`, the
+    query's words with their successors.
     """
 
     gold_words: frozenset[str]
@@ -281,47 +254,34 @@ class _Reader:
     kinds: frozenset[str]
     known: frozenset[str]
     grammar: frozenset[str]
-    query_words: tuple[str, ...]
-    limiting: frozenset[str]
+    query_pairs: frozenset[tuple[str, str]]
 
     @classmethod
     @lru_cache(maxsize=16)
     def of(cls, theirs: tuple[str, ...], query: str) -> _Reader:
         gold_words = frozenset(word for line in theirs for word in line.split())
+        query = _SLASH.sub(r"\1 or \2", query)
         query_words = [_bare(word) for word in query.split()]
-        offered_words = _offered_words(query)
-        free = [word for word in _free(query, gold_words) if word.lower() not in offered_words]
-        plain = {
+        choices = _choices(query, gold_words)
+        harmless = {
             part.lower()
-            for word in free
+            for word in query_words
+            if word not in choices
             for part in (word, *word.split("/"), *re.split(r"[/.]", word))
         }
-        units = {sign for sign, start in _UNITS.items() if any(map(re.compile(start).match, plain))}
-        known = {_stem(word) for word in plain | units} - {
-            _stem(word) for word in gold_words | offered_words
+        units = {
+            sign for sign, start in _UNITS.items() if any(map(re.compile(start).match, harmless))
         }
-        grammar = _GRAMMAR - offered_words - {word.lower() for word in gold_words}
-        limiting = _LIMITING - (_EXTREMES & plain)
         own = frozenset(map(_kind, gold_words))
-        kinds = (
-            own | {"number", "time"} if own & {"number", "time"} else set(own)
-        )  # 2.4.57 reads as a day
-        if offered_words & {word.lower() for word in gold_words}:
-            kinds |= {"file", "number", "time"}
-        elif "word" in own:  # the gold says in a word what the query asks for
-            kinds |= {
-                kind
-                for kind, words in (("file", _NAMES), ("number", _COUNTED))
-                if words.search(query)
-            }
+        file = {"file"} if "word" in own else set()
+        every = {"file", "number"} if gold_words & choices else set()
         return cls(
             gold_words,
             own,
-            frozenset(kinds),
-            frozenset(known),
-            grammar,
-            tuple(query_words),
-            limiting,
+            own | {"word"} | file | every,
+            frozenset(map(_stem, harmless | units)) - set(map(_stem, gold_words)),
+            _GRAMMAR - {word.lower() for word in gold_words | choices},
+            frozenset(pairwise(query_words)),
         )
 
     def is_title(self, line: str) -> bool:
@@ -339,7 +299,7 @@ class _Reader:
 
     def read(self, line: str) -> str | None:
         """Return the gold's words in a line; None if another word in the line is not harmless."""
-        line = line if "number" in self.kinds else _MEASURED.sub("", line)
+        line = line if "number" in self.own else _MEASURED.sub("", line)
         words = [word for word in map(self._word, line.split()) if word]
         if not all(
             word in self.gold_words or self._harmless(word, after)
@@ -360,47 +320,32 @@ class _Reader:
         )
 
     def _harmless(self, word: str, after: str) -> bool:
-        if word.lower() in self.limiting or (word.lower() == "at" and after.lower() in _EXTREMES):
-            in_query = (word.lower(), after) in pairwise(
-                self.query_words
-            ) and word.lower() not in _OR
+        if word.lower() in _LIMITING:
+            in_query = (word.lower(), after) in self.query_pairs and word.lower() not in _OR
             return in_query and after.lower() not in _GRAMMAR | _OR and after not in self.gold_words
-        return self._is_known(word) or _kind(word) not in self.kinds | {"word"}
+        return self._is_known(word) or _kind(word) not in self.kinds
 
     def _is_known(self, word: str) -> bool:
         return word.lower() in self.grammar or _stem(word) in self.known
 
 
-def _free(query: str, gold_words: frozenset[str]) -> list[str]:
-    """Return the query's words that are no answers: if a gold's word is in the query, not the words
-    of its kind."""
+def _choices(query: str, gold_words: frozenset[str]) -> frozenset[str]:
+    """Return the query's words that are answers to choose from: if a gold's word is in the query,
+    the other words of its kind; of plain words only those in a list, in quotes, or at an `or`."""
     words = ["", *query.split(), ""]
-    free, kinds = [], {_kind(word) for word in map(_bare, words) if gold_words & _endings(word)}
+    kinds = {_kind(word) for word in map(_bare, words) if gold_words & _endings(word)}
+    choices = set()
     for before, raw, after in zip(words, words[1:], words[2:], strict=False):
-        offered = (
+        listed = (
             {before.lower(), after.lower()} & _CHOICE
             or before.endswith(",")
             or raw.endswith(",")
             or raw[0] in "\"'`("
         )
-        word = _bare(raw)
-        if _kind(word) not in kinds or (_kind(word) == "word" and not offered):
-            free.append(word)
-    return free
-
-
-def _offered_words(query: str) -> frozenset[str]:
-    """Return the words that a query offers as answers, in lower case: around `or`, in capitals, in
-    quotes after `print`."""
-    query = re.sub(r"(?<![\w/.-])([a-z]+)/([a-z]+)(?![\w/-])", r"\1 or \2", query)  # yes/no
-    words = ["", *(word for word in query.split() if word.lower() not in _ARTICLES), ""]
-    sides = {
-        word for pair in pairwise(words) for word in pair if {each.lower() for each in pair} & _OR
-    }
-    quoted = {word for part in _QUOTED.findall(query) for word in part.split()}
-    capitals = {word for word in words if re.fullmatch(r"[A-Z]{2,}[.,;:]?", word)}
-    lists = {word for part in _SERIES.findall(query) for word in part.split()}
-    return frozenset(_bare(word).lower() for word in sides | quoted | capitals | lists) - _OR
+        kind = _kind(_bare(raw))
+        if kind in kinds and (kind != "word" or listed):
+            choices.add(_bare(raw))
+    return frozenset(choices)
 
 
 def _endings(path: str) -> set[str]:
@@ -426,8 +371,7 @@ def _stem(word: str) -> str:
 
 @lru_cache(maxsize=_WORDS)
 def _kind(word: str) -> str:
-    """Return `time`, `number`, `mode`, `file`, or else `word`."""
-    for kind, form in (("time", _TIME), ("number", _NUMBER), ("mode", _MODE)):
-        if form.fullmatch(word):
-            return kind
-    return "file" if is_file(word) else "word"
+    """Return `number` (or a time), `file`, or else `word`."""
+    if _NUMBER.fullmatch(word):
+        return "number"
+    return "file" if _FILE.match(word) else "word"

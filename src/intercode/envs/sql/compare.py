@@ -121,6 +121,7 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
             False,
             {"rows": 0.0, "order": 0.0, "columns": 0.0},
             mostly_in(_values(gold), _values(agent)),
+            "no rows" if agent is None else "another number of columns",
         )
     window = range(order.start, order.start + len(gold.rows))
     ours, theirs = comparable(
@@ -137,8 +138,18 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
     solved = rows == 1 and in_order and not (agent.cut or gold.cut)
     reward = 1.0 if solved else _BELOW_ONE * rows * (1.0 if in_order else _DISORDER)
     ambiguous = not solved and mostly_in(_values(gold), _values(agent))
+    if solved:
+        rule = (
+            "same rows"
+            if ours == theirs[window.start : window.stop]
+            else "same rows in another order"
+        )
+    elif len(agent.rows) != len(gold.rows) or agent.cut or gold.cut:
+        rule = "another number of rows"
+    else:
+        rule = "other rows" if rows < 1 else "another order"
     return Score(
-        reward, solved, {"rows": rows, "order": float(in_order), "columns": 1.0}, ambiguous
+        reward, solved, {"rows": rows, "order": float(in_order), "columns": 1.0}, ambiguous, rule
     )
 
 

@@ -184,10 +184,13 @@ class SqlEnv(InterCodeEnv):
         for action in self._actions:
             if not self._submits(action):
                 answer = variant.run(action, seconds=self._seconds)
-        holds = self._compare(variant, answer.table).success
-        solved = holds or not must_hold
+        again = self._compare(variant, answer.table)
+        solved = again.success or not must_hold
         self._score = Score(
-            score.reward if solved else 0.0, solved, {**score.parts, "robust": float(holds)}
+            score.reward if solved else 0.0,
+            solved,
+            {**score.parts, "robust": float(again.success)},
+            rule=score.rule if solved else again.rule,
         )
         return self._score
 
@@ -197,6 +200,7 @@ class SqlEnv(InterCodeEnv):
 
         failed          "error" (the last statement failed), else of "rows", "order" and "robust"
                         (the variant data)
+        rule            why `exact` accepted or refused the rows, in words
         agent, gold     columns, rows (20 at most; `rows_total` where there are more) or the error
         missing, extra  rows that only the gold has, and that only the agent has (10 at most each)
         """
@@ -218,6 +222,7 @@ class SqlEnv(InterCodeEnv):
         )
         found: dict[str, Any] = {
             "failed": failed,
+            **({"rule": self._score.rule} if self._score and self._score.rule else {}),
             "agent": _answer_json(ours),
             "gold": _answer_json(gold.answer),
         }
