@@ -22,7 +22,7 @@ from typing import Any
 from fidelity.sql_data import NEAR, RUNS, SqlRun, dump, task_file, world
 from measuring.rows import Row, absent, command, finish
 
-from intercode.envs.sql.engines import mariadb
+from intercode.envs.sql.engines.mariadb import MariadbEngine
 from intercode.rescoring.replay import prepare_replay, replay
 
 
@@ -99,7 +99,9 @@ def main() -> int:
     chosen = [
         run for run in RUNS if not options.names or any(name in run.name for name in options.names)
     ]
-    if absent(options, task_file(), dump(), *(run.path for run in chosen), why=mariadb.missing()):
+    if absent(
+        options, task_file(), dump(), *(run.path for run in chosen), why=MariadbEngine.missing()
+    ):
         return 0
     results = []
     for run in chosen:

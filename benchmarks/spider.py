@@ -22,7 +22,7 @@ from measuring.rows import Row, absent, command, finish, table
 from intercode.agents import Strategy, gold, noop
 from intercode.env import EnvFactory
 from intercode.envs import prepare
-from intercode.envs.sql.engines import mariadb
+from intercode.envs.sql.engines.mariadb import MariadbEngine
 from intercode.runner.run import evaluate
 from intercode.types import Episode
 from intercode.validate.check import check
@@ -135,7 +135,7 @@ def details(played: Sequence[Played]) -> dict[str, Any]:
 
 def main() -> int:
     options = command(__doc__, out=True, workers=True).parse_args()
-    if absent(options, task_file(), dump(), why=mariadb.missing()):
+    if absent(options, task_file(), dump(), why=MariadbEngine.missing()):
         return 0
     played = [play(mode, options.workers) for mode in MODES]
     rows = [row for one in played for row in one.rows()]

@@ -173,7 +173,8 @@ class Evaluation:
             "episode_cost": episode_cost, "episode_tokens": episode_tokens, "episode_seconds": episode_seconds,
             **world, **facts, **factory.facts(), **labels, "data_from": source,
             **({"shard": shard.name} if shard else {}),
-            **source_digests(agent=agent, env=env, model=model if called else None, reward=code, sandbox=sandbox),
+            **source_digests(agent=agent, env=env, model=model if called else None, reward=code,
+                             sandbox=sandbox, engine=world.get("engine")),
         }  # fmt: skip
         run = Budget(max_tokens, max_cost, max_seconds)
         each = Budget(episode_tokens, episode_cost, episode_seconds)

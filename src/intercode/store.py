@@ -56,7 +56,10 @@ FREE = frozenset({"workers", "out", "run", "created", "git_commit", "versions", 
 """Settings that do not influence the result of an episode: a resumed run may change them."""
 
 SOURCES = frozenset(
-    {"prompt", *(f"{part}_source" for part in ("agent", "env", "model", "reward", "sandbox"))}
+    {
+        "prompt",
+        *(f"{part}_source" for part in ("agent", "engine", "env", "model", "reward", "sandbox")),
+    }
 )
 """Digests of prompts, and of the caller's own code and files. A run continues with others only with
 `--allow-code-change`."""

@@ -110,6 +110,7 @@ HARMLESS = frozenset(
         "live_score",
         "signature",
         "agent_source",
+        "engine_source",
         "env_source",
         "model_source",
         "reward_source",

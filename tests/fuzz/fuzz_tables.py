@@ -16,7 +16,7 @@ from shapes import DATA, damaged, records
 
 from intercode.envs.sql.compare import free, sql_exact
 from intercode.envs.sql.engines import engine_maker
-from intercode.envs.sql.engines.sqlite import exchange, read_answer
+from intercode.envs.sql.engines.embedded import exchange, read_answer
 from intercode.errors import IntercodeError
 
 _NUMBER = st.one_of(

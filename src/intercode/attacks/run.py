@@ -99,8 +99,8 @@ def attack(
     with contextlib.closing(factory()) as first:
         first.tasks = list(select(first.tasks, split=split))
         targets = find_targets(first)
-    engine = factory.facts().get("userland", {}).get("engine", "")
-    exploits = [each for each in list_exploits(owner.language) if each.engine in ("", engine)]
+    engine = options.get("engine") or factory.facts().get("userland", {}).get("engine", "")
+    exploits = list_exploits(owner.language, engine)
     idle: SimpleQueue[dict[bool, InterCodeEnv]] = (
         SimpleQueue()
     )  # each worker's environments, made when first needed

@@ -209,8 +209,12 @@ data_options = stack(
     click.option(
         "--engine",
         type=TEXT,
-        metavar="sqlite|mariadb",
-        help="sql: Use this database server. [sqlite; mariadb with --dump]",
+        callback=own_name,
+        metavar="NAME",
+        help=(
+            "sql: Use this database engine: sqlite, mariadb, module:Class or path.py:Class."
+            " [sqlite; mariadb with --dump]"
+        ),
     ),
     click.option(
         "--show-schema",

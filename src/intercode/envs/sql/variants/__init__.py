@@ -24,14 +24,15 @@ empty; a key whose type is full (127 in a TINYINT) gets no new rows.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from unicodedata import combining, normalize
 
-from intercode.envs.sql import text
-from intercode.envs.sql.engines import Databases, Engine, Kind
+from intercode.envs.sql import dialect, text
+from intercode.envs.sql.engines import Databases, Engine
 from intercode.envs.sql.variants import columns, relations
 from intercode.envs.sql.variants.columns import Column, Literal
 from intercode.envs.sql.variants.relations import Reference, Relation, Row, pick
@@ -68,13 +69,13 @@ def variant_databases(
     The cache's key covers the content, the literals, the seed, and the code that makes the data.
     """
     named = sorted((name, sorted(map(repr, words))) for name, words in literals.items())
-    code = [
-        Path(str(file)).read_text("utf-8")
-        for file in (text.__file__, columns.__file__, relations.__file__, __file__)
-    ]
+    engines = [kind for kind in type(engine).__mro__ if issubclass(kind, Engine)]
+    files = {inspect.getfile(kind) for kind in engines}
+    files |= {str(module.__file__) for module in (text, dialect, columns, relations)}
+    code = [Path(file).read_text("utf-8") for file in (*sorted(files), __file__)]
+    facts = engine.facts()
     key = json.dumps(
-        [engine.dialect, engine.facts().get("version"), content.digest, named, seed, code],
-        default=str,
+        [facts["engine"], facts.get("version"), content.digest, named, seed, code], default=str
     )
 
     def build(folder: Path) -> None:
@@ -94,19 +95,18 @@ def variant_contents(
     `literals`: by database, the values that golds name; they stay where they are. Raises
     `DataError` for a table that cannot be read.
     """
-    scripts, end = {}, ";\n" if engine.dialect == "sqlite" else ""
+    scripts = {}
     for db in engine.databases:
         named = literals.get(db, ())
         tables, before, after = relations.read_schema(engine, db, named)
         rows = perturb_tables(tables, named, f"{seed}\0{db.lower()}")
         statements = (*before, *relations.write_rows(engine.dialect, tables, rows), *after)
-        scripts[db] = [statement + end for statement in statements]
+        scripts[db] = [*statements]
     return _databases(engine, scripts)
 
 
 def _databases(engine: Engine, scripts: Mapping[str, Sequence[str]]) -> Databases:
-    kind: Kind = "portable" if engine.dialect == "sqlite" else "mysql"
-    return Databases.of_scripts(kind, scripts)
+    return Databases.of_scripts(engine.loads[0], scripts)
 
 
 def perturb_tables(
