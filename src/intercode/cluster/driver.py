@@ -47,7 +47,10 @@ LOOK = 2.0
 PATIENCE = 15.0
 """Seconds without any node until the run ends."""
 _OF_THE_DRIVER = (
-    FREE | SOURCES | PATHS | {"env", "agent", "model", "reward", "sandbox", "limit", "tasks"}
+    FREE
+    | SOURCES
+    | PATHS
+    | {"agent", "engine", "env", "model", "reward", "sandbox", "limit", "tasks"}
 )
 """Settings that need not be equal on a node: names and paths, and the choice of tasks."""
 

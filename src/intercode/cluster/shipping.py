@@ -103,7 +103,7 @@ def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
             _add(shipment, context.parent, context.name), str(path.relative_to(context.parent))
         )
     kind, colon, rest = text.partition(":")
-    if not colon or name not in ("env", "agent", "model", "reward", "sandbox"):
+    if not colon or name not in ("agent", "engine", "env", "model", "reward", "sandbox"):
         return text
     if kind in _FILES:
         path = Path(rest).resolve()

@@ -50,7 +50,7 @@ class EmbeddedEngine(Engine):
 
     driver: ClassVar[Path]
     """The file of the module that the server imports in the sandbox; `embedded_guest.py` says what
-    it has."""
+    it has. Import that module on the host, too: then a run keeps its digest, and nodes get it."""
     packages: ClassVar[tuple[str, ...]] = ()
     """What the driver needs of this Python's installed packages, as pip names them; their files are
     copied into the sandbox, whose Python must be of the same version."""
