@@ -58,7 +58,7 @@ from measuring.rows import Row, command, finish, skip
 from intercode.agents.baselines import gold
 from intercode.env import EnvFactory
 from intercode.envs import prepare
-from intercode.envs.sql.engines import mariadb
+from intercode.envs.sql.engines.mariadb import SOCKET, MariadbEngine
 from intercode.envs.sql.env import SqlEnv
 from intercode.runner.run import evaluate
 from intercode.types import Task
@@ -105,7 +105,7 @@ _numbers = itertools.count()
 @contextmanager
 def raw_sqlite(env: SqlEnv, db: str) -> Iterator[Sides]:
     """On the very file that the engine copies for an episode."""
-    content = env._engine._sandbox.read(f"/srv/sqlite/original/{db}.sqlite", limit=1 << 30)
+    content = env._engine.sandbox.read(f"/srv/sqlite/original/{db}.sqlite", limit=1 << 30)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "copy").write_bytes(content)
         with closing(sqlite3.connect(Path(folder) / "copy", isolation_level=None)) as connection:
@@ -131,7 +131,7 @@ def raw_mariadb(env: SqlEnv, db: str) -> Iterator[Sides]:
         "ssl_disabled": True,
     }
     with closing(Connection(**login, defer_connect=True)) as connection:
-        connection.connect(engine._sandbox.connect(mariadb.SOCKET))
+        connection.connect(engine.sandbox.connect(SOCKET))
 
         def run(statement: str) -> object:
             with connection.cursor() as cursor:
@@ -357,7 +357,7 @@ def main() -> int:
     parser.add_argument("--engine", choices=sorted(BOUNDS), help="only this one")
     options = parser.parse_args()
     kinds = [options.engine] if options.engine else sorted(BOUNDS)
-    if "mariadb" in kinds and (why := mariadb.missing()):
+    if "mariadb" in kinds and (why := MariadbEngine.missing()):
         skip("mariadb", why)
         kinds.remove("mariadb")
     rows = []

@@ -89,6 +89,7 @@ def test_this_machine_is_well() -> None:
             "cache",
             "mmdebstrap",
             "docker",
+            "sqlite",
             "mariadb",
             "model endpoint",
         ),

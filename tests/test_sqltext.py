@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from intercode.envs.sql.compare import order_of, sql_exact
+from intercode.envs.sql.dialect import Dialect
+from intercode.envs.sql.engines import mariadb, sqlite
 from intercode.envs.sql.text import TIE, literals, ordering
 from intercode.types import Table
 
@@ -88,7 +90,7 @@ def run(connection: sqlite3.Connection, statement: str) -> Table:
 def test_a_derived_statement_gives_every_row_with_its_tie(
     gold: str, pets: sqlite3.Connection
 ) -> None:
-    meaning = ordering(gold, "sqlite")
+    meaning = ordering(gold, sqlite.DIALECT)
     assert meaning.derived
     full = run(pets, meaning.derived)
     shown = run(pets, gold.strip("()") if gold.startswith("(") else gold)
@@ -100,9 +102,9 @@ def test_a_derived_statement_gives_every_row_with_its_tie(
         assert (*row, ties[place]) in full.rows
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "mysql"])
+@pytest.mark.parametrize("dialect", [sqlite.DIALECT, mariadb.DIALECT], ids=lambda one: one.name)
 def test_what_cannot_be_derived_is_strict_and_free_without_an_order(
-    dialect: str, capfd: pytest.CaptureFixture[str]
+    dialect: Dialect, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert [
         gold for gold in STRICT if ordering(gold, dialect).free or ordering(gold, dialect).derived
@@ -159,7 +161,7 @@ def test_what_cannot_be_derived_is_strict_and_free_without_an_order(
 def test_rows_that_tie_in_the_database_are_free(
     gold: str, right: list[str], wrong: list[str], pets: sqlite3.Connection
 ) -> None:
-    meaning = ordering(gold, "sqlite")
+    meaning = ordering(gold, sqlite.DIALECT)
     order = order_of(run(pets, gold), meaning, run(pets, str(meaning.derived)))
     assert all(sql_exact(run(pets, answer), run(pets, gold), order).success for answer in right)
     assert not any(sql_exact(run(pets, answer), run(pets, gold), order).success for answer in wrong)
@@ -170,9 +172,9 @@ def test_literals_are_the_values_that_a_statement_names() -> None:
         "SELECT a FROM t WHERE b = 'x' AND c LIKE '%mid%' AND d > -1.5 AND e IN (2, 3) "
         "ORDER BY 1 LIMIT 9"
     )
-    assert literals(gold, "mysql") == {"x", "%mid%", "mid", -1.5, 2, 3}
+    assert literals(gold, mariadb.DIALECT) == {"x", "%mid%", "mid", -1.5, 2, 3}
     assert (
-        literals('SELECT a FROM t WHERE b = "x"', "mysql")
-        == literals('SELECT a FROM t WHERE b = "x"', "sqlite")
+        literals('SELECT a FROM t WHERE b = "x"', mariadb.DIALECT)
+        == literals('SELECT a FROM t WHERE b = "x"', sqlite.DIALECT)
         == {"x"}
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from measuring.rows import skip
 
-from intercode.envs.sql.engines import mariadb
+from intercode.envs.sql.engines.mariadb import MariadbEngine
 from intercode.sandbox.image import V1_BASH, image_path
 
 IMAGE = V1_BASH
@@ -72,7 +72,7 @@ def missing(name: str) -> str | None:
                 return f"{path} is not there; set INTERCODE_DATA"
     if name == "nl2bash":
         return no_image()
-    return mariadb.missing() if name == "spider" else None
+    return MariadbEngine.missing() if name == "spider" else None
 
 
 def playable(names: Iterable[str] | None) -> list[str]:

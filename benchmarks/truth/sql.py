@@ -52,7 +52,9 @@ def labelled() -> Iterator[Pair]:
     with ExitStack() as opened:
         first = opened.enter_context(engine_maker(ENGINE, content)())
         named = {
-            db: {word for task in _of(data.tasks, db) for word in literals(task.gold, ENGINE)}
+            db: {
+                word for task in _of(data.tasks, db) for word in literals(task.gold, first.dialect)
+            }
             for db in first.databases
         }
         others = [

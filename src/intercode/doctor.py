@@ -2,7 +2,7 @@
 
     kernel ─► user ─► bubblewrap ─► namespaces ─► /proc ─► nested namespaces ─► Python ─► overlay
            ─► attributes
-    cache, leftovers, image tools, Docker, MariaDB, model endpoint
+    cache, leftovers, image tools, Docker, database engines, model endpoint
     a sandbox, timed ─► the providers that work here
 
 `clean` removes the leftovers of processes that are gone.
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from intercode.envs.sql.engines import mariadb
+from intercode.envs.sql.engines import ENGINES, engine_class
 from intercode.errors import IntercodeError, SandboxUnavailable
 from intercode.sandbox import cache
 from intercode.sandbox.docker import daemon
@@ -114,10 +114,11 @@ def examine() -> list[Finding]:
         missing = "no images can be built (intercode image build)"
         found.append(Finding("mmdebstrap", None, missing, "apt-get install mmdebstrap"))
     found.append(_docker())
-    if message := mariadb.missing():
-        found.append(_optional("mariadb", message, "(--engine mariadb)"))
-    else:
-        found.append(Finding("mariadb", True, "can be started (--engine mariadb)"))
+    for name in ENGINES:
+        if message := engine_class(name).missing():
+            found.append(_optional(name, message, f"(--engine {name})"))
+        else:
+            found.append(Finding(name, True, f"can be started (--engine {name})"))
     found += [check_endpoint(os.environ), try_sandbox()]
     working = {finding.what for finding in found if finding.ok}
     if names := [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from docker_images import debian, require_docker
-from orchard import skip_unless_there
+from orchard import DUCKDB, ENGINES, skip_unless_there
 
 import intercode
 from intercode.attacks.run import find_targets, run_exploit
@@ -44,11 +44,13 @@ ON_DOCKER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("words", ["bash", "python", "sql --engine sqlite", "sql --engine mariadb"])
+@pytest.mark.parametrize(
+    "words", ["bash", "python", *(f"sql --engine {name}" for name in (*ENGINES, DUCKDB))]
+)
 def test_what_ships_holds_everything(cli: Any, words: str) -> None:
     """The attacks on CTF alone are in tests/exploits/."""
-    if "mariadb" in words:
-        skip_unless_there("mariadb")
+    if words.startswith("sql"):
+        skip_unless_there(words.split()[-1])
     done = cli("attack", *words.split(), "--json")
     found = done.json
     assert [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cli_words import EVAL_KEYS, REPLAY_KEYS
 from lines import episodes
-from orchard import ENGINES, GOLDS, skip_unless_there, write_data
+from orchard import DUCKDB, ENGINES, GOLDS, skip_unless_there, write_data
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +57,14 @@ def test_golds_solve_all_and_nothing_solves_none(
         gold.json["success_rate"],
         gold.json["mean_turns"],
     )
+
+
+def test_golds_solve_all_on_an_engine_of_the_users_own(cli: Any) -> None:
+    skip_unless_there(DUCKDB)
+    found = cli("eval", "sql", "--engine", DUCKDB, "--agent", "gold", "--robust", "--json").json
+    assert (found["success_rate"], found["robust_rate"], found["errors"]) == (1.0, 1.0, 0)
+    checked = cli("check", "sql", "--engine", DUCKDB, "--json").json
+    assert (checked["gold_ok"], checked["noop_paid"], checked["broken"]) == (65, 0, [])
 
 
 @pytest.mark.parametrize(("agent", "protocol"), [("gold", "submit"), ("retrieval", "paper")])
@@ -131,18 +139,23 @@ def test_a_task_without_a_prediction_is_an_error(cli: Any, orchard: Path, tmp_pa
 
 WRONG = [
     ("--data bird.json", "there are no databases; name them with --dump FILE or --databases DIR"),
-    ("--engine oracle", "there is no engine 'oracle'; there are sqlite and mariadb"),
+    (
+        "--engine oracle",
+        "there is no engine 'oracle'; there are sqlite, mariadb, module:Class and path.py:Class",
+    ),
     (
         "--engine mysql://me:secret@127.0.0.1:1/",
         "of a running server, dump the databases (mariadb-dump",
     ),
     (
         "--dump shop.sql --engine sqlite",
-        "use --engine mariadb in place of --engine sqlite",
+        "the databases are a MySQL dump, and sqlite loads portable SQL or SQLite files: use"
+        " --engine mariadb",
     ),
     (
         "--databases files --engine mariadb",
-        "MariaDB does not load SQLite files; use --engine sqlite",
+        "the databases are SQLite files, and mariadb loads a MySQL dump or portable SQL: use"
+        " --engine sqlite",
     ),
 ]
 

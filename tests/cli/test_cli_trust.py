@@ -40,6 +40,8 @@ def agent(*task):
 agent.needs_model = False
 def reward(*_):
     return 1.0
+class Engine:
+    pass
 """
 READERS: dict[str, tuple[str, ...]] = {
     "resume": ("eval", "--resume", "RUN"),
@@ -278,6 +280,25 @@ def test_nothing_that_a_strangers_run_names_is_executed_read_or_sent_a_key(
         assert evil.with_name("EXECUTED").exists()
         evil.with_name("EXECUTED").unlink()
     assert is_signed(read_run(again)[0])
+
+
+@pytest.mark.parametrize("form", ["{}:Engine", "evil:Engine"])
+def test_an_engine_that_a_strangers_run_names_is_loaded_only_when_the_run_is_trusted(
+    cli: Any, tmp_path: Path, form: str
+) -> None:
+    needs_bwrap()
+    (evil := tmp_path / "evil.py").write_text(EVIL)
+    name = form.format(evil)
+    words = ("eval", "sql", "--agent", "gold", "--limit", 1, "--engine", "sqlite")
+    assert cli(*words, "--out", "run").status == 0
+    edit(tmp_path / "run", engine=name, options={"engine": name})
+    for command in (("eval", "--resume", "run"), ("replay", "run")):
+        refused = cli(*command)
+        assert (refused.status, name in refused.err, "--trust" in refused.err) == (2, True, True)
+        assert not evil.with_name("EXECUTED").exists()
+    assert cli("replay", "run", "--engine", "sqlite").status == 0
+    assert "no database engine" in cli("eval", "--resume", "run", "--trust").err
+    assert evil.with_name("EXECUTED").exists()
 
 
 def test_a_key_goes_to_an_address_that_a_run_names_only_when_the_run_is_trusted(

@@ -1,4 +1,5 @@
-"""Engines on two small databases of our own. MariaDB's tests skip where no server is installed."""
+"""Engines on two small databases of our own, among them the example of an own engine. Tests skip
+where an engine's server is not installed."""
 
 from __future__ import annotations
 
@@ -6,10 +7,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from asking import make
+from orchard import DUCKDB
+from orchard import ENGINES as OURS
 
 from intercode.envs.sql.databases import read_databases
 from intercode.envs.sql.engines import Databases, Engine
 
+ENGINES = [*OURS, DUCKDB]
 GARDEN = """
 CREATE TABLE bed (id INTEGER NOT NULL, name VARCHAR(20) NOT NULL, PRIMARY KEY (id));
 CREATE TABLE plant (
@@ -47,7 +51,7 @@ def shared(sources: Databases) -> Iterator[Callable[[str], Engine]]:
         engine.close()
 
 
-@pytest.fixture(params=["mariadb", "sqlite"])
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, shared: Callable[[str], Engine]) -> Engine:
     return shared(request.param)
 
@@ -62,7 +66,7 @@ def embedded(shared: Callable[[str], Engine]) -> Engine:
     return shared("sqlite")
 
 
-@pytest.fixture(params=["mariadb", "sqlite"])
+@pytest.fixture(params=ENGINES)
 def own(request: pytest.FixtureRequest, sources: Databases) -> Iterator[Engine]:
     """An engine that a test may break."""
     with make(request.param, sources) as engine:

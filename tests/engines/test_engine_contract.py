@@ -70,7 +70,7 @@ def test_databases_are_found_by_name_whatever_its_case_and_described(engine: Eng
         True,
         False,
     )
-    assert facts["engine"] in ("mariadb", "sqlite")
+    assert facts["engine"] == engine.name
     assert facts["version"][0].isdigit()
 
 
@@ -108,7 +108,7 @@ def test_a_statement_that_is_too_long_is_refused_and_the_session_goes_on(engine:
 
 
 def test_of_rows_of_megabytes_the_first_come_without_the_others(engine: Engine) -> None:
-    long = "REPEAT('x', 3000000)" if engine.dialect == "mysql" else "hex(zeroblob(1500000))"
+    long = "hex(zeroblob(1500000))" if engine.name == "sqlite" else "REPEAT('x', 3000000)"
     began = time.monotonic()
     table = ask(engine, f"SELECT {long} FROM seed").table
     assert table is not None
@@ -123,7 +123,8 @@ def test_a_sort_that_outgrows_memory_or_disk_is_an_error_of_the_statement(engine
     )
     assert not answer.lost
     assert any(
-        why in str(answer.error) for why in ("out of memory", "a temporary table outgrew the disk")
+        why in str(answer.error).lower()
+        for why in ("out of memory", "a temporary table outgrew the disk")
     )
     assert rows(engine, STATE) == PRISTINE
 

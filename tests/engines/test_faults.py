@@ -65,7 +65,7 @@ def test_a_server_that_is_stuck_or_whose_wall_dies_is_replaced_and_closing_leave
     assert_works(own)
 
     (pid,) = servers_of(own)
-    os.kill(own._sandbox.host._process.pid, signal.SIGKILL)
+    os.kill(own.sandbox.host._process.pid, signal.SIGKILL)
     assert wait_until(lambda: not Path(f"/proc/{pid}").exists())
     with pytest.raises(SandboxDied):
         own.run("SELECT 1", seconds=1)

@@ -14,7 +14,7 @@ from asking import ask, do, make, refused, rows
 
 from intercode.envs.sql.databases import read_databases
 from intercode.envs.sql.engines import Databases, Engine
-from intercode.envs.sql.engines.sqlite import exchange, read_answer
+from intercode.envs.sql.engines.embedded import exchange, read_answer
 from intercode.errors import DataError, SandboxDied
 
 DENIED = [

@@ -15,11 +15,12 @@ import pytest
 from orchard import orchard_databases, plays, prepared
 
 from intercode.envs.gold import GoldCache
-from intercode.envs.sql.attacks import ATTACKS, ENGINES, GOLDS, TRIGGER, Attack
+from intercode.envs.sql.attacks import ATTACKS, GOLDS, Attack
 from intercode.envs.sql.compare import free, sql_exact
 from intercode.envs.sql.databases import DatabaseSet
-from intercode.envs.sql.engines import Databases, Engine, mariadb, sqlite, sqlite_guest
+from intercode.envs.sql.engines import ENGINES, Databases, Engine, engine_class, mariadb
 from intercode.envs.sql.engines.mariadb import MariadbEngine
+from intercode.envs.sql.engines.sqlite import SqliteEngine
 from intercode.envs.sql.env import SqlEnv
 from intercode.errors import IntercodeError
 from intercode.types import Score, Table
@@ -27,17 +28,16 @@ from intercode.types import Score, Table
 CASES = [
     pytest.param(engine, attack, id=f"{attack.name}-{engine}")
     for engine in ENGINES
-    for attack in ATTACKS
-    if engine in attack.engines
+    for attack in (*ATTACKS, *engine_class(engine).attacks())
 ]
 
 
-def steps(env: Any, engine: str, attack: Attack) -> tuple[Any, Any]:
+def steps(env: Any, attack: Attack) -> tuple[Any, Any]:
     """The last action's info, and the score of the submission."""
     env.reset(options={"task": attack.task})
     info = None
     for action in attack.actions:
-        *_, info = env.step(action.format(trigger=TRIGGER[engine]))
+        *_, info = env.step(action)
     env.step(attack.answer)
     return info, env.step("submit")[4]["score"]
 
@@ -65,7 +65,7 @@ class KeptMariadb(Kept, MariadbEngine):
     pass
 
 
-class KeptSqlite(Kept, sqlite.SqliteEngine):
+class KeptSqlite(Kept, SqliteEngine):
     pass
 
 
@@ -80,11 +80,14 @@ class Root(MariadbEngine):
 
 
 def engine_without(engine: str, off: str, content: Databases) -> Callable[[], Engine]:
-    if engine == "sqlite":
-        template = sqlite.prepare(content)
-        return lambda: (KeptSqlite if off == "kept" else sqlite.SqliteEngine)(template, content)
-    template = mariadb.prepare(content)
-    return lambda: {"kept": KeptMariadb, "root": Root}.get(off, MariadbEngine)(template, content)
+    weak: dict[tuple[str, str], type[Engine]] = {
+        ("kept", "sqlite"): KeptSqlite,
+        ("kept", "mariadb"): KeptMariadb,
+        ("root", "mariadb"): Root,
+    }
+    kind = weak.get((off, engine), engine_class(engine))
+    template = kind.prepare(content)
+    return lambda: kind(template, content)
 
 
 @pytest.fixture
@@ -94,11 +97,11 @@ def unprotected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
         def make(engine: str, off: str) -> Any:
             tasks = prepared(engine).tasks
             if off == "open":  # the server's program less the call that sets the authorizer
-                text = Path(sqlite_guest.__file__).read_text()
+                text = SqliteEngine.driver.read_text()
                 assert text.count("connection.set_authorizer(_authorize)") == 1
-                changed = tmp_path / "server.py"
+                changed = tmp_path / "driver.py"
                 changed.write_text(text.replace("connection.set_authorizer(_authorize)", "pass"))
-                monkeypatch.setattr(sqlite_guest, "__file__", str(changed))
+                monkeypatch.setattr(SqliteEngine, "driver", changed)
             if off == "trusting":
                 monkeypatch.setattr(mariadb, "_UNREAD", ())
             content = orchard_databases()
@@ -125,9 +128,9 @@ def test_without_the_protection_it_works(
     assert plays(env, "count", GOLDS["count"]).success, "the control is sound before"
     if attack.sign == "ends":
         with pytest.raises(ArithmeticError):
-            steps(env, engine, attack)
+            steps(env, attack)
         return
-    info, score = steps(env, engine, attack)
+    info, score = steps(env, attack)
     if attack.sign == "pays":
         assert score.success
     elif attack.sign == "through":

@@ -15,8 +15,8 @@ from naive_rows import same_rows
 
 from intercode.envs.sql.compare import free, sql_exact
 from intercode.envs.sql.databases import read_databases
-from intercode.envs.sql.engines import engine_maker, mariadb
-from intercode.envs.sql.text import write_value
+from intercode.envs.sql.engines import engine_maker
+from intercode.envs.sql.engines.mariadb import DIALECT, MariadbEngine
 from intercode.tasks import open_data
 
 pytestmark = pytest.mark.fidelity
@@ -30,7 +30,7 @@ Rows = list[tuple[Any, ...]]
 def test_mutants_of_golds_are_accepted_if_and_only_if_a_slow_comparison_finds_them_equal(
     public_data: Path,
 ) -> None:
-    if why := mariadb.missing():
+    if why := MariadbEngine.missing():
         pytest.skip(why)
     tasks = open_data(str(public_data / "spider" / "ic_spider_dev.json"), env="sql").tasks
     dice, verdicts, wrong = random.Random(42), Counter[tuple[str, bool]](), []
@@ -135,4 +135,4 @@ def statement(rows: Rows) -> str:
 def literal(value: object) -> str:
     if isinstance(value, float):
         return repr(value) if "e" in repr(value) else f"{value!r}e0"
-    return write_value(value, "mysql")
+    return DIALECT.write(value)

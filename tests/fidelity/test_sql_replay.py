@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from intercode.envs.sql.engines import mariadb
+from intercode.envs.sql.engines.mariadb import MariadbEngine
 
 pytestmark = pytest.mark.fidelity
 
@@ -23,7 +23,7 @@ RUNS = {
 @pytest.fixture(scope="module")
 def measured(measure: Callable[..., tuple[Any, Any]]) -> dict[str, Any]:
     """One run of the script, by name of the recorded run."""
-    if why := mariadb.missing():
+    if why := MariadbEngine.missing():
         pytest.skip(why)
     _, details = measure("replay", "--set", "spider", may_miss=True)
     return {run["run"]: run for run in details}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from intercode.envs.sql.engines import mariadb
+from intercode.envs.sql.engines.mariadb import MariadbEngine
 
 pytestmark = pytest.mark.fidelity
 
@@ -18,7 +18,7 @@ REFUSED = ["164", "178", "225", "531", "638", "802"]
 @pytest.fixture(scope="module")
 def measured(measure: Callable[..., tuple[Any, Any]]) -> dict[str, Any]:
     """One run of the script."""
-    if why := mariadb.missing():
+    if why := MariadbEngine.missing():
         pytest.skip(why)
     _, details = measure("golds", "--set", "spider", may_miss=True)
     return dict(details["spider"])

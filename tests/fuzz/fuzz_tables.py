@@ -17,7 +17,7 @@ from shapes import DATA, damaged, records
 
 from intercode.envs.sql.compare import free, sql_exact
 from intercode.envs.sql.engines import engine_maker
-from intercode.envs.sql.engines.sqlite import exchange, read_answer
+from intercode.envs.sql.engines.embedded import exchange, read_answer
 from intercode.errors import IntercodeError
 
 pytestmark = pytest.mark.slow

@@ -19,13 +19,14 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.env import EnvFactory
-from intercode.envs.sql.attacks import CELLAR, CONSTANT, ENGINES, GOLDS, ORCHARD, TASKS, write_data
+from intercode.envs.sql.attacks import CELLAR, CONSTANT, GOLDS, ORCHARD, TASKS, write_data
 from intercode.envs.sql.databases import read_databases
-from intercode.envs.sql.engines import Databases, mariadb
+from intercode.envs.sql.engines import ENGINES, Databases, engine_class
 
 __all__ = [
     "CELLAR",
     "CONSTANT",
+    "DUCKDB",
     "ENDLESS",
     "ENGINES",
     "GOLDS",
@@ -37,6 +38,8 @@ __all__ = [
     "write_data",
 ]
 
+DUCKDB = "duckdb_engine:DuckDB"
+"""The example of an own engine, in examples/duckdb."""
 ENDLESS = {
     "sqlite": (
         "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT COUNT(*) FROM r"
@@ -48,7 +51,9 @@ ENDLESS = {
 
 def skip_unless_there(engine: str) -> None:
     needs_bwrap()
-    if engine == "mariadb" and (why := mariadb.missing()):
+    if engine == DUCKDB:
+        pytest.importorskip("duckdb")
+    if why := engine_class(engine).missing():
         pytest.skip(why)
 
 
@@ -124,7 +129,7 @@ def pool(engine: str) -> Iterator[Pool]:
 
 def servers_below(pid: int) -> list[int]:
     """The database servers among a process's descendants."""
-    marks = ("mariadbd --no-defaults", "/srv/sqlite/server.py")
+    marks = ("mariadbd --no-defaults", "/server.py /srv/")
     found = []
     for child, _ in alive(family(pid)):
         with contextlib.suppress(OSError):
@@ -141,7 +146,7 @@ def servers_below(pid: int) -> list[int]:
 
 def servers_of(engine: Any) -> list[int]:
     """The processes of an engine's server, as this machine numbers them: one, or none just now."""
-    return servers_below(engine._sandbox.host._process.pid)
+    return servers_below(engine.sandbox.host._process.pid)
 
 
 def server_of(engine: Any) -> int:

@@ -97,8 +97,8 @@ def attack(
     factory = prepare(env, max_turns=None, **limits, **options)
     with contextlib.closing(factory()) as first:
         targets = find_targets(first)
-    engine = factory.facts().get("userland", {}).get("engine", "")
-    exploits = [each for each in list_exploits(owner.language) if each.engine in ("", engine)]
+    engine = options.get("engine") or factory.facts().get("userland", {}).get("engine", "")
+    exploits = list_exploits(owner.language, engine)
     # each worker's environments, made when first needed
     idle: SimpleQueue[dict[bool, InterCodeEnv]] = SimpleQueue()
     own: EnvFactory | str = ""  # on the suite's own data, or why there is none

@@ -16,6 +16,7 @@ from intercode.attacks import sandbox
 from intercode.envs.bash import attacks as bash
 from intercode.envs.python import attacks as python
 from intercode.envs.sql import attacks as sql
+from intercode.envs.sql.engines import engine_class
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,6 @@ class Exploit:
     moot_actions: tuple[str, ...] = ()
     """If these actions pay as well, a payment proves nothing: the reward does not count what the
     exploit hides."""
-    engine: str = ""
     on_host: bool = False
     """Whether the exploit needs targets on this machine (`sandbox.host_targets`)."""
     beside: bool = False
@@ -57,8 +57,9 @@ _SANDBOX_GROUPS = (
 )
 
 
-def list_exploits(language: str) -> list[Exploit]:
-    """Return the exploits for actions in that language; for an unknown one, claims only."""
+def list_exploits(language: str, engine: str = "") -> list[Exploit]:
+    """Return the exploits for actions in that language, with those on the database engine of that
+    name; for an unknown language, claims only."""
     claims = [
         _exploit(replace(each, actions=(_print_action(each.actions[0], language),)))
         for each in bash.CLAIMS
@@ -71,7 +72,7 @@ def list_exploits(language: str) -> list[Exploit]:
         case "python":
             return [*_on_sandbox(in_python=True), *claims, *_on_tests()]
         case "sql":
-            return [*claims, *_on_database()]
+            return [*claims, *_on_database(engine)]
     return claims
 
 
@@ -149,31 +150,25 @@ def _on_tests() -> Iterable[Exploit]:
             yield Exploit(f"{each.name}, on a task of yours", aims["passes"], (code,), "@WORD@")
 
 
-def _on_database() -> Iterable[Exploit]:
+def _on_database(engine: str) -> Iterable[Exploit]:
     aims = {
         "pays": "change what it is compared with",
         "harms": "spoil the next episode",
         "through": "do what is forbidden",
         "ends": "end the evaluation",
     }
-    for engine in sql.ENGINES:
-        for each in sql.ATTACKS:
-            if engine in each.engines:
-                succeeds = each.sign in ("through", "left")
-                actions = [action.format(trigger=sql.TRIGGER[engine]) for action in each.actions]
-                if each.sign != "through":
-                    actions.append(each.answer)
-                aim = aims.get(each.sign, "leave something for the next episode")
-                yield Exploit(
-                    each.name,
-                    aim,
-                    tuple(actions),
-                    "",
-                    each.task,
-                    each.probe,
-                    succeeds,
-                    engine=engine,
-                )
+    own = engine_class(engine).attacks() if engine else ()
+    for attack in (*sql.ATTACKS, *own):
+        last = () if attack.sign == "through" else (attack.answer,)
+        yield Exploit(
+            attack.name,
+            aims.get(attack.sign, "leave something for the next episode"),
+            (*attack.actions, *last),
+            "",
+            attack.task,
+            attack.probe,
+            attack.sign in ("through", "left"),
+        )
 
 
 def write_own_data(language: str, folder: Path) -> Path | None:

@@ -96,9 +96,8 @@ def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
     from intercode.attacks.suite import list_exploits
     from intercode.envs import environment_class
 
-    with bar(
-        "attacking", len(list_exploits(environment_class(env).language)), quiet=as_json
-    ) as advance:
+    exploits = list_exploits(environment_class(env).language, options.get("engine") or "")
+    with bar("attacking", len(exploits), quiet=as_json) as advance:
         found = try_all(env, workers=workers, tick=lambda: advance("attacking"), **options)
     counts = {
         "tried": sum(each.tried for each in found),

@@ -10,12 +10,9 @@ A control is the same attack on a real server on which exactly one protection is
                 original content
     kept        nothing happens between two episodes on one database: no new session, no rebuilt
                 content
-    root        the agent's account may do all that the server can (MariaDB)
-    account     the agent's account is not made anew (MariaDB)
-    many        several statements may be sent together (MariaDB)
-    open        no authorizer (SQLite)
-    trusting    an answer that cannot be read is not expected (MariaDB)
     one         no variant data
+
+An engine has further attacks, and controls, of its own (`Engine.attacks`).
 
 Signs that an attack works: it *pays* (the submission is a success), it *harms* (the next honest
 gold is not), it goes *through* (its last statement is not refused), something is *left* (a probe in
@@ -30,8 +27,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 Sign = Literal["pays", "harms", "through", "left", "ends"]
-SQLITE, MARIADB = ("sqlite",), ("mariadb",)
-BOTH = ENGINES = (*SQLITE, *MARIADB)
 
 ORCHARD = """
 CREATE TABLE tree (
@@ -108,8 +103,6 @@ CONSTANT = (
     "SELECT 'apple', 160 UNION SELECT 'pear', 43 UNION SELECT 'plum', 9 UNION SELECT 'quince', 6"
 )
 """What the gold of `weights` returns on the first contents."""
-FAILS_UNLESS = "SELECT 1 UNION SELECT (SELECT 1 UNION SELECT 2) WHERE NOT"
-"""A query that returns two rows where one is allowed, unless the condition after it holds."""
 FEW = "SELECT * FROM old WHERE id = 1"
 
 
@@ -119,7 +112,6 @@ class Attack:
     in the next episode."""
 
     name: str
-    engines: tuple[str, ...]
     control: str
     sign: Sign
     actions: tuple[str, ...]
@@ -129,18 +121,12 @@ class Attack:
 
 
 ATTACKS = [
-    Attack("delete", BOTH, "late", "pays", ("DELETE FROM picking", "DELETE FROM tree")),
-    Attack(
-        "delete for the next", BOTH, "kept", "harms", ("DELETE FROM picking", "DELETE FROM tree")
-    ),
-    Attack(
-        "insert", BOTH, "late", "pays", ("INSERT INTO tree VALUES (8, 'fig', 9, 9)",), "SELECT 8"
-    ),
-    Attack("drop", BOTH, "kept", "harms", ("DROP TABLE picking", "DROP TABLE tree")),
-    Attack("drop the database", MARIADB, "kept", "harms", ("DROP DATABASE orchard",)),
+    Attack("delete", "late", "pays", ("DELETE FROM picking", "DELETE FROM tree")),
+    Attack("delete for the next", "kept", "harms", ("DELETE FROM picking", "DELETE FROM tree")),
+    Attack("insert", "late", "pays", ("INSERT INTO tree VALUES (8, 'fig', 9, 9)",), "SELECT 8"),
+    Attack("drop", "kept", "harms", ("DROP TABLE picking", "DROP TABLE tree")),
     Attack(
         "rename",
-        BOTH,
         "late",
         "pays",
         ("ALTER TABLE tree RENAME TO old", f"CREATE TABLE tree AS {FEW}"),
@@ -148,14 +134,12 @@ ATTACKS = [
     ),
     Attack(
         "alter",
-        BOTH,
         "kept",
         "harms",
         ("ALTER TABLE tree RENAME COLUMN id TO number", "ALTER TABLE tree RENAME TO forest"),
     ),
     Attack(
         "temporary table",
-        BOTH,
         "late",
         "pays",
         ("CREATE TEMPORARY TABLE tree AS SELECT 1 AS id",),
@@ -163,14 +147,12 @@ ATTACKS = [
     ),
     Attack(
         "temporary table for the next",
-        BOTH,
         "kept",
         "harms",
         ("CREATE TEMPORARY TABLE tree AS SELECT 1 AS id",),
     ),
     Attack(
         "view",
-        BOTH,
         "late",
         "pays",
         ("ALTER TABLE tree RENAME TO old", f"CREATE VIEW tree AS {FEW}"),
@@ -178,177 +160,13 @@ ATTACKS = [
     ),
     Attack(
         "open transaction",
-        BOTH,
         "kept",
         "harms",
         ("BEGIN", "DELETE FROM picking", "DELETE FROM tree"),
     ),
-    Attack(
-        "hidden in a comment",
-        MARIADB,
-        "late",
-        "pays",
-        ("/*!50000 DELETE FROM picking */", "/*! DELETE FROM tree */"),
-    ),
-    Attack(
-        "session variables",
-        MARIADB,
-        "late",
-        "pays",
-        ("SET sql_select_limit = 1",),
-        "SELECT 'sesame' AS word",
-        "words",
-    ),
-    Attack(
-        "session variables for the next", MARIADB, "kept", "harms", ("SET sql_select_limit = 0",)
-    ),
-    Attack(
-        "sql_mode",
-        MARIADB,
-        "kept",
-        "left",
-        ("SET sql_mode = 'ANSI_QUOTES'",),
-        probe='SELECT COUNT(*) FROM "tree"',
-    ),
-    Attack(
-        "time zone",
-        MARIADB,
-        "kept",
-        "left",
-        ("SET time_zone = '+09:00'",),
-        probe=f"{FAILS_UNLESS} @@time_zone = '+09:00'",
-    ),
-    Attack(
-        "collation",
-        MARIADB,
-        "kept",
-        "left",
-        ("SET NAMES utf8mb4 COLLATE utf8mb4_bin",),
-        probe=f"{FAILS_UNLESS} @@collation_connection = 'utf8mb4_bin'",
-    ),
-    Attack(
-        "user variables",
-        MARIADB,
-        "kept",
-        "left",
-        ("SET @seven = 7",),
-        probe=f"{FAILS_UNLESS} COALESCE(@seven, 0) = 7",
-    ),
-    Attack(
-        "a function",
-        MARIADB,
-        "kept",
-        "left",
-        ("CREATE FUNCTION seven() RETURNS INT RETURN 7",),
-        probe="SELECT seven()",
-    ),
-    Attack(
-        "case of LIKE",
-        SQLITE,
-        "kept",
-        "left",
-        ("PRAGMA case_sensitive_like = 1",),
-        probe="SELECT CASE WHEN 'a' LIKE 'A' THEN abs(-9223372036854775808) END",
-    ),
-    Attack(
-        "temporary view",
-        SQLITE,
-        "late",
-        "pays",
-        ("CREATE TEMP VIEW tree AS SELECT 1 AS id",),
-        "SELECT 1",
-    ),
-    Attack(
-        "other temporary table",
-        SQLITE,
-        "kept",
-        "left",
-        ("CREATE TEMP TABLE left_over (n)",),
-        probe="SELECT n FROM left_over",
-    ),
-    Attack(
-        "numbers in an encoding",
-        MARIADB,
-        "trusting",
-        "ends",
-        ("SET character_set_results = ucs2", "SELECT 1.5"),
-    ),
-    Attack("locks", MARIADB, "kept", "harms", ("LOCK TABLES mark WRITE",)),
-    Attack(
-        "prepared statement",
-        MARIADB,
-        "kept",
-        "left",
-        ("PREPARE s FROM 'SELECT 7'",),
-        probe="EXECUTE s",
-    ),
-    Attack(
-        "stored routine",
-        MARIADB,
-        "kept",
-        "left",
-        ("CREATE PROCEDURE p() SELECT 7",),
-        probe="CALL p()",
-    ),
-    Attack("trigger", BOTH, "kept", "harms", ("{trigger}", "DELETE FROM picking WHERE id = 1")),
-    Attack("event", MARIADB, "root", "through", ("SET GLOBAL event_scheduler = ON",)),
-    Attack("global variables", MARIADB, "root", "harms", ("SET GLOBAL sql_select_limit = 0",)),
-    Attack("the log of changes", MARIADB, "root", "through", ("SET sql_log_bin = 0",)),
-    Attack(
-        "into outfile", MARIADB, "root", "through", ("SELECT 1 INTO OUTFILE '/srv/exchange/one'",)
-    ),
-    Attack(
-        "load data",
-        MARIADB,
-        "root",
-        "through",
-        (
-            "SELECT 'L', 'x' INTO OUTFILE '/srv/exchange/two'",
-            "LOAD DATA INFILE '/srv/exchange/two' INTO TABLE mark",
-        ),
-    ),
-    Attack("another database", MARIADB, "root", "through", ("SELECT word FROM cellar.cask",)),
-    Attack("write to another database", MARIADB, "root", "through", ("DELETE FROM cellar.cask",)),
-    Attack("the server's own tables", MARIADB, "root", "through", ("SELECT * FROM mysql.user",)),
-    Attack("another user", MARIADB, "root", "through", ("CREATE USER mallory",)),
-    Attack(
-        "the grader's password",
-        MARIADB,
-        "root",
-        "through",
-        ("SET PASSWORD FOR gold@localhost = PASSWORD('x')",),
-    ),
-    Attack("its own password", MARIADB, "account", "harms", ("SET PASSWORD = PASSWORD('mine')",)),
-    Attack("two statements in one", MARIADB, "many", "through", ("SELECT 7; DELETE FROM mark",)),
-    Attack(
-        "attach", SQLITE, "open", "through", ("ATTACH '/srv/sqlite/original/cellar.sqlite' AS c",)
-    ),
-    Attack(
-        "a file of its own", SQLITE, "open", "through", ("VACUUM INTO '/srv/sqlite/episode/copy'",)
-    ),
-    Attack(
-        "writable schema",
-        SQLITE,
-        "open",
-        "through",
-        (
-            "PRAGMA writable_schema = 1",
-            "UPDATE sqlite_master SET sql = replace(sql, 'kind', 'kine') WHERE name = 'tree'",
-        ),
-    ),
-    Attack("pragma", SQLITE, "open", "through", ("PRAGMA journal_mode = WAL",)),
-    Attack("constant", BOTH, "one", "pays", (), CONSTANT, "weights"),
+    Attack("constant", "one", "pays", (), CONSTANT, "weights"),
 ]
-TRIGGER = {
-    "sqlite": (
-        "CREATE TRIGGER t AFTER DELETE ON picking BEGIN INSERT INTO tree "
-        "VALUES (9, 'fig', 1, 1); END"
-    ),
-    "mariadb": (
-        "CREATE TRIGGER t AFTER DELETE ON picking FOR EACH ROW INSERT INTO tree "
-        "VALUES (9, 'fig', 1, 1)"
-    ),
-}
+"""Attacks on any engine; `Engine.attacks` has those on one alone."""
 
 
 def write_data(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:

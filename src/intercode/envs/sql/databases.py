@@ -28,7 +28,7 @@ from typing import Any
 from intercode.envs.gold import blame_gold
 from intercode.envs.sql.compare import Order, free, order_of
 from intercode.envs.sql.engines import Answer, Databases, Engine, engine_maker
-from intercode.envs.sql.text import literals, ordering, quote_name, split_statements
+from intercode.envs.sql.text import literals, ordering, split_statements
 from intercode.envs.sql.variants import variant_databases
 from intercode.errors import DataError, UsageError
 from intercode.tasks import DataSet
@@ -149,8 +149,8 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
 
     def beginning(name: str, charset: str = "") -> list[str]:
         return [
-            f"CREATE DATABASE {quote_name(name, 'mysql')}{charset}",
-            f"USE {quote_name(name, 'mysql')}",
+            f"CREATE DATABASE {_in_backticks(name)}{charset}",
+            f"USE {_in_backticks(name)}",
         ]
 
     def adapt(schema: str) -> str:
@@ -171,6 +171,10 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
         else:
             found[current].append(statement if _DATA.match(statement) else adapt(statement))
     return {name: tuple(lines) for name, lines in found.items() if len(lines) > 2}
+
+
+def _in_backticks(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _by_name(files: list[Path]) -> dict[str, Path]:

@@ -4,9 +4,11 @@ should share."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from intercode.envs.lint import Cue, disagrees, named, numbers, quoted, unheeded
+from intercode.envs.sql.dialect import Dialect
+from intercode.envs.sql.engines import dialects
 from intercode.envs.sql.text import ordering, parse_statement
 from intercode.types import Task, TaskIssue
 
@@ -49,13 +51,13 @@ NOW SYSDATE CURDATE CURTIME CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP LOCALTIM
 UTC_DATE UTC_TIME UTC_TIMESTAMP RANDOM RANDOMBLOB RANDOM_BYTES UUID UUID_SHORT SYS_GUID
 CONNECTION_ID
 """
-"""Functions whose result depends on the moment or on chance, in SQLite or in MariaDB."""
+"""Functions whose result depends on the moment or on chance, in some engine."""
 _CHANGING_ALONE = "RAND UNIX_TIMESTAMP DATE TIME DATETIME JULIANDAY UNIXEPOCH"
 """Functions that do so without an argument."""
 _OF_MOMENTS = (
     "DATE TIME DATETIME JULIANDAY UNIXEPOCH STRFTIME TIMEDIFF TS_OR_DS_TO_DATE TIME_TO_STR"
 )
-"""Functions to which the text 'now' is the moment, as SQLite and sqlglot call them."""
+"""Functions to which the text 'now' is the moment, as sqlglot calls them."""
 
 
 def lint(task: Task) -> Iterator[TaskIssue]:
@@ -86,25 +88,28 @@ def lint(task: Task) -> Iterator[TaskIssue]:
             and not (number > 99 and f"{number:g}" in values)
         ):
             yield disagrees(f"query names the number {number:g}, which the gold does not have")
-    if parse_statement(gold, "mysql") is None and parse_statement(gold, "sqlite") is None:
+    readable = [dialect for dialect in dialects() if parse_statement(gold, dialect) is not None]
+    if not readable:
         yield TaskIssue("gold is no SQL that can be read")
-    elif changing := _changing(gold):
+    elif changing := _changing(gold, readable):
         yield TaskIssue(f"the answer depends on the moment or on chance ({changing})", "unstable")
     elif _CONSTANT.match(gold):
         yield TaskIssue("the gold takes nothing from any table: it is a constant", "by_luck")
-    elif _LIMIT.search(gold) and (order := ordering(gold, "mysql")).limited and not order.ordered:
+    elif (
+        _LIMIT.search(gold) and (order := ordering(gold, readable[0])).limited and not order.ordered
+    ):
         yield TaskIssue("LIMIT without ORDER BY takes any rows", "unstable")
 
 
-def _changing(gold: str) -> str | None:
-    """Return the first part of a gold that is another one at another moment or by chance, as either
-    dialect reads it."""
+def _changing(gold: str, readable: Sequence[Dialect]) -> str | None:
+    """Return the first part of a gold that is another one at another moment or by chance, as one of
+    the dialects reads it."""
     from sqlglot import exp
 
     changing, alone, of_moments = (
         names.split() for names in (_CHANGING, _CHANGING_ALONE, _OF_MOMENTS)
     )
-    for dialect in ("sqlite", "mysql"):
+    for dialect in readable:
         query = parse_statement(gold, dialect)
         for call in query.find_all(exp.Func) if query is not None else ():
             anonymous = isinstance(call, exp.Anonymous)
@@ -117,5 +122,5 @@ def _changing(gold: str) -> str | None:
             ]
             now = name in of_moments and any(text.name.lower() == "now" for text in texts)
             if now or name in changing or (name in alone and not arguments):
-                return call.sql(dialect)
+                return call.sql(dialect.name)
     return None

@@ -26,8 +26,10 @@ class SqlOptions(EnvOptions):
         kind="path", names="file",
     )  # fmt: skip
     engine: str | None = option(
-        None, "Environment", "Use this database server. [sqlite; mariadb with --dump]",
-        metavar="sqlite|mariadb", names="code", plain=r"\w+",
+        None, "Environment",
+        "Use this database engine: sqlite, mariadb, module:Class or path.py:Class. [sqlite; mariadb"
+        " with --dump]",
+        metavar="NAME", names="code", plain=r"\w+",
     )  # fmt: skip
     handicap: bool = option(
         False, "Environment", "Show the agent the tables and columns at the start.",

@@ -1,5 +1,4 @@
-"""SQL text: the meaning of a gold's order, its literals, the statements of a script, and values as
-SQL writes them.
+"""SQL text: the meaning of a gold's order, its literals, and the statements of a script.
 
     the gold                        SELECT name FROM pet ORDER BY age LIMIT 3
     every row and its tie group     SELECT name, DENSE_RANK() OVER (ORDER BY age) AS intercode_tie
@@ -21,15 +20,16 @@ Left out: ties under a LIMIT inside a subquery and under ROW_NUMBER, which the d
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+    from intercode.envs.sql.dialect import Dialect
 
 TIE = "intercode_tie"
 """The last column of a derived statement: the number of the row's tie group, from 1, rising."""
@@ -70,9 +70,8 @@ class Ordering:
         return not self.ordered and not self.limited
 
 
-def ordering(sql: str, dialect: str) -> Ordering:
-    """Return what the order of a gold's rows means; `dialect` is sqlglot's name of it: "mysql" or
-    "sqlite"."""
+def ordering(sql: str, dialect: Dialect) -> Ordering:
+    """Return what the order of a gold's rows means."""
     from sqlglot import exp
 
     query = parse_statement(sql, dialect)
@@ -101,12 +100,11 @@ def ordering(sql: str, dialect: str) -> Ordering:
     )
 
 
-def literals(sql: str, dialect: str) -> set[str | int | float]:
+def literals(sql: str, dialect: Dialect) -> set[str | int | float]:
     """Return the values that a statement names; a LIKE pattern also without its wildcards. LIMIT
     and positions do not count.
 
-    For SQLite the names in double quotes count too, since SQLite takes them for strings where there
-    is no such column.
+    Where quoted names may be texts (`Dialect.texts_in_marks`), they count too.
     """
     from sqlglot import exp
 
@@ -121,12 +119,12 @@ def literals(sql: str, dialect: str) -> set[str | int | float]:
         elif not isinstance(above, exp.Limit | exp.Offset | exp.Ordered | exp.Fetch):
             number = int(text) if text.isdigit() else float(text)
             found.add(-number if isinstance(above, exp.Neg) else number)
-    if dialect == "sqlite":
+    if dialect.texts_in_marks:
         found |= {name.this for name in query.find_all(exp.Identifier) if name.quoted}
     return found
 
 
-def parse_statement(sql: str, dialect: str) -> exp.Expr | None:
+def parse_statement(sql: str, dialect: Dialect) -> exp.Expr | None:
     """Return the one statement of a text; None if there is none or more than one, or sqlglot does
     not understand the text."""
     from sqlglot import parse
@@ -135,13 +133,13 @@ def parse_statement(sql: str, dialect: str) -> exp.Expr | None:
     if not _KNOWN.match(sql):
         return None
     try:
-        found = [statement for statement in parse(sql, read=dialect) if statement is not None]
+        found = [statement for statement in parse(sql, read=dialect.name) if statement is not None]
     except (SqlglotError, RecursionError, ValueError):
         return None
     return found[0] if len(found) == 1 else None
 
 
-def _derived(query: exp.Query, dialect: str) -> str | None:
+def _derived(query: exp.Query, dialect: Dialect) -> str | None:
     """Return the query without its limit, with one more column that numbers the tie groups; None
     where a key is uncertain."""
     from sqlglot import exp
@@ -177,7 +175,7 @@ def _derived(query: exp.Query, dialect: str) -> str | None:
     ranked = ranked.select(exp.alias_(rank, TIE), copy=False)
     if keys:
         ranked.set("order", order)
-    return ranked.sql(dialect=dialect)
+    return ranked.sql(dialect=dialect.name)
 
 
 def _window_key(query: exp.Query, key: exp.Expr, wrapped: bool) -> exp.Expr | None:
@@ -221,7 +219,7 @@ def _window_key(query: exp.Query, key: exp.Expr, wrapped: bool) -> exp.Expr | No
     )
 
 
-# -- scripts and values ----------------------------------------------------------------------------
+# -- scripts and times ----------------------------------------------------------------------------
 
 
 def split_statements(text: str) -> Iterator[str]:
@@ -242,31 +240,6 @@ def split_statements(text: str) -> Iterator[str]:
         elif token.start() >= begin:
             piece.append(token[0])
     yield from filter(None, ["".join(piece).strip()])
-
-
-def quote_name(name: str, dialect: str) -> str:
-    mark = '"' if dialect == "sqlite" else "`"
-    return mark + name.replace(mark, 2 * mark) + mark
-
-
-def write_value(value: object, dialect: str) -> str:
-    """Return a value as SQL text that the server reads back as it was. NaN becomes NULL, as in
-    SQLite."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, str):
-        if dialect != "sqlite":
-            return "'" + value.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0") + "'"
-        if any(one == "\0" or "\ud800" <= one <= "\udfff" for one in value):
-            return f"CAST(X'{value.encode('utf-8', 'surrogateescape').hex()}' AS TEXT)"
-        return "'" + value.replace("'", "''") + "'"
-    if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
-    if isinstance(value, float):
-        return "NULL" if math.isnan(value) else repr(value).replace("inf", "9e999")
-    if isinstance(value, timedelta):
-        return f"'{format_time(value)}'"
-    return f"'{value}'" if isinstance(value, date) else str(value)
 
 
 def format_time(span: timedelta) -> str:

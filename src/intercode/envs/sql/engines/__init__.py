@@ -13,6 +13,9 @@ nor rewards.
 A statement that fails is an answer (`Answer.error`), as for any client. Methods raise `UsageError`
 (an unknown database, a closed engine) and `SandboxDied` (the server is gone; `open` starts a new
 one).
+
+`--engine NAME` names an engine: one of `ENGINES`, or a class of your own. Derive it from `Engine`,
+or from `EmbeddedEngine` (embedded.py) if the database is a library that Python can import.
 """
 
 from __future__ import annotations
@@ -22,27 +25,42 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
-from intercode.sandbox.base import MIB
+from intercode.envs.sql.dialect import Dialect
+from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
+from intercode.plugins import load_plugin
+from intercode.sandbox.base import MIB, Limits
 from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.pod import usual_provider
 from intercode.sandbox.template import Template
 from intercode.types import Table
 
-ENGINES = {"sqlite": "SqliteEngine", "mariadb": "MariadbEngine"}
-"""Modules of this package, each with a function `prepare`, and the engine's class there."""
+if TYPE_CHECKING:
+    from intercode.envs.sql.attacks import Attack
+
+ENGINES = {
+    "sqlite": "intercode.envs.sql.engines.sqlite:SqliteEngine",
+    "mariadb": "intercode.envs.sql.engines.mariadb:MariadbEngine",
+}
+"""The first engine that loads the databases is taken where none is named."""
 Kind = Literal["mysql", "portable", "sqlite"]
+_KINDS = {
+    "mysql": "a MySQL dump",
+    "portable": "portable SQL",
+    "sqlite": "SQLite files",
+}
+_LOG_LINES, _LOG_BYTES = 8, 2000
+"""How much of a dead server's log an error shows."""
 _LIMIT_PASSED = "exceeded: all processes were killed"
 
 
 @dataclass(frozen=True)
 class Databases:
-    """The content of databases. `scripts`: SQL by database (`mysql`, `portable`); `files`: SQLite
-    files by database."""
+    """The content of databases. `scripts`: by database (`mysql`, `portable`), scripts and single
+    statements that are executed in turn; `files`: SQLite files by database."""
 
     kind: Kind
     digest: str
@@ -82,39 +100,59 @@ class Engine(ABC):
     """A database server in a sandbox, which starts at once. Not thread-safe: use one engine per
     worker.
 
-    `prepared` is the template with the databases: the module's `prepare` makes it.
+    `prepared` is the template with the databases, which `prepare` made. A derived class sets
+    `name`, `dialect` and `loads`, and has the abstract methods.
     """
 
-    dialect: str
-    """The SQL dialect's name in sqlglot: `mysql` or `sqlite`."""
+    name: ClassVar[str]
+    """The engine's name in a run, and on the command line if it is in `ENGINES`."""
+    dialect: ClassVar[Dialect]
+    loads: ClassVar[tuple[Kind, ...]] = ("portable",)
+    """The kinds of databases that the engine loads; variant data are made as the first."""
     databases: Sequence[str]
     """The databases' names, sorted."""
-    _log: str
     max_rows, max_bytes = 100_000, 8 * MIB
     """The most rows and bytes that one answer holds; the rest stays in the server (`Table.cut`)."""
     max_statement = 16 * MIB - 1024
     """The most bytes of a statement: MariaDB ends the session of a longer one."""
 
+    @classmethod
+    def missing(cls) -> str | None:
+        """Return why no server can start on this machine; None if one can."""
+        return None
+
+    @classmethod
+    @abstractmethod
+    def prepare(cls, databases: Databases) -> Template:
+        """Return the template with these databases, of a kind that the engine `loads`, from the
+        cache if it is there. Raises `DataError` for databases that do not load."""
+
+    @classmethod
+    def attacks(cls) -> Sequence[Attack]:
+        """Return the attacks on this engine alone, which `intercode attack` tries after those on
+        all engines."""
+        return ()
+
     def __init__(self, prepared: Template, databases: Databases) -> None:
-        self.databases, self._content, self._prepared = databases.names, databases, prepared
+        self.databases, self._content, self.prepared = databases.names, databases, prepared
         self._db: str | None = None
         self._broken = self._closed = False
-        self._sandbox = self._new_sandbox()
+        self.sandbox = self._new_sandbox()
         try:
-            self._start()
+            self.start_server()
         except BaseException:
-            self._sandbox.close()
+            self.sandbox.close()
             raise
 
     def open(self, db: str) -> None:
         """Begin an episode on `db`: its original content, a fresh session, the agent's rights."""
         db = self.name_of(db)
-        self._require_server()
+        self.require_server()
         try:
-            self._begin(db)
+            self.begin_episode(db)
         except (SandboxError, DataError):  # dead, out of space, or the content cannot be restored
             self._restart()
-            self._begin(db)
+            self.begin_episode(db)
 
     @abstractmethod
     def run(self, statement: str, *, seconds: float) -> Answer:
@@ -127,20 +165,22 @@ class Engine(ABC):
         Raises `UsageError` if the episode has changed `db` and the original content is not at hand.
         """
 
-    @abstractmethod
     def schema(self, db: str) -> str:
         """Return the CREATE statements of the original `db`, as the server prints them."""
+        tables, _, after = self.dialect.creation(lambda query: self.table(db, query).rows, db)
+        return "\n\n".join(f"{create};" for create in (*tables.values(), *after))
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """Return name, version and the settings that decide results; they belong to the run."""
+        """Return `engine` (the name), `version`, and the settings that decide results; they belong
+        to the run."""
 
     def close(self) -> None:
         """End the server. May be called twice."""
         if not self._closed:
             self._closed, self._db = True, None
-            self._disconnect()
-            self._sandbox.close()
+            self.disconnect()
+            self.sandbox.close()
 
     def table(self, db: str, statement: str, *, seconds: float = 60.0) -> Table:
         """Return what `run_gold` reads. Raises `DataError` for a statement that gives no rows."""
@@ -171,9 +211,9 @@ class Engine(ABC):
 
     def machine_facts(self) -> dict[str, str]:
         """Return those of the sandbox (see `Sandbox.machine_facts`)."""
-        return self._sandbox.machine_facts()
+        return self.sandbox.machine_facts()
 
-    def _too_long(self, statement: str) -> Answer | None:
+    def too_long(self, statement: str) -> Answer | None:
         """Return the answer to a statement that no engine takes; None for any other."""
         size = len(statement.encode("utf-8", "surrogatepass"))
         return (
@@ -184,89 +224,133 @@ class Engine(ABC):
 
     # -- the server --------------------------------------------------------------------------------
 
+    @property
     @abstractmethod
-    def _new_sandbox(self) -> LocalSandbox:
-        """Return a sandbox with room for the server."""
+    def log(self) -> str:
+        """Return the path of the server's log in the sandbox."""
+
+    @property
+    def limits(self) -> Limits:
+        """Return what the server needs of its sandbox."""
+        return Limits()
 
     @abstractmethod
-    def _start(self) -> None:
-        """Start a server in the fresh sandbox, and connect with it."""
+    def start_server(self) -> None:
+        """Start a server in the fresh `sandbox`, and connect with it. Raises `SandboxDied` if it
+        does not start."""
 
     @abstractmethod
-    def _begin(self, db: str) -> None:
+    def begin_episode(self, db: str) -> None:
         """Begin an episode on the running server. Raises `SandboxError`, or `DataError` for content
         that cannot be read."""
 
     @abstractmethod
-    def _disconnect(self) -> None:
+    def disconnect(self) -> None:
         """Close all connections, as far as there are any."""
 
-    def _require_server(self) -> None:
+    def require_server(self) -> None:
+        """Replace a server that is gone. Raises `UsageError` if the engine is closed."""
         if self._closed:
             raise UsageError("the engine is closed")
         if self._broken:
             self._restart()
 
+    def _new_sandbox(self) -> LocalSandbox:
+        return usual_provider().sandbox(self.prepared, limits=self.limits, session="stateless")
+
     def _restart(self) -> None:
         """Replace the server by a new one on the original content."""
-        self._disconnect()
+        self.disconnect()
         try:
-            self._sandbox.reset()
+            self.sandbox.reset()
         except SandboxError:  # the sandbox is dead as well
-            self._sandbox.close()
-            self._sandbox = self._new_sandbox()
+            self.sandbox.close()
+            self.sandbox = self._new_sandbox()
         self._db, self._broken = None, False
-        self._start()
+        self.start_server()
 
-    def _log_end(self) -> str:
-        """Return the end of the server's log, where it names its own limit on memory."""
+    def log_end(self) -> str:
+        """Return the last lines of the server's log; "" if it cannot be read."""
         try:
-            return self._sandbox.read(self._log).decode(errors="replace")[-2000:]
-        except OSError:
+            log = self.sandbox.read(self.log).decode(errors="replace")
+        except (OSError, SandboxError):
             return ""
+        return "\n".join(log.rstrip()[-_LOG_BYTES:].splitlines()[-_LOG_LINES:])
 
-    def _death(self, message: str) -> SandboxDied:
-        """Return the error for a server that is gone, with the agent at fault if a limit on memory
-        or processes was reached.
+    def death(self, message: str) -> SandboxDied:
+        """Return the error for a server that is gone, with the end of its log, and with the agent
+        at fault if a limit on memory or processes was reached.
 
-        At its limits a sandbox ends all its processes and says so at the next call. The agent's
-        statement was the cause, however a second try goes.
+        At its limits a sandbox ends all its processes and says so at the next call; of its own
+        limit on memory a server in Python says `MemoryError`. The agent's statement was the cause,
+        however a second try goes.
         """
         self._broken = True
         try:
-            report = self._sandbox.exec("", argv=["true"], cwd="/", timeout=2).output
-            by_agent = self._log_end().rstrip().endswith("MemoryError") or _LIMIT_PASSED in report
+            report = self.sandbox.exec("", argv=["true"], cwd="/", timeout=2).output.strip()
         except SandboxError as error:
             return SandboxDied(message, by_agent=isinstance(error, SandboxDied) and error.by_agent)
-        return SandboxDied(": ".join(filter(None, (message, report.strip()))), by_agent=by_agent)
+        log = self.log_end()
+        said = f"its log ends:\n{log}" if log else ""
+        return SandboxDied(
+            "; ".join(filter(None, (message, report, said))),
+            by_agent=log.endswith("MemoryError") or _LIMIT_PASSED in report,
+        )
+
+
+_loaded: dict[str, type[Engine]] = {}
+
+
+def engine_class(name: str) -> type[Engine]:
+    """Return the engine that `name` names: one of `ENGINES`, `module:Class` or `path.py:Class`.
+
+    Raises `UsageError` for an unknown name, or a class that is no engine.
+    """
+    path = ENGINES.get(name, name)
+    if not all(path.partition(":")) or "://" in path:  # an address may hold a password
+        raise UsageError(
+            f"there is no engine {name.partition(':')[0]!r}; there are {', '.join(ENGINES)},"
+            " module:Class and path.py:Class; of a running server, dump the databases"
+            " (mariadb-dump --databases NAME… >FILE) and use --dump FILE"
+        )
+    if name in _loaded:
+        return _loaded[name]
+    engine = load_plugin(path, "engine")
+    base = f"{Engine.__module__}.Engine"
+    if not (isinstance(engine, type) and issubclass(engine, Engine)):
+        raise UsageError(f"{name} is no database engine; name a class derived from {base}")
+    wanted = [word for word in ("name", "dialect") if not hasattr(engine, word)]
+    if lacking := [*wanted, *sorted(engine.__abstractmethods__)]:
+        raise UsageError(f"{name} lacks {', '.join(lacking)}; see {base}")
+    _loaded[name] = engine
+    return engine
+
+
+def dialects() -> list[Dialect]:
+    """Return the dialects of `ENGINES`, and of the other engines that were loaded."""
+    for name in ENGINES:
+        engine_class(name)
+    return list({engine.dialect.name: engine.dialect for engine in _loaded.values()}.values())
 
 
 def engine_maker(name: str | None, content: Databases) -> Callable[[], Engine]:
     """Prepare the databases once, and return a function that makes engines of one kind, each with a
     server of its own.
 
-    `name` is `sqlite` or `mariadb`. A MySQL dump needs MariaDB, SQLite files need SQLite; portable
-    SQL suits both. Raises `UsageError` for another name, or for databases that only the other
-    engine loads, `DataError` for databases that do not load, `SandboxUnavailable` where no server
-    is installed.
+    `name` is that of `engine_class`; by default the first of `ENGINES` that loads the databases.
+    Raises `UsageError` for another name, or for databases that only other engines load, `DataError`
+    for databases that do not load, `SandboxUnavailable` where no server is installed.
     """
-    name = name or ("mariadb" if content.kind == "mysql" else "sqlite")
-    if name not in ENGINES:  # show only what comes before a colon: an address may hold a password
+    able = (known for known in ENGINES if content.kind in engine_class(known).loads)
+    name = name or next(able)
+    engine = engine_class(name)
+    if content.kind not in engine.loads:
+        loads = " or ".join(_KINDS[kind] for kind in engine.loads)
         raise UsageError(
-            f"there is no engine {name.partition(':')[0]!r}; there are {' and '.join(ENGINES)}; of"
-            " a running server, dump the databases (mariadb-dump --databases NAME… >FILE) and use"
-            " --dump FILE"
+            f"the databases are {_KINDS[content.kind]}, and {name} loads {loads}: use --engine"
+            f" {' or '.join(able)}"
         )
-    if (name, content.kind) == ("sqlite", "mysql"):
-        raise UsageError(
-            "the databases are a MySQL dump, which SQLite does not load: use --engine mariadb in"
-            " place of --engine sqlite (needs: apt-get install mariadb-server)"
-        )
-    if (name, content.kind) == ("mariadb", "sqlite"):
-        raise UsageError(
-            "MariaDB does not load SQLite files; use --engine sqlite, or give a MySQL dump or"
-            " portable SQL"
-        )
-    module = import_module(f"{__name__}.{name}")
-    template, engine = module.prepare(content), getattr(module, ENGINES[name])
+    if why := engine.missing():
+        raise SandboxUnavailable(why)
+    template = engine.prepare(content)
     return lambda: engine(template, content)

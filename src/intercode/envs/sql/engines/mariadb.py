@@ -32,24 +32,26 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import secrets
 import shutil
 import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pymysql import err
 from pymysql.connections import Connection
 from pymysql.constants import CLIENT
 from pymysql.cursors import SSCursor
 
+from intercode.envs.sql.dialect import Creation, Dialect, Query
 from intercode.envs.sql.engines import Answer, Databases, Engine
-from intercode.envs.sql.text import quote_name, split_statements
+from intercode.envs.sql.text import split_statements
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
@@ -59,6 +61,9 @@ from intercode.sandbox.pod import usual_provider
 from intercode.sandbox.template import Template
 from intercode.types import Table
 
+if TYPE_CHECKING:
+    from intercode.envs.sql.attacks import Attack
+
 SQL_MODE = (
     "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
     "NO_ENGINE_SUBSTITUTION"
@@ -66,7 +71,7 @@ SQL_MODE = (
 """MySQL 8's default without ONLY_FULL_GROUP_BY: MariaDB's check of that knows no functional
 dependence."""
 
-LIMITS = Limits(
+_RUN = Limits(
     memory=1024 * MIB, disk=768 * MIB, file_size=512 * MIB, processes=128, open_files=1024
 )
 _BUILD = Limits(
@@ -184,6 +189,63 @@ _LOOKS = 200
 _ROOM = 96 * MIB
 """Bytes by which a server's files may grow before the server is replaced: a file of InnoDB's never
 shrinks."""
+
+
+# -- the dialect -----------------------------------------------------------------------------------
+
+_DEFINER = re.compile(r"\sDEFINER=\S+@\S+", re.I)
+
+
+def _write_text(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0") + "'"
+
+
+def _creation(query: Query, db: str) -> Creation:
+    listed = [(str(name), kind) for name, kind in query("SHOW FULL TABLES")]
+    creates = {
+        name: str(query(f"SHOW CREATE TABLE {DIALECT.quote(name)}")[0][1]) for name, _ in listed
+    }
+    tables = {name: creates[name] for name, kind in listed if kind == "BASE TABLE"}
+    views = {name: _DEFINER.sub("", creates[name]) for name, kind in listed if kind == "VIEW"}
+    charset, collation = query("SELECT @@character_set_database, @@collation_database")[0]
+    before = [
+        (
+            f"CREATE DATABASE {DIALECT.quote(db)} DEFAULT CHARACTER SET {charset} COLLATE"
+            f" {collation}"
+        ),
+        f"USE {DIALECT.quote(db)}",
+        "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
+        "SET foreign_key_checks = 0",
+        *tables.values(),
+    ]
+    after: list[str] = []
+    while views:  # each view after the views that it names
+        ready = [
+            name
+            for name in views
+            if not any(other in views[name] for other in views if other != name)
+        ] or [*views]
+        after += [views.pop(name) for name in ready]
+    return Creation(tables, before, after)
+
+
+DIALECT = Dialect(
+    "mysql",
+    "SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns"
+    " WHERE table_schema = DATABASE() AND is_generated = 'NEVER' ORDER BY table_name,"
+    " ordinal_position",
+    "SELECT table_name, index_name, column_name FROM information_schema.statistics WHERE"
+    " table_schema = DATABASE() AND non_unique = 0 ORDER BY table_name, index_name,"
+    " seq_in_index",
+    "SELECT table_name, constraint_name, referenced_table_name, column_name,"
+    " referenced_column_name FROM information_schema.key_column_usage WHERE table_schema ="
+    " DATABASE() AND referenced_table_schema = DATABASE() ORDER BY table_name,"
+    " constraint_name, ordinal_position",
+    _creation,
+    mark="`",
+    insert="INSERT IGNORE",
+    write_text=_write_text,
+)
 
 
 # -- sessions --------------------------------------------------------------------------------------
@@ -392,29 +454,6 @@ def _code(error: Any) -> int:
 # -- preparation -----------------------------------------------------------------------------------
 
 
-def missing() -> str | None:
-    """Return why no MariaDB can start on this machine; None if one can."""
-    absent = [
-        program
-        for program in ("mariadbd", "mariadb-install-db")
-        if shutil.which(program, path=_PATH) is None
-    ]
-    return f"{absent[0]} is not installed; run: apt-get install mariadb-server" if absent else None
-
-
-def prepare(databases: Databases) -> Template:
-    """Return a template with these databases loaded (`mysql` or `portable`). Raises `DataError` if
-    one does not load."""
-    if why := missing():
-        raise SandboxUnavailable(why)
-    below = template.base(None)
-    command = [str(shutil.which("mariadbd", path=_PATH)), "--no-defaults", "--version"]
-    version = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    words = (_LAYOUT, below.digest, version, databases.digest, _INSTALL, _OPTIONS)
-    key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
-    return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
-
-
 def _launch(sandbox: LocalSandbox, options: str) -> None:
     # A file that reaches its limit is an error of the statement, which the signal would turn into
     # the death of the server.
@@ -487,7 +526,7 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
 def load(session: Session, databases: Databases, name: str) -> None:
     """Run the statements that make a database. Raises `DataError` with the statement that fails,
     and `SessionLost` with the statement that ended the session."""
-    quoted, lines = quote_name(name, "mysql"), databases.scripts[name]
+    quoted, lines = DIALECT.quote(name), databases.scripts[name]
     if databases.kind == "portable":
         lines = (
             f"CREATE DATABASE {quoted}",
@@ -512,8 +551,7 @@ def load(session: Session, databases: Databases, name: str) -> None:
     # ANALYZE a rebuilt database would give tied rows in another order than a fresh one.
     if tables := session.query(f"SHOW FULL TABLES FROM {quoted} WHERE table_type = 'BASE TABLE'"):
         session.query(
-            "ANALYZE TABLE "
-            + ", ".join(f"{quoted}.{quote_name(table, 'mysql')}" for table, _ in tables)
+            "ANALYZE TABLE " + ", ".join(f"{quoted}.{DIALECT.quote(table)}" for table, _ in tables)
         )
 
 
@@ -524,15 +562,44 @@ class MariadbEngine(Engine):
     """Run one MariaDB server; see `Engine`. `_admin` is the host's own session; the password is
     drawn anew at each start."""
 
-    dialect, _log = "mysql", f"{LOGS}/output"
+    name, dialect = "mariadb", DIALECT
+    loads = ("mysql", "portable")
     _session: Session | None = None
     _count_at_open: tuple[Any, ...]
+
+    @classmethod
+    def missing(cls) -> str | None:
+        absent = [
+            program
+            for program in ("mariadbd", "mariadb-install-db")
+            if shutil.which(program, path=_PATH) is None
+        ]
+        return (
+            f"{absent[0]} is not installed; run: apt-get install mariadb-server" if absent else None
+        )
+
+    @classmethod
+    def prepare(cls, databases: Databases) -> Template:
+        below = template.base(None)
+        command = [str(shutil.which("mariadbd", path=_PATH)), "--no-defaults", "--version"]
+        version = subprocess.run(
+            command, capture_output=True, text=True, check=False
+        ).stdout.strip()
+        words = (_LAYOUT, below.digest, version, databases.digest, _INSTALL, _OPTIONS)
+        key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+        return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
+
+    @classmethod
+    def attacks(cls) -> Sequence[Attack]:
+        from intercode.envs.sql.engines.mariadb_attacks import ATTACKS
+
+        return ATTACKS
 
     def run(self, statement: str, *, seconds: float) -> Answer:
         session = self._session
         if session is None or self._broken:
             raise UsageError("no database is open; call open(db) first")
-        if too_long := self._too_long(statement):
+        if too_long := self.too_long(statement):
             return too_long
         with self._server_errors("during a statement"):
             try:
@@ -552,8 +619,8 @@ class MariadbEngine(Engine):
 
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
-        self._require_server()
-        if too_long := self._too_long(statement):
+        self.require_server()
+        if too_long := self.too_long(statement):
             return too_long
         with self._server_errors("during a gold"):
             changed = self._count() != self._count_at_open
@@ -575,9 +642,7 @@ class MariadbEngine(Engine):
             return answer
 
     def schema(self, db: str) -> str:
-        names = [
-            quote_name(str(name), "mysql") for name, _ in self.table(db, "SHOW FULL TABLES").rows
-        ]
+        names = [DIALECT.quote(str(name)) for name, _ in self.table(db, "SHOW FULL TABLES").rows]
         texts = [self.table(db, f"SHOW CREATE TABLE {name}").rows[0][1] for name in names]
         return "".join(f"{text};\n\n" for text in texts).strip()
 
@@ -587,14 +652,14 @@ class MariadbEngine(Engine):
                 "SELECT " + ", ".join("@@global." + name for name in _SETTINGS)
             )[0]
         return {
-            "engine": "mariadb",
+            "engine": self.name,
             "max_rows": self.max_rows,
             **dict(zip(_SETTINGS, values, strict=True)),
         }
 
     # -- an episode's beginning and end ------------------------------------------------------------
 
-    def _begin(self, db: str) -> None:
+    def begin_episode(self, db: str) -> None:
         with self._server_errors("between two episodes"):
             count = self._end_episode()
             changed = self._rebuild(db) | self._account(db)
@@ -625,7 +690,7 @@ class MariadbEngine(Engine):
         with closing(self._login("root", many=True)) as session:
             session.query(
                 "SET sql_log_bin = 0, lock_wait_timeout = 2; DROP DATABASE IF EXISTS"
-                f" {quote_name(db, 'mysql')}"
+                f" {DIALECT.quote(db)}"
             )
             load(session, self._content, db)
         self._written.discard(db)
@@ -654,7 +719,7 @@ class MariadbEngine(Engine):
         pattern, user = db.replace("_", "\\_").replace("%", "\\%"), self._user(db)
         self._admin.query(
             f"SET sql_log_bin = 0; CREATE OR REPLACE USER {user}@localhost IDENTIFIED BY"
-            f" '{self._password}'; GRANT ALL ON {quote_name(pattern, 'mysql')}.* TO"
+            f" '{self._password}'; GRANT ALL ON {DIALECT.quote(pattern)}.* TO"
             f" {user}@localhost; SET sql_log_bin = 1"
         )
         self._accounts.add(db)
@@ -669,21 +734,26 @@ class MariadbEngine(Engine):
         try:
             yield
         except (SessionLost, SandboxDied, err.MySQLError) as error:
-            raise self._death(f"the database server died {when} ({error})") from None
+            raise self.death(f"the database server died {when} ({error})") from None
 
     # -- the server --------------------------------------------------------------------------------
 
-    def _new_sandbox(self) -> LocalSandbox:
-        return usual_provider().sandbox(self._prepared, limits=LIMITS, session="stateless")
+    @property
+    def log(self) -> str:
+        return f"{LOGS}/output"
 
-    def _start(self) -> None:
+    @property
+    def limits(self) -> Limits:
+        return _RUN
+
+    def start_server(self) -> None:
         self._written: set[str] = set()
         self._accounts: set[str] = set()
         self._password = secrets.token_hex(16)
         secret = f"localhost = PASSWORD('{self._password}')"
         with self._server_errors("at its start"):
-            _launch(self._sandbox, _OPTIONS + _BINLOG)
-            with closing(_first_session(self._sandbox)) as first:
+            _launch(self.sandbox, _OPTIONS + _BINLOG)
+            with closing(_first_session(self.sandbox)) as first:
                 first.query(
                     f"SET sql_log_bin = 0; SET PASSWORD FOR gold@{secret}; SET PASSWORD FOR"
                     f" root@{secret}"
@@ -695,7 +765,7 @@ class MariadbEngine(Engine):
             self._disk_at_start = self._disk_used()
             self._count_at_open = self._count()
 
-    def _disconnect(self) -> None:
+    def disconnect(self) -> None:
         self._end_session()
         self._admin.close()
 
@@ -703,7 +773,7 @@ class MariadbEngine(Engine):
         """Log in. Raises `SessionLost` if no server listens, and PyMySQL's errors if the login is
         refused."""
         try:
-            sock = self._sandbox.connect(SOCKET)
+            sock = self.sandbox.connect(SOCKET)
         except OSError as error:
             raise SessionLost(f"the server does not listen: {error.strerror}") from None
         return Session(sock, user=user, password=self._password, db=db, many=many)
@@ -726,7 +796,7 @@ class MariadbEngine(Engine):
 
     def _disk_used(self) -> int:
         """Return the bytes used on the sandbox's disk."""
-        result = self._sandbox.exec(
+        result = self.sandbox.exec(
             "", argv=["df", "--output=used", "-B1", "/"], cwd="/", timeout=60
         )
         if result.exit_code != 0:

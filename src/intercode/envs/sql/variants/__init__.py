@@ -10,12 +10,11 @@ generated databases.
     old rows ── some that nothing refers to go ──► values change (columns.py), foreign keys move to
        │                                           other parents, unevenly
        └─ doubles (only new keys), near variants (one value changed), far variants (many)
-                     ──► added, some without children; then, by column: labels exchanged, new least
-                         and greatest, literals' edges met, some NULLs
+          ──► added, some without children
 
 What stays true: primary and unique keys, foreign keys (relations.py), trees, columns that decide
 each other, and every value that a literal names, in a named row, which keeps its keys. A named
-label that was one row's alone, and a least or greatest value that was, stay so. What differs: the
+label that was one row's alone stays so. What differs: the
 rows that meet a condition, ties, counts, sums, order, rows without a partner.
 
 Everything is read through `run_gold`, so an agent's changes do not count. Of a table with more than
@@ -28,17 +27,18 @@ empty; a key whose type is full (127 in a TINYINT) gets no new rows.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from unicodedata import combining, normalize
 
-from intercode.envs.sql import text
-from intercode.envs.sql.engines import Databases, Engine, Kind
+from intercode.envs.sql import dialect, text
+from intercode.envs.sql.engines import Databases, Engine
 from intercode.envs.sql.variants import columns, relations
 from intercode.envs.sql.variants.columns import Column, Literal
-from intercode.envs.sql.variants.relations import Reference, Relation, Row, Value, pick
+from intercode.envs.sql.variants.relations import Reference, Relation, Row, pick
 from intercode.sandbox import cache
 
 # Shares, found by trying: with them the data tell most wrong queries apart, and leave few golds
@@ -52,7 +52,7 @@ _SKEW, _TO_DOUBLE = 3, 0.3
 """How unevenly parents are chosen (1 would be even), and how often the old parent's double is."""
 _WAYS = (0.25, 0.5, 0.25)
 """Of the new rows: doubles, near and far variants."""
-_EXCHANGED, _REMOVED = 0.6, 0.12
+_REMOVED = 0.12
 _NULLS, _FIRST_NULLS = 0.06, 0.02
 """In columns that have some, and in others."""
 _LEAST_ADDED, _MOST_ADDED = 6, 900
@@ -72,13 +72,13 @@ def variant_databases(
     The cache's key covers the content, the literals, the seed, and the code that makes the data.
     """
     named = sorted((name, sorted(map(repr, words))) for name, words in literals.items())
-    code = [
-        Path(str(file)).read_text("utf-8")
-        for file in (text.__file__, columns.__file__, relations.__file__, __file__)
-    ]
+    engines = [kind for kind in type(engine).__mro__ if issubclass(kind, Engine)]
+    files = {inspect.getfile(kind) for kind in engines}
+    files |= {str(module.__file__) for module in (text, dialect, columns, relations)}
+    code = [Path(file).read_text("utf-8") for file in (*sorted(files), __file__)]
+    facts = engine.facts()
     key = json.dumps(
-        [engine.dialect, engine.facts().get("version"), content.digest, named, seed, code],
-        default=str,
+        [facts["engine"], facts.get("version"), content.digest, named, seed, code], default=str
     )
 
     def build(folder: Path) -> None:
@@ -98,19 +98,18 @@ def variant_contents(
     `literals`: by database, the values that golds name; they stay where they are. Raises
     `DataError` for a table that cannot be read.
     """
-    scripts, end = {}, ";\n" if engine.dialect == "sqlite" else ""
+    scripts = {}
     for db in engine.databases:
         named = literals.get(db, ())
         tables, before, after = relations.read_schema(engine, db, named)
         rows = perturb_tables(tables, named, f"{seed}\0{db.lower()}")
         statements = (*before, *relations.write_rows(engine.dialect, tables, rows), *after)
-        scripts[db] = [statement + end for statement in statements]
+        scripts[db] = [*statements]
     return _databases(engine, scripts)
 
 
 def _databases(engine: Engine, scripts: Mapping[str, Sequence[str]]) -> Databases:
-    kind: Kind = "portable" if engine.dialect == "sqlite" else "mysql"
-    return Databases.of_scripts(kind, scripts)
+    return Databases.of_scripts(engine.loads[0], scripts)
 
 
 def perturb_tables(
@@ -186,57 +185,8 @@ class TablePerturber:
         wanted = min(max(len(old) if len(old) <= 200 else len(old) // 3, _LEAST_ADDED), _MOST_ADDED)
         for _ in range(wanted if kept else 0):
             self._add(rng.choice(favoured if rng.random() < 0.5 else kept))
-        rows = [[*row] for row in (*self.rows, *self.added)]
-        for index in self._loose:
-            self._exchange_labels(rows, index)
-            self._replace_extremes(rows, index)
-            self._meet_edges(rows, index)
-        rng.shuffle(rows)
-        self.rows = [tuple(row) for row in rows]
-
-    # -- whole columns -----------------------------------------------------------------------------
-
-    def _exchange_labels(self, rows: list[list[Value]], index: int) -> None:
-        """Give texts that are each one row's alone to other rows; each stays one row's alone."""
-        if not self.columns[index].labels:
-            return
-        chosen = [row for row in self._unnamed(rows, index) if self._rng.random() < _EXCHANGED]
-        values = [row[index] for row in chosen]
-        for row, value in zip(chosen, values[1:] + values[:1], strict=True):
-            row[index] = value
-
-    def _replace_extremes(self, rows: list[list[Value]], index: int) -> None:
-        """Change the least and the greatest value, and the rows that have them. One row's alone
-        stays one row's alone."""
-        column, rng = self.columns[index], self._rng
-        for extreme in column.extremes():
-            holders = [row for row in rows if row[index] == extreme]
-            if not holders or extreme in column.named:
-                continue
-            chosen = self._unnamed(rows, index)
-            if column.counts[extreme] == 1 and chosen:
-                for row in holders:
-                    row[index] = column.inner(rng)
-                holders = [rng.choice(chosen)]
-            value = column.new_extreme(rng, extreme)
-            for row in holders:
-                row[index] = value
-
-    def _meet_edges(self, rows: list[list[Value]], index: int) -> None:
-        """Give each literal within the range to some row, as far as there is room."""
-        column, extremes = self.columns[index], self.columns[index].extremes()
-        free = [row for row in self._unnamed(rows, index) if row[index] not in extremes]
-        self._rng.shuffle(free)
-        for edge, row in zip(column.edges[: len(free) // 2], reversed(free), strict=False):
-            row[index] = column.value_at(edge)
-
-    def _unnamed(self, rows: list[list[Value]], index: int) -> list[list[Value]]:
-        """Return the rows whose value is neither NULL nor named."""
-        return [
-            row
-            for row in rows
-            if row[index] is not None and row[index] not in self.columns[index].named
-        ]
+        self.rows += self.added
+        rng.shuffle(self.rows)
 
     # -- rows --------------------------------------------------------------------------------------
 

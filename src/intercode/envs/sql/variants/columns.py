@@ -119,28 +119,6 @@ class Column:
         """Tell whether a literal names the value, and only one row has it."""
         return value in self.named and self.counts[value] == 1
 
-    def extremes(self) -> list[object]:
-        """Return the least and the greatest value of a column on a scale; none if there are few
-        values."""
-        if self.scale is None or len(self._steps) < 4 or self._steps[-1] - self._steps[0] < 4:
-            return []
-        ends = {self._steps[0], self._steps[-1]}
-        return [value for value in self.distinct if self.scale.step(value) in ends]
-
-    def inner(self, rng: Random) -> object:
-        """Return a value between the least and the greatest, and not close to them."""
-        low, high = self._steps[0], self._steps[-1]
-        margin = max((high - low) // 8, 1)
-        return self.value_at(rng.randint(low + margin, max(high - margin, low + margin)))
-
-    def new_extreme(self, rng: Random, old: object) -> object:
-        """Return a value that takes the place of the least or the greatest."""
-        low, high = self._steps[0], self._steps[-1]
-        step = rng.randint(1, max((high - low) // 16, 1))
-        return self.value_at(
-            low + step if self.scale and self.scale.step(old) == low else high - step
-        )
-
     def unused(self, rng: Random) -> object | None:
         """Return a new key in the pattern of the old keys; None if none was found."""
         if self._whole:

@@ -1,9 +1,8 @@
 """A database as relations: read from an engine, written again with other rows, and the dependencies
 between its columns.
 
-    MariaDB   information_schema, SHOW CREATE TABLE ─┐
-    SQLite    PRAGMA table_xinfo, sqlite_master ─────┴─► Relation ──► statements that make the
-                                                                      database
+    Engine ──► Dialect.columns, keys, references ──► Relation ──► other rows ──► INSERT
+       └─────► Dialect.creation ──► statements before and after the rows
 
     declared references ─┐
     values of a column that are all keys of another table ─┴─► parents first, trees and their depths
@@ -21,14 +20,14 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import permutations
 from typing import TypeVar
 
+from intercode.envs.sql.dialect import Dialect
 from intercode.envs.sql.engines import Engine
-from intercode.envs.sql.text import quote_name, write_value
 from intercode.envs.sql.variants.columns import Literal, plain
 
 Node = TypeVar("Node", bound=Hashable)
@@ -44,50 +43,6 @@ _SAMPLE = 2000
 _CHANCE = 1e-3
 """Columns whose agreement is less probable than this by accident depend on each other."""
 _CHECKS = re.compile(r"\bCHECK\s*\(.*", re.I | re.DOTALL)
-_DEFINER = re.compile(r"\sDEFINER=\S+@\S+", re.I)
-_SQLITE_TABLE = (
-    "t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-)
-_QUERIES = {
-    "mysql": (
-        (
-            "SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns "
-            "WHERE table_schema = DATABASE() AND is_generated = 'NEVER' "
-            "ORDER BY table_name, ordinal_position"
-        ),
-        (
-            "SELECT table_name, index_name, column_name FROM information_schema.statistics "
-            "WHERE table_schema = DATABASE() AND non_unique = 0 "
-            "ORDER BY table_name, index_name, seq_in_index"
-        ),
-        (
-            "SELECT table_name, constraint_name, referenced_table_name, column_name, "
-            "referenced_column_name FROM information_schema.key_column_usage "
-            "WHERE table_schema = DATABASE() AND referenced_table_schema = DATABASE() "
-            "ORDER BY table_name, constraint_name, ordinal_position"
-        ),
-    ),
-    "sqlite": (
-        (
-            'SELECT t.name, c.name, NOT c."notnull" AND NOT c.pk '
-            "FROM pragma_table_list t, pragma_table_xinfo(t.name) c "
-            f"WHERE {_SQLITE_TABLE} AND NOT c.hidden ORDER BY t.name, c.cid"
-        ),
-        (
-            "SELECT t.name, '', c.name, c.pk AS place FROM pragma_table_list t, "
-            f"pragma_table_xinfo(t.name) c WHERE {_SQLITE_TABLE} AND c.pk UNION ALL SELECT t.name, "
-            "i.name, c.name, c.seqno FROM pragma_table_list t, pragma_index_list(t.name) i, "
-            f'pragma_index_info(i.name) c WHERE {_SQLITE_TABLE} AND i."unique" ORDER BY 1, 2, 4'
-        ),
-        (
-            'SELECT t.name, f.id, f."table", f."from", COALESCE(f."to", (SELECT p.name FROM '
-            'pragma_table_xinfo(f."table") p WHERE p.pk = f.seq + 1)) FROM pragma_table_list t, '
-            f"pragma_foreign_key_list(t.name) f WHERE {_SQLITE_TABLE} ORDER BY t.name, f.id, f.seq"
-        ),
-    ),
-}
-"""By dialect, three statements: the columns that hold values, whether each takes NULL; unique keys;
-foreign keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +91,12 @@ def read_schema(
     def query(statement: str) -> tuple[Row, ...]:
         return engine.table(db, statement, seconds=_SECONDS).rows
 
-    columns, keys, foreign = (_grouped(query(statement)) for statement in _QUERIES[engine.dialect])
-    creates, before, after = (
-        _sqlite_statements if engine.dialect == "sqlite" else _mysql_statements
-    )(query, db)
+    dialect = engine.dialect
+    columns, keys, foreign = (
+        _grouped(query(statement))
+        for statement in (dialect.columns, dialect.keys, dialect.references)
+    )
+    creates, before, after = dialect.creation(query, db)
     names = {table.lower(): table for table in creates}
     places = {
         key: {str(name).lower(): place for place, (name, _) in enumerate(columns[names[key]])}
@@ -188,70 +145,18 @@ def _rows(
     """Return all rows; of a large table the first rows, and those that hold a literal."""
     if not columns:
         return ()
-    names = [quote_name(name, engine.dialect) for name in columns]
-    select = f"SELECT {', '.join(names)} FROM {quote_name(table, engine.dialect)}"
+    dialect = engine.dialect
+    names = [dialect.quote(name) for name in columns]
+    select = f"SELECT {', '.join(names)} FROM {dialect.quote(table)}"
     first = engine.table(db, f"{select} LIMIT {_MOST + 1}", seconds=_SECONDS)
     wanted = ", ".join(
-        sorted(
-            write_value(value, engine.dialect)
-            for value in literals
-            if isinstance(plain(value), str)
-        )
+        sorted(dialect.write(value) for value in literals if isinstance(plain(value), str))
     )
     if not wanted or (len(first.rows) <= _MOST and not first.cut):
         return first.rows[:_MOST]
     where = " OR ".join(f"{name} IN ({wanted})" for name in names)
     named = engine.table(db, f"{select} WHERE {where} LIMIT {_MOST_NAMED}", seconds=_SECONDS)
     return list(dict.fromkeys([*first.rows[:_MOST], *named.rows]))
-
-
-def _mysql_statements(
-    query: Callable[[str], tuple[Row, ...]], db: str
-) -> tuple[dict[str, str], list[str], list[str]]:
-    """Return CREATE TABLE by table, the statements before the rows, and those after them."""
-    listed = [(str(name), kind) for name, kind in query("SHOW FULL TABLES")]
-    creates = {
-        name: str(query(f"SHOW CREATE TABLE {quote_name(name, 'mysql')}")[0][1])
-        for name, _ in listed
-    }
-    tables = {name: creates[name] for name, kind in listed if kind == "BASE TABLE"}
-    views = {name: _DEFINER.sub("", creates[name]) for name, kind in listed if kind == "VIEW"}
-    charset, collation = query("SELECT @@character_set_database, @@collation_database")[0]
-    before = [
-        (
-            f"CREATE DATABASE {quote_name(db, 'mysql')} DEFAULT CHARACTER SET {charset} "
-            f"COLLATE {collation}"
-        ),
-        f"USE {quote_name(db, 'mysql')}",
-        "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
-        "SET foreign_key_checks = 0",
-        *tables.values(),
-    ]
-    after: list[str] = []
-    while views:  # each view after the views that it names
-        ready = [
-            name
-            for name in views
-            if not any(other in views[name] for other in views if other != name)
-        ] or [*views]
-        after += [views.pop(name) for name in ready]
-    return tables, before, after
-
-
-def _sqlite_statements(
-    query: Callable[[str], tuple[Row, ...]], db: str
-) -> tuple[dict[str, str], list[str], list[str]]:
-    master = "sqlite_master m JOIN pragma_table_list t ON t.name = m.name"
-    found = query(
-        f"SELECT m.name, m.sql FROM {master} WHERE m.type = 'table' AND {_SQLITE_TABLE} "
-        "ORDER BY m.rowid"
-    )
-    tables = {str(name): str(create) for name, create in found}
-    after = query(
-        "SELECT sql FROM sqlite_master WHERE sql <> '' AND type IN ('index', 'view') "
-        "ORDER BY type, rowid"
-    )
-    return tables, [*tables.values()], [str(create) for (create,) in after]
 
 
 def _grouped(rows: Iterable[Row]) -> dict[object, list[Row]]:
@@ -266,20 +171,19 @@ def _grouped(rows: Iterable[Row]) -> dict[object, list[Row]]:
 
 
 def write_rows(
-    dialect: str, relations: Sequence[Relation], rows: Mapping[str, Sequence[Row]]
+    dialect: Dialect, relations: Sequence[Relation], rows: Mapping[str, Sequence[Row]]
 ) -> Iterator[str]:
     """Yield INSERT statements; rows whose new key a collation takes for an old one are ignored."""
-    verb = "INSERT OR IGNORE" if dialect == "sqlite" else "INSERT IGNORE"
     for relation in relations:
-        columns = ", ".join(quote_name(name, dialect) for name in relation.columns)
+        columns = ", ".join(dialect.quote(name) for name in relation.columns)
         for begin in range(0, len(rows[relation.name]), _BATCH):
             values = (
-                [write_value(value, dialect) for value in row]
+                [dialect.write(value) for value in row]
                 for row in rows[relation.name][begin : begin + _BATCH]
             )
             lines = (f"({', '.join(row)})" for row in values)
             yield (
-                f"{verb} INTO {quote_name(relation.name, dialect)} ({columns}) VALUES\n"
+                f"{dialect.insert} INTO {dialect.quote(relation.name)} ({columns}) VALUES\n"
                 + ",\n".join(lines)
             )
 

@@ -1,0 +1,347 @@
+"""Engines whose database is a library that Python imports: a small server inside the sandbox
+(`embedded_guest.py`) holds the databases as files, through the engine's driver.
+
+    host ── LocalSandbox.connect ──► /srv/NAME/socket ──► embedded_guest
+                       original/ (a cached layer), episode/ (tmpfs) ◄── driver
+
+The host never opens a database file. If the library does not stop a statement (one endless function
+call), the server is replaced, and the new one goes on with the same file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import socket
+import time
+from decimal import Decimal, InvalidOperation
+from importlib.metadata import PackageNotFoundError, distribution
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+from intercode.envs.sql.engines import Answer, Databases, Engine, embedded_guest
+from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
+from intercode.sandbox import cache, template
+from intercode.sandbox.base import MIB, Limits
+from intercode.sandbox.guest.limit import Limit
+from intercode.sandbox.host import guest_python
+from intercode.sandbox.identity import identity
+from intercode.sandbox.local import LocalSandbox
+from intercode.sandbox.pod import usual_provider
+from intercode.sandbox.template import Template
+from intercode.types import Table
+
+_BUILD = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
+_GRACE = 0.3
+"""Seconds that the server may take over a statement's own limit."""
+_PATIENCE = 20.0
+_POLL, _EARLY = 0.001, 2.0
+"""Seconds between two attempts to connect, and after which a server that is gone counts as dead."""
+_LARGEST_ANSWER = 1 << 28
+_CHUNK = 1 << 16
+_VALUES = {int, float, str, bytes, bool, Decimal, type(None)}
+
+
+class EmbeddedEngine(Engine):
+    """Run one server with the driver of a library; see `Engine`. A derived class sets `name`,
+    `dialect` and `driver`."""
+
+    driver: ClassVar[Path]
+    """The file of the module that the server imports in the sandbox; `embedded_guest.py` says what
+    it has. Import that module on the host, too: then a run keeps its digest, and nodes get it."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """What the driver needs of this Python's installed packages, as pip names them; their files are
+    copied into the sandbox, whose Python must be of the same version."""
+    memory: ClassVar[int] = 0
+    """The most bytes of the server's address space, so that a greedy statement gets an error: less
+    than the sandbox's own limit. 0 if the library keeps a limit by itself."""
+    processes: ClassVar[int] = 16
+    """The most processes and threads in the sandbox."""
+    _connection: socket.socket | None = None
+
+    @classmethod
+    def missing(cls) -> str | None:
+        for name in cls.packages:
+            try:
+                distribution(name)
+            except PackageNotFoundError:
+                return f"{name} is not installed; run: pip install {name}"
+        return None
+
+    @classmethod
+    def folder(cls) -> str:
+        """Return the server's folder in the sandbox."""
+        return f"/srv/{cls.name}"
+
+    @classmethod
+    def prepare(cls, databases: Databases) -> Template:
+        below = cls._with_packages(template.base(None))
+        code = [file.read_text("utf-8") for file in (Path(embedded_guest.__file__), cls.driver)]
+        words = (cls.name, below.digest, databases.digest, *code)
+        key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+        build = cls._copy if databases.files else cls._load
+        return below.over(cache.folder("layers", key, lambda made: build(below, databases, made)))
+
+    @classmethod
+    def _with_packages(cls, below: Template) -> Template:
+        """Return the template with a layer of the packages that the driver imports."""
+        installed = [distribution(name) for name in cls.packages]
+        if not installed:
+            return below
+        words = [
+            cls.name,
+            *(f"{one.name} {one.version} {one.locate_file('')}" for one in installed),
+        ]
+
+        def build(made: Path) -> None:
+            target = template.new_tree(made) / cls.folder()[1:] / "packages"
+            for file in chain.from_iterable(one.files or () for one in installed):
+                if not {"..", template.PYTHON_CACHE} & {*file.parts}:
+                    (target / file).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(str(file.locate()), target / file)
+            _own(made)
+
+        key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+        return below.over(cache.folder("layers", key, build))
+
+    @classmethod
+    def _copy(cls, below: Template, databases: Databases, made: Path) -> None:
+        original = template.new_tree(made) / cls.folder()[1:] / "original"
+        original.mkdir(parents=True)
+        for name, file in databases.files.items():
+            shutil.copyfile(file, original / f"{name}.{cls.name}")
+            (original / f"{name}.{cls.name}").chmod(0o644)
+        _own(made)
+
+    @classmethod
+    def _load(cls, below: Template, databases: Databases, made: Path) -> None:
+        made.chmod(0o755)
+        with usual_provider().sandbox(
+            below, limits=_BUILD, session="stateless", export=made
+        ) as sandbox:
+            for name, texts in databases.scripts.items():
+                script = ";\n".join(texts).encode("utf-8", "surrogateescape")
+                sandbox.write(f"{cls.folder()}/original/{name}.sql", script)
+            cls._write_server(sandbox)
+            result = sandbox.exec("", argv=cls._server_words(), cwd="/")
+            output = result.output.strip()[-1000:]
+            if result.exit_code == embedded_guest.REFUSED:
+                raise DataError(
+                    f"{output}; if the SQL is another engine's, name that with --engine"
+                )
+            if result.exit_code != 0:
+                raise SandboxDied(
+                    f"{cls.name} died while databases were being loaded (status"
+                    f" {result.exit_code}); its output ends:\n{output}"
+                )
+            sandbox.export(made)
+
+    @classmethod
+    def _write_server(cls, sandbox: LocalSandbox) -> None:
+        for name, file in (("server", Path(embedded_guest.__file__)), ("driver", cls.driver)):
+            sandbox.write(f"{cls.folder()}/{name}.py", file.read_bytes())
+
+    @classmethod
+    def _server_words(cls) -> list[str]:
+        python, _ = guest_python()
+        return [python, "-I", "-S", f"{cls.folder()}/server.py", cls.folder()]
+
+    def run(self, statement: str, *, seconds: float) -> Answer:
+        if self._db is None or self._broken:
+            raise UsageError("no database is open; call open(db) first")
+        if too_long := self.too_long(statement):
+            return too_long
+        answer = self._execute({"op": "run", "statement": statement}, seconds)
+        if answer.lost:  # a new server on the files of this one
+            self.disconnect()
+            self._launch(f"kill -9 $(cat {self.folder()}/pid)")
+        return answer
+
+    def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
+        db = self.name_of(db)
+        self.require_server()
+        if too_long := self.too_long(statement):
+            return too_long
+        answer = self._execute({"op": "gold", "db": db, "statement": statement}, seconds)
+        self._broken = answer.lost  # the next `open` needs another server
+        return answer
+
+    def _execute(self, request: dict[str, Any], seconds: float) -> Answer:
+        """Return the answer to a statement; `lost` if the statement is in a function that the
+        library does not stop."""
+        server = self._connect()
+        try:
+            return read_answer(exchange(server, {**request, "seconds": seconds}, seconds + _GRACE))
+        except TimeoutError:
+            return Answer(error="interrupted", timed_out=True, lost=True)
+        except (OSError, ValueError, EOFError) as error:
+            raise self._failure(request["op"], error) from None
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "engine": self.name,
+            "version": self._request({"op": "facts"})["version"],
+            "max_rows": self.max_rows,
+        }
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    @property
+    def log(self) -> str:
+        return f"{self.folder()}/log"
+
+    @property
+    def limits(self) -> Limits:
+        """Return limits with room for a copy of the largest database, and for as much again."""
+        originals = self.prepared.layers[-1] / template.TREE / self.folder()[1:] / "original"
+        largest = max((file.stat().st_size for file in originals.iterdir()), default=0)
+        room = 512 * MIB + 2 * largest
+        return Limits(memory=room + 1024 * MIB, disk=room, file_size=room, processes=self.processes)
+
+    def begin_episode(self, db: str) -> None:
+        reply = self._request({"op": "open", "db": db})
+        if "unreadable" in reply:
+            raise DataError(
+                f"the database {db} cannot be read: {reply['unreadable']}; is its file whole?"
+            )
+        self._db = db
+
+    @property
+    def _socket(self) -> str:
+        return f"{self.folder()}/socket"
+
+    def start_server(self) -> None:
+        self._launch()
+        self._connect()
+
+    def _launch(self, first: str = "true") -> None:
+        """Start a server in the background, after the command `first`; `_connect` waits for the
+        server."""
+        self._write_server(self.sandbox)
+        settings = (self._socket, self.max_rows, self.max_bytes, self.memory)
+        words = [*self._server_words(), *map(str, settings)]
+        command = (
+            f"{first}; rm -f {self._socket}; exec >{self.log} 2>&1; {' '.join(words)} & echo $!"
+            f" >{self.folder()}/pid"
+        )
+        self.sandbox.exec("", argv=["bash", "-c", command], cwd="/")
+
+    def _alive(self) -> bool:
+        words = ["bash", "-c", f"kill -0 $(cat {self.folder()}/pid)"]
+        return self.sandbox.exec("", argv=words, cwd="/").exit_code == 0
+
+    def _connect(self) -> socket.socket:
+        """Return the connection to the server; a new server goes on with the database as the last
+        server left it."""
+        began = time.monotonic()
+        while self._connection is None:
+            try:
+                self._connection = self.sandbox.connect(self._socket)
+            except OSError:
+                waited = time.monotonic() - began
+                if waited > _PATIENCE or (waited > _EARLY and not self._alive()):
+                    raise self.death(f"the {self.name} server does not start") from None
+                time.sleep(_POLL)
+                continue
+            if self._db is not None:
+                self._request({"op": "resume", "db": self._db})
+        return self._connection
+
+    def disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the reply to a request that executes no statement. A server that does not reply in
+        time counts as dead."""
+        try:
+            return exchange(self._connect(), request, _PATIENCE)
+        except (OSError, ValueError, EOFError) as error:
+            raise self._failure(request["op"], error) from None
+
+    def _failure(self, when: str, error: Exception) -> SandboxError:
+        """Return the error for a dead server, or for an unreadable reply: the host may be at fault
+        there, so no agent pays."""
+        if isinstance(error, ValueError):
+            self._broken = True
+            return SandboxError(
+                f"the {self.name} server's answer to {when} cannot be read ({error}); please"
+                " report the statement"
+            )
+        how = (
+            "it does not answer"
+            if isinstance(error, TimeoutError)
+            else str(error) or "its end of the line closed"
+        )
+        return self.death(f"the {self.name} server died during {when} ({how})")
+
+
+def _own(made: Path) -> None:
+    """Give a layer's files to the sandboxes' user."""
+    for path in (made / template.TREE).rglob("*"):
+        identity().own(path)
+
+
+def exchange(connection: socket.socket, request: dict[str, Any], wait: float) -> dict[str, Any]:
+    """Send a request and return the reply, within `wait` seconds.
+
+    Raises `TimeoutError` for silence, `EOFError` and `OSError` where the other end is gone, and
+    `ValueError` for bytes that are no reply: a server that the agent took over may send anything.
+    """
+    limit, data = Limit(wait), bytearray()
+    connection.settimeout(wait)
+    connection.sendall(json.dumps(request).encode() + b"\n")
+    while not data.endswith(b"\n"):
+        left = limit.wait()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        try:
+            piece = connection.recv(_CHUNK)
+        except TimeoutError:  # at the next look
+            continue
+        if not piece:
+            raise EOFError
+        data += piece
+        if len(data) > _LARGEST_ANSWER:
+            raise ValueError("an answer that is too large")
+    try:
+        reply = json.loads(data, object_hook=_value)
+    except (TypeError, RecursionError, InvalidOperation) as error:
+        raise ValueError(repr(error)) from None
+    if not isinstance(reply, dict):
+        raise ValueError("no reply")
+    return reply
+
+
+def _value(tagged: dict[str, Any]) -> object:
+    """Return the value that JSON has no form for (see `embedded_guest.py`); other objects as they
+    are."""
+    match tagged:
+        case {"b": hexadecimal} if len(tagged) == 1:
+            return bytes.fromhex(hexadecimal)
+        case {"d": digits} if len(tagged) == 1 and Decimal(digits).is_finite():
+            return Decimal(digits)
+    return tagged
+
+
+def read_answer(reply: dict[str, Any]) -> Answer:
+    """Return the answer in a statement's reply. Raises `ValueError` if the reply has another
+    form."""
+    match reply:
+        case {"columns": [*columns], "rows": [*rows], "cut": bool(cut)} if all(
+            isinstance(name, str) for name in columns
+        ):
+            if (
+                all(type(row) is list and len(row) == len(columns) for row in rows)
+                and {*map(type, chain(*rows))} <= _VALUES
+            ):
+                return Answer(Table(tuple(columns), tuple(map(tuple, rows)), cut))
+        case {"error": str(error), "late": bool(late)}:
+            return Answer(error=error, timed_out=late)
+        case {"affected": int(affected)}:
+            return Answer(affected=affected)
+    raise ValueError(f"no answer: {str(reply)[:200]}")

@@ -1,0 +1,209 @@
+"""The server of an embedded engine inside the sandbox: one process, one client, one statement at a
+time. Standard library only; `driver` is the engine's own module (`EmbeddedEngine.driver`).
+
+    FOLDER/original/NAME.sqlite   read-only, for the grader
+    FOLDER/episode/NAME.sqlite    the agent's copy, on tmpfs
+
+Request and reply are a line of JSON each:
+
+    {"op": "run" | "gold", "statement", "seconds", …}  ──►  {"columns", "rows", "cut"},
+                                                            {"affected"} or {"error", "late"}
+    {"op": "open" | "resume" | "facts", …}  ──►  the result of the method of that name
+
+Bytes are {"b": hex}, a decimal number is {"d": text}, and other values are text; text that is not
+UTF-8 travels as surrogates. A copy counts as written when the driver's `stamp` of it has changed,
+and is made anew at the next `open`. The driver is a module with
+
+    VERSION, ERRORS           a text; the exceptions that are answers, not faults
+    ENDINGS                   what the names of a database's files end with, "" first
+    load(path, script)        makes a database
+    copy(original, copy)
+    stamp(path)               a value that changes with each write to a closed database
+    connect(path, clock, *, reads)    a connection: `execute(statement)` returns a cursor, which has
+                              `description`, `rowcount`, `fetchmany` and `close`; `clock.tick()` is
+                              called now and then, and stops the statement when it is true; with
+                              `reads` nothing can be written
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import resource
+import socket
+import sys
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+REFUSED = 3
+_MOST = 1.0
+"""The most seconds that count between two looks; `intercode.sandbox.guest.limit` says why."""
+_BATCH = 16
+"""Rows fetched at once: few, since each row may have as many bytes as the database lets into a
+value."""
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return {"b": value.hex()}
+    return {"d": str(value)} if isinstance(value, Decimal) else str(value)
+
+
+_json = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
+
+
+class Clock:
+    """The time limit of a statement. `tick` tells whether it has passed, and `late` whether the
+    last look said so."""
+
+    def __init__(self) -> None:
+        self.start(0.0)
+
+    def start(self, seconds: float) -> None:
+        self._left, self._looked, self.late = seconds, time.monotonic(), False
+
+    def tick(self) -> bool:
+        now = time.monotonic()
+        self._left -= min(now - self._looked, _MOST)
+        self._looked, self.late = now, self._left < 0
+        return self.late
+
+
+class Server:
+    """Answer requests: each is a method and its arguments. `rows` and `size` (bytes) are the caps
+    of an answer."""
+
+    def __init__(self, driver: Any, folder: str, rows: int, size: int) -> None:
+        self._driver, self._folder = driver, folder
+        self._max_rows, self._max_bytes = rows, size
+        self._agent: Any = None
+        self._db = ""
+        self._stamp_at_open: object = None
+        self._clock = Clock()
+        self._errors = (*driver.ERRORS, TimeoutError, ValueError, MemoryError)
+        os.makedirs(f"{folder}/episode", exist_ok=True)
+
+    def answer(self, request: bytes) -> str:
+        arguments = json.loads(request)
+        reply = getattr(self, arguments.pop("op"))(**arguments)
+        return reply if isinstance(reply, str) else _json(reply)
+
+    def open(self, db: str) -> dict[str, Any]:
+        """Start a session on the original content. The last session's copy stays if it is of `db`
+        and was not written."""
+        if self._agent is not None:
+            self._agent.close()
+            self._agent = None
+            if self._db != db or self._driver.stamp(self._copy(db)) != self._stamp_at_open:
+                for ending in self._driver.ENDINGS:
+                    if os.path.exists(self._copy(self._db) + ending):
+                        os.unlink(self._copy(self._db) + ending)
+        try:
+            if not os.path.exists(self._copy(db)):
+                self._driver.copy(self._original(db), self._copy(db))
+            self._start_session(db, self._copy(db))
+        except self._driver.ERRORS as error:
+            return {"unreadable": str(error)}
+        return {}
+
+    def resume(self, db: str) -> dict[str, Any]:
+        """Start a session on the copy that the last server left."""
+        self._start_session(db, self._original(db))
+        return {}
+
+    def run(self, statement: str, seconds: float) -> str:
+        return self._execute(self._agent, statement, seconds)
+
+    def gold(self, db: str, statement: str, seconds: float) -> str:
+        try:
+            connection = self._driver.connect(self._original(db), self._clock, reads=True)
+        except self._driver.ERRORS as error:
+            return _json({"error": f"the database {db} cannot be read: {error}", "late": False})
+        try:
+            return self._execute(connection, statement, seconds)
+        finally:
+            connection.close()
+
+    def facts(self) -> dict[str, Any]:
+        return {"version": self._driver.VERSION}
+
+    def _original(self, db: str) -> str:
+        return f"{self._folder}/original/{db}.{os.path.basename(self._folder)}"
+
+    def _copy(self, db: str) -> str:
+        return f"{self._folder}/episode/{db}.{os.path.basename(self._folder)}"
+
+    def _start_session(self, db: str, unwritten: str) -> None:
+        """Connect the agent with its copy, which counts as written when its stamp is no longer that
+        of the file `unwritten`."""
+        self._db, self._stamp_at_open = db, self._driver.stamp(unwritten)
+        self._agent = self._driver.connect(self._copy(db), self._clock, reads=False)
+
+    def _execute(self, connection: Any, statement: str, seconds: float) -> str:
+        self._clock.start(seconds)
+        try:
+            cursor = connection.execute(statement)
+            if cursor.description is None:
+                return _json({"affected": max(cursor.rowcount, 0)})
+            columns = _json([column[0] for column in cursor.description])
+            rows, cut = self._rows(cursor)
+            return f'{{"columns":{columns},"cut":{_json(cut)},"rows":[{",".join(rows)}]}}'
+        except self._errors as error:
+            return _json({"error": str(error) or "out of memory", "late": self._clock.late})
+
+    def _rows(self, cursor: Any) -> tuple[list[str], bool]:
+        """Return the rows within the caps, as JSON, and whether there are more."""
+        rows: list[str] = []
+        left, room = self._max_rows, self._max_bytes
+        while batch := cursor.fetchmany(min(_BATCH, left + 1)):
+            text = _json(batch)[1:-1]
+            if len(batch) > left or len(text) > room:
+                for row in batch[:left]:
+                    text = _json(row)
+                    room -= len(text)
+                    if room < 0:
+                        break
+                    rows.append(text)
+                cursor.close()
+                return rows, True
+            rows.append(text)
+            left, room = left - len(batch), room - len(text)
+            if self._clock.tick():
+                raise TimeoutError("interrupted")
+        return rows, False
+
+
+def load(driver: Any, folder: str) -> None:
+    """Make a database of each script in FOLDER/original. Print the reason and exit with status
+    `REFUSED` if one fails."""
+    for script in sorted(Path(folder, "original").glob("*.sql")):
+        path = script.with_suffix(f".{os.path.basename(folder)}")
+        try:
+            driver.load(str(path), script.read_text("utf-8", "surrogateescape"))
+        except (*driver.ERRORS, ValueError) as error:
+            print(f"database {script.stem}: {error}")
+            sys.exit(REFUSED)
+        script.unlink()
+
+
+def serve(driver: Any, folder: str, path: str, rows: str, size: str, memory: str) -> None:
+    if int(memory):
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        room = int(memory) if most == resource.RLIM_INFINITY else min(most, int(memory))
+        resource.setrlimit(resource.RLIMIT_AS, (room, room))
+    server = Server(driver, folder, int(rows), int(size))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(1)
+        client, _ = listener.accept()
+        for request in client.makefile("rb"):
+            client.sendall(server.answer(request).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/packages"]
+    own_driver = importlib.import_module("driver")
+    (serve if len(sys.argv) > 2 else load)(own_driver, *sys.argv[1:])
