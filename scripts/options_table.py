@@ -16,9 +16,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "options.md"
 HEAD = """# Options
 
 The options of `intercode eval`. `score`, `play`, `check`, `attack`, `replay` and `rescore` take
-those of the environment, too. In Python, `intercode.make` and `intercode.prepare` take an environment's
-options under the name in the second column, and `run.json` has them under that name. A resumed run
-must have the same values, except where there is a †.
+those of the environment, too. In Python, `intercode.make` and `intercode.prepare` take an
+environment's options under the name in the second column, and `run.json` has them under that name.
+A resumed run must have the same values, except where there is a †.
 """
 
 
