@@ -4,11 +4,10 @@
 def alarms(readings: list[int], limit: int, calm: int) -> list[tuple[int, int]]:
     """Spans of alarm as (index of the first reading, index of the last one), in order.
 
-    An alarm begins with the second of two successive readings that are both above `limit`. It ends
-    with the last reading before `calm` successive readings that are all at or below `limit`; fewer
-    of those do not interrupt it. Readings below 0 are faults of the sensor: they are passed over as
-    if they were not there, but they count in the indices. An alarm that has not ended yet ends with
-    the last reading above `limit`. `calm` is at least 1.
+    An alarm begins with the second of two successive readings that are both above `limit`. It ends with the last
+    reading before `calm` successive readings that are all at or below `limit`; fewer of those do not interrupt it.
+    Readings below 0 are faults of the sensor: they are passed over as if they were not there, but they count in
+    the indices. An alarm that has not ended yet ends with the last reading above `limit`. `calm` is at least 1.
     """
     found = []
     first = None
