@@ -92,7 +92,8 @@ def show(
         if len(rows) > len(chosen) and not as_json:
             say(f"intercode: {len(rows) - len(chosen)} more episodes", err=True)
         elif not rows:
-            say("intercode: no such episode", err=True)
+            only_failed = failed and not (ended or grep or epoch is not None)
+            say(f"intercode: no {'episode failed' if only_failed else 'such episode'}", err=True)
     finally:
         if path.is_file():
             from shutil import rmtree

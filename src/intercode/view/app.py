@@ -225,7 +225,7 @@ class _Viewer:
         )
 
     def report_fault(self, request: Request, error: Exception) -> Response:
-        return HTMLResponse(self._pages.error("This cannot be shown", str(error)), 500)
+        return HTMLResponse(self._pages.error("This cannot be shown", str(error)), 422)
 
     def _run(self, name: str) -> Run:
         if (run := self._runs.all().get(name)) is None:
