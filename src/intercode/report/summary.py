@@ -1,8 +1,8 @@
 """Load runs, and summarize one in a few numbers, whose keys other programs rely on.
 
-    episodes.jsonl ── Row.of ──┐
-                               ├─► rows ── figures ──► FIGURES: keys of `--json`, columns of tables
-    index of the viewer ───────┘
+    episodes.jsonl ─────┐
+                        ├─► EpisodeRow ── FIGURES ──► keys of `--json`, columns of tables
+    index of the viewer ┘
 
 The interval is Wilson's at 95 %. Epochs of one task depend on each other, so they tell less than as
 many different tasks: the number of episodes is divided by the design effect, the variance of the
@@ -34,7 +34,7 @@ LEVELS = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra"
 Summary = dict[str, Any]
 
 
-class Row(NamedTuple):
+class EpisodeRow(NamedTuple):
     """What the figures read of an episode. The viewer's index has a column for each field."""
 
     task: str
@@ -48,7 +48,7 @@ class Row(NamedTuple):
     robust: bool | None
 
     @classmethod
-    def of(cls, episode: Episode, config: Mapping[str, Any]) -> Row:
+    def of(cls, episode: Episode, config: Mapping[str, Any]) -> EpisodeRow:
         used, parts = episode.usage, episode.parts
         return cls(
             episode.task,
@@ -68,7 +68,7 @@ class Row(NamedTuple):
 
 
 class Scored(Protocol):
-    """A scored episode, or its `Row`."""
+    """A scored episode, or its `EpisodeRow`."""
 
     @property
     def task(self) -> str: ...
@@ -91,7 +91,7 @@ class Figure:
     title: str
     text: Callable[[Summary], str]
     key: str = ""
-    value: Callable[[Sequence[Row], Sequence[Row]], Any] = lambda rows, scored: None
+    value: Callable[[Sequence[EpisodeRow], Sequence[EpisodeRow]], Any] = lambda rows, scored: None
     optional: bool = False
 
 
@@ -176,7 +176,7 @@ FIGURES = (
 executed. Means are over scored episodes, and None if there are none."""
 
 
-def figures(config: Mapping[str, Any], rows: Sequence[Row]) -> Summary:
+def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
     """Return what the run is, and its `FIGURES` by key; of an unfinished run also how many episodes
     are `planned`."""
     scored = [row for row in rows if row.reward is not None]
@@ -235,7 +235,7 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
     `episodes` counts scored episodes and errors; an unfinished run also has `planned`, which counts
     all.
     """
-    rows = [Row.of(episode, config) for episode in episodes]
+    rows = [EpisodeRow.of(episode, config) for episode in episodes]
     scored = [row for row in rows if row.reward is not None]
     levels = groups(config.get("hardness") or {}, scored)
     return {

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from intercode.envs import known_options
 from intercode.options import SECTIONS, RunOptions
-from intercode.report.summary import Row
+from intercode.report.summary import EpisodeRow
 from intercode.report.text import one_line
 from intercode.report.transcript import State
 
@@ -49,11 +49,17 @@ def settings(configs: Sequence[Mapping[str, Any]]) -> list[Setting]:
     return found
 
 
+def facts_of(config: Mapping[str, Any]) -> list[str]:
+    """Return what a run is, in a few words."""
+    names = ("created", "env", "data", "agent", "model")
+    return [str(config[name]) for name in names if config.get(name)]
+
+
 class TaskResult(NamedTuple):
     """How a run did on a task: its scored and solved episodes, and the one to look at first, which
     is the first that was not solved."""
 
-    first: Row
+    first: EpisodeRow
     scored: int
     solved: int
 
@@ -62,9 +68,9 @@ class TaskResult(NamedTuple):
         return self.solved / self.scored if self.scored else None
 
 
-def results_by_task(rows: Iterable[Row]) -> dict[str, TaskResult]:
+def results_by_task(rows: Iterable[EpisodeRow]) -> dict[str, TaskResult]:
     """Return the result of each task."""
-    by_task: dict[str, list[Row]] = {}
+    by_task: dict[str, list[EpisodeRow]] = {}
     for row in rows:
         by_task.setdefault(row.task, []).append(row)
     return {

@@ -40,7 +40,7 @@ from zlib import crc32
 
 from intercode.errors import DataError
 from intercode.report.analysis import CATEGORIES, Case
-from intercode.report.summary import Row
+from intercode.report.summary import EpisodeRow
 from intercode.report.text import one_line
 from intercode.report.turns import code_turns
 from intercode.signing import is_signed
@@ -50,7 +50,7 @@ from intercode.types import Episode
 _APPLICATION = 0x1C0DE
 """Marks a database as an index, so that no other database is ever changed."""
 COLUMNS = (
-    *Row._fields,
+    *EpisodeRow._fields,
     "start",
     "size",
     "ended",
@@ -279,7 +279,7 @@ class Index:
 
     def _row(self, line: bytes, start: int) -> tuple[object, ...]:
         episode = from_json(json.loads(line))
-        row = Row.of(episode, self._config)
+        row = EpisodeRow.of(episode, self._config)
         category, answer, printed = None, None, None
         if row.success:
             last = code_turns(episode)[-1:]
@@ -330,13 +330,13 @@ class Index:
             db.row_factory = sqlite3.Row
             return [dict(row) for row in db.execute(sql, values)]
 
-    def all(self) -> list[Row]:
+    def all(self) -> list[EpisodeRow]:
         """Return what figures read of each episode, by task and epoch."""
         with self._open() as db:
             cursor = db.execute(
-                f"SELECT {', '.join(Row._fields)} FROM episodes ORDER BY task, epoch"
+                f"SELECT {', '.join(EpisodeRow._fields)} FROM episodes ORDER BY task, epoch"
             )
-            return list(map(Row._make, cursor))
+            return list(map(EpisodeRow._make, cursor))
 
     def find(self, chosen: Mapping[str, str], text: str = "", sort: str = "task") -> Sequence[int]:
         """Return the starts of the records that match, in order. The newest lists are kept, for

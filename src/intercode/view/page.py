@@ -11,20 +11,20 @@ any kind, should a text of an episode ever get through.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from intercode.report import markup, tables
 from intercode.report.analysis import Run, find_categories
-from intercode.report.summary import Row
+from intercode.report.summary import EpisodeRow
 from intercode.report.text import one_line
-from intercode.report.transcript import state_of, steps, verdict
+from intercode.report.transcript import Step, state_of, steps, verdict
 from intercode.report.turns import task_order
 from intercode.types import Episode
 from intercode.view import charts
-from intercode.view.compared import RANKS, results_by_task, settings
+from intercode.view.compared import RANKS, facts_of, results_by_task, settings
 from intercode.view.pages import make_templates, style
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -55,7 +55,7 @@ class _Page:
         self.templates = make_templates(root="")
         self.groups = [_groups(*run) for run in runs]
         self.results = [
-            results_by_task(Row.of(episode, config) for episode in episodes)
+            results_by_task(EpisodeRow.of(episode, config) for episode in episodes)
             for config, episodes in runs
         ]
         self.queries = {each.task: each.query for _, episodes in runs for each in episodes}
@@ -71,20 +71,12 @@ class _Page:
             for name in ("gained", "lost")
             if compared
         }
-        facts = [
-            " · ".join(
-                str(config[key])
-                for key in ("created", "env", "data", "agent", "model")
-                if config.get(key)
-            )
-            for config in configs
-        ]
         total = sum(len(episodes) for _, episodes in self.runs)
         return self.templates.get_template("report.html").render(
             policy=Markup(POLICY),
             style=Markup(style() + charts.PAGE_STYLE),
             names=self.names,
-            facts=facts,
+            facts=[" · ".join(facts_of(config)) for config in configs],
             settings=settings(configs),
             overview=list(tables.overview(self.whole["runs"])),
             figure_link=self._figure_link,
@@ -144,23 +136,17 @@ class _Page:
             is_count = column == "episodes" and "category" in row
             return f"#{_group_id(number, row['category'])}" if is_count else None
 
-        groups = []
-        for name, episodes in self.groups[number].items():
+        def group(name: str, episodes: Sequence[Episode]) -> dict[str, Any]:
             keys = [(number, episode.task, episode.epoch) for episode in episodes]
             shown = [self.transcripts[key][1] for key in keys if key in self.transcripts]
-            groups.append(
-                {
-                    "id": _group_id(number, name),
-                    "name": name,
-                    "count": len(keys),
-                    "transcripts": shown,
-                }
-            )
+            anchor = _group_id(number, name)
+            return {"id": anchor, "name": name, "count": len(keys), "transcripts": shown}
+
         return {
             "name": self.names[number],
             "sections": list(tables.details(self.whole["runs"][number]["analysis"])),
             "link": link,
-            "groups": groups,
+            "groups": [group(name, episodes) for name, episodes in self.groups[number].items()],
         }
 
     def _write_transcripts(self) -> dict[Key, tuple[str, Markup]]:
@@ -191,8 +177,8 @@ class _Page:
         all_steps, env = steps(episode), str(self.runs[number][0].get("env"))
         half = _TURNS // 2 if len(all_steps) > _TURNS else len(all_steps)
 
-        def turns(some: Sequence[Any]) -> Iterator[Markup]:
-            return (Markup(markup.turn(step, env, anchor=f"{anchor}t")) for step in some)
+        def turns(some: Sequence[Step]) -> list[Markup]:
+            return [Markup(markup.turn(step, env, anchor=f"{anchor}t")) for step in some]
 
         return self.templates.get_template("transcript.html").render(
             id=anchor,
@@ -203,8 +189,8 @@ class _Page:
             whole_query=Markup(markup.bounded(episode.query)),
             all_runs=self.rows[episode.task] if len(self.runs) > 1 else "",
             verdict=Markup(markup.verdict(verdict(episode))),
-            beginning=list(turns(all_steps[:half])),
-            end=list(turns(all_steps[half:][-half:])),
+            beginning=turns(all_steps[:half]),
+            end=turns(all_steps[half:][-half:]),
             count=len(all_steps),
         )
 

@@ -30,7 +30,7 @@ from intercode.report.text import count_of, one_line, visible
 from intercode.report.transcript import Step, first_difference, steps, verdict
 from intercode.report.turns import task_order
 from intercode.types import Episode, line_of, parents_of
-from intercode.view.compared import TaskResult, results_by_task, settings
+from intercode.view.compared import TaskResult, facts_of, results_by_task, settings
 from intercode.view.index import FACETS, SORTS
 from intercode.view.runs import Run, others
 
@@ -179,11 +179,7 @@ class Pages:
             run=run,
             found=found,
             share=share,
-            facts=[
-                str(config[key])
-                for key in ("created", "env", "data", "agent", "model")
-                if config.get(key)
-            ],
+            facts=facts_of(config),
             planned=planned if isinstance(planned, int) else None,
             figures=without_empty([figure_cells(found)]),
             settings=settings([config]),
