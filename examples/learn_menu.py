@@ -31,11 +31,11 @@ import numpy as np
 import intercode
 from intercode.agents import Act, Ask, StrategySteps
 from intercode.generate import generate
-from intercode.report.charts import Chart, svg
 from intercode.rollouts import RolloutPool, Segment, advantages, groups
 from intercode.types import Message, Reply, Sample, Task, Tool
+from intercode.view.charts import Chart, svg
 
-Curve = list[tuple[str, float]]
+Curve = list[tuple[int, float]]
 MENU = """\
 wc -l < {path}
 wc -w < {path}
@@ -147,7 +147,7 @@ def learn(
     curve: Curve = []
     for step in range(steps + 1):
         if step % 20 == 0 or step == steps:
-            curve.append((str(step), 100 * success(pool, held_out, policy)))
+            curve.append((step, 100 * success(pool, held_out, policy)))
             print(
                 f"seed {seed}  step {step:2}  held-out files {curve[-1][1]:5.1f} % "
                 f" {'▇' * round(curve[-1][1] / 4)}",

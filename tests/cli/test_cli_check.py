@@ -230,7 +230,7 @@ def test_broken_tasks_are_left_out_by_the_findings_in_the_cache(
     assert (done.status, done.json["episodes"], done.json["excluded"]) == (0, 2, ["bad"])
     why = json.loads((tmp_path / "run" / "run.json").read_text())["excluded"]["bad"]
     assert why.startswith("gold_fails: gold ends with status 1")
-    assert "left out as broken: 1 tasks (run.json says why): bad" in cli("report", "run").out
+    assert "left out as broken: 1 task (run.json says why): bad" in cli("report", "run").out
     assert cli("eval", "--resume", "run", "--json").json["episodes"] == 2
     assert cli("eval", *words, "--json").json["episodes"] == 3
     (kept,) = (empty_cache / "findings").iterdir()

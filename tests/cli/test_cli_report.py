@@ -92,10 +92,11 @@ def test_the_page_and_the_plots_are_written_beside_what_is_printed(
     plain = cli("report", "guess", "--json")
     more = cli("report", "guess", "--json", "--html", "p.html", "--plots", "plots")
     assert (more.status, more.out) == (0, plain.out)
+    assert "the page is in p.html" in more.err
     assert (tmp_path / "p.html").read_text().startswith("<!DOCTYPE html>")
     assert {path.name for path in (tmp_path / "plots").iterdir()} >= {
         "success-by-turn.svg",
-        "failures.svg",
+        "errors-by-turn.svg",
     }
     lost = cli("report", "guess", "--html", tmp_path / "nowhere" / "p.html")
     assert (lost.status, "nowhere/p.html cannot be written" in lost.err) == (2, True)
@@ -151,6 +152,7 @@ def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> Non
     assert "› ls /box | wc -l" in cli("show", "guess", "--grep", "wc -l").out, (
         "a single episode is printed"
     )
+    assert "no episode failed" in cli("show", "gold", "--failed").err
     unknown = cli("show", "guess", "lst")
     assert (unknown.status, "; it has last" in unknown.err) == (2, True)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,9 +16,9 @@ from played import CONFIG, error, fine, no_code, played, submit
 
 from intercode.report import markup
 from intercode.report.analysis import Run, side_by_side
-from intercode.report.page import POLICY
-from intercode.report.page import page as write_page
 from intercode.types import Episode, Usage
+from intercode.view.page import POLICY
+from intercode.view.page import page as write_page
 
 HOSTILE = (
     "</script></title></style><script>document.title='owned'</script><img src='/x' "
@@ -110,9 +112,7 @@ def test_hostile_texts_run_only_with_both_protections_off(
         assert tab.ask("document.title") == "owned", "the attack works without both"
         monkeypatch.undo()
         tab.open(written(tmp_path, page(hostile()).replace(POLICY, "")), width=1280)
-        assert tab.ask("document.title").startswith("intercode report: "), (
-            "escaping alone is enough"
-        )
+        assert tab.ask("document.title").endswith(" · intercode"), "escaping alone is enough"
 
 
 class Marks(HTMLParser):
@@ -152,9 +152,11 @@ def test_a_page_holds_no_markup_but_its_own_and_each_link_leads_somewhere(name: 
 
 def test_the_page_says_by_how_much_and_leads_to_the_episodes_that_a_figure_counts() -> None:
     text = page(run("first"), run("second", shift=1))
-    assert "<td>+0.0</td>" in text
+    assert '<td class="n">+0.0</td>' in text
     row = re.search(
-        r'<h2 id="gained">Gained: 20 tasks</h2>.*?<tr><th scope="row">t0</th>(.*?)</tr>', text
+        r'<h2 id="gained">Gained: 20 tasks</h2>.*?<tr><th scope="row">t0</th>(.*?)</tr>',
+        text,
+        re.DOTALL,
     )
     assert row
     failed, solved = re.findall('href="#(e[0-9]+)".*?aria-label="([a-z]+)"', row[1])
@@ -189,6 +191,19 @@ def test_a_link_unfolds_the_transcript_without_script_or_request(tmp_path: Path)
         assert tab.ask("document.documentElement.scrollWidth <= innerWidth"), (
             "tables scroll by themselves"
         )
-        tab.ask("document.querySelector('#tasks ~ .tasks a').click()")
+        tab.ask("document.querySelector('#tasks ~ .wide .tasks a').click()")
         assert tab.ask("document.querySelector('.transcript:target').closest('details').open")
         assert (tab.complaints, len(tab.requests)) == ([], 1)
+
+
+def test_without_the_templates_the_error_names_the_extra(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.modules['jinja2'] = None; from intercode.cli import main; "
+        "main(['report', '.', '--html', 'p.html'])"
+    )
+    (tmp_path / "run.json").write_text("{}")
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "--html needs more packages (jinja2): pip install 'intercode-gym[view]'" in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -190,6 +191,9 @@ def test_requests_that_are_refused(tmp_path: Path) -> None:
     make_run(tmp_path / "runs" / "a", [episode("t")])
     (tmp_path / "secret").write_text("content of a file")
     make_run(tmp_path / "other", [episode("t")])
+    pipe = make_run(tmp_path / "runs" / "pipe", []) / "episodes.jsonl"
+    pipe.unlink()
+    os.mkfifo(pipe)
     with viewer(tmp_path / "runs") as address:
         root = urlsplit(address).path
         host = urlsplit(address).netloc
@@ -201,10 +205,11 @@ def test_requests_that_are_refused(tmp_path: Path) -> None:
             f"{root}run/a/run.json": 404, f"{root}events?run=none": 404,
             f"{root}run/a/text?task=t&turn=1&part=__class__": 404,
             f"{root}run/a/episode?task=t&beside=0~../other": 404, f"{root}compare?run=a": 400,
-            f"{root}run/a/episode?task=%FF": 400,
+            f"{root}run/a/episode?task=%FF": 400, f"{root}run/pipe": 422,
         }  # fmt: skip
         answers = {path: ask(address, path) for path in refused}
         assert {path: status for path, (status, _) in answers.items()} == refused
+        assert b"pipes and devices are not opened" in answers[f"{root}run/pipe"][1]
         assert not any(b"content of" in body or b"root:" in body for _, body in answers.values())
         assert ask(address, f"{root}run/a", "POST")[0] == 405
         for other in ("evil.example", f"evil.example:{host.partition(':')[2]}", ""):

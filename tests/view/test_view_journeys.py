@@ -221,11 +221,11 @@ def test_sort_by_a_column_and_page_through(reader: Reader) -> None:
         reader.tab.ask("document.querySelector('th[aria-sort=descending]').innerText.trim()")
         == "turns ▾"
     )
-    found = [reader.texts("td:nth-last-child(4)")]
+    found = [reader.texts("#list td:nth-last-child(4)")]
     for page in (2, 3):
         reader.follow("next →")
         assert f"page {page} of 3" in reader.text(".pages")
-        found.append(reader.texts("td:nth-last-child(4)"))
+        found.append(reader.texts("#list td:nth-last-child(4)"))
     turns = [int(text) for page in found for text in page]
     assert (len(turns), turns) == (250, sorted(turns, reverse=True))
 

@@ -62,17 +62,20 @@ def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> No
     if as_json:
         print_json(found)
         return
+    from intercode.report.text import count_of
+
     for severity in ("broken", "suspicious"):
         for issue in found[severity]:
             say(f"task {issue['task']}: {severity}, {issue['kind']}: {issue['why']}")
+    tasks = count_of(found["tasks"], "task")
     if found["gold_ok"] is None:
-        click.echo(f"{found['tasks']} tasks: only their texts were read")
+        click.echo(f"{tasks}: only the texts were read")
         return
     left_out = (
         f", {unplayed} of which cannot be played (--keep-unplayable tries)" if unplayed else ""
     )
     click.echo(
-        f"{found['tasks']} tasks{left_out}: "
+        f"{tasks}{left_out}: "
         f"gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between two "
         f"executions, doing nothing succeeds on {found['noop_paid']}"
     )

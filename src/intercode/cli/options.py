@@ -21,6 +21,8 @@ EXISTING_PATH, EXISTING_FOLDER = click.Path(exists=True), click.Path(exists=True
 NEW_FILE = click.Path(dir_okay=False, writable=True)
 COUNT = click.IntRange(1)
 
+INSTALL_VIEWER = "pip install 'intercode-gym[view]'"
+
 _OTHER_SECTIONS = {
     "env": "Environment",
     "live": "Reward",
@@ -340,6 +342,11 @@ def run_folder(default: str) -> Decorator:
 def is_trusted() -> bool:
     """Return whether `--trust` stands on the command line."""
     return "trust" in click.get_current_context().meta["intercode.given"]
+
+
+def lacks_viewer(what: str, error: ImportError) -> UsageError:
+    """Return the error that names the packages which `what` needs."""
+    return UsageError(f"{what} needs more packages ({error.name}): {INSTALL_VIEWER}")
 
 
 def resume_line(folder: object, command: str | None = None) -> str:

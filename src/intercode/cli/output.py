@@ -42,13 +42,15 @@ def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
         print_json(summaries[0] if len(summaries) == 1 else {"runs": summaries})
         return
     from intercode.report.tables import overview
+    from intercode.report.text import count_of
 
     show_tables(overview(summaries))
     for summary in summaries:
         click.echo(f"run: {summary['run']}")
         if "excluded" in summary:
             say(
-                f"left out as broken: {len(summary['excluded'])} tasks (run.json says why): "
+                f"left out as broken: {count_of(len(summary['excluded']), 'task')} "
+                f"(run.json says why): "
                 f"{', '.join(summary['excluded'])}"
             )
 

@@ -52,18 +52,22 @@ def report(
     from intercode.report import load, require_comparable, runs_in
     from intercode.report.analysis import side_by_side
 
+    if html:
+        try:
+            from intercode.view.page import page
+        except ImportError as error:
+            raise shared.lacks_viewer("--html", error) from error
     if html and os.path.isfile(html) and not html.lower().endswith((".html", ".htm")):
         raise UsageError(f"{html} exists and is no page; name a file that ends in .html")
     loaded = [load(path) for folder in runs for path in runs_in(folder)]
     require_comparable([config for config, _ in loaded], force=force)
     whole = side_by_side(loaded)
     if html:
-        from intercode.report.page import page
-
         with writing(html), open(html, "w", encoding="utf-8") as file:
             file.write(page(whole, loaded))
+        say(f"intercode: the page is in {html}", err=True)
     if plots:
-        from intercode.report.charts import draw
+        from intercode.view.charts import draw
 
         with writing(plots):
             draw(whole, plots)

@@ -92,7 +92,8 @@ def show(
         if len(rows) > len(chosen) and not as_json:
             say(f"intercode: {len(rows) - len(chosen)} more episodes", err=True)
         elif not rows:
-            say("intercode: no such episode", err=True)
+            only_failed = failed and not (ended or grep or epoch is not None)
+            say(f"intercode: no {'episode failed' if only_failed else 'such episode'}", err=True)
     finally:
         if path.is_file():
             from shutil import rmtree
@@ -189,7 +190,7 @@ def _list_episodes(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print one line an episode: rich's tables would take minutes for 100,000 of them."""
     from rich.cells import cell_len, set_cell_size
 
-    from intercode.report.tables import number
+    from intercode.report.summary import number
     from intercode.report.terminal import COLOURS
     from intercode.report.text import one_line, visible
     from intercode.report.transcript import MARKS
@@ -238,19 +239,7 @@ def _list_runs(runs: Sequence[Run], as_json: bool) -> None:
     rows = []
     for run in runs:
         _update(run)
-        found, config = run.figures(), run.config
-        counted = {
-            "run": str(run.path),
-            "date": config.get("created"),
-            "episodes": found["scored"] + found["errors"],
-        }
-        rows.append(
-            {
-                **{key: config.get(key) for key in ("env", "agent", "model", "reward")},
-                **found,
-                **counted,
-            }
-        )
+        rows.append({**run.figures(), "date": run.config.get("created")})
     if as_json:
         print_json({"runs": rows})
     else:

@@ -39,9 +39,7 @@ def view(runs: tuple[str, ...], host: str, port: int) -> None:
     try:
         from intercode.view.app import serve
     except ImportError as error:
-        raise UsageError(
-            f"`view` needs more packages ({error.name}): pip install 'intercode-gym[view]'"
-        ) from error
+        raise shared.lacks_viewer("`view`", error) from error
     if not runs and not os.path.isdir("runs"):
         raise UsageError("there is no folder runs here; name a run, or a folder of runs")
     try:

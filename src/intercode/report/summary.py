@@ -1,5 +1,9 @@
 """Load runs, and summarize one in a few numbers, whose keys other programs rely on.
 
+    episodes.jsonl ─────┐
+                        ├─► EpisodeRow ── FIGURES ──► keys of `--json`, columns of tables
+    index of the viewer ┘
+
 The interval is Wilson's at 95 %. Epochs of one task depend on each other, so they tell less than as
 many different tasks: the number of episodes is divided by the design effect, the variance of the
 mean over tasks (clusters) divided by that of independent episodes. With one epoch this is plain
@@ -9,13 +13,14 @@ Wilson. Episodes without a reward are not scored.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import comb, sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from intercode.errors import StoreError, UsageError
+from intercode.report.transcript import State, state_of
 from intercode.report.turns import counted_turns
 from intercode.rescoring.recordings import load_recording
 from intercode.store import read_run
@@ -27,6 +32,163 @@ LEVELS = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra"
 """The names that data sets give to levels of hardness, the easiest first."""
 
 Summary = dict[str, Any]
+
+
+class EpisodeRow(NamedTuple):
+    """What the figures read of an episode. The viewer's index has a column for each field."""
+
+    task: str
+    epoch: int
+    state: State
+    reward: float | None
+    turns: int
+    tokens: int
+    cost: float
+    seconds: float
+    robust: bool | None
+
+    @classmethod
+    def of(cls, episode: Episode, config: Mapping[str, Any]) -> EpisodeRow:
+        used, parts = episode.usage, episode.parts
+        return cls(
+            episode.task,
+            episode.epoch,
+            state_of(episode),
+            episode.reward,
+            len(counted_turns(episode)),
+            used.prompt_tokens + used.completion_tokens,
+            used.cost,
+            sum(turn.seconds for turn in episode.turns),
+            bool(parts["robust"]) if config.get("robust") and "robust" in parts else None,
+        )
+
+    @property
+    def success(self) -> bool:
+        return self.state == "solved"
+
+
+class Scored(Protocol):
+    """A scored episode, or its `EpisodeRow`."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def success(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a run: a column of the report, its page and the viewer, and a key of `--json`.
+
+    Args:
+        title: the head of the column.
+        text: a cell of the column, from all figures of the run.
+        key: the key in JSON; "" for a column that is made of other figures.
+        value: the figure, from all rows and from the scored ones.
+        optional: leave the key out where the value is None.
+    """
+
+    title: str
+    text: Callable[[Summary], str]
+    key: str = ""
+    value: Callable[[Sequence[EpisodeRow], Sequence[EpisodeRow]], Any] = lambda rows, scored: None
+    optional: bool = False
+
+
+def number(value: float | None, scale: float = 1, digits: int = 1) -> str:
+    return "–" if value is None else f"{scale * value:.{digits}f}"
+
+
+def span(interval: Sequence[float]) -> str:
+    return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}"
+
+
+def episodes_of(found: Mapping[str, Any]) -> str:
+    """Return the number of episodes; of an unfinished run "2 of 12"."""
+    episodes, planned = found["episodes"], found.get("planned")
+    return f"{episodes} of {planned}" if planned and planned > episodes else str(episodes)
+
+
+FIGURES = (
+    Figure(
+        "n",
+        episodes_of,
+        "episodes",
+        lambda rows, scored: len(scored) + sum(row.state == "fault" for row in rows),
+    ),
+    Figure(
+        "success %",
+        lambda found: number(found["success_rate"], 100),
+        "success_rate",
+        lambda rows, scored: mean([row.success for row in scored]),
+    ),
+    Figure(
+        "95 %",
+        lambda found: span(found["ci95"]),
+        "ci95",
+        lambda rows, scored: list(interval(scored)),
+    ),
+    Figure(
+        "mean",
+        lambda found: number(found["mean_reward"], digits=3),
+        "mean_reward",
+        lambda rows, scored: mean([row.reward or 0.0 for row in scored]),
+    ),
+    Figure(
+        "robust %",  # of the episodes that also ran on variant data
+        lambda found: number(found.get("robust_rate"), 100),
+        "robust_rate",
+        lambda rows, scored: mean([row.robust for row in scored if row.robust is not None]),
+        optional=True,
+    ),
+    Figure(
+        "turns",
+        lambda found: number(found["mean_turns"]),
+        "mean_turns",
+        lambda rows, scored: mean([row.turns for row in scored]),
+    ),
+    Figure(
+        "errors",
+        lambda found: str(found["errors"]),
+        "errors",
+        lambda rows, scored: sum(row.state == "fault" for row in rows),
+    ),
+    Figure(
+        "s",
+        lambda found: number(found["seconds"]) if found["seconds"] else "0",
+        "seconds",
+        lambda rows, scored: round(sum(row.seconds for row in rows), 3),
+    ),
+    Figure(
+        "tokens",
+        lambda found: str(found["tokens"]),
+        "tokens",
+        lambda rows, scored: sum(row.tokens for row in rows),
+    ),
+    Figure(
+        "cost $",
+        lambda found: f"{found['cost']:.4f}" if found["cost"] else "–",
+        "cost",
+        lambda rows, scored: round(sum(row.cost for row in rows), 6),
+    ),
+)
+"""The figures of a run, in the order of the columns. `seconds` is the time in which actions were
+executed. Means are over scored episodes, and None if there are none."""
+
+
+def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
+    """Return what the run is, and its `FIGURES` by key; of an unfinished run also how many episodes
+    are `planned`."""
+    scored = [row for row in rows if row.reward is not None]
+    values = {one.key: one.value(rows, scored) for one in FIGURES if one.key}
+    absent = [one.key for one in FIGURES if one.optional and values[one.key] is None]
+    planned = config.get("planned")
+    unfinished = isinstance(planned, int) and planned > values["episodes"]
+    return {
+        **{key: config.get(key) for key in ("run", "env", "agent", "model", "reward")},
+        **{key: value for key, value in values.items() if key not in absent},
+        **({"planned": planned} if unfinished else {}),
+    }
 
 
 def runs_in(path: str | Path) -> list[Path]:
@@ -71,44 +233,20 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
     """Return the fixed keys of `eval --json` and `report --json`.
 
     `episodes` counts scored episodes and errors; an unfinished run also has `planned`, which counts
-    all. `seconds` is the time in which actions were executed. Means are over scored episodes, and
-    None if there are none.
+    all.
     """
-    scored = [episode for episode in episodes if episode.reward is not None]
-    errors = sum(episode.error is not None for episode in episodes)
-    used = [episode.usage for episode in episodes]
-    planned = config.get("planned")
-    unfinished = isinstance(planned, int) and planned > len(scored) + errors
-    robust = [
-        bool(episode.parts["robust"])
-        for episode in scored
-        if config.get("robust") and "robust" in episode.parts
-    ]
+    rows = [EpisodeRow.of(episode, config) for episode in episodes]
+    scored = [row for row in rows if row.reward is not None]
+    levels = groups(config.get("hardness") or {}, scored)
     return {
-        **{key: config.get(key) for key in ("run", "env", "agent", "model", "reward")},
-        "episodes": len(scored) + errors,
-        "success_rate": mean([episode.success for episode in scored]),
-        "ci95": list(interval(scored)),
-        "mean_reward": mean([episode.reward or 0.0 for episode in scored]),
-        "mean_turns": mean([len(counted_turns(episode)) for episode in scored]),
-        "errors": errors,
-        "seconds": round(sum(turn.seconds for episode in episodes for turn in episode.turns), 3),
-        "tokens": sum(usage.prompt_tokens + usage.completion_tokens for usage in used),
-        "cost": round(sum(usage.cost for usage in used), 6),
-        **({"planned": planned} if unfinished else {}),
-        **({"pass_at_k": pass_at_k(scored)} if any(episode.epoch for episode in scored) else {}),
-        **(
-            {"by_hardness": levels}
-            if (levels := groups(config.get("hardness") or {}, scored))
-            else {}
-        ),
+        **figures(config, rows),
+        **({"pass_at_k": pass_at_k(scored)} if any(row.epoch for row in scored) else {}),
+        **({"by_hardness": levels} if levels else {}),
         **({"excluded": list(config["excluded"])} if "excluded" in config else {}),
-        # of the episodes that also ran on variant data
-        **({"robust_rate": mean(robust)} if robust else {}),
     }
 
 
-def groups(labels: Mapping[str, str], scored: Sequence[Episode]) -> dict[str, dict[str, Any]]:
+def groups(labels: Mapping[str, str], scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
     """Return episodes, success rate and interval of each group of tasks that `labels` names; the
     easiest level first."""
     found = sorted(
@@ -141,9 +279,9 @@ def reasons(episodes: Sequence[Episode], most: int = 5) -> list[str]:
     return listed + ([f"and {len(counts) - most} more"] if len(counts) > most else [])
 
 
-def interval(scored: Sequence[Episode]) -> tuple[float, float]:
+def interval(scored: Sequence[Scored]) -> tuple[float, float]:
     """Return the 95 % interval of the success rate; (0, 1) without episodes."""
-    return interval_of_counts([(len(done), sum(done)) for done in _by_task(scored)])
+    return interval_of_counts(_by_task(scored))
 
 
 def interval_of_counts(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
@@ -181,7 +319,7 @@ def wilson(rate: float, count: float) -> tuple[float, float]:
     return 0.0 if rate == 0 else low, 1.0 if rate == 1 else high  # exact, despite rounding
 
 
-def pass_at_k(scored: Sequence[Episode]) -> dict[str, dict[str, Any]]:
+def pass_at_k(scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
     """Return the chance that at least one of k episodes of a task succeeds, for each k up to the
     fewest episodes of a task.
 
@@ -189,7 +327,7 @@ def pass_at_k(scored: Sequence[Episode]) -> dict[str, dict[str, Any]]:
     2021, eq. 1), averaged over tasks. The interval is Wilson's, for as many tasks as give this mean
     and variance.
     """
-    counts = [(len(done), sum(done)) for done in _by_task(scored)]
+    counts = _by_task(scored)
     found = {}
     for k in range(1, min((n for n, _ in counts), default=0) + 1):
         chances = [1 - comb(n - c, k) / comb(n, k) for n, c in counts]
@@ -203,12 +341,11 @@ def pass_at_k(scored: Sequence[Episode]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _by_task(scored: Sequence[Episode]) -> list[list[bool]]:
-    ordered = sorted(scored, key=lambda episode: episode.task)
-    return [
-        [episode.success for episode in group]
-        for _, group in groupby(ordered, lambda episode: episode.task)
-    ]
+def _by_task(scored: Sequence[Scored]) -> list[tuple[int, int]]:
+    """Return the episodes and the solved ones of each task."""
+    sizes = Counter(episode.task for episode in scored)
+    solved = Counter(episode.task for episode in scored if episode.success)
+    return [(size, solved[task]) for task, size in sizes.items()]
 
 
 def _independent(rate: float, variance: float, tasks: int) -> float:

@@ -17,7 +17,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from intercode.report.summary import Summary, hardness_order
+from intercode.report.summary import FIGURES, Summary, hardness_order, number, span
 from intercode.report.text import one_line, visible
 from intercode.report.turns import KINDS
 
@@ -178,32 +178,29 @@ def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
             "model": str(row["model"] or "–"),
             "env": str(row["env"]),
             "reward": str(row["reward"] or "its own"),
-            "n": episodes_of(row),
-            "success %": number(row["success_rate"], 100),
-            "95 %": span(row["ci95"]),
-            "mean": number(row["mean_reward"], digits=3),
-            "robust %": number(row.get("robust_rate"), 100),
-            "turns": number(row["mean_turns"]),
-            "errors": str(row["errors"]),
-            "s": f"{row['seconds']:.1f}" if row["seconds"] else "0",
-            "tokens": str(row["tokens"]),
-            "cost $": f"{row['cost']:.4f}" if row["cost"] else "–",
+            **figure_cells(row),
         }
         for row, label in _best_first(summaries)
     ]
-    kept = {name for name in rows[0] if any(row[name] not in ("–", "0") for row in rows)} | {
-        "run",
-        "agent",
-    }
+    rows = without_empty(rows, keep=("run", "agent"))
     if len(rows) == 1:
-        kept.remove("run")
-    return [{name: text for name, text in row.items() if name in kept} for row in rows]
+        del rows[0]["run"]
+    return rows
 
 
-def episodes_of(row: Mapping[str, Any]) -> str:
-    """Return the number of episodes; of an unfinished run "2 of 12"."""
-    episodes, planned = row["episodes"], row.get("planned")
-    return f"{episodes} of {planned}" if planned and planned > episodes else str(episodes)
+def figure_cells(row: Summary) -> Row:
+    """Return the text of each figure of a run."""
+    return {one.title: one.text(row) for one in FIGURES}
+
+
+def without_empty(rows: Sequence[Row], keep: Sequence[str] = ()) -> list[Row]:
+    """Return the rows without the columns that say nothing in any of them."""
+    said = [
+        name
+        for name in (rows[0] if rows else ())
+        if name in keep or any(row[name] not in ("–", "0") for row in rows)
+    ]
+    return [{name: row[name] for name in said} for row in rows]
 
 
 def labels(summaries: Sequence[Summary]) -> list[str]:
@@ -279,20 +276,12 @@ def sentences(found: Found) -> list[str]:
     return lines
 
 
-def number(value: float | None, scale: float = 1, digits: int = 1) -> str:
-    return "–" if value is None else f"{scale * value:.{digits}f}"
-
-
 def minute(date: object) -> str:
     """Return a date of run.json up to the minute, in local time."""
     try:
         return datetime.fromisoformat(str(date)).astimezone().strftime("%Y-%m-%d %H:%M")
     except ValueError:
         return str(date or "–")
-
-
-def span(interval: Sequence[float]) -> str:
-    return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}"
 
 
 # -- the terminal ----------------------------------------------------------------------------------

@@ -29,3 +29,8 @@ def one_line(text: str, most: int = 100) -> str:
     """Return `text` on one line of at most `most` characters."""
     flat = visible(" ".join(text.split()))
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return "1 task" or "1,234 tasks"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

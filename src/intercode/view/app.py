@@ -44,7 +44,7 @@ from intercode.errors import DataError, IntercodeError
 from intercode.report.text import visible
 from intercode.store import to_json
 from intercode.types import Episode
-from intercode.view.pages import Pages
+from intercode.view.pages import Pages, style
 from intercode.view.runs import Run, Runs
 
 _POLICY = (
@@ -127,13 +127,7 @@ class _Viewer:
 
     def __init__(self, runs: Runs, pages: Pages) -> None:
         self._runs, self._pages = runs, pages
-        self._css = "".join(
-            files(package).joinpath(name).read_text("utf-8")
-            for package, name in (
-                ("intercode.report", "transcript.css"),
-                ("intercode.view", "static/view.css"),
-            )
-        )
+        self._css = style()
         self._js = files("intercode.view").joinpath("static/view.js").read_text("utf-8")
 
     def show_runs(self, request: Request) -> Response:
@@ -231,7 +225,7 @@ class _Viewer:
         )
 
     def report_fault(self, request: Request, error: Exception) -> Response:
-        return HTMLResponse(self._pages.error("This cannot be shown", str(error)), 500)
+        return HTMLResponse(self._pages.error("This cannot be shown", str(error)), 422)
 
     def _run(self, name: str) -> Run:
         if (run := self._runs.all().get(name)) is None:

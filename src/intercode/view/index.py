@@ -36,33 +36,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
+from zlib import crc32
 
 from intercode.errors import DataError
 from intercode.report.analysis import CATEGORIES, Case
+from intercode.report.summary import EpisodeRow
 from intercode.report.text import one_line
-from intercode.report.transcript import state_of
-from intercode.report.turns import code_turns, counted_turns
+from intercode.report.turns import code_turns
 from intercode.signing import is_signed
 from intercode.store import from_json, lines_of, open_inside, read_inside
 from intercode.types import Episode
 
-VERSION = 3
 _APPLICATION = 0x1C0DE
 """Marks a database as an index, so that no other database is ever changed."""
 COLUMNS = (
-    "task",
-    "epoch",
+    *EpisodeRow._fields,
     "start",
     "size",
-    "state",
-    "reward",
     "ended",
     "error",
     "category",
-    "turns",
-    "tokens",
-    "cost",
-    "seconds",
     "query",
     "hardness",
     "split",
@@ -74,6 +67,9 @@ COLUMNS = (
 is a digest of what the last action of a solved episode printed, `printed` the digests of all
 outputs of a failed one: for the category "had the answer". All texts but the task's id are cut and
 on one line."""
+
+VERSION = crc32(f"4: {COLUMNS}".encode()) & 0x7FFFFFFF
+"""Marks the layout of the index; another column makes another version."""
 
 FACETS = ("state", "ended", "category", "hardness", "split")
 """The columns that a list may be filtered by."""
@@ -283,9 +279,9 @@ class Index:
 
     def _row(self, line: bytes, start: int) -> tuple[object, ...]:
         episode = from_json(json.loads(line))
-        state, used, turns = state_of(episode), episode.usage, counted_turns(episode)
+        row = EpisodeRow.of(episode, self._config)
         category, answer, printed = None, None, None
-        if state == "solved":
+        if row.success:
             last = code_turns(episode)[-1:]
             answer = _digest(last[0].observation) if last and last[0].observation.strip() else None
         elif episode.reward is not None:
@@ -303,22 +299,14 @@ class Index:
         ended, error, level, split = (
             None if each is None else one_line(str(each)) for each in texts
         )
-        tokens = min(used.prompt_tokens + used.completion_tokens, _MOST_TOKENS)
-        seconds = sum(turn.seconds for turn in episode.turns)
         return (
-            as_bytes(episode.task),
-            episode.epoch,
+            as_bytes(row.task),
+            *row._replace(tokens=min(row.tokens, _MOST_TOKENS))[1:],
             start,
             len(line),
-            state,
-            episode.reward,
             ended,
             error,
             category,
-            len(turns),
-            tokens,
-            used.cost,
-            seconds,
             one_line(episode.query[:600], 300),
             level,
             split,
@@ -341,6 +329,14 @@ class Index:
         with self._open() as db:
             db.row_factory = sqlite3.Row
             return [dict(row) for row in db.execute(sql, values)]
+
+    def all(self) -> list[EpisodeRow]:
+        """Return what figures read of each episode, by task and epoch."""
+        with self._open() as db:
+            cursor = db.execute(
+                f"SELECT {', '.join(EpisodeRow._fields)} FROM episodes ORDER BY task, epoch"
+            )
+            return list(map(EpisodeRow._make, cursor))
 
     def find(self, chosen: Mapping[str, str], text: str = "", sort: str = "task") -> Sequence[int]:
         """Return the starts of the records that match, in order. The newest lists are kept, for

@@ -11,11 +11,11 @@ by one.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -24,12 +24,13 @@ from markupsafe import Markup, escape
 
 from intercode.errors import DataError
 from intercode.report import markup
-from intercode.report.summary import hardness_order
-from intercode.report.tables import number, span
-from intercode.report.text import one_line, visible
+from intercode.report.summary import FIGURES, figures, hardness_order, number
+from intercode.report.tables import WORDS, figure_cells, minute, without_empty
+from intercode.report.text import count_of, one_line, visible
 from intercode.report.transcript import Step, first_difference, steps, verdict
 from intercode.report.turns import task_order
 from intercode.types import Episode, line_of, parents_of
+from intercode.view.compared import TaskResult, facts_of, results_by_task, settings
 from intercode.view.index import FACETS, SORTS
 from intercode.view.runs import Run, others
 
@@ -42,18 +43,40 @@ _LINKS = 300
 _DEEPEST = 50
 """Forks of forks that a tree shows one below the other; the turns after them stand in one row."""
 _NEWEST = "-date"
-_UNKNOWN: Mapping[str, Any] = {
-    "episodes": 0,
-    "planned": None,
-    "errors": 0,
-    "tokens": 0,
-    "cost": 0,
-    "success_rate": None,
-    "ci95": (0.0, 1.0),
-}
+_FACTS = ("date", "env", "data", "agent", "model")
+"""What the list of runs shows besides figures."""
 _SAID = {"state": "result", "category": "cause", "text": "the text"}
 
 Params = Mapping[str, str]
+
+
+def make_templates(**values: object) -> Environment:
+    """Return the templates, which know `values`. They escape what they show, and make control
+    characters visible."""
+    templates = Environment(
+        loader=PackageLoader("intercode.view"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
+    templates.globals |= {
+        "number": number,
+        "count_of": count_of,
+        "one_line": one_line,
+        "name_of": _name_of,
+        "mark": lambda state: Markup(markup.mark(state)),
+        "words": WORDS,
+        **values,
+    }
+    return templates
+
+
+def style() -> str:
+    """Return the styles of all pages."""
+    places = (("intercode.report", "transcript.css"), ("intercode.view", "static/view.css"))
+    return "".join(files(package).joinpath(name).read_text("utf-8") for package, name in places)
 
 
 class Pages:
@@ -61,26 +84,13 @@ class Pages:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self._templates = Environment(
-            loader=PackageLoader("intercode.view"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            finalize=lambda value: visible(value) if type(value) is str else value,
+        self._templates = make_templates(
+            root=root,
+            url=self.url,
+            episode_url=self._episode_url,
+            exact=_exact,
+            money=lambda cost: f"{cost:.4f}" if cost else "–",
         )
-        self._templates.globals |= {
-            "root": root,
-            "url": self.url,
-            "episode_url": self._episode_url,
-            "number": number,
-            "span": span,
-            "one_line": one_line,
-            "name_of": _name_of,
-            "exact": _exact,
-            "mark": lambda state: Markup(markup.mark(state)),
-            "money": lambda cost: f"{cost:.4f}" if cost else "–",
-        }
 
     def url(self, *path: str, **params: object) -> str:
         """Return an address in the viewer; parameters that are None or empty are left out."""
@@ -98,33 +108,21 @@ class Pages:
     def runs(self, runs: Sequence[Run], params: Params) -> str:
         """Return the page of all runs. `q` chooses those with a word, `sort` orders them."""
         word, sort = params.get("q", ""), params.get("sort", _NEWEST)
-        columns = {
-            "name": "run",
-            "date": "date",
-            "env": "env",
-            "data": "data",
-            "agent": "agent",
-            "model": "model",
-            "success": "success %",
-            "episodes": "episodes",
-            "errors": "errors",
-            "tokens": "tokens",
-            "cost": "cost $",
-        }
-        rows = [
-            row
-            for row in map(_run_row, runs)
-            if word.lower() in " ".join(str(row[name]) for name in columns).lower()
-        ]
+        rows = [row for row in map(_run_row, runs) if word.lower() in " ".join(row.texts).lower()]
+        titles = [*without_empty([row.figures for row in rows]), {}][0]
+        shown = [one for one in FIGURES if one.title in titles]
+        columns = {"name": "run"} | {name: name for name in _FACTS}
+        columns |= {one.key or one.title: one.title for one in shown}
         name = sort.removeprefix("-") if sort.removeprefix("-") in columns else "date"
-        rows.sort(
-            key=lambda row: row[name] if row[name] is not None else -1, reverse=sort.startswith("-")
-        )
+        rows.sort(key=lambda row: row.order(name), reverse=sort.startswith("-"))
         return self._fill(
             "runs",
             events=self.url("events"),
             rows=rows,
             columns=columns,
+            facts=_FACTS,
+            figures=shown,
+            numbers=[one.key or one.title for one in shown],
             word=word,
             sort=sort,
             default_sort=_NEWEST,
@@ -173,9 +171,7 @@ class Pages:
                     "action": one_line(actions[-1] if actions else "–"),
                 }
             )
-        settings = {
-            key: value for key, value in config.items() if value not in (None, {}, [], False)
-        }
+        planned = config.get("planned")
         return self._fill(
             "episodes",
             events=self.url("events", run=run.name),
@@ -183,12 +179,10 @@ class Pages:
             run=run,
             found=found,
             share=share,
-            facts=[
-                str(config[key])
-                for key in ("created", "env", "data", "agent", "model")
-                if config.get(key)
-            ],
-            settings=Markup(markup.bounded(json.dumps(settings, indent=1, ensure_ascii=False))),
+            facts=facts_of(config),
+            planned=planned if isinstance(planned, int) else None,
+            figures=without_empty([figure_cells(found)]),
+            settings=settings([config]),
             live=live,
             facets=facets,
             labels=labels,
@@ -300,56 +294,46 @@ class Pages:
         equally often."""
         names = [run.name for run in runs]
         only = params.get("only")
-        found = [run.by_task() for run in runs]
-        tasks = sorted({task for each in found for task in each}, key=task_order)
+        results = [results_by_task(run.index.all()) for run in runs]
+        first = results[0]
+        tasks = sorted({task for each in results for task in each}, key=task_order)
         if only:
-            shares = {
-                task: {each[task]["share"] if task in each else None for each in found}
-                for task in tasks
-            }
-            tasks = [task for task in tasks if len(shares[task]) > 1]
+            tasks = [task for task in tasks if len({_share(each, task) for each in results}) > 1]
         page, last = _page(params, len(tasks))
-        rows, first = [], found[0]
-        for task in tasks[page * ROWS : (page + 1) * ROWS]:
-            cells: list[dict[str, Any] | None] = []
-            for run, each in zip(runs, found, strict=True):
-                if (row := each.get(task)) is None:
-                    cells.append(None)
-                    continue
-                beside = (
-                    f"{first[task]['epoch']}~{names[0]}"
-                    if each is not first and task in first
-                    else None
-                )
-                cells.append(
-                    {
-                        **row,
-                        "url": self._episode_url(
-                            run, {"task": task, "epoch": row["epoch"]}, {}, beside=beside
-                        ),
-                    }
-                )
-            rows.append(
+        shown = tasks[page * ROWS : (page + 1) * ROWS]
+
+        def cell(run: Run, result: TaskResult | None) -> dict[str, Any] | None:
+            if result is None:
+                return None
+            row = result.first
+            beside = None
+            if run is not runs[0] and row.task in first:
+                beside = f"{first[row.task].first.epoch}~{names[0]}"
+            return {"result": result, "url": self._episode_url(run, row._asdict(), beside=beside)}
+
+        queries = [run.queries(shown) for run in runs]
+        rows = [
+            {
+                "task": task,
+                "id": "",
+                "cells": [
+                    cell(run, each.get(task)) for run, each in zip(runs, results, strict=True)
+                ],
+                "query": next((each[task] for each in queries if task in each), ""),
+            }
+            for task in shown
+        ]
+        figure_rows = []
+        for run, each in zip(runs, results, strict=True):
+            pairs = [(_share(first, task), _share(each, task)) for task in each]
+            changes = [b - a for a, b in pairs if a is not None and b is not None]
+            gained, lost = sum(by > 0 for by in changes), sum(by < 0 for by in changes)
+            figure_rows.append(
                 {
-                    "task": task,
-                    "cells": cells,
-                    "query": next(each[task]["query"] for each in found if task in each),
-                }
-            )
-        rates = []
-        for run, each in zip(runs, found, strict=True):
-            both = [
-                (first[task]["share"], each[task]["share"])
-                for task in each
-                if task in first and each is not first
-            ]
-            gained, lost = sum(b > a for a, b in both), sum(b < a for a, b in both)
-            rates.append(
-                {
-                    **run.figures(),
-                    "name": run.name,
-                    "gained": gained if both else "–",
-                    "lost": lost if both else "–",
+                    "run": run.name,
+                    **figure_cells(run.figures()),
+                    "tasks gained": "–" if run is runs[0] else str(gained),
+                    "tasks lost": "–" if run is runs[0] else str(lost),
                 }
             )
 
@@ -361,7 +345,9 @@ class Pages:
             trail=[("compare", address())],
             names=names,
             only=only,
-            rates=rates,
+            run_link=lambda row, column: self.url("run", row["run"]) if column == "run" else None,
+            figures=without_empty(figure_rows, keep=("run", "tasks gained", "tasks lost")),
+            settings=settings([run.config for run in runs]),
             rows=rows,
             count=len(tasks),
             page=page,
@@ -398,24 +384,39 @@ class Pages:
         )
 
 
-def _run_row(run: Run) -> dict[str, Any]:
-    config, found = run.config, {**_UNKNOWN}
+@dataclass(frozen=True)
+class _RunRow:
+    """A row of the list of runs: facts and figures as text, and the figures as numbers by key."""
+
+    name: str
+    played: bool
+    facts: Mapping[str, str]
+    figures: dict[str, str]
+    values: Mapping[str, Any]
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.name, *self.facts.values(), *self.figures.values()]
+
+    def order(self, column: str) -> tuple[bool, Any]:
+        """Return a key that sorts by a column; a run without the figure comes first."""
+        texts = {"name": self.name, **self.facts}
+        value = texts[column] if column in texts else {**self.figures, **self.values}[column]
+        return value is not None, value
+
+
+def _run_row(run: Run) -> _RunRow:
+    config = run.config
+    found = figures(config, [])
     with suppress(DataError):  # its own page says why there is no index
-        found |= run.figures()
-    facts = {name: str(config.get(name) or "") for name in ("env", "data", "agent", "model")}
-    date = str(config.get("created") or "")
-    try:
-        date = datetime.fromisoformat(date).astimezone().strftime("%Y-%m-%d %H:%M")
-    except ValueError:
-        pass
-    return {
-        **found,
-        **facts,
-        "name": run.name,
-        "date": date,
-        "success": found["success_rate"],
-        "played": run.is_played,
-    }
+        found = run.figures()
+    facts = {name: str(config.get(name) or "") for name in _FACTS}
+    facts["date"] = minute(config.get("created"))
+    return _RunRow(run.name, run.is_played, facts, figure_cells(found), found)
+
+
+def _share(results: Mapping[str, TaskResult], task: str) -> float | None:
+    return results[task].share if task in results else None
 
 
 def _chosen(params: Params) -> dict[str, str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import IntercodeError, UsageError
-from intercode.report.summary import interval_of_counts
+from intercode.report.summary import figures
 from intercode.report.text import one_line
 from intercode.rescoring.recordings import load_recording
 from intercode.runner.live import read_live
@@ -24,17 +24,6 @@ from intercode.store import read_inside, to_json
 from intercode.types import Episode
 from intercode.view.index import FACETS, IS_TASK, Index, as_bytes
 
-_FIGURES = """
-    SELECT count(*) AS episodes, coalesce(sum(state = 'solved'), 0) AS solved,
-    coalesce(sum(state = 'fault'), 0) AS errors,
-    avg(reward) AS mean_reward, avg(CASE WHEN reward IS NOT NULL THEN turns END) AS mean_turns,
-    coalesce(sum(tokens), 0) AS tokens, coalesce(sum(cost), 0) AS cost,
-    coalesce(sum(seconds), 0) AS seconds FROM episodes
-"""
-_BY_TASK = (
-    "SELECT count(*) AS n, sum(state = 'solved') AS solved FROM episodes "
-    "WHERE reward IS NOT NULL GROUP BY task"
-)
 _MINUTE = 60.0
 
 
@@ -64,22 +53,21 @@ class Run:
         return str(self.config.get("env"))
 
     def figures(self) -> dict[str, Any]:
-        """Return the summary of what is indexed, `success_rate` and `ci95` among it, and the number
-        of `planned` episodes."""
+        """Return the figures of what is indexed, how many episodes are `listed`, and how many lines
+        are `damaged`."""
         covered = self.index.covered
-        if covered != self._figures[0]:
-            (found,) = self.index.rows(_FIGURES)
-            counts = [(row["n"], row["solved"]) for row in self.index.rows(_BY_TASK)]
-            scored = sum(n for n, _ in counts)
-            found |= {
-                "scored": scored,
-                "success_rate": found["solved"] / scored if scored else None,
-                "ci95": interval_of_counts(counts),
-                "damaged": covered[1],
-            }
-            self._figures = covered, found
-        planned = self.config.get("planned")
-        return {**self._figures[1], "planned": planned if isinstance(planned, int) else None}
+        state = covered, self.config.get("planned")
+        if state != self._figures[0]:
+            rows = self.index.all()
+            self._figures = (
+                state,
+                {
+                    **figures({**self.config, "run": str(self.path)}, rows),
+                    "listed": len(rows),
+                    "damaged": covered[1],
+                },
+            )
+        return self._figures[1]
 
     def facets(self) -> dict[str, list[tuple[str, int]]]:
         """Return the values of each facet with their numbers of episodes, most frequent first."""
@@ -98,15 +86,13 @@ class Run:
             )
         return self._facets[1]
 
-    def by_task(self) -> dict[str, dict[str, Any]]:
-        """Return for each task with a scored episode: `n` episodes, `solved` ones, their `share`,
-        `query`, and one `state`."""
+    def queries(self, tasks: Sequence[str]) -> dict[str, str]:
+        """Return the beginning of each task's query."""
+        ids = ", ".join(["CAST(? AS TEXT)"] * len(tasks))
         rows = self.index.rows(
-            "SELECT task, count(*) AS n, sum(state = 'solved') AS solved, avg(state = 'solved') AS "
-            "share, min(query) AS query, min(epoch) AS epoch, max(state) AS state FROM episodes "
-            "WHERE reward IS NOT NULL GROUP BY task"
+            f"SELECT task, query FROM episodes WHERE task IN ({ids})", *map(as_bytes, tasks)
         )
-        return {row["task"]: row for row in rows}
+        return {row["task"]: row["query"] for row in rows}
 
     def rate(self) -> int:
         """Return the episodes that ended in the last minute."""

@@ -1,0 +1,83 @@
+"""What runs show side by side, in the viewer and on the page of `report --html`: their settings,
+and how each did on each task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from intercode.envs import known_options
+from intercode.options import SECTIONS, RunOptions
+from intercode.report.summary import EpisodeRow
+from intercode.report.text import one_line
+from intercode.report.transcript import State
+
+RANKS: Mapping[State, int] = {"failed": 0, "ambiguous": 0, "fault": 1, "unscored": 1, "solved": 2}
+"""What a reader wants to see first."""
+_UNSHOWN = {"run", "options", "signature", "verdicts", "hardness", "data_set"}
+"""Facts that say nothing as a setting: labels of each task, and what other facts say again."""
+_LONGEST = 300
+"""Characters of a setting."""
+
+
+class Setting(NamedTuple):
+    """A setting with its text in each run; `differs`: a reader should look at it."""
+
+    name: str
+    texts: Sequence[str]
+    differs: bool
+
+
+def settings(configs: Sequence[Mapping[str, Any]]) -> list[Setting]:
+    """Return the settings that any of the runs has: the declared options by the sections of the
+    help, then the facts in run.json."""
+    options = {name: one for name, (_, one, _) in known_options().items()}
+    options |= {name: one for name, _, one in RunOptions.declared()}
+    declared = sorted(options, key=lambda name: SECTIONS.index(options[name].section))
+    facts = {name: None for config in configs for name in config if name not in _UNSHOWN}
+    found = []
+    for name in dict.fromkeys(("env", *declared, *facts)):
+        values = [config.get(name) for config in configs]
+        if any(value not in (None, "", [], {}, False) for value in values):
+            texts = [
+                value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                for value in values
+            ]
+            differs = name != "created" and len(set(texts)) > 1
+            found.append(Setting(name, [one_line(text, _LONGEST) for text in texts], differs))
+    return found
+
+
+def facts_of(config: Mapping[str, Any]) -> list[str]:
+    """Return what a run is, in a few words."""
+    names = ("created", "env", "data", "agent", "model")
+    return [str(config[name]) for name in names if config.get(name)]
+
+
+class TaskResult(NamedTuple):
+    """How a run did on a task: its scored and solved episodes, and the one to look at first, which
+    is the first that was not solved."""
+
+    first: EpisodeRow
+    scored: int
+    solved: int
+
+    @property
+    def share(self) -> float | None:
+        return self.solved / self.scored if self.scored else None
+
+
+def results_by_task(rows: Iterable[EpisodeRow]) -> dict[str, TaskResult]:
+    """Return the result of each task."""
+    by_task: dict[str, list[EpisodeRow]] = {}
+    for row in rows:
+        by_task.setdefault(row.task, []).append(row)
+    return {
+        task: TaskResult(
+            min(episodes, key=lambda row: (RANKS[row.state], row.epoch)),
+            sum(row.reward is not None for row in episodes),
+            sum(row.success for row in episodes),
+        )
+        for task, episodes in by_task.items()
+    }

@@ -1,0 +1,215 @@
+"""A report as one HTML file, from the viewer's templates: it needs no network, no script and no
+other file.
+
+    settings · figures · two runs compared · charts · tasks × runs          each figure leads to
+    each run in detail ── its episodes: failed ones by cause, errors, solved ── folded transcripts
+
+Ids are made of numbers. The page is bounded, so that it can be sent: transcripts of failed episodes
+come first, and what has no room is counted. Its own policy forbids scripts, frames and requests of
+any kind, should a text of an episode ever get through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from intercode.report import markup, tables
+from intercode.report.analysis import Run, find_categories
+from intercode.report.summary import EpisodeRow
+from intercode.report.text import one_line
+from intercode.report.transcript import Step, state_of, steps, verdict
+from intercode.report.turns import task_order
+from intercode.types import Episode
+from intercode.view import charts
+from intercode.view.compared import RANKS, facts_of, results_by_task, settings
+from intercode.view.pages import make_templates, style
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+BUDGET = 4_000_000
+"""Bytes of transcripts in a page."""
+_TURNS = 30
+"""Turns of a transcript: the first half and the last half of so many."""
+_TASKS = 1_000
+"""Rows of a table of tasks."""
+
+Link = Callable[[tables.Row, str], str | None]
+"""Returns where a cell of a table leads: (row, column) → address."""
+Key = tuple[int, str, int]
+"""An episode: the number of its run, its task and its epoch."""
+
+
+def page(whole: Mapping[str, Any], runs: Sequence[Run]) -> str:
+    """Return the page of `runs`; `whole` is what `side_by_side` found in them."""
+    return _Page(whole, runs).write()
+
+
+class _Page:
+    """The data of the page. `transcripts` has the id and the HTML of each episode for which there
+    is room."""
+
+    def __init__(self, whole: Mapping[str, Any], runs: Sequence[Run]) -> None:
+        self.whole, self.runs, self.names = whole, runs, tables.labels(whole["runs"])
+        self.templates = make_templates(root="")
+        self.groups = [_groups(*run) for run in runs]
+        self.results = [
+            results_by_task(EpisodeRow.of(episode, config) for episode in episodes)
+            for config, episodes in runs
+        ]
+        self.queries = {each.task: each.query for _, episodes in runs for each in episodes}
+        order = sorted(self.queries, key=task_order)
+        self.rows = {task: f"k{row}" for row, task in enumerate(order)}
+        self.transcripts = self._write_transcripts()
+
+    def write(self) -> str:
+        configs = [config for config, _ in self.runs]
+        compared = self.whole.get("comparison")
+        flips = {
+            name: self._tasks([flip["task"] for flip in compared[name]])
+            for name in ("gained", "lost")
+            if compared
+        }
+        total = sum(len(episodes) for _, episodes in self.runs)
+        return self.templates.get_template("report.html").render(
+            policy=Markup(POLICY),
+            style=Markup(style() + charts.PAGE_STYLE),
+            names=self.names,
+            facts=[" · ".join(facts_of(config)) for config in configs],
+            settings=settings(configs),
+            overview=list(tables.overview(self.whole["runs"])),
+            figure_link=self._figure_link,
+            excluded=[
+                (name, run["excluded"])
+                for name, run in zip(self.names, self.whole["runs"], strict=True)
+                if run.get("excluded")
+            ],
+            differences=(
+                list(tables.differences(compared)) if "comparison" in self.whole else None
+            ),
+            flips=flips,
+            charts=[Markup(charts.svg(chart)) for chart in charts.charts(self.whole)],
+            tasks=self._tasks(list(self.rows), named=True),
+            total=total,
+            left_out=total - len(self.transcripts),
+            runs=[self._run(number) for number in range(len(self.runs))],
+        )
+
+    def _figure_link(self, row: tables.Row, column: str) -> str | None:
+        """Return where a figure of the overview leads."""
+        run = self.names.index(row["run"]) if "run" in row else 0
+        group = {"success %": "solved", "errors": "error"}.get(column, "")
+        return f"#{_group_id(run, group)}" if group in self.groups[run] else None
+
+    def _tasks(self, tasks: Sequence[str], *, named: bool = False) -> dict[str, Any]:
+        """Return the rows of a table of tasks × runs, and how many tasks there are; if there are
+        too many, those that all runs solved are left out first."""
+
+        def solved(task: str) -> bool:
+            return all(each[task].share == 1 for each in self.results if task in each)
+
+        chosen = set(sorted(tasks, key=solved)[:_TASKS])
+        rows = [
+            {
+                "task": task,
+                "id": self.rows[task] if named else "",
+                "cells": [self._cell(number, task) for number in range(len(self.runs))],
+                "query": self.queries[task],
+            }
+            for task in tasks
+            if task in chosen
+        ]
+        return {"rows": rows, "count": len(tasks)}
+
+    def _cell(self, run: int, task: str) -> dict[str, Any] | None:
+        """Return how a run did on a task, with a link to the transcript."""
+        if (result := self.results[run].get(task)) is None:
+            return None
+        anchor, _ = self.transcripts.get((run, task, result.first.epoch), ("", ""))
+        return {"result": result, "url": f"#{anchor}" if anchor else ""}
+
+    def _run(self, number: int) -> dict[str, Any]:
+        """Return the figures of a run in detail, and its episodes in groups."""
+
+        def link(row: tables.Row, column: str) -> str | None:
+            is_count = column == "episodes" and "category" in row
+            return f"#{_group_id(number, row['category'])}" if is_count else None
+
+        def group(name: str, episodes: Sequence[Episode]) -> dict[str, Any]:
+            keys = [(number, episode.task, episode.epoch) for episode in episodes]
+            shown = [self.transcripts[key][1] for key in keys if key in self.transcripts]
+            anchor = _group_id(number, name)
+            return {"id": anchor, "name": name, "count": len(keys), "transcripts": shown}
+
+        return {
+            "name": self.names[number],
+            "sections": list(tables.details(self.whole["runs"][number]["analysis"])),
+            "link": link,
+            "groups": [group(name, episodes) for name, episodes in self.groups[number].items()],
+        }
+
+    def _write_transcripts(self) -> dict[Key, tuple[str, Markup]]:
+        """Return the transcripts for which there is room; those of failed and ambiguous episodes
+        come first."""
+        found: dict[Key, tuple[str, Markup]] = {}
+        episodes = [
+            (number, episode) for number, (_, each) in enumerate(self.runs) for episode in each
+        ]
+        episodes.sort(
+            key=lambda each: (
+                RANKS[state_of(each[1])],
+                task_order(each[1].task),
+                each[1].epoch,
+                each[0],
+            )
+        )
+        room = BUDGET
+        for at, (number, episode) in enumerate(episodes):
+            content = self._transcript(number, episode, f"e{at}")
+            room -= len(content.encode())
+            if room < 0:
+                break
+            found[number, episode.task, episode.epoch] = f"e{at}", Markup(content)
+        return found
+
+    def _transcript(self, number: int, episode: Episode, anchor: str) -> str:
+        all_steps, env = steps(episode), str(self.runs[number][0].get("env"))
+        half = _TURNS // 2 if len(all_steps) > _TURNS else len(all_steps)
+
+        def turns(some: Sequence[Step]) -> list[Markup]:
+            return [Markup(markup.turn(step, env, anchor=f"{anchor}t")) for step in some]
+
+        return self.templates.get_template("transcript.html").render(
+            id=anchor,
+            state=state_of(episode),
+            task=episode.task,
+            epoch=episode.epoch,
+            query=one_line(episode.query, 120),
+            whole_query=Markup(markup.bounded(episode.query)),
+            all_runs=self.rows[episode.task] if len(self.runs) > 1 else "",
+            verdict=Markup(markup.verdict(verdict(episode))),
+            beginning=turns(all_steps[:half]),
+            end=turns(all_steps[half:][-half:]),
+            count=len(all_steps),
+        )
+
+
+def _groups(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, list[Episode]]:
+    """Return the episodes by cause of failure, then those with errors, and the solved ones; without
+    empty groups."""
+    found = {
+        name: [case.episode for case in cases]
+        for name, cases in find_categories(config, episodes).items()
+    }
+    ordered = sorted(episodes, key=lambda episode: (task_order(episode.task), episode.epoch))
+    found["error"] = [episode for episode in ordered if episode.error is not None]
+    found["not scored"] = [
+        episode for episode in ordered if episode.reward is None and episode.error is None
+    ]
+    found["solved"] = [episode for episode in ordered if episode.success]
+    return {name: each for name, each in found.items() if each}
+
+
+def _group_id(run: int, name: str) -> str:
+    return f"run{run}-{name.replace(' ', '-')}"
