@@ -33,6 +33,7 @@ from intercode.agents.search import best_of, tree_search
 from intercode.agents.tools import tools
 from intercode.agents.try_again import PLAN_TEXTS, plan_solve, try_again
 from intercode.errors import UsageError
+from intercode.language import Language
 from intercode.plugins import load_plugin
 from intercode.types import Task
 
@@ -52,8 +53,8 @@ NAMES = (*MODELLED, "gold", "noop", "retrieval", "replay:PATH", "static:PATH", "
 
 __all__ = [
     "MODELLED", "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Close", "Fork", "Script", "Step",
-    "Strategy", "StrategySteps", "best_of", "gold", "make_agent", "noop", "plan_solve", "replay",
-    "retrieval", "static", "tools", "tree_search", "try_again",
+    "Strategy", "StrategySteps", "best_of", "gold", "make_agent", "noop", "plan_solve",
+    "replay", "retrieval", "static", "tools", "tree_search", "try_again",
 ]  # fmt: skip
 
 
@@ -61,18 +62,18 @@ def make_agent(
     name: str,
     *,
     tasks: Sequence[Task],
+    language: Language,
     turns: int = 10,
-    language: str = "bash",
     prompts: Path | None = None,
     load: Callable[[str], Script] | None = None,
     predictions: Callable[[str], Script] | None = None,
 ) -> Agent:
     """Return the agent called `name`, for `tasks`, with `turns` actions before the submission.
 
-    `language` is the environment's; it selects the prompts, unless `prompts` names their folder.
-    `load` opens the recording of ``replay:PATH``, `predictions` the file of ``static:PATH``. Raises
-    `UsageError` for an unknown name, a language without prompts, or a module that cannot be
-    imported.
+    `language` is the environment's, and so is `prompts`, the folder of texts that replace those of
+    the language. `load` opens the recording of ``replay:PATH``, `predictions` the file of
+    ``static:PATH``. Raises `UsageError` for an unknown name, a text that is missing, or a module
+    that cannot be imported.
     """
 
     def modelled(
@@ -83,13 +84,11 @@ def make_agent(
 
     match name.partition(":"):
         case "try_again", "", "":
-            return modelled("fence", lambda texts: try_again(language, turns, prompts=texts))
+            return modelled("fence", lambda texts: try_again(texts, turns))
         case "try_again_blind", "", "":
-            return modelled(
-                "fence", lambda texts: try_again(language, turns, prompts=texts, blind=True)
-            )
+            return modelled("fence", lambda texts: try_again(texts, turns, blind=True))
         case "react", "", "":
-            return modelled("react", lambda texts: try_again(language, turns, prompts=texts))
+            return modelled("react", lambda texts: try_again(texts, turns))
         case ("plan_solve" | "plan_solve_refine") as method, "", "":
             refine = method == "plan_solve_refine"
             return modelled(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from intercode.envs import language_of
 from intercode.report import charts, markup, tables
 from intercode.report.analysis import Run, find_categories
 from intercode.report.text import one_line
@@ -306,10 +307,10 @@ class _Page:
 
     def _transcript(self, number: int, episode: Episode, anchor: str) -> str:
         """Return a folded transcript. Its id is inside, so that browsers unfold it for a link."""
-        all_steps, env = steps(episode), str(self.runs[number][0].get("env"))
+        all_steps, language = steps(episode), language_of(self.runs[number][0])
         half = _TURNS // 2 if len(all_steps) > _TURNS else len(all_steps)
         turns = [
-            markup.turn(step, env, anchor=f"{anchor}t")
+            markup.turn(step, language, anchor=f"{anchor}t")
             for step in (*all_steps[:half], *all_steps[half:][-half:])
         ]
         if len(turns) < len(all_steps):

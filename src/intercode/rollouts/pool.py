@@ -32,6 +32,7 @@ from intercode.agents import Agent, Strategy, make_agent
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
 from intercode.errors import UsageError
+from intercode.language import PLAIN
 from intercode.models import Model, OpenAIModel
 from intercode.plugins import attribute_path
 from intercode.rollouts.chat import Chat
@@ -387,21 +388,16 @@ def _strategy(
     """Return the strategy of an agent, for an environment's language and prompts."""
     if isinstance(agent, Agent):
         return agent.strategy
-    if not isinstance(agent, str):
-        return agent
-    prompts = (
+    folder = (
         attribute_path(type(env), "prompts")
         if isinstance(env, InterCodeEnv)
         else getattr(env, "prompts", None)
     )
-    language = getattr(env, "language", "bash")
-    return make_agent(
-        agent,
-        tasks=tasks,
-        turns=turns,
-        language=language,
-        prompts=Path(prompts) if prompts else None,
-    ).strategy
+    prompts = Path(folder) if folder else None
+    language = getattr(env, "language", PLAIN)
+    if not isinstance(agent, str):
+        return agent
+    return make_agent(agent, tasks=tasks, language=language, turns=turns, prompts=prompts).strategy
 
 
 def rollout(

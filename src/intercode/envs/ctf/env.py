@@ -29,12 +29,13 @@ from typing import Any, Literal, Self
 
 from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
+from intercode.envs.ctf.language import LANGUAGE
 from intercode.envs.ctf.options import CtfOptions
 from intercode.envs.gold import GoldCache, blame_gold, split_golds
 from intercode.envs.rewards import best_score, call_reward, require_reward, reward_name
 from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, UsageError
-from intercode.submission import WORD, is_submission, submitted_word
+from intercode.submission import is_submission, submitted_word
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
@@ -49,8 +50,7 @@ class CtfEnv(InterCodeEnv):
     arguments see `InterCodeEnv`."""
 
     Options = CtfOptions
-    language = "ctf"
-    submission = WORD
+    language = LANGUAGE
 
     def __init__(
         self,

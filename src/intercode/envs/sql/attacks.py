@@ -25,9 +25,12 @@ the next episode finds it), or the evaluation *ends* (an exception that nobody e
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from intercode.envs.exploits import Attacks, Exploit
 
 Sign = Literal["pays", "harms", "through", "left", "ends"]
 SQLITE, MARIADB = ("sqlite",), ("mariadb",)
@@ -361,3 +364,30 @@ def write_data(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:
         "".join(json.dumps(record) + "\n" for record in records), "utf-8"
     )
     return folder
+
+
+def _exploits() -> Iterator[Exploit]:
+    aims = {
+        "pays": "change what it is compared with",
+        "harms": "spoil the next episode",
+        "through": "do what is forbidden",
+        "ends": "end the evaluation",
+    }
+    for engine in ENGINES:
+        for attack in ATTACKS:
+            if engine in attack.engines:
+                actions = [action.format(trigger=TRIGGER[engine]) for action in attack.actions]
+                if attack.sign != "through":
+                    actions.append(attack.answer)
+                yield Exploit(
+                    attack.name,
+                    aims.get(attack.sign, "leave something for the next episode"),
+                    tuple(actions),
+                    task=attack.task,
+                    after=attack.probe,
+                    succeeds=attack.sign in ("through", "left"),
+                    engine=engine,
+                )
+
+
+ON_SQL = Attacks(tuple(_exploits()), write_data)
