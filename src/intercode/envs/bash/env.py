@@ -5,8 +5,8 @@ all environments that share a `GoldCache`. When a task marked `general` looks so
 repeated on variant data and must succeed there too. On all other tasks, `submit ANSWER` gives the
 answer itself under `exact`.
 
-An environment of your own in Bash is a subclass with class attributes and a `reward`:
-`docs/own-environment.md`.
+An environment of your own in Bash, or in a language that Bash can call (`command`), is a subclass
+with class attributes and a `reward`: `docs/own-environment.md`.
 """
 
 from __future__ import annotations
@@ -246,8 +246,15 @@ class BashEnv(InterCodeEnv):
         override this method."""
         return bash_exact(agent, gold, task)
 
+    def command(self, action: str) -> str:
+        """Return the Bash command that executes an action, the agent's or a gold; no submission.
+
+        A subclass for another language wraps the action: `f"awk {shlex.quote(action)} /srv/log"`.
+        """
+        return action
+
     def run_gold(self, task: Task) -> GoldRun:
-        gold = task.gold
+        gold = self.command(task.gold)
         used, asked = _TEXT.sub(" ", gold), _PATH.findall(_QUOTE.sub(" ", task.query))
         named = [
             *_PATH.findall(used),
@@ -304,7 +311,9 @@ class BashEnv(InterCodeEnv):
                 TaskIssue("is marked general, but the data set has no variant data", "not_general")
             )
         elif task.general:
-            passing = (bash_exact(*pair, task).success for pair in permutations(outcomes, 2))
+            passing = (
+                self._score_exactly(*pair, task).success for pair in permutations(outcomes, 2)
+            )
             if outcomes[0] == outcomes[1] or (self._exact and any(passing)):
                 why = (
                     "is marked general, but the gold has the same outcome on the variant data: "
@@ -322,7 +331,7 @@ class BashEnv(InterCodeEnv):
         self._workspace.start_episode()
 
     def execute(self, action: str) -> ExecResult:
-        return self._workspace.execute(action)
+        return self._workspace.execute(self.command(action))
 
     def reject_submission(self, word: str) -> str | None:
         if word and self.task.general:
@@ -337,7 +346,7 @@ class BashEnv(InterCodeEnv):
         workspace = self._use("variant", self._variant.for_task(self.task))
         self._find_golds(workspace, self.task)
         actions = (action for action in self._actions if not self._submits(action))
-        workspace.replay(actions)
+        workspace.replay(map(self.command, actions))
         again = self._compare(workspace)
         if not again.score.success:
             self._comparison = again
@@ -410,7 +419,11 @@ class BashEnv(InterCodeEnv):
         if compare := getattr(self._scorer, "compare", None):
             score, gold = compare(self, workspace.spec, agent)
             return Comparison(workspace, agent, self.task, gold, score)
-        reward = bash_exact if self._exact else partial(call_reward, self._scorer or self.reward)
+        reward = (
+            self._score_exactly
+            if self._exact
+            else partial(call_reward, self._scorer or self.reward)
+        )
         found: list[Comparison] = []
         for task in split_golds(self.task):
             try:
@@ -428,6 +441,10 @@ class BashEnv(InterCodeEnv):
                 break
         return max(found, key=lambda comparison: rank(comparison.score))
 
+    def _score_exactly(self, agent: Outcome, gold: Outcome, task: Task) -> Score:
+        """Return the exact reward, which reads the text of the gold as Bash."""
+        return bash_exact(agent, gold, replace(task, gold=self.command(task.gold)))
+
     def gold_outcome(
         self, spec: WorkspaceSpec, task: Task, execute: GoldExecutor | None = None
     ) -> GoldOutcome:
@@ -441,7 +458,7 @@ class BashEnv(InterCodeEnv):
         if execute is not None:
             return self._gold_cache.get(
                 (*key, execute.__name__),
-                lambda: execute(self._use("gold", spec), task.gold),
+                lambda: execute(self._use("gold", spec), self.command(task.gold)),
             )
         return self._gold_cache.get(key, lambda: self._execute_gold(self._use("gold", spec), task))
 
@@ -479,7 +496,7 @@ class BashEnv(InterCodeEnv):
     def _execute_gold(self, workspace: Workspace, task: Task) -> GoldOutcome:
         """Raise `DataError` if a gold that must run to its end does not, or if the gold only fails,
         which any failing command does too. The paper's reward compares with any output."""
-        command = task.gold
+        command = self.command(task.gold)
         gold = execute_gold(workspace, command)
         last = workspace.last
         unfinished = last.timed_out or last.exit_code in (_NOT_FOUND, *_KILLED)
