@@ -11,7 +11,7 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.agents import Act, Ask, Close, Fork, Step, StrategySteps, make_agent
+from intercode.agents import Act, Ask, Close, Fork, Step, StrategySteps, make_agent, own_agent
 from intercode.agents.search import Attempt, majority
 from intercode.envs.bash.language import LANGUAGE as BASH
 from intercode.errors import ForkError
@@ -178,7 +178,14 @@ def test_the_strategies_of_the_docs_work() -> None:
     docs: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(block, docs)
-    world = World("```bash\nls\n```", "```bash\npwd\n```").drive(docs["twice"](TASK, "submit"))
+
+    def flow(name: str) -> StrategySteps:
+        return own_agent(name, docs[name], language=BASH, turns=2).strategy(TASK, "submit")
+
+    world = World("```bash\nls\n```", "```bash\npwd\n```").drive(flow("twice"))
     assert world.submitted == ["ls", "pwd"]
+    world = World("```bash\nls\n```", "```bash\npwd\n```").drive(flow("reminded"))
+    assert world.submitted == ["ls", "pwd"]
+    assert str(world.asks[1].messages[-1]["content"]).endswith("with your last action.")
     assert World().drive(docs["careful"](TASK, "submit")).submitted == ["gold"]
     assert World().drive(docs["careful"](Task("t", "q", "bad"), "submit")).submitted == []

@@ -4,16 +4,20 @@
                                                                              docs/agents.md
     gold | noop | retrieval | replay:PATH | static:PATH | module:function
 
-`module:function` is the user's own strategy: a generator function of (task, protocol). It needs a
-model unless it has an attribute ``needs_model = False``.
+`module:function` is the user's own strategy: a generator function of (task, protocol), which
+`own_agent` also gives the keywords `turns`, `language` and `prompts` if it has parameters of these
+names. It needs a model unless it has an attribute ``needs_model = False``.
 
 To add an agent: a function that returns a `Strategy`, a case in `make_agent`, and its prompts.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import partial, update_wrapper
 from pathlib import Path
+from typing import Any
 
 from intercode.agents.base import (
     SUBMIT,
@@ -53,7 +57,7 @@ NAMES = (*MODELLED, "gold", "noop", "retrieval", "replay:PATH", "static:PATH", "
 
 __all__ = [
     "MODELLED", "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Close", "Fork", "Script", "Step",
-    "Strategy", "StrategySteps", "best_of", "gold", "make_agent", "noop", "plan_solve",
+    "Strategy", "StrategySteps", "best_of", "gold", "make_agent", "noop", "own_agent", "plan_solve",
     "replay", "retrieval", "static", "tools", "tree_search", "try_again",
 ]  # fmt: skip
 
@@ -126,10 +130,38 @@ def make_agent(
             )
             and function
         ):
-            strategy: Strategy = load_plugin(name, "agent")
+            strategy = load_plugin(name, "agent")
             if not callable(strategy):
                 raise UsageError(
                     f"{name} is not a function; a strategy is called with (task, protocol)"
                 )
-            return Agent(name, strategy, needs_model=getattr(strategy, "needs_model", True))
+            return own_agent(name, strategy, language=language, turns=turns, prompts=prompts)
     raise UsageError(f"unknown agent {name!r}; choose one of {', '.join(NAMES)}")
+
+
+def own_agent(
+    name: str,
+    strategy: Callable[..., StrategySteps],
+    *,
+    language: Language,
+    turns: int,
+    prompts: Path | None = None,
+) -> Agent:
+    """Return the agent of a strategy of the user's own.
+
+    The strategy is given those of `turns`, `language` and `prompts` that are names of its
+    parameters. `prompts` are then the texts for code in fences, as Try Again has them.
+    """
+    try:
+        wanted = set(inspect.signature(strategy).parameters)
+    except (TypeError, ValueError):  # a callable without a signature
+        wanted = set()
+    given: dict[str, Any] = {"turns": turns, "language": language}
+    digest = None
+    if "prompts" in wanted:
+        given["prompts"] = load_prompts("fence", language, folder=prompts)
+        digest = given["prompts"].digest
+    needs_model = getattr(strategy, "needs_model", True)
+    given = {key: value for key, value in given.items() if key in wanted}
+    bound = update_wrapper(partial(strategy, **given), strategy) if given else strategy
+    return Agent(name, bound, needs_model, digest)

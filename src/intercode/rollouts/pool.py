@@ -28,7 +28,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from intercode.agents import Agent, Strategy, make_agent
+from intercode.agents import Agent, Strategy, make_agent, own_agent
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
 from intercode.errors import UsageError
@@ -51,6 +51,7 @@ from intercode.rollouts.tree import Tree, grow
 from intercode.runner.budget import BudgetTracker, Limits
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
+from intercode.runner.strategy_driver import strategy_name
 from intercode.runner.warm_env import WarmEnv
 from intercode.types import Episode, Task, Turn
 
@@ -396,7 +397,8 @@ def _strategy(
     prompts = Path(folder) if folder else None
     language = getattr(env, "language", PLAIN)
     if not isinstance(agent, str):
-        return agent
+        name = strategy_name(agent)
+        return own_agent(name, agent, language=language, turns=turns, prompts=prompts).strategy
     return make_agent(agent, tasks=tasks, language=language, turns=turns, prompts=prompts).strategy
 
 
