@@ -26,7 +26,7 @@ from measuring.rows import Row, command, finish
 
 from intercode.agents import retrieval
 from intercode.envs import prepare
-from intercode.generate import FAMILIES, answer_of, generate
+from intercode.generate import FAMILIES, generate
 from intercode.runner.run import evaluate, select
 from intercode.validate.check import check
 
@@ -46,7 +46,7 @@ def rows(name: str, *, n: int, seed: int, checked: bool) -> Iterator[Row]:
             yield Row(f"{name}: noop", found["noop_paid"], n, 0, unit="")
         with closing(factory()) as made:
             answers = Counter(
-                answer_of(env, task.gold, made.run_gold(task)) for task in factory.tasks
+                FAMILIES[name].answer(task.gold, made.run_gold(task)) for task in factory.tasks
             )
         yield Row(f"{name}: same answer", max(answers.values()), n, 0.05, unit="")
         train, test = (select(factory.tasks, split=split) for split in ("train", "test"))

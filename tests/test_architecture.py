@@ -8,7 +8,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "intercode"
 # From the ground up; a room may import rooms on lower floors, and modules of its own.
 FLOORS = [
     {"types", "errors", "tfidf", "submission"},
-    {"protocol"},
+    {"protocol", "language"},
     {"plugins", "sandbox", "signing"},
     {"options"},
     {"tasks", "agents", "models", "store"},

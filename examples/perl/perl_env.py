@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
-from intercode import ExecResult, InterCodeEnv, Sandbox, Score, Task
+from intercode import ExecResult, InterCodeEnv, Language, Sandbox, Score, Task
 from intercode.env import GoldRun, World
 from intercode.errors import UsageError
 from intercode.options import SandboxOptions
@@ -47,9 +47,8 @@ START = f"""command -v perl >/dev/null && {{
 
 class PerlEnv(InterCodeEnv):
     Options = SandboxOptions
-    language = "perl"
+    language = Language("perl", submission=re.compile(r"submit(?:\s+([A-Za-z_]\w*))?"))
     session_noun = "perl process"
-    submission = re.compile(r"submit(?:\s+([A-Za-z_]\w*))?")
 
     def __init__(self, tasks: Sequence[Task], make: Callable[[], Sandbox], **how: Any) -> None:
         super().__init__(tasks, **how)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from intercode.envs.ctf.env import CtfEnv
     from intercode.envs.python.env import PythonEnv
     from intercode.envs.sql.env import SqlEnv
+    from intercode.language import Language
     from intercode.rollouts import rollout
     from intercode.sandbox.base import Limits, Sandbox
     from intercode.types import (
@@ -51,6 +52,7 @@ _HOME = {
     "make": "envs",
     "prepare": "envs",
     "rollout": "rollouts",
+    "Language": "language",
     "Limits": "sandbox.base",
     "Sandbox": "sandbox.base",
     **dict.fromkeys(
@@ -76,6 +78,7 @@ __all__ = [
     "Episode",
     "ExecResult",
     "InterCodeEnv",
+    "Language",
     "Limits",
     "Outcome",
     "PythonEnv",

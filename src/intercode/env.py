@@ -34,10 +34,11 @@ import gymnasium
 from gymnasium.spaces import Text
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
+from intercode.language import PLAIN, Language
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, check_overrides, safe_repr
 from intercode.protocol import find_protocol
-from intercode.submission import ALONE, LONGEST, is_submission, submitted_word
+from intercode.submission import LONGEST, is_submission, submitted_word
 from intercode.tasks import DataSet, open_data
 from intercode.types import ExecResult, Score, Task, TaskIssue, View
 
@@ -103,16 +104,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
-    submission = ALONE
-    """A whole action, but for blanks around it, that submits; the pattern's group, if there is one,
-    is the submitted word."""
     session_noun = "shell"
     """What keeps the state between actions, as an observation calls it."""
     live_forks = True
     """False: `copy_world` cannot make a live copy, and each fork replays the episode."""
-    language = "bash"
-    """The language of actions. It chooses a strategy's prompts; with `bash` and `sql` a strategy
-    submits no word."""
+    language: Language = PLAIN
+    """The language of actions: what submits, a strategy's prompts, and how agents, reports and
+    attacks read and write code."""
     prompts: str | Path | None = None
     """The folder of an environment's own prompts (world.txt, submit.txt, …), from the class's file;
     None: the language's."""
@@ -151,6 +149,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self.rules = find_protocol(protocol)
         self.max_turns = max_turns
         self.view = view or View()
+        self.submission = self.language.submission
         self._keep_going, self._submits_allowed = keep_going, submits or 1
         self.observation_space, self.action_space = Utf8(), Utf8()
         self._order: list[int] = []
@@ -164,6 +163,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if not isinstance(cls.language, Language):
+            raise UsageError(
+                f"{cls.__qualname__} says language = {safe_repr(cls.language):.60}, "
+                'but language is a value such as intercode.Language("awk")'
+            )
         if not cls.__module__.startswith("intercode."):
             check_overrides(cls, InterCodeEnv, _RETURNED)
 
@@ -196,7 +200,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             )
         return open_data(
             source,
-            env=cls.language,
+            env=cls.language.name,
             split=options.split,
             limit=options.limit,
             preprocess=options.preprocess or cls.preprocess,
@@ -227,7 +231,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     @classmethod
     def submission_under(cls, reward: object) -> re.Pattern[str]:
         """Return the pattern of submissions under the reward of that name."""
-        return cls.submission
+        return cls.language.submission
 
     records: Callable[[Path], Iterable[dict[str, Any]]] | None = None
     """A static method that yields the records of the data's file or folder, for a layout that the

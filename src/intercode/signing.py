@@ -24,8 +24,8 @@ from typing import Any
 VARIABLE = "INTERCODE_TRUST_KEY"
 _SHORTEST = 32
 """Characters of a key file that was written whole."""
-_NOT_COVERED = {"signature", "run"}
-"""`run` is the folder's path, which changes when the folder is moved."""
+_NOT_COVERED = {"signature", "run", "verdicts"}
+"""`run` is the folder's path, which changes when the folder is moved; reports add `verdicts`."""
 
 
 class KeyFault(Exception):

@@ -20,8 +20,6 @@ ALONE = re.compile(r"submit")
 ANSWER = re.compile(r"submit(?:(?=[ \t<])\s*+(.+))?", re.DOTALL)
 """In Bash, if the environment takes answers."""
 WORD = re.compile(r"submit(?:\s++(.*))?")
-NAME = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?""")
-"""In Python, where `submit = 5` is code."""
 
 TAKES_ANSWER = "takes_answer"
 """The field of a task's `extra` that tells a strategy whether the task takes `submit ANSWER`."""
@@ -31,12 +29,6 @@ _LITERAL = re.compile(r"""(?:[^\n'"\\`$;&|<>()]|\\.|'[^']*'|"(?:[^"\\`$]|\\.)*+"
 
 _LONGEST_LINE = 1 << 16
 """Characters: splitting takes the square of a word's length. A here-document may be longer."""
-
-_OF = {"bash": ALONE, "sql": ALONE, "python": NAME}
-
-
-def pattern_for(language: str, *, takes_answer: bool = False) -> re.Pattern[str]:
-    return ANSWER if takes_answer else _OF.get(language, WORD)
 
 
 def submitted_word(submission: re.Pattern[str], action: str) -> str:

@@ -10,26 +10,30 @@ from pathlib import Path
 import pytest
 
 from intercode.agents.code import split_reply
-from intercode.submission import is_submission, pattern_for
+from intercode.envs import language_of
+from intercode.submission import is_submission
 
+BASH = language_of({"env": "bash"})
 GOLDEN = json.loads((Path(__file__).parent / "replies.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=[case["name"] for case in GOLDEN])
 def test_golden_replies(case: dict[str, str | None]) -> None:
-    code, _ = split_reply(case["reply"] or "", case.get("language") or "bash")
+    code, _ = split_reply(case["reply"] or "", language_of({"env": case.get("language") or "bash"}))
     assert code == case["code"]
 
 
 def test_the_words_around_the_code_are_the_thought() -> None:
-    code, thought = split_reply("<think>hm</think>First I look.\n```bash\nls\n```\nThen more.")
+    code, thought = split_reply(
+        "<think>hm</think>First I look.\n```bash\nls\n```\nThen more.", BASH
+    )
     assert code == "ls"
     assert all(words in thought for words in ("First I look.", "Then more.", "hm"))
     assert "```" not in thought
     for marked in ("Action: execute[ls]", "<bash>\nls\n</bash>"):
-        assert split_reply(f"Thought: I look.\n{marked}") == ("ls", "Thought: I look.")
-    assert split_reply("ls -la | wc -l") == ("ls -la | wc -l", "")
-    assert split_reply("I am not sure what to do.") == (None, "I am not sure what to do.")
+        assert split_reply(f"Thought: I look.\n{marked}", BASH) == ("ls", "Thought: I look.")
+    assert split_reply("ls -la | wc -l", BASH) == ("ls -la | wc -l", "")
+    assert split_reply("I am not sure what to do.", BASH) == (None, "I am not sure what to do.")
 
 
 LINES = [
@@ -65,7 +69,7 @@ FILLED = [
 def test_a_model_that_runs_wild_costs_no_time(text: str) -> None:
     """A parser that goes back at every line takes minutes for these."""
     started = time.process_time()
-    for language in ("bash", "ctf", "python"):
-        split_reply(text, language)
-    assert not is_submission("submit" + " " * 100_000 + "x\ny", pattern_for("bash"))
+    for env in ("bash", "ctf", "python"):
+        split_reply(text, language_of({"env": env}))
+    assert not is_submission("submit" + " " * 100_000 + "x\ny", BASH.submission)
     assert time.process_time() - started < 1.5

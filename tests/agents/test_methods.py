@@ -10,7 +10,9 @@ import pytest
 
 from intercode.agents import MODELLED, NAMES, Act, Ask, Step, StrategySteps, make_agent
 from intercode.agents.prompts import load
+from intercode.envs import language_of
 from intercode.errors import UsageError
+from intercode.language import PLAIN
 from intercode.types import Message, Reply, Task, ToolCall
 
 TASK = Task("t", "count the lines of notes.txt", "wc -l notes.txt")
@@ -52,21 +54,19 @@ def drive(
     return [act.action for act in acts], asked, acts
 
 
-def named(
-    name: str, protocol: str = "submit", turns: int = 10, language: str = "bash"
-) -> StrategySteps:
-    return make_agent(name, tasks=[TASK, *OTHERS], turns=turns, language=language).strategy(
-        TASK, protocol
-    )
+def named(name: str, protocol: str = "submit", turns: int = 10, env: str = "bash") -> StrategySteps:
+    language = language_of({"env": env})
+    agent = make_agent(name, tasks=[TASK, *OTHERS], turns=turns, language=language)
+    return agent.strategy(TASK, protocol)
 
 
-@pytest.mark.parametrize("language", ["bash", "sql", "python", "ctf"])
+@pytest.mark.parametrize("env", ["bash", "sql", "python", "ctf"])
 @pytest.mark.parametrize("protocol", ["submit", "paper"])
 @pytest.mark.parametrize("name", [name.partition(":")[0] for name in MODELLED])
 def test_every_prompt_is_filled_and_says_how_much_there_is(
-    name: str, protocol: str, language: str
+    name: str, protocol: str, env: str
 ) -> None:
-    moves = named(name, protocol, 12, language)
+    moves = named(name, protocol, 12, env)
     ask = next(move for move in moves if isinstance(move, Ask))
     system = str(ask.messages[0]["content"])
     assert [message["role"] for message in ask.messages] == ["system", "user"]
@@ -75,7 +75,7 @@ def test_every_prompt_is_filled_and_says_how_much_there_is(
         assert left_open not in str(ask.messages)
     assert ("4 turns" if name == "best_of" else "12 turns") in system
     ending = "blind" if (name, protocol) == ("try_again_blind", "paper") else protocol
-    assert load("fence", language).texts[ending].partition("{turns}")[2] in system
+    assert load("fence", language_of({"env": env})).texts[ending].partition("{turns}")[2] in system
 
 
 def test_react_reads_actions_and_answers_with_observations() -> None:
@@ -173,15 +173,13 @@ def test_a_malformed_call_costs_a_turn_and_is_told_in_its_tool_message(
 
 
 @pytest.mark.parametrize(
-    ("language", "worded"), [("bash", False), ("sql", False), ("python", True), ("ctf", True)]
+    ("env", "worded"), [("bash", False), ("sql", False), ("python", True), ("ctf", True)]
 )
-def test_a_word_is_asked_for_only_where_one_is_submitted(language: str, worded: bool) -> None:
-    ask = next(named("tools", language=language))
+def test_a_word_is_asked_for_only_where_one_is_submitted(env: str, worded: bool) -> None:
+    ask = next(named("tools", env=env))
     assert isinstance(ask, Ask)
     assert ("answer" in ask.tools[1]["function"]["parameters"]["properties"]) is worded
-    submitted = drive(
-        named("tools", language=language), [calls(("submit", '{"answer": "18 files"}'))]
-    )[0]
+    submitted = drive(named("tools", env=env), [calls(("submit", '{"answer": "18 files"}'))])[0]
     assert submitted == ["submit 18 files" if worded else "submit"]
 
 
@@ -208,7 +206,7 @@ TAKING = Task("t", "count the lines of notes.txt", "wc -l notes.txt", {"takes_an
 def test_an_answer_may_be_submitted_where_the_task_takes_one(
     name: str, reply: str | Reply, action: str
 ) -> None:
-    agent = make_agent(name, tasks=[TAKING], turns=1)
+    agent = make_agent(name, tasks=[TAKING], language=language_of({"env": "bash"}), turns=1)
     actions, asked, _ = drive(agent.strategy(TAKING, "submit"), [reply])
     assert actions[0] == action
     assert "`submit ANSWER`" in asked[0][0]["content"]
@@ -231,7 +229,7 @@ def test_the_baselines_act_without_a_model(
     name: str, protocol: str, turns: int, actions: list[str]
 ) -> None:
     assert drive(named(name, protocol, turns), [])[0] == actions
-    assert make_agent(name, tasks=[TASK]).needs_model == (":" in name), (
+    assert make_agent(name, tasks=[TASK], language=PLAIN).needs_model == (":" in name), (
         "one of the user's own may ask"
     )
 
@@ -241,5 +239,5 @@ def test_the_baselines_act_without_a_model(
 )
 def test_unknown_agents_are_the_callers_fault(name: str) -> None:
     with pytest.raises(UsageError, match=r"agent|module|function") as error:
-        make_agent(name, tasks=[TASK])
+        make_agent(name, tasks=[TASK], language=PLAIN)
     assert name != "golden" or all(choice in str(error.value) for choice in NAMES)

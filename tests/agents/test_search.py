@@ -11,8 +11,9 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.agents import Act, Ask, Close, Fork, Step, StrategySteps, make_agent
+from intercode.agents import Act, Ask, Close, Fork, Step, StrategySteps, make_agent, own_agent
 from intercode.agents.search import Attempt, majority
+from intercode.envs.bash.language import LANGUAGE as BASH
 from intercode.errors import ForkError
 from intercode.models import ScriptedModel
 from intercode.runner.run import evaluate
@@ -28,7 +29,7 @@ def test_harm_that_failed_is_not_in_the_sandbox_that_is_submitted() -> None:
     task = factory.tasks[0]
     replies = iter(["```\nrm -r /depot; false\n```", f"````\n{task.gold}\n````", "submit"])
     model = ScriptedModel(lambda messages: next(replies))
-    agent = make_agent("tree_search", tasks=[task], turns=4)
+    agent = make_agent("tree_search", tasks=[task], language=BASH, turns=4)
     (episode,) = evaluate(factory, agent.strategy, model, tasks=[task])
     assert (episode.success, [turn.action for turn in episode.line]) == (
         True,
@@ -88,7 +89,7 @@ class World:
 
 
 def search(*replies: str, turns: int = 9, forks: bool = True) -> World:
-    agent = make_agent("tree_search", tasks=[TASK], turns=turns)
+    agent = make_agent("tree_search", tasks=[TASK], language=BASH, turns=turns)
     return World(*replies, forks=forks).drive(agent.strategy(TASK, "submit"))
 
 
@@ -135,7 +136,7 @@ def test_with_its_questions_used_up_the_best_line_is_submitted() -> None:
 
 
 def best_of(*replies: str, turns: int, n: int = 3, task: Task = TASK) -> World:
-    agent = make_agent(f"best_of:{n}", tasks=[task], turns=turns)
+    agent = make_agent(f"best_of:{n}", tasks=[task], language=BASH, turns=turns)
     return World(*replies).drive(agent.strategy(task, "submit"))
 
 
@@ -177,7 +178,14 @@ def test_the_strategies_of_the_docs_work() -> None:
     docs: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(block, docs)
-    world = World("```bash\nls\n```", "```bash\npwd\n```").drive(docs["twice"](TASK, "submit"))
+
+    def flow(name: str) -> StrategySteps:
+        return own_agent(name, docs[name], language=BASH, turns=2).strategy(TASK, "submit")
+
+    world = World("```bash\nls\n```", "```bash\npwd\n```").drive(flow("twice"))
     assert world.submitted == ["ls", "pwd"]
+    world = World("```bash\nls\n```", "```bash\npwd\n```").drive(flow("reminded"))
+    assert world.submitted == ["ls", "pwd"]
+    assert str(world.asks[1].messages[-1]["content"]).endswith("with your last action.")
     assert World().drive(docs["careful"](TASK, "submit")).submitted == ["gold"]
     assert World().drive(docs["careful"](Task("t", "q", "bad"), "submit")).submitted == []

@@ -13,6 +13,7 @@ from kept import needs_bwrap
 import intercode
 from intercode.agents import MODELLED, Strategy, make_agent
 from intercode.env import EnvFactory
+from intercode.envs import language_of
 from intercode.models import ScriptedModel
 from intercode.runner.budget import BudgetTracker, Limits
 from intercode.runner.episode import play
@@ -35,7 +36,7 @@ def world(request: pytest.FixtureRequest) -> tuple[str, EnvFactory]:
 def seated(world: tuple[str, EnvFactory], name: str) -> tuple[Strategy, BudgetTracker]:
     turns = TURNS * 2 if name == "best_of" else TURNS
     return make_agent(
-        name, tasks=world[1].tasks, turns=turns, language=world[0]
+        name, tasks=world[1].tasks, turns=turns, language=language_of({"env": world[0]})
     ).strategy, BudgetTracker(Limits(turns))
 
 

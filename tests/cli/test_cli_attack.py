@@ -15,6 +15,7 @@ import intercode
 from intercode.attacks.run import find_targets, run_exploit
 from intercode.attacks.sandbox import LIMITS
 from intercode.attacks.suite import list_exploits
+from intercode.envs.bash.language import LANGUAGE as BASH
 from intercode.tasks.dataset import STARTER
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.apart]
@@ -76,7 +77,7 @@ def test_ten_of_them_hold_in_docker(box: Path) -> None:
     factory = intercode.prepare(
         "bash", data=str(box), sandbox="docker", image=debian(), max_turns=None, limits=LIMITS
     )
-    chosen = [each for each in list_exploits("bash") if each.name in ON_DOCKER]
+    chosen = [each for each in list_exploits(BASH) if each.name in ON_DOCKER]
     assert len(chosen) == 10
     with closing(factory()) as env:
         target = find_targets(env)[0]

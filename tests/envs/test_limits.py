@@ -54,7 +54,7 @@ def test_each_limit_is_named_in_the_turn_of_the_action_that_hit_it_and_counted(b
         for name in ("disk", "memory", "output", "processes", "time")
     }
     assert any("memory in 1 turns of 1 episodes" in line for line in sentences(found))
-    shown = "".join(str(part) for part in Transcript("bash").of(episode))
+    shown = "".join(str(part) for part in Transcript(BashEnv.language).of(episode))
     assert "limit hit: memory" in shown
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from shapes import DATA, records
 
 from intercode.agents.code import split_reply
+from intercode.envs import language_of
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,7 @@ _REPLIES = st.tuples(
 def _parser() -> Iterator[Attempt]:
     def attempt(given: tuple[str, str]) -> None:
         began = time.perf_counter()
-        action, words = split_reply(*given)
+        action, words = split_reply(given[0], language_of({"env": given[1]}))
         assert time.perf_counter() - began < _SECONDS
         assert isinstance(words, str)
         assert action is None or isinstance(action, str)

@@ -18,7 +18,7 @@ from intercode.agents import retrieval
 from intercode.envs import prepare
 from intercode.envs.bash.compare import bash_exact
 from intercode.errors import UsageError
-from intercode.generate import FAMILIES, answer_of, generate
+from intercode.generate import FAMILIES, generate
 from intercode.generate.families import FORMS, Draw
 from intercode.runner.run import evaluate, select
 from intercode.validate.check import check
@@ -139,7 +139,7 @@ def test_no_answer_is_frequent_and_training_solutions_do_not_solve_the_test_spli
     factory = prepare(FAMILIES[name].env, data=str(tmp_path / "data"))
     with closing(factory()) as env:
         answers = Counter(
-            answer_of(FAMILIES[name].env, task.gold, env.run_gold(task)) for task in factory.tasks
+            FAMILIES[name].answer(task.gold, env.run_gold(task)) for task in factory.tasks
         )
     assert max(answers.values()) <= 10  # 5 %
     train, test = (select(factory.tasks, split=split) for split in ("train", "test"))

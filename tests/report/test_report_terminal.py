@@ -9,6 +9,7 @@ from played import error, fine, no_code, played, submit
 from rich.console import Console
 from rich.text import Text
 
+from intercode.envs.bash.language import LANGUAGE as BASH
 from intercode.report.terminal import Transcript
 from intercode.types import Episode, Turn
 
@@ -39,7 +40,7 @@ EPISODE = played(
 
 def shown(episode: Episode, **options: bool) -> str:
     console = Console(file=io.StringIO(), width=120, color_system=None)
-    for part in Transcript("bash", **options).of(episode):
+    for part in Transcript(BASH, **options).of(episode):
         console.print(part, soft_wrap=isinstance(part, Text))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from played import CONFIG, error, fine, no_code, played, submit
 
+from intercode.envs import language_of
 from intercode.report.analysis import actions, analysis, by_turn, per_solved, recovery
-from intercode.report.turns import action_kind, counted_turns, find_repeats, is_error, solving_turn
+from intercode.report.turns import counted_turns, find_repeats, is_error, solving_turn
 from intercode.types import Turn, Usage
 
 BASH = {
@@ -82,8 +83,9 @@ PYTHON = {
 
 @pytest.mark.parametrize(("env", "rules"), {"bash": BASH, "sql": SQL, "python": PYTHON}.items())
 def test_an_action_is_of_the_kind_that_its_text_says(env: str, rules: dict[str, list[str]]) -> None:
+    language = language_of({"env": env})
     expected = {action: name for name, actions in rules.items() for action in actions}
-    assert {action: action_kind(action, env) for action in expected} == expected
+    assert {action: language.kind(action) for action in expected} == expected
 
 
 def test_what_a_turn_was() -> None:
@@ -120,7 +122,8 @@ def test_success_adds_up_over_turns_and_errors_are_of_code_alone() -> None:
 
 
 def test_shares_are_of_the_turns_that_ask_for_code() -> None:
-    found = actions([played("a", fine("rm a"), error(), no_code(), fine("rm a"), submit())], "bash")
+    episode = played("a", fine("rm a"), error(), no_code(), fine("rm a"), submit())
+    found = actions([episode], language_of({"env": "bash"}))
     assert (found["turns"], found["errors"], found["no_code"], found["repeated"]) == (
         4,
         0.5,

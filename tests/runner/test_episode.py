@@ -11,6 +11,8 @@ import pytest
 from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, Strategy, StrategySteps, gold, try_again
+from intercode.agents.prompts import load
+from intercode.envs.bash.language import LANGUAGE as BASH
 from intercode.errors import ModelError, UsageError
 from intercode.models import ScriptedModel
 from intercode.runner.budget import Budget, BudgetTracker, Limits
@@ -114,7 +116,7 @@ def test_one_submission_beyond_the_turns_is_allowed_and_nothing_else() -> None:
 
 def test_a_turn_joins_question_reply_and_action() -> None:
     model = Speaker("Adding.\n```bash\n1 2 +\n```", "```\nsubmit\n```")
-    episode = run(try_again(turns=5), model=model)
+    episode = run(try_again(load("fence", BASH), turns=5), model=model)
     assert episode.success
     first, second = episode.turns
     assert (first.action, first.thought, first.observation) == ("1 2 +", "Adding.", "3")

@@ -19,6 +19,8 @@ import pytest
 from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, Strategy, StrategySteps, gold, retrieval, try_again
+from intercode.agents.prompts import load
+from intercode.envs.bash.language import LANGUAGE as BASH
 from intercode.errors import ModelError, SandboxDied, UsageError
 from intercode.models import ScriptedModel
 from intercode.runner.budget import Budget, BudgetTracker, Limits
@@ -125,7 +127,12 @@ def test_three_replies_of_a_megabyte_make_a_run_of_less_than_four(tmp_path: Path
         for letter, code in zip("abc", ("1", "2 +", "submit"), strict=True)
     ]
     with RunStore.create(tmp_path, {}) as store:
-        (played,) = run(try_again(turns=5), TASKS[:1], model=ScriptedModel(replies), store=store)
+        (played,) = run(
+            try_again(load("fence", BASH), turns=5),
+            TASKS[:1],
+            model=ScriptedModel(replies),
+            store=store,
+        )
     assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 4e6
     (read,) = read_run(tmp_path)[1]
     assert read == played

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from intercode.agents import make_agent
+from intercode.language import PLAIN
 from intercode.runner.provenance import source_digests
 
 FILES = {
@@ -36,7 +37,7 @@ def forget() -> None:
 
 def digest() -> dict[str, str]:
     forget()
-    make_agent("mine_agent:agent", tasks=[])
+    make_agent("mine_agent:agent", tasks=[], language=PLAIN)
     return source_digests(agent="mine_agent:agent", env="bash", model=None)
 
 

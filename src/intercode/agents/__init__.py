@@ -4,16 +4,20 @@
                                                                              docs/agents.md
     gold | noop | retrieval | replay:PATH | static:PATH | module:function
 
-`module:function` is the user's own strategy: a generator function of (task, protocol). It needs a
-model unless it has an attribute ``needs_model = False``.
+`module:function` is the user's own strategy: a generator function of (task, protocol), which
+`own_agent` also gives the keywords `turns`, `language` and `prompts` if it has parameters of these
+names. It needs a model unless it has an attribute ``needs_model = False``.
 
 To add an agent: a function that returns a `Strategy`, a case in `make_agent`, and its prompts.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import partial, update_wrapper
 from pathlib import Path
+from typing import Any
 
 from intercode.agents.base import (
     SUBMIT,
@@ -33,6 +37,7 @@ from intercode.agents.search import best_of, tree_search
 from intercode.agents.tools import tools
 from intercode.agents.try_again import PLAN_TEXTS, plan_solve, try_again
 from intercode.errors import UsageError
+from intercode.language import Language
 from intercode.plugins import load_plugin
 from intercode.types import Task
 
@@ -52,8 +57,8 @@ NAMES = (*MODELLED, "gold", "noop", "retrieval", "replay:PATH", "static:PATH", "
 
 __all__ = [
     "MODELLED", "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Close", "Fork", "Script", "Step",
-    "Strategy", "StrategySteps", "best_of", "gold", "make_agent", "noop", "plan_solve", "replay",
-    "retrieval", "static", "tools", "tree_search", "try_again",
+    "Strategy", "StrategySteps", "best_of", "gold", "make_agent", "noop", "own_agent", "plan_solve",
+    "replay", "retrieval", "static", "tools", "tree_search", "try_again",
 ]  # fmt: skip
 
 
@@ -61,18 +66,18 @@ def make_agent(
     name: str,
     *,
     tasks: Sequence[Task],
+    language: Language,
     turns: int = 10,
-    language: str = "bash",
     prompts: Path | None = None,
     load: Callable[[str], Script] | None = None,
     predictions: Callable[[str], Script] | None = None,
 ) -> Agent:
     """Return the agent called `name`, for `tasks`, with `turns` actions before the submission.
 
-    `language` is the environment's; it selects the prompts, unless `prompts` names their folder.
-    `load` opens the recording of ``replay:PATH``, `predictions` the file of ``static:PATH``. Raises
-    `UsageError` for an unknown name, a language without prompts, or a module that cannot be
-    imported.
+    `language` is the environment's, and so is `prompts`, the folder of texts that replace those of
+    the language. `load` opens the recording of ``replay:PATH``, `predictions` the file of
+    ``static:PATH``. Raises `UsageError` for an unknown name, a text that is missing, or a module
+    that cannot be imported.
     """
 
     def modelled(
@@ -83,13 +88,11 @@ def make_agent(
 
     match name.partition(":"):
         case "try_again", "", "":
-            return modelled("fence", lambda texts: try_again(language, turns, prompts=texts))
+            return modelled("fence", lambda texts: try_again(texts, turns))
         case "try_again_blind", "", "":
-            return modelled(
-                "fence", lambda texts: try_again(language, turns, prompts=texts, blind=True)
-            )
+            return modelled("fence", lambda texts: try_again(texts, turns, blind=True))
         case "react", "", "":
-            return modelled("react", lambda texts: try_again(language, turns, prompts=texts))
+            return modelled("react", lambda texts: try_again(texts, turns))
         case ("plan_solve" | "plan_solve_refine") as method, "", "":
             refine = method == "plan_solve_refine"
             return modelled(
@@ -127,10 +130,38 @@ def make_agent(
             )
             and function
         ):
-            strategy: Strategy = load_plugin(name, "agent")
+            strategy = load_plugin(name, "agent")
             if not callable(strategy):
                 raise UsageError(
                     f"{name} is not a function; a strategy is called with (task, protocol)"
                 )
-            return Agent(name, strategy, needs_model=getattr(strategy, "needs_model", True))
+            return own_agent(name, strategy, language=language, turns=turns, prompts=prompts)
     raise UsageError(f"unknown agent {name!r}; choose one of {', '.join(NAMES)}")
+
+
+def own_agent(
+    name: str,
+    strategy: Callable[..., StrategySteps],
+    *,
+    language: Language,
+    turns: int,
+    prompts: Path | None = None,
+) -> Agent:
+    """Return the agent of a strategy of the user's own.
+
+    The strategy is given those of `turns`, `language` and `prompts` that are names of its
+    parameters. `prompts` are then the texts for code in fences, as Try Again has them.
+    """
+    try:
+        wanted = set(inspect.signature(strategy).parameters)
+    except (TypeError, ValueError):  # a callable without a signature
+        wanted = set()
+    given: dict[str, Any] = {"turns": turns, "language": language}
+    digest = None
+    if "prompts" in wanted:
+        given["prompts"] = load_prompts("fence", language, folder=prompts)
+        digest = given["prompts"].digest
+    needs_model = getattr(strategy, "needs_model", True)
+    given = {key: value for key, value in given.items() if key in wanted}
+    bound = update_wrapper(partial(strategy, **given), strategy) if given else strategy
+    return Agent(name, bound, needs_model, digest)

@@ -27,33 +27,12 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import islice
 from typing import Any
 
-from intercode.submission import ALONE, ANSWER, is_submission, pattern_for
-
-TAGS = {
-    "bash": {
-        "bash",
-        "sh",
-        "shell",
-        "zsh",
-        "console",
-        "shell-session",
-        "shellsession",
-        "terminal",
-        "code",
-    },
-    "sql": {"sql", "mysql", "mariadb", "sqlite", "sqlite3", "code"},
-    "python": {"python", "py", "python3", "pycon", "code"},
-}
-TAGS["ctf"] = TAGS["bash"]
-PROMPTS = {
-    "bash": re.compile(r"(?:[\w.-]+@\S*[$#]|\$) (.*)"),
-    "sql": re.compile(r"(?:mysql|sqlite|MariaDB [^>]*)> (.*)"),
-    "python": re.compile(r"(?:>>>|\.\.\.)(?: (.*)|$)"),
-}
-PROMPTS["ctf"] = PROMPTS["bash"]
+from intercode.language import Language
+from intercode.submission import ANSWER, is_submission
 
 MOST_BLOCKS = 50
 """Blocks that are read of one reply. A model that repeats itself may write thousands."""
@@ -70,23 +49,15 @@ _EMPTY = re.compile(
 _SUBMIT = re.compile(r"^[\s\"'`*]*submit[\s\"'`*.!]*$", re.IGNORECASE)
 _SUBMIT_WORD = re.compile(r"^\s*submit[ \t][^\n]*+\s*$")
 _SUBMIT_BRACKETS = re.compile(r"\W{0,9}submit\s?\[(.*)\]\W{0,9}", re.IGNORECASE)
-_LAST = {"python": re.compile(r"submit(?:\s+(?!(?:and|if|in|is|not|or)\b)\w+(?:\(.*\))?)?")}
-"""A last line that submits a name or, by mistake, a call. In other languages only `submit`: with a
-word it may be a command."""
 _SENTENCE = re.compile(r"^(?:I|I'm|I'll|[A-Z][a-z']*),? +\S")
 _CODE_SIGN = re.compile(r"[|<>$;&={}\\]|(?:^| )[-./~]+\w")
 
-_WRAPPER_TAGS = (
-    "bash|sh|shell|sql|python|code|command|cmd|execute|execute_bash|action|run"
-    "|tool_call|function_call"
+_NAMES = frozenset(["bash", "sh", "shell", "sql", "python", "code"])
+"""Names that models write before code, whatever the environment's language is."""
+_WRAPPERS = _NAMES.union(
+    ["command", "cmd", "execute", "execute_bash", "action", "run", "tool_call", "function_call"]
 )
-_MARK = re.compile(
-    r"^[ \t]*+(?:(?P<fence>`{3}|~{3})"
-    r"|(?P<execute>execute\s*\[)"
-    rf"|<(?P<tag>{_WRAPPER_TAGS})>"
-    r"|[#*_\d. \t]*+(?P<action>(?:action|command)(?:[ \t]+input)?(?:[ \t]*\d+)?[*_ \t]*:[*_ \t]*))",
-    re.MULTILINE | re.IGNORECASE,
-)
+"""Tags around code, besides the language's name."""
 _IMAGINED = re.compile(
     r"^\W{0,9}(?:observation|thought)(?:\s?\d+)?\W{0,9}:.*",
     re.MULTILINE | re.IGNORECASE | re.DOTALL,
@@ -97,7 +68,7 @@ _CODE_KEYS = ("code", "command", "cmd", "query", "sql", "script", "action_input"
 
 
 def split_reply(
-    text: str, language: str = "bash", *, takes_answer: bool = False
+    text: str, language: Language, *, takes_answer: bool = False
 ) -> tuple[str | None, str]:
     """Return the action in `text` (None if there is none) and the words around it.
 
@@ -105,15 +76,14 @@ def split_reply(
     """
     thoughts = "\n".join(_THINK.findall(text))
     reply = _TOKENS.sub("", _THINK.sub("", text.replace("\r\n", "\n"))).strip("\ufeff\u200b \t\n")
-    submission = pattern_for(language, takes_answer=takes_answer)
-    part, is_code = unwrap(reply) or (reply, False)
+    submission = language.submission_where(takes_answer=takes_answer)
+    part, is_code = unwrap(reply, language) or (reply, False)
     code: str | None = None
     if is_code and not _FENCE.match(part.strip().split("\n", 1)[0]):
         code = _one_action(part, language, submission)
-    elif blocks := list(islice(_blocks(part), MOST_BLOCKS)):
+    elif blocks := list(islice(_blocks(part, language), MOST_BLOCKS)):
         filled = [block for block in blocks if block[1].strip()]
-        tags = TAGS.get(language, {language})
-        ranked = [block for block in filled if block[0] in tags] or [
+        ranked = [block for block in filled if block[0] in language.tags] or [
             block for block in filled if not block[0]
         ]
         code = _one_action(unbracketed(ranked[0][1]), language, submission) if ranked else None
@@ -126,33 +96,27 @@ def split_reply(
     return code, "\n".join([thoughts, *words]).strip()
 
 
-def _one_action(code: str, language: str, submission: re.Pattern[str]) -> str:
+def _one_action(code: str, language: Language, submission: re.Pattern[str]) -> str:
     if _SUBMIT.match(code) or (_SUBMIT_WORD.match(code) and not submission.groups):
         return "submit"
     if submission is ANSWER and is_submission(code, ANSWER):
         return code.strip()
     lines = code.strip("\n").rstrip().split("\n")
-    prompt = PROMPTS.get(language)
+    prompt = language.transcript
     if prompt and prompt.fullmatch(lines[0].strip()):  # a transcript: the commands alone
         lines = [found[1] or "" for line in lines if (found := prompt.fullmatch(line.strip()))]
-    last = ANSWER if submission is ANSWER else _LAST.get(language, ALONE)
+    last = ANSWER if submission is ANSWER else language.last_line
     if len(lines) > 1 and last.fullmatch(lines[-1].strip()):
         lines.pop()
     return "\n".join(lines).rstrip()
 
 
-def _reads_as_prose(line: str, language: str) -> bool:
+def _reads_as_prose(line: str, language: Language) -> bool:
     """Return whether the first line of a reply without fences is no command: empty, a heading, an
     English sentence."""
     if not line:
         return True
-    if language == "sql" and line.split(" ", 1)[0].upper() in {
-        "SELECT",
-        "SHOW",
-        "DESCRIBE",
-        "DESC",
-        "WITH",
-    }:
+    if line.split(" ", 1)[0].upper() in language.openings:
         return False
     if re.match(r"^(?:[#>*] |\d+\. |(?i:thought)\b.*:)", line) or (
         line.endswith((":", "?", "!")) and " " in line
@@ -166,7 +130,7 @@ def _reads_as_prose(line: str, language: str) -> bool:
 # -- fences ----------------------------------------------------------------------------------------
 
 
-def _blocks(text: str) -> Iterator[tuple[str, str]]:
+def _blocks(text: str, language: Language) -> Iterator[tuple[str, str]]:
     """Yield each fenced block: its language in lower case, empty if none, and its content. An open
     block reaches to the end."""
     lines = text.split("\n")
@@ -177,10 +141,9 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
             # A line of nothing but code between backticks: ```bash ls``` or `ls`.
             if match := _ONE_LINE.match(lines[at]):
                 first, _, rest = match["code"].strip().partition(" ")
-                known = any(first.lower() in tags for tags in TAGS.values())
                 yield (
                     (_tag(first), rest)
-                    if known and rest and match["ticks"] == "```"
+                    if first.lower() in _NAMES | language.tags and rest and match["ticks"] == "```"
                     else ("", match["code"].strip())
                 )
             at += 1
@@ -219,10 +182,24 @@ def _tag(info: str) -> str:
 # -- wrappers --------------------------------------------------------------------------------------
 
 
-def unwrap(reply: str) -> tuple[str, bool] | None:
+@cache
+def _mark(language: Language) -> re.Pattern[str]:
+    """Return the pattern of what marks an action, except fences around a single line."""
+    tags = "|".join(map(re.escape, sorted({*_WRAPPERS, language.name, language.fence})))
+    return re.compile(
+        r"^[ \t]*+(?:(?P<fence>`{3}|~{3})"
+        r"|(?P<execute>execute\s*\[)"
+        rf"|<(?P<tag>{tags})>"
+        r"|[#*_\d. \t]*+"
+        r"(?P<action>(?:action|command)(?:[ \t]+input)?(?:[ \t]*\d+)?[*_ \t]*:[*_ \t]*))",
+        re.MULTILINE | re.IGNORECASE,
+    )
+
+
+def unwrap(reply: str, language: Language) -> tuple[str, bool] | None:
     """Return the part of a reply that has its action, and whether that is plainly code; None if a
     fence or nothing marks it."""
-    mark = _MARK.search(reply)
+    mark = _mark(language).search(reply)
     if mark is None or mark["fence"]:
         return None if (called := code_of_call(reply)) is None else (called, True)
     rest = reply[mark.end() :]

@@ -15,14 +15,14 @@ from typing import Self
 from intercode.agents.base import ROOT, Act, Ask, Branch, Step, StrategySteps
 from intercode.agents.code import split_reply
 from intercode.agents.prompts import Prompts
-from intercode.submission import TAKES_ANSWER, is_submission, pattern_for
+from intercode.submission import TAKES_ANSWER, is_submission
 from intercode.types import Message, Reply, Task
 
 
 @dataclass
 class Dialogue:
     """A conversation with `left` more actions. `blind` hides scores; `takes_answer` allows `submit
-    ANSWER`."""
+    ANSWER`: the task takes it, and the prompts explain it."""
 
     prompts: Prompts
     protocol: str
@@ -44,7 +44,7 @@ class Dialogue:
     ) -> Self:
         """Return the opening; the system message ends with the text called `more`."""
         ending = "blind" if blind and protocol == "paper" else protocol
-        takes_answer = bool(task.extra.get(TAKES_ANSWER))
+        takes_answer = bool(task.extra.get(TAKES_ANSWER)) and "answer" in prompts.texts
         endings = [ending, "answer"] if takes_answer else [ending]
         system = prompts.opening(*endings, turns=format_turns(turns))
         system += f"\n\n{prompts.fill(more)}" if more else ""
@@ -97,9 +97,8 @@ class Dialogue:
             self.add_step((yield act))
 
     def submits(self, act: Act) -> bool:
-        return is_submission(
-            act.action, pattern_for(self.prompts.language, takes_answer=self.takes_answer)
-        )
+        language = self.prompts.language
+        return is_submission(act.action, language.submission_where(takes_answer=self.takes_answer))
 
     def copy(self) -> Self:
         return replace(self, messages=list(self.messages))

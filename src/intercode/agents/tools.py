@@ -19,7 +19,7 @@ from intercode.agents.base import SUBMIT, Act, Ask, Strategy, StrategySteps
 from intercode.agents.code import code_of
 from intercode.agents.dialogue import Dialogue, format_step, format_turns, message
 from intercode.agents.prompts import Prompts
-from intercode.submission import pattern_for
+from intercode.language import Language
 from intercode.types import Reply, Task, Tool, ToolCall
 
 
@@ -51,7 +51,7 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
         talk = Dialogue.start(task, protocol, turns, prompts)
-        word = ANSWER if talk.takes_answer else WORD if pattern_for(prompts.language).groups else {}
+        word = ANSWER if talk.takes_answer else WORD if prompts.language.submission.groups else {}
         offered = (EXECUTE, _tool(SUBMIT, "Submit the work and end it.", **word))
         while talk.left:
             reply: Reply = yield Ask(tuple(talk.messages), offered)
@@ -94,7 +94,7 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
     return strategy
 
 
-def action_of(call: ToolCall, language: str, *, takes_answer: bool = False) -> str:
+def action_of(call: ToolCall, language: Language, *, takes_answer: bool = False) -> str:
     """Return the action of a call. Raises `Malformed`, also for arguments that are no JSON object:
     these are never code."""
     try:
@@ -107,7 +107,7 @@ def action_of(call: ToolCall, language: str, *, takes_answer: bool = False) -> s
         answer = str(arguments.get("answer") or "")
         if takes_answer and answer:
             return f"{SUBMIT} {shlex.quote(answer)}"
-        return f"{SUBMIT} {answer}".strip() if pattern_for(language).groups else SUBMIT
+        return f"{SUBMIT} {answer}".strip() if language.submission.groups else SUBMIT
     if call.name != "execute":
         raise Malformed(f"there is no tool {call.name!r:.50}")
     code = code_of(arguments)

@@ -23,25 +23,19 @@ import re
 
 from intercode.agents.base import SUBMIT, Act, Strategy, StrategySteps
 from intercode.agents.dialogue import Dialogue
-from intercode.agents.prompts import Prompts, load
+from intercode.agents.prompts import Prompts
 from intercode.types import Task
 
 PLAN_TEXTS = ("plan", "plan.step", "plan.refine")
 _STEP = re.compile(r"^[ \t*#]*(?:step[ \t]*)?\d+[.):][ \t*]*(\S.*)$", re.MULTILINE | re.IGNORECASE)
 
 
-def try_again(
-    language: str = "bash", turns: int = 10, *, prompts: Prompts | None = None, blind: bool = False
-) -> Strategy:
-    """Return the strategy for environments that run `language`, with `turns` actions before the
-    submission.
-
-    The default `prompts` ask for code in fences; ReAct's prompts make the strategy ReAct.
-    """
-    texts = prompts or load("fence", language)
+def try_again(prompts: Prompts, turns: int = 10, *, blind: bool = False) -> Strategy:
+    """Return the strategy with `turns` actions before the submission. ReAct's prompts make it
+    ReAct."""
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
-        yield from Dialogue.start(task, protocol, turns, texts, blind=blind).take_turns()
+        yield from Dialogue.start(task, protocol, turns, prompts, blind=blind).take_turns()
         if protocol == SUBMIT:
             yield Act(SUBMIT)
 

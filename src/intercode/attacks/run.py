@@ -24,9 +24,10 @@ from typing import Any
 
 from intercode.agents import gold, noop
 from intercode.attacks.sandbox import LIMITS, host_targets
-from intercode.attacks.suite import Exploit, list_exploits, write_own_data
+from intercode.attacks.suite import attacks_of, list_exploits
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
+from intercode.envs.exploits import Exploit
 from intercode.errors import DataError, IntercodeError, InternalError, SandboxError, UsageError
 from intercode.plugins import fault_of
 from intercode.runner.budget import BudgetTracker
@@ -133,7 +134,9 @@ def attack(
             tick()
 
     with tempfile.TemporaryDirectory() as folder:
-        if (data := write_own_data(owner.language, Path(folder) / "data")) is not None:
+        data = Path(folder) / "data"
+        if (write := attacks_of(owner.language).write_data) is not None:
+            write(data)
             kept = {name: value for name, value in options.items() if name not in _DATA}
             kept |= {"data": str(data)} | ({"engine": str(engine)} if engine else {})
             try:

@@ -185,9 +185,7 @@ class Player:
             command = _COMMAND.fullmatch(text)
             if command is not None:
                 self._obey(command[1], (command[2] or "").strip())
-            elif self._evaluation.config["env"] in ("bash", "ctf") and (
-                program := _full_screen_program(text)
-            ):
+            elif self._env.language.is_shell and (program := _full_screen_program(text)):
                 _note(
                     f"{program} needs a terminal, and the sandbox has none. "
                     "Nothing was executed, and no turn is used. To read a file, use `cat`, "
@@ -199,14 +197,12 @@ class Player:
 
     def _read(self) -> str:
         """Return an action or a command. Raises `Quit` at the end of the input."""
-        language = self._env.language
+        name = self._env.language.name
         while True:
             try:
-                text = input(f"{language}> ")
+                text = input(f"{name}> ")
                 if text == FENCE:
-                    text = "\n".join(
-                        iter(partial(input, " " * (len(language) - 2) + "..> "), FENCE)
-                    )
+                    text = "\n".join(iter(partial(input, "..".rjust(len(name)) + "> "), FENCE))
                 text.encode()  # some locales pass other bytes through as halves of surrogate pairs
                 return text
             except EOFError:

@@ -13,6 +13,7 @@ from intercode.cli.output import make_console, print_json, say, show_tables
 from intercode.errors import UsageError
 
 if TYPE_CHECKING:
+    from intercode.language import Language
     from intercode.view.index import Index
     from intercode.view.runs import Run
 
@@ -86,7 +87,7 @@ def show(
         if as_json:
             _print_records(index, chosen)
         elif tasks or len(rows) == 1:
-            _print_transcripts(index, chosen, found[0].env, full, messages)
+            _print_transcripts(index, chosen, found[0].language, full, messages)
         else:
             _list_episodes(chosen)
         if len(rows) > len(chosen) and not as_json:
@@ -170,7 +171,7 @@ def _print_records(index: Index, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_transcripts(
-    index: Index, rows: Sequence[Mapping[str, Any]], env: str, full: bool, messages: bool
+    index: Index, rows: Sequence[Mapping[str, Any]], language: Language, full: bool, messages: bool
 ) -> None:
     from rich.text import Text
 
@@ -178,7 +179,7 @@ def _print_transcripts(
 
     console = make_console()
     transcript = Transcript(
-        env, full, messages, wide=console.is_terminal and console.width >= _WIDE
+        language, full, messages, wide=console.is_terminal and console.width >= _WIDE
     )
     for row in rows:
         if found := index.read(row["task"], row["epoch"]):

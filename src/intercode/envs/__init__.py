@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -13,6 +14,7 @@ from intercode.plugins import load_plugin
 
 if TYPE_CHECKING:
     from intercode.env import EnvFactory, InterCodeEnv
+    from intercode.language import Language
     from intercode.options import Option
     from intercode.types import Task
 
@@ -54,6 +56,25 @@ def _installed() -> dict[str, str]:
     from importlib.metadata import entry_points
 
     return {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def language_of(settings: Mapping[str, Any]) -> Language:
+    """Return the language of a stored run by its settings.
+
+    Nothing else of an environment of the package is imported. An environment of the user's own is
+    imported only if the user has signed the run; if it cannot be, the language is `PLAIN`.
+    """
+    from intercode.language import PLAIN
+    from intercode.signing import is_signed
+
+    env = str(settings.get("env"))
+    if env in ENVIRONMENTS:
+        language: Language = import_module(f"intercode.envs.{env}.language").LANGUAGE
+        return language
+    if is_signed(settings):
+        with suppress(UsageError):
+            return environment_class(env).language
+    return PLAIN
 
 
 def known_options() -> dict[str, tuple[Any, Option, list[str]]]:

@@ -25,6 +25,7 @@ from typing import Any
 from intercode.agents import SUBMIT, Act, Ask, Step, make_agent
 from intercode.envs import environment_class
 from intercode.errors import UsageError
+from intercode.language import Language
 from intercode.plugins import attribute_path
 from intercode.runner.strategy_driver import drive
 from intercode.submission import (
@@ -32,7 +33,6 @@ from intercode.submission import (
     TAKES_ANSWER,
     answer_in,
     is_submission,
-    pattern_for,
     submitted_word,
 )
 from intercode.types import Episode, Reply, Task, Tool, ToolCall, Turn
@@ -80,7 +80,7 @@ def teller(
                 "which did not record where the prompt allows `submit ANSWER`; play the tasks again"
             )
         takes_answer, told, tools = bool(episode.takes_answer), list[Turn](), list[Tool]()
-        pattern = pattern_for(language, takes_answer=takes_answer)
+        pattern = language.submission_where(takes_answer=takes_answer)
         recorded = [turn for turn in episode.line if turn.action is not None]
         if protocol == SUBMIT and not (recorded and is_submission(recorded[-1].action, pattern)):
             recorded.append(Turn(action=SUBMIT))
@@ -124,7 +124,9 @@ def teller(
     return tell
 
 
-def _reply(agent: str, language: str, action: str, number: int, pattern: re.Pattern[str]) -> Reply:
+def _reply(
+    agent: str, language: Language, action: str, number: int, pattern: re.Pattern[str]
+) -> Reply:
     """Return the reply of `agent` that has `action`; `number` makes the ids of calls unique."""
     submits = is_submission(action, pattern)
     if agent == "tools":
@@ -141,7 +143,7 @@ def _reply(agent: str, language: str, action: str, number: int, pattern: re.Patt
             f"Thought: {THOUGHTS[submits]}\nAction: {action if submits else f'execute[{action}]'}"
         )
     ticks = "`" * max(3, *(len(run) + 1 for run in re.findall("`{3,}", action)), 0)
-    return Reply(f"{ticks}{'bash' if language == 'ctf' else language}\n{action}\n{ticks}")
+    return Reply(f"{ticks}{language.fence}\n{action}\n{ticks}")
 
 
 def _meaning(action: str | None, pattern: re.Pattern[str]) -> tuple[bool, str]:

@@ -161,7 +161,6 @@ class _Generation:
         draw, size = self.draws[split], self.sizes[split]
         names = draw.sites(
             max(2, -(-size // self.family.tasks_per_place)),
-            "_" if self.family.env == "sql" else "-",
         )
         places = [self.family.place(draw, name) for name in names]
         for place in places:
@@ -200,7 +199,7 @@ class _Generation:
             "family": self.family.name,
             "kind": question.kind,
             "place": place.name,
-            **({"db": parameters["db"]} if self.family.env == "sql" else {}),
+            **({"db": parameters["db"]} if "db" in parameters else {}),
             **({"path": parameters["path"]} if "<path>" in question.gold else {}),
         }
         if self.family.inputs is None:
@@ -232,7 +231,7 @@ class _Generation:
     def _keep(self, candidate: Record, run: GoldRun) -> None:
         """Keep a candidate that has a sound gold, if there is room for it and for its answer."""
         split: Split = candidate["split"]
-        answer = answer_of(self.family.env, candidate["gold"], run)
+        answer = self.family.answer(candidate["gold"], run)
         most = max(1, int(SHARE * self.sizes[split]))
         if (
             run.faults
@@ -248,17 +247,6 @@ class _Generation:
     def _write_tasks(self, records: Sequence[Record]) -> None:
         lines = [json.dumps(record, ensure_ascii=False) for record in records]
         (self.folder / "tasks.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-
-
-def answer_of(env: str, gold: str, run: GoldRun) -> str:
-    """Return the answer of a gold: what it printed and changed, its rows, or in Python its text; ""
-    if there is none."""
-    if env == "python":
-        return gold
-    if env == "sql":
-        return "" if run.summary == "[]" else run.summary
-    (outcome,) = run.evidence if isinstance(run.evidence, list) and run.evidence else (None,)
-    return repr(outcome) if outcome and (outcome.output.strip() or outcome.changes) else ""
 
 
 def _write_tests(gold: str, inputs: Sequence[tuple[Any, ...]]) -> list[str]:
@@ -294,4 +282,4 @@ def _function(source: str, name: str) -> Callable[..., Any]:
     return found
 
 
-__all__ = ["FAMILIES", "Family", "Place", "Question", "answer_of", "generate"]
+__all__ = ["FAMILIES", "Family", "Place", "Question", "generate"]

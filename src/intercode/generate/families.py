@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from intercode.env import GoldRun
 from intercode.errors import UsageError
 
 Split = Literal["train", "test"]
@@ -60,11 +61,11 @@ class Draw(random.Random):
         cut = low + (high - low) * 4 // 5
         return self.randint(cut + 1, high) if self.split == "test" else self.randint(low, cut)
 
-    def sites(self, count: int, sign: str = "-") -> list[str]:
+    def sites(self, count: int) -> list[str]:
         """Return different names of places: at most 800 for training, 200 for the test split.
         Raises `UsageError` for more."""
         names = [
-            f"{first}{sign}{second}"
+            f"{first}-{second}"
             for first in self.part(_WORDS["sites"])
             for second in _WORDS["kinds"]
         ]
@@ -106,13 +107,30 @@ class Question:
     form: str = ""
 
 
+def outcome_of(gold: str, run: GoldRun) -> str:
+    """Return what a Bash gold printed and changed, "" for nothing."""
+    (outcome,) = run.evidence if isinstance(run.evidence, list) and run.evidence else (None,)
+    return repr(outcome) if outcome and (outcome.output.strip() or outcome.changes) else ""
+
+
+def rows_of(gold: str, run: GoldRun) -> str:
+    """Return the rows of an SQL gold, "" for none."""
+    return "" if run.summary == "[]" else run.summary
+
+
+def text_of(gold: str, run: GoldRun) -> str:
+    """Return the text of a gold, which is the answer of a Python task."""
+    return gold
+
+
 @dataclass(frozen=True)
 class Family:
     """Questions about places of one kind, in the file `questions/NAME.toml`.
 
     `place` makes a place of a name; `draw` returns the parameters of one task besides the place's
     facts. `inputs` returns the arguments of a Python task's tests from its kind and parameters. A
-    data folder has a place for each `tasks_per_place` tasks.
+    data folder has a place for each `tasks_per_place` tasks. `answer` returns the answer of a gold
+    that was executed, or "" if there is none.
     """
 
     name: str
@@ -122,6 +140,7 @@ class Family:
     draw: Callable[[Draw, Place], Parameters]
     inputs: Callable[[Draw, str, Parameters], Sequence[tuple[Any, ...]]] | None = None
     tasks_per_place: int = 8
+    answer: Callable[[str, GoldRun], str] = outcome_of
 
     @cached_property
     def questions(self) -> Sequence[Question]:

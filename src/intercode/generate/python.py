@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
+from intercode.generate.families import (
+    NOUNS,
+    PEOPLE,
+    TOWNS,
+    Draw,
+    Family,
+    Parameters,
+    Place,
+    text_of,
+)
 
 SIGNS = "#;|~^%&+=@!:?$*"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -321,7 +330,14 @@ def _ticket(draw: Draw, parameters: Parameters, fault: int) -> str:
 
 FAMILIES = (
     Family(
-        "python-text", "python", "make and encode text", _scribe, _script, _texts, tasks_per_place=5
+        "python-text",
+        "python",
+        "make and encode text",
+        _scribe,
+        _script,
+        _texts,
+        tasks_per_place=5,
+        answer=text_of,
     ),
     Family(
         "python-records",
@@ -331,6 +347,7 @@ FAMILIES = (
         _ledger,
         _records,
         tasks_per_place=5,
+        answer=text_of,
     ),
     Family(
         "python-parsing",
@@ -340,5 +357,6 @@ FAMILIES = (
         _message,
         _messages,
         tasks_per_place=5,
+        answer=text_of,
     ),
 )

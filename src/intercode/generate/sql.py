@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
+from intercode.generate.families import (
+    NOUNS,
+    PEOPLE,
+    TOWNS,
+    Draw,
+    Family,
+    Parameters,
+    Place,
+    rows_of,
+)
 
 Row = Sequence[str | int | None]
 
@@ -31,6 +40,7 @@ def _table(name: str, columns: str, rows: Sequence[Row]) -> str:
 
 
 def _database(name: str, facts: Parameters, *tables: str) -> Place:
+    name = name.replace("-", "_")
     return Place(name, {f"databases/{name}.sql": "\n".join(tables)}, {"db": name, **facts})
 
 
@@ -286,6 +296,7 @@ FAMILIES = (
         _shop,
         _purchase,
         tasks_per_place=40,
+        answer=rows_of,
     ),
     Family(
         "sql-library",
@@ -294,6 +305,7 @@ FAMILIES = (
         _library,
         _loan,
         tasks_per_place=40,
+        answer=rows_of,
     ),
     Family(
         "sql-league",
@@ -302,5 +314,6 @@ FAMILIES = (
         _league,
         _game,
         tasks_per_place=40,
+        answer=rows_of,
     ),
 )

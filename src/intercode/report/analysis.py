@@ -29,10 +29,11 @@ from typing import Any
 
 import numpy as np
 
+from intercode.envs import language_of
+from intercode.language import Language
 from intercode.report.summary import Z95, groups, hardness_order, mean, summary
 from intercode.report.turns import (
     KINDS,
-    action_kind,
     code_turns,
     counted_turns,
     find_repeats,
@@ -67,14 +68,14 @@ def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str
     """Return what `report --json` adds to the summary. Shares are in [0, 1], and None of
     nothing."""
     scored = [episode for episode in episodes if episode.reward is not None]
-    env = str(config.get("env"))
+    language = language_of(config)
     return {
         "by_turn": by_turn(scored),
         "by_data": groups(config.get("data_set") or {}, scored),
         "actions": {
-            "all": actions(scored, env),
-            "solved": actions([episode for episode in scored if episode.success], env),
-            "failed": actions([episode for episode in scored if not episode.success], env),
+            "all": actions(scored, language),
+            "solved": actions([episode for episode in scored if episode.success], language),
+            "failed": actions([episode for episode in scored if not episode.success], language),
         },
         "recovery": recovery(scored),
         "per_solved": per_solved(episodes),
@@ -103,11 +104,11 @@ def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
     return rows
 
 
-def actions(scored: Sequence[Episode], env: str) -> dict[str, Any]:
+def actions(scored: Sequence[Episode], language: Language) -> dict[str, Any]:
     """Return how many turns ask for code, and shares of them: errors, without code, out of time,
     repeated, of each kind."""
     turns = [turn for episode in scored for turn in code_turns(episode)]
-    kinds = [action_kind(turn.action, env) for turn in turns if turn.action is not None]
+    kinds = [language.kind(turn.action) for turn in turns if turn.action is not None]
     return {
         "episodes": len(scored),
         "turns": len(turns),

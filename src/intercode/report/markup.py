@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
+from intercode.language import Language
 from intercode.report.text import visible
 from intercode.report.transcript import (
     MARKS,
@@ -32,7 +33,6 @@ LONGEST = 2_000
 """Characters of a text that a page shows."""
 _LINES = 200
 """Lines of an answer that a verdict shows."""
-_LEXERS = {"bash": "BashLexer", "ctf": "BashLexer", "python": "PythonLexer", "sql": "SqlLexer"}
 
 Whole = Callable[[int, str], str]
 """Returns the address of a whole text: (number of the turn, "action", "observation", …) → URL."""
@@ -43,20 +43,24 @@ def text(value: object) -> str:
     return escape(visible(str(value)))
 
 
-def code(source: str, env: str) -> str:
-    """Return code as HTML, with a class for each kind of token if `env`'s language is known."""
+def code(source: str, language: Language) -> str:
+    """Return code as HTML, with a class for each kind of token if pygments knows the language."""
     from pygments import highlight  # imports much
 
-    lexer, formatter = _highlighter(env)
+    lexer, formatter = _highlighter(language.fence)
     return highlight(visible(source), lexer, formatter).rstrip("\n") if lexer else text(source)
 
 
 @functools.cache
-def _highlighter(env: str) -> tuple[Any, Any]:
-    from pygments import lexers
+def _highlighter(name: str) -> tuple[Any, Any]:
     from pygments.formatters import HtmlFormatter
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
 
-    lexer = getattr(lexers, _LEXERS[env])(stripnl=False) if env in _LEXERS else None
+    try:
+        lexer = get_lexer_by_name(name, stripnl=False)
+    except ClassNotFound:
+        lexer = None
     return lexer, HtmlFormatter(nowrap=True, classprefix="c-")
 
 
@@ -82,7 +86,9 @@ def bounded(value: str, show: Callable[[str], str] = text, whole: str | None = N
     return f"{show(head)}\n{gap}\n{text(tail)}"
 
 
-def turn(step: Step, env: str, whole: Whole = lambda number, part: "", anchor: str = "t") -> str:
+def turn(
+    step: Step, language: Language, whole: Whole = lambda number, part: "", anchor: str = "t"
+) -> str:
     """Return a turn: facts, new messages folded, thought, action, output. Its id is `anchor` and
     its number."""
     now, number = step.turn, step.number
@@ -104,7 +110,7 @@ def turn(step: Step, env: str, whole: Whole = lambda number, part: "", anchor: s
             f'<p class="thought">{bounded(now.thought, text, whole(number, "thought"))}</p>'
         )
     if now.action is not None:
-        parts.append(pre("action", "action", now.action, lambda source: code(source, env)))
+        parts.append(pre("action", "action", now.action, lambda source: code(source, language)))
     shown = {(now.thought or "").strip(), (now.action or "").strip()}
     if now.reply is not None and now.action is None and now.reply.strip() not in shown:
         parts.append(pre("reply", "reply without an action", now.reply))

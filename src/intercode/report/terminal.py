@@ -22,6 +22,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from intercode.language import Language
 from intercode.report.text import visible
 from intercode.report.transcript import (
     MARKS,
@@ -49,16 +50,15 @@ COLOURS: Mapping[State, str] = {
 }
 _LINES = 60
 """Lines of an answer or a diff that are printed, unless all are asked for."""
-_LANGUAGES = {"ctf": "bash"}
 _OF_DIFF = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """How to print episodes of `env`: `full` texts, with the `messages` to the model, answers side
-    by side if it is `wide`."""
+    """How to print episodes in `language`: `full` texts, with the `messages` to the model,
+    answers side by side if it is `wide`."""
 
-    env: str
+    language: Language
     full: bool = False
     messages: bool = False
     wide: bool = False
@@ -110,9 +110,7 @@ class Transcript:
                 yield self._text("  ", f"call of {call.name}: {call.arguments}")
         if turn.action is not None:
             code = visible(self._cut(turn.action)).rstrip("\n")
-            shown = Syntax(code, _LANGUAGES.get(self.env, self.env), theme="ansi_dark").highlight(
-                code
-            )
+            shown = Syntax(code, self.language.fence, theme="ansi_dark").highlight(code)
             shown.rstrip()
             yield _behind("› ", "  ", shown, "bold")
         if turn.observation:

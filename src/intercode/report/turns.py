@@ -8,56 +8,20 @@ docs/report.md has them in words.
           └─ any other action                  executed: an error or fine, new or repeated,
                                                exploring or editing
 
-The kinds come from the action's text; what a script does that the action calls by name is not seen.
+The kinds come from the action's text, by the rules of its language (`Language.kind`).
 """
 
 from __future__ import annotations
 
-import ast
-import re
 import sys
 from collections.abc import Sequence
+from typing import get_args
 
 from intercode.agents.base import SUBMIT
-from intercode.envs.python.suite import SYNTAX_ERRORS, parse
+from intercode.language import Kind
 from intercode.types import Episode, Turn
 
-KINDS = ("exploring", "querying", "editing")
-
-_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
-_REDIRECT = re.compile(r"(?<![-=<>])>{1,2}\|?\s*(?![\s>(]|&\d|&-|/dev/(?:null|stdout|stderr)\b)\S")
-_COMMANDS = (
-    "rm|rmdir|mv|cp|mkdir|touch|ln|chmod|chown|chgrp|tee|truncate|dd|rename|install|patch|split"
-    "|unlink|shred|mkfifo|wget|gzip|gunzip|bzip2|bunzip2|xz|unxz|zip|unzip|rsync|apt-get|apt|pip"
-    "|useradd|userdel|kill|crontab"
-)
-_WRITER = re.compile(
-    r"(?:^|[;&|(`\n]|-exec(?:dir)?\s|\bxargs\b[^|;&\n]*\s|\b(?:sudo|then|do|else|time|nohup)\s)"
-    rf"\s*(?:/\S*/)?(?:{_COMMANDS})(?=\s|$)|\b(?:sed|perl)\b[^|;&\n]*\s-\w*i"
-    r"|\bfind\b[^|;&\n]*\s-delete\b|\bcurl\b[^|;&\n]*\s-\w*[oO]|\btar\s+-?-?\w*[xcru]"
-    r"|\bgit\s+(?:add|am|apply|checkout|clone|commit|init|merge|mv|rebase|reset|restore|rm|stash)\b"
-)
-_LEADING = re.compile(r"\A(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
-_SQL_EDITS = re.compile(
-    r"(?:INSERT|UPDATE|DELETE|REPLACE|CREATE|ALTER|DROP|TRUNCATE|RENAME|LOAD|MERGE)\b"
-    r"|WITH\b.*\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_SQL_LOOKS = re.compile(
-    r"(?:SHOW|DESC|DESCRIBE|EXPLAIN|PRAGMA|USE|HELP)\b"
-    r"|.*\b(?:information_schema|sqlite_(?:master|schema))\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_DEFINES = re.compile(r"^\s*(?:async\s+def|def|class)\b", re.MULTILINE)
-_CHANGES = (
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-    ast.Assign,
-    ast.AnnAssign,
-    ast.AugAssign,
-    ast.Delete,
-)
+KINDS: Sequence[str] = get_args(Kind)
 
 
 def task_order(task: str) -> tuple[int, str]:
@@ -110,23 +74,3 @@ def solving_turn(episode: Episode) -> int | None:
     return next(
         (at for at, turn in enumerate(turns, 1) if turn.score == episode.reward), len(turns)
     )
-
-
-def action_kind(action: str, env: str) -> str | None:
-    """Return one of `KINDS`, or None if the environment has none."""
-    match env:
-        case "bash" | "ctf":
-            bare = _QUOTED.sub('""', action)
-            return "editing" if _WRITER.search(bare) or _REDIRECT.search(bare) else "exploring"
-        case "sql":
-            statement = _LEADING.sub("", action, count=1)
-            if _SQL_EDITS.match(statement):
-                return "editing"
-            return "exploring" if _SQL_LOOKS.match(statement) else "querying"
-        case "python":
-            try:
-                changes = any(isinstance(node, _CHANGES) for node in parse(action).body)
-            except SYNTAX_ERRORS:
-                changes = bool(_DEFINES.search(action))
-            return "editing" if changes else "exploring"
-    return None

@@ -28,10 +28,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from intercode.agents import Agent, Strategy, make_agent
+from intercode.agents import Agent, Strategy, make_agent, own_agent
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
 from intercode.errors import UsageError
+from intercode.language import PLAIN
 from intercode.models import Model, OpenAIModel
 from intercode.plugins import attribute_path
 from intercode.rollouts.chat import Chat
@@ -50,6 +51,7 @@ from intercode.rollouts.tree import Tree, grow
 from intercode.runner.budget import BudgetTracker, Limits
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
+from intercode.runner.strategy_driver import strategy_name
 from intercode.runner.warm_env import WarmEnv
 from intercode.types import Episode, Task, Turn
 
@@ -387,21 +389,17 @@ def _strategy(
     """Return the strategy of an agent, for an environment's language and prompts."""
     if isinstance(agent, Agent):
         return agent.strategy
-    if not isinstance(agent, str):
-        return agent
-    prompts = (
+    folder = (
         attribute_path(type(env), "prompts")
         if isinstance(env, InterCodeEnv)
         else getattr(env, "prompts", None)
     )
-    language = getattr(env, "language", "bash")
-    return make_agent(
-        agent,
-        tasks=tasks,
-        turns=turns,
-        language=language,
-        prompts=Path(prompts) if prompts else None,
-    ).strategy
+    prompts = Path(folder) if folder else None
+    language = getattr(env, "language", PLAIN)
+    if not isinstance(agent, str):
+        name = strategy_name(agent)
+        return own_agent(name, agent, language=language, turns=turns, prompts=prompts).strategy
+    return make_agent(agent, tasks=tasks, language=language, turns=turns, prompts=prompts).strategy
 
 
 def rollout(

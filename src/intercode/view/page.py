@@ -16,6 +16,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from intercode.envs import language_of
 from intercode.report import markup, tables
 from intercode.report.analysis import Run, find_categories
 from intercode.report.summary import EpisodeRow
@@ -174,11 +175,11 @@ class _Page:
         return found
 
     def _transcript(self, number: int, episode: Episode, anchor: str) -> str:
-        all_steps, env = steps(episode), str(self.runs[number][0].get("env"))
+        all_steps, language = steps(episode), language_of(self.runs[number][0])
         half = _TURNS // 2 if len(all_steps) > _TURNS else len(all_steps)
 
         def turns(some: Sequence[Step]) -> list[Markup]:
-            return [Markup(markup.turn(step, env, anchor=f"{anchor}t")) for step in some]
+            return [Markup(markup.turn(step, language, anchor=f"{anchor}t")) for step in some]
 
         return self.templates.get_template("transcript.html").render(
             id=anchor,

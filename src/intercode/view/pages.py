@@ -286,7 +286,7 @@ class Pages:
             strip=strip if len(all_steps) > 4 or any(hits) else [],
             earlier=windows[now - 1][-1].number if now else None,
             later=windows[now + 1][0].number if now + 1 < len(windows) else None,
-            turns=[Markup(markup.turn(step, run.env, whole)) for step in windows[now]],
+            turns=[Markup(markup.turn(step, run.language, whole)) for step in windows[now]],
         )
 
     def compare(self, runs: Sequence[Run], params: Params) -> str:

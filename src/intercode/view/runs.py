@@ -12,10 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from intercode.envs import language_of
 from intercode.errors import IntercodeError, UsageError
+from intercode.language import Language
 from intercode.report.summary import figures
 from intercode.report.text import one_line
 from intercode.rescoring.recordings import load_recording
@@ -51,6 +54,10 @@ class Run:
     @property
     def env(self) -> str:
         return str(self.config.get("env"))
+
+    @cached_property
+    def language(self) -> Language:
+        return language_of(self.config)
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of what is indexed, how many episodes are `listed`, and how many lines

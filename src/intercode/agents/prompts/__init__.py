@@ -1,7 +1,7 @@
 """Load the texts that strategies send to a model. The texts are files, and a run records their
 digest.
 
-    intercode/envs/LANGUAGE/prompts/        in the folder of each language
+    Language.prompts                        envs/NAME/prompts/ for the languages of the package
         world.txt                           describes the environment; {form} and {ending} are
                                             filled in
         submit.txt, paper.txt, blind.txt    the ending: how the work is judged; `blind` is `paper`
@@ -9,7 +9,7 @@ digest.
         answer.txt                          added to the ending where the task takes
                                             `submit ANSWER` (Bash)
         fence.txt, react.txt                the form: how to write an action; ReAct's has an example
-    intercode/agents/prompts/               for all languages
+    intercode/agents/prompts/               for all languages, with plain forms of the texts above
         tools.txt                           the form of tool calls
         FORM.retry.txt                      answers a reply without an action
         plan*.txt, undo*.txt, tools.malformed.txt    used by one strategy each
@@ -28,9 +28,9 @@ from functools import cached_property
 from pathlib import Path
 
 from intercode.errors import UsageError
+from intercode.language import Language
 
 SHARED = Path(__file__).parent
-LANGUAGES = SHARED.parents[1] / "envs"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Prompts:
     """The texts of one strategy for one language, by file name without folder and suffix."""
 
     form: str
-    language: str
+    language: Language
     texts: Mapping[str, str]
 
     def fill(self, name: str, **values: object) -> str:
@@ -49,21 +49,18 @@ class Prompts:
         """
         if name not in self.texts:
             raise UsageError(
-                f"there is no prompt {name}.txt for {self.language}; "
+                f"there is no prompt {name}.txt for {self.language.name}; "
                 "put one into the class's folder `prompts`"
             )
         text = self.texts[name]
-        for key, value in {
-            "language": "bash" if self.language == "ctf" else self.language,
-            **values,
-        }.items():
+        for key, value in {"language": self.language.fence, **values}.items():
             text = text.replace(f"{{{key}}}", str(value))
         return text
 
     def opening(self, *endings: str, **values: object) -> str:
         """Return the system message: the environment, the form of actions, and the endings."""
         ending = "\n".join(self.fill(each, **values) for each in endings)
-        return self.fill("world", form=self.texts[self.form], ending=ending)
+        return self.fill("world", form=self.fill(self.form), ending=ending)
 
     @cached_property
     def digest(self) -> str:
@@ -72,26 +69,21 @@ class Prompts:
         return hashlib.sha256(whole.encode()).hexdigest()
 
 
-def load(form: str, language: str, *more: str, folder: Path | None = None) -> Prompts:
+def load(form: str, language: Language, *more: str, folder: Path | None = None) -> Prompts:
     """Load the prompts of a strategy whose actions are written in `form`, and `more` texts by name.
 
-    `folder` has texts that replace those of the language. Raises `UsageError` if neither has
-    world.txt and the text of `form`.
+    `folder` has texts that replace those of the language. Raises `UsageError` if there is no text
+    of `form`, and for a world.txt without the places for other texts.
     """
-    folders = [*([folder] if folder else []), LANGUAGES / language / "prompts", SHARED]
+    folders = [place for place in (folder, language.prompts, SHARED) if place]
     texts = {}
-    answer = ["answer"] if language == "bash" else []
-    for name in ("world", "submit", "paper", "blind", *answer, form, f"{form}.retry", *more):
+    for name in ("world", "submit", "paper", "blind", "answer", form, f"{form}.retry", *more):
         if found := [path for place in folders if (path := place / f"{name}.txt").is_file()]:
             texts[name] = found[0].read_text("utf-8").strip()
-    if lacking := [f"{name}.txt" for name in ("world", form) if name not in texts]:
-        where = (
-            f"write {' and '.join(lacking)} into the folder that the class's attribute "
-            "`prompts` names"
-        )
+    if form not in texts:
         raise UsageError(
-            f"there is no prompt for actions in {language}: "
-            f"{where}, or use an agent without a model"
+            f"there is no prompt {form}.txt for actions in {language.name}: write it into the "
+            "folder that the class's attribute `prompts` names, or use another agent"
         )
     if unfilled := [word for word in ("{form}", "{ending}") if word not in texts["world"]]:
         raise UsageError(

@@ -25,7 +25,10 @@ so that an action that searches for a text does not find itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from intercode.envs.exploits import Attacks, Exploit
 
 
 @dataclass(frozen=True)
@@ -361,3 +364,22 @@ CTF = [
         "submit until one is right",
     ),
 ]
+
+
+def _exploits(attacks: Sequence[Attack]) -> Attacks:
+    return Attacks(
+        [
+            Exploit(
+                attack.name,
+                attack.aim,
+                attack.actions,
+                attack.word,
+                after=attack.after,
+                moot_actions=attack.moot_actions,
+            )
+            for attack in attacks
+        ]
+    )
+
+
+ON_BASH, ON_CTF = _exploits(BASH), _exploits(CTF)

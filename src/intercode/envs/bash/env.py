@@ -5,8 +5,8 @@ all environments that share a `GoldCache`. When a task marked `general` looks so
 repeated on variant data and must succeed there too. On all other tasks, `submit ANSWER` gives the
 answer itself under `exact`.
 
-An environment of your own in Bash is a subclass with class attributes and a `reward`:
-`docs/own-environment.md`.
+An environment of your own in Bash, or in a language that Bash can call (`command`), is a subclass
+with class attributes and a `reward`: `docs/own-environment.md`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.bash.compare import bash_exact, different_paths
+from intercode.envs.bash.language import LANGUAGE
 from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
 from intercode.envs.gold import GoldCache, blame_gold, split_golds
@@ -129,6 +130,7 @@ class BashEnv(InterCodeEnv):
     """
 
     Options = BashOptions
+    language = LANGUAGE
     rewards: ClassVar = {
         "exact": "intercode.envs.bash.compare:bash_exact",
         "paper": "intercode.paper.bash:PaperReward",
@@ -177,7 +179,8 @@ class BashEnv(InterCodeEnv):
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
-        yield from lint(task)
+        if cls.language.is_shell:
+            yield from lint(task)
 
     @classmethod
     def prepare_world(cls, data: DataSet, options: BashOptions) -> World:
@@ -231,7 +234,8 @@ class BashEnv(InterCodeEnv):
 
     @classmethod
     def submission_under(cls, reward: object) -> re.Pattern[str]:
-        return ANSWER if reward == "exact" and cls.submission is ALONE else cls.submission
+        submission = cls.language.submission
+        return ANSWER if reward == "exact" and submission is ALONE else submission
 
     @property
     def takes_answer(self) -> bool:
@@ -242,33 +246,41 @@ class BashEnv(InterCodeEnv):
         override this method."""
         return bash_exact(agent, gold, task)
 
+    def command(self, action: str) -> str:
+        """Return the Bash command that executes an action, the agent's or a gold; no submission.
+
+        A subclass for another language wraps the action: `f"awk {shlex.quote(action)} /srv/log"`.
+        """
+        return action
+
     def run_gold(self, task: Task) -> GoldRun:
-        used, asked = _TEXT.sub(" ", task.gold), _PATH.findall(_QUOTE.sub(" ", task.query))
+        gold = self.command(task.gold)
+        used, asked = _TEXT.sub(" ", gold), _PATH.findall(_QUOTE.sub(" ", task.query))
         named = [
             *_PATH.findall(used),
-            *(path for path in asked if path in used or path not in task.gold),
+            *(path for path in asked if path in used or path not in gold),
         ]
         try:
             self._workspace.switch_to(self._spec.for_task(task))
             if named:
                 self._workspace.start_episode()
             missing = missing_paths(self._workspace, named)
-            outcomes = [execute_gold(self._workspace, task.gold).outcome]
+            outcomes = [execute_gold(self._workspace, gold).outcome]
             last = self._workspace.last
-            faults = list(_find_faults(last, task.gold))
+            faults = list(_find_faults(last, gold))
             # in a pipe or a substitution, the status does not show that a tool failed
             complaint = next(
                 (
                     each[0]
                     for each in _COMPLAINT.finditer(last.output)
-                    if not each[1] or each[1] in task.gold
+                    if not each[1] or each[1] in gold
                 ),
                 "",
             )
             if (
                 complaint
                 and last.exit_code is not None
-                and not ends_in_failure(last.exit_code, task.gold, last.output)
+                and not ends_in_failure(last.exit_code, gold, last.output)
             ):
                 faults.append(
                     TaskIssue(
@@ -281,7 +293,7 @@ class BashEnv(InterCodeEnv):
                 )
             # a query may speak of what should not be there
             for path in missing_paths(self._workspace, missing):
-                who, kind = ("gold", "missing") if path in task.gold else ("query", "disagrees")
+                who, kind = ("gold", "missing") if path in gold else ("query", "disagrees")
                 faults.append(
                     TaskIssue(
                         f"{who} names {path}, which is there neither before nor after it", kind
@@ -289,8 +301,8 @@ class BashEnv(InterCodeEnv):
                 )
             if task.general and self._variant:
                 variant = self._use("variant", self._variant.for_task(task))
-                outcomes.append(execute_gold(variant, task.gold).outcome)
-                if variant.only_fails(task.gold, outcomes[1]):
+                outcomes.append(execute_gold(variant, gold).outcome)
+                if variant.only_fails(gold, outcomes[1]):
                     faults.append("on the variant data, the gold only fails")
         except DataError as error:
             return GoldRun(None, "", (str(error),))
@@ -299,7 +311,9 @@ class BashEnv(InterCodeEnv):
                 TaskIssue("is marked general, but the data set has no variant data", "not_general")
             )
         elif task.general:
-            passing = (bash_exact(*pair, task).success for pair in permutations(outcomes, 2))
+            passing = (
+                self._score_exactly(*pair, task).success for pair in permutations(outcomes, 2)
+            )
             if outcomes[0] == outcomes[1] or (self._exact and any(passing)):
                 why = (
                     "is marked general, but the gold has the same outcome on the variant data: "
@@ -317,7 +331,7 @@ class BashEnv(InterCodeEnv):
         self._workspace.start_episode()
 
     def execute(self, action: str) -> ExecResult:
-        return self._workspace.execute(action)
+        return self._workspace.execute(self.command(action))
 
     def reject_submission(self, word: str) -> str | None:
         if word and self.task.general:
@@ -331,7 +345,8 @@ class BashEnv(InterCodeEnv):
             return score
         workspace = self._use("variant", self._variant.for_task(self.task))
         self._find_golds(workspace, self.task)
-        workspace.replay(action for action in self._actions if not self._submits(action))
+        actions = (action for action in self._actions if not self._submits(action))
+        workspace.replay(map(self.command, actions))
         again = self._compare(workspace)
         if not again.score.success:
             self._comparison = again
@@ -404,7 +419,11 @@ class BashEnv(InterCodeEnv):
         if compare := getattr(self._scorer, "compare", None):
             score, gold = compare(self, workspace.spec, agent)
             return Comparison(workspace, agent, self.task, gold, score)
-        reward = bash_exact if self._exact else partial(call_reward, self._scorer or self.reward)
+        reward = (
+            self._score_exactly
+            if self._exact
+            else partial(call_reward, self._scorer or self.reward)
+        )
         found: list[Comparison] = []
         for task in split_golds(self.task):
             try:
@@ -422,6 +441,10 @@ class BashEnv(InterCodeEnv):
                 break
         return max(found, key=lambda comparison: rank(comparison.score))
 
+    def _score_exactly(self, agent: Outcome, gold: Outcome, task: Task) -> Score:
+        """Return the exact reward, which reads the text of the gold as Bash."""
+        return bash_exact(agent, gold, replace(task, gold=self.command(task.gold)))
+
     def gold_outcome(
         self, spec: WorkspaceSpec, task: Task, execute: GoldExecutor | None = None
     ) -> GoldOutcome:
@@ -434,7 +457,8 @@ class BashEnv(InterCodeEnv):
         key = self._gold_key(spec, task)
         if execute is not None:
             return self._gold_cache.get(
-                (*key, execute.__name__), lambda: execute(self._use("gold", spec), task.gold)
+                (*key, execute.__name__),
+                lambda: execute(self._use("gold", spec), self.command(task.gold)),
             )
         return self._gold_cache.get(key, lambda: self._execute_gold(self._use("gold", spec), task))
 
@@ -472,19 +496,18 @@ class BashEnv(InterCodeEnv):
     def _execute_gold(self, workspace: Workspace, task: Task) -> GoldOutcome:
         """Raise `DataError` if a gold that must run to its end does not, or if the gold only fails,
         which any failing command does too. The paper's reward compares with any output."""
-        gold = execute_gold(workspace, task.gold)
+        command = self.command(task.gold)
+        gold = execute_gold(workspace, command)
         last = workspace.last
         unfinished = last.timed_out or last.exit_code in (_NOT_FOUND, *_KILLED)
         if task.gold != self.task.gold:
-            unfinished |= ends_in_failure(last.exit_code, task.gold, last.output)
+            unfinished |= ends_in_failure(last.exit_code, command, last.output)
         if self._needs_finished_gold and unfinished:
             raise DataError(
-                f"task {task.id}: {'; '.join(_find_faults(last, task.gold))}; see `intercode check`"
+                f"task {task.id}: {'; '.join(_find_faults(last, command))}; see `intercode check`"
             )
-        if self._exact and blame_gold(
-            lambda: workspace.only_fails(task.gold, gold.outcome), task.gold
-        ):
-            why = "; ".join(_find_faults(last, task.gold))
+        if self._exact and blame_gold(lambda: workspace.only_fails(command, gold.outcome), command):
+            why = "; ".join(_find_faults(last, command))
             raise DataError(
                 f"task {task.id}: the gold only fails, so it has no answer ({why}); "
                 "see `intercode check`"

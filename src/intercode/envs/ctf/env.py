@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Self
 
 from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
+from intercode.envs.ctf.language import LANGUAGE
 from intercode.envs.ctf.options import CtfOptions
 from intercode.envs.gold import GoldCache, blame_gold, split_golds
 from intercode.envs.rewards import (
@@ -41,7 +42,7 @@ from intercode.envs.rewards import (
 )
 from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, UsageError
-from intercode.submission import WORD, is_submission, submitted_word
+from intercode.submission import is_submission, submitted_word
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
@@ -60,8 +61,7 @@ class CtfEnv(InterCodeEnv):
         "exact": "intercode.envs.ctf.env:flag_exact",
         "paper": "intercode.paper.ctf:flag_paper",
     }
-    language = "ctf"
-    submission = WORD
+    language = LANGUAGE
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ from typing import Any, ClassVar, Literal, Self
 from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.gold import GoldCache
 from intercode.envs.python.grading import PATIENCE, Result
+from intercode.envs.python.language import LANGUAGE
 from intercode.envs.python.lint import lint
 from intercode.envs.python.options import SECONDS, PythonOptions
 from intercode.envs.python.suite import SOLUTION, Suite, convert_record, read_suite
@@ -36,7 +37,6 @@ from intercode.envs.python.workspace import PythonSessions, PythonSpec
 from intercode.envs.rewards import call_reward, is_papers, require_reward, reward_name
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
-from intercode.submission import NAME
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
@@ -61,11 +61,9 @@ class PythonEnv(InterCodeEnv):
         "exact": "intercode.envs.python.env:score_exact",
         "paper": "intercode.paper.python:score_paper",
     }
-    language = "python"
+    language = LANGUAGE
     live_forks = False
     session_noun = "interpreter"
-    submission = NAME
-    """A word that is no name submits too, and is rejected: it could not be Python either."""
     preprocess = staticmethod(convert_record)
 
     def __init__(

@@ -37,6 +37,7 @@ from intercode.envs.sql.databases import (
     prepare_databases,
 )
 from intercode.envs.sql.engines import Answer, Engine
+from intercode.envs.sql.language import LANGUAGE
 from intercode.envs.sql.lint import lint
 from intercode.envs.sql.options import SECONDS, SqlOptions
 from intercode.errors import DataError
@@ -60,7 +61,7 @@ class SqlEnv(InterCodeEnv):
     """
 
     Options = SqlOptions
-    language = "sql"
+    language = LANGUAGE
     rewards: ClassVar = {
         "exact": "intercode.envs.sql.compare:sql_exact",
         "paper": "intercode.paper.sql:sql_paper",

@@ -1,0 +1,17 @@
+"""The language of `CtfEnv`: Bash, and a submission has a flag."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from intercode.envs.shell import SHELL
+from intercode.submission import WORD
+
+LANGUAGE = replace(
+    SHELL,
+    name="ctf",
+    submission=WORD,
+    prompts=Path(__file__).parent / "prompts",
+    attacks="intercode.envs.bash.attacks:ON_CTF",
+)

@@ -1,0 +1,58 @@
+"""The language of `PythonEnv`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from intercode.envs.python.suite import SYNTAX_ERRORS, parse
+from intercode.language import Kind, Language
+
+NAME = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?""")
+"""`submit NAME`, where `submit = 5` and `submit in x` are code. A word that is no name submits too,
+and is rejected: it could not be Python either."""
+_LAST = re.compile(r"submit(?:\s+(?!(?:and|if|in|is|not|or)\b)\w+(?:\(.*\))?)?")
+"""A last line that submits a name or, by mistake, a call."""
+_DEFINES = re.compile(r"^\s*(?:async\s+def|def|class)\b", re.MULTILINE)
+_CHANGES = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.Delete,
+)
+
+
+def kind_of(action: str) -> Kind:
+    """Return "editing" if the action defines, assigns or deletes a name at its top level."""
+    try:
+        changes = any(isinstance(node, _CHANGES) for node in parse(action).body)
+    except SYNTAX_ERRORS:
+        changes = bool(_DEFINES.search(action))
+    return "editing" if changes else "exploring"
+
+
+def echo(text: str) -> str:
+    """Return the statement that prints a text."""
+    return f"print({text!r})"
+
+
+LANGUAGE = Language(
+    "python",
+    submission=NAME,
+    last_line=_LAST,
+    fences=("python", "py", "python3", "pycon"),
+    transcript=re.compile(r"(?:>>>|\.\.\.)(?: (.*)|$)"),
+    prompts=Path(__file__).parent / "prompts",
+    kind=kind_of,
+    # in base64, so that no traceback shows the command
+    shell=(
+        "import base64, subprocess\n"
+        "_ = subprocess.run(['bash', '-c', base64.b64decode('{base64}').decode()])"
+    ),
+    echo=echo,
+    attacks="intercode.envs.python.attacks:ON_PYTHON",
+)

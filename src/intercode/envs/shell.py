@@ -1,0 +1,37 @@
+"""Bash as a language of actions, which the environments Bash and CTF share."""
+
+from __future__ import annotations
+
+import re
+
+from intercode.language import Kind, Language
+
+_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
+_REDIRECT = re.compile(r"(?<![-=<>])>{1,2}\|?\s*(?![\s>(]|&\d|&-|/dev/(?:null|stdout|stderr)\b)\S")
+_COMMANDS = (
+    "rm|rmdir|mv|cp|mkdir|touch|ln|chmod|chown|chgrp|tee|truncate|dd|rename|install|patch|split"
+    "|unlink|shred|mkfifo|wget|gzip|gunzip|bzip2|bunzip2|xz|unxz|zip|unzip|rsync|apt-get|apt|pip"
+    "|useradd|userdel|kill|crontab"
+)
+_WRITER = re.compile(
+    r"(?:^|[;&|(`\n]|-exec(?:dir)?\s|\bxargs\b[^|;&\n]*\s|\b(?:sudo|then|do|else|time|nohup)\s)"
+    rf"\s*(?:/\S*/)?(?:{_COMMANDS})(?=\s|$)|\b(?:sed|perl)\b[^|;&\n]*\s-\w*i"
+    r"|\bfind\b[^|;&\n]*\s-delete\b|\bcurl\b[^|;&\n]*\s-\w*[oO]|\btar\s+-?-?\w*[xcru]"
+    r"|\bgit\s+(?:add|am|apply|checkout|clone|commit|init|merge|mv|rebase|reset|restore|rm|stash)\b"
+)
+
+
+def kind_of(action: str) -> Kind:
+    """Return "editing" if a command or a redirection of the action changes files; what a script
+    does that the action calls by name is not seen."""
+    bare = _QUOTED.sub('""', action)
+    return "editing" if _WRITER.search(bare) or _REDIRECT.search(bare) else "exploring"
+
+
+SHELL = Language(
+    "bash",
+    fences=("bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal"),
+    transcript=re.compile(r"(?:[\w.-]+@\S*[$#]|\$) (.*)"),
+    kind=kind_of,
+    shell="{command}",
+)
