@@ -160,19 +160,23 @@ def ranked(*rows: tuple[object, int]) -> Table:
 
 def test_the_order_is_made_of_the_whole_result_and_strict_where_that_does_not_fit() -> None:
     full = ranked(("a", 1), ("b", 2), ("c", 2), ("d", 2), ("e", 3))
-    limited = Ordering(True, True, 0, "…")
-    assert order_of(letters("abd"), limited, full) == Order(TOP_THREE.rows[:4], (1, 2, 2, 2))
-    assert order_of(letters("de"), Ordering(True, True, 3, "…"), full) == Order(
-        TOP_THREE.rows[1:], (2, 2, 2, 3), start=2
+    limited = Ordering(True, True)
+    assert order_of(letters("abd"), limited, full) == Order(TOP_THREE.rows[:4], (0, 1, 1, 1))
+    assert order_of(letters("de"), Ordering(True, True, 3), full) == Order(
+        TOP_THREE.rows[1:], (1, 1, 1, 2), start=2
     )
     gold = letters("ab")
     assert order_of(gold, Ordering(False, False), None) == free(gold)
     cut = Table(("a", "tie"), (("a", 1), ("b", 2)), cut=True)
-    for other in (None, cut, gold, ranked(("a", 1)), ranked(("b", 1), ("a", 2)), ranked()):
+    for other in (None, cut, ranked(("a", 1)), ranked(("b", 1), ("a", 2)), ranked()):
         assert order_of(gold, limited, other) == strict(gold)
-    assert order_of(
-        gold, Ordering(True, False, 0, "…"), ranked(("a", 1), ("b", 2), ("c", 3))
-    ) == strict(gold)
+    longer = ranked(("a", 1), ("b", 2), ("c", 3))
+    assert order_of(gold, Ordering(True, False), longer) == strict(gold)
+    doubled = ranked(("a", 1), ("b", 1), ("b", 2))
+    assert order_of(gold, limited, doubled) != strict(gold)
+    assert order_of(gold, Ordering(True, True, distinct=True), doubled) == strict(gold)
+    by_place = order_of(gold, Ordering(True, True, places=(0,)), letters("abb"))
+    assert by_place == Order(letters("abb").rows, (0, 1, 1))
     # a limit beyond the end
     assert sql_exact(gold, gold, order_of(gold, limited, ranked(("a", 1), ("b", 2)))).success
 

@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import partial
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple
 
 from intercode.envs.rewards import mostly_in
@@ -85,26 +85,29 @@ def strict(gold: Table) -> Order:
 
 
 def order_of(gold: Table, ordering: Ordering, full: Table | None) -> Order:
-    """Return the order of a gold's rows; `full` is what `ordering.derived` returned, None if there
-    is none or it failed.
+    """Return the order of a gold's rows; `full` is what the first of `ordering.derived` returned
+    that the database took, None if there is none.
 
     The order is strict where `full` does not help: it is cut, or the gold's own rows do not fit it.
     Tie groups without a row of the gold are left out.
     """
     if ordering.free:
         return free(gold)
-    if full is None or full.cut or len(full.columns) != len(gold.columns) + 1:
+    width = len(gold.columns)
+    if full is None or full.cut or len(full.columns) < width:
         return strict(gold)
-    ranked = sorted((int(str(row[-1])), place) for place, row in enumerate(full.rows))
-    ties = [tie for tie, _ in ranked]
+    keys = [(*row[width:], *(row[place] for place in ordering.places)) for row in full.rows]
+    changes = (one != other for one, other in pairwise(keys))
+    ties = [*accumulate(changes, initial=0)][: len(keys)]
     start = ordering.offset
     window = ties[start : start + len(gold.rows)]
     first, last = (
         (bisect_left(ties, window[0]), bisect_right(ties, window[-1])) if window else (start, start)
     )
-    rows = tuple(full.rows[place][:-1] for _, place in ranked[first:last])
+    rows = tuple(row[:width] for row in full.rows[first:last])
     order = Order(rows, tuple(ties[first:last]), start - first)
-    whole = ordering.limited or len(full.rows) == len(gold.rows)
+    split = ordering.distinct and len({repr(row[:width]) for row in full.rows}) < len(full.rows)
+    whole = (ordering.limited and not split) or len(full.rows) == len(gold.rows)
     return order if whole and sql_exact(gold, gold, order).success else strict(gold)
 
 
