@@ -129,6 +129,34 @@ def test_rows_that_tie_under_any_key_are_free_and_no_others(shop: Engine) -> Non
     assert [pair for pair in IN_ORDER if accepts(shop, *pair)] == []
 
 
+def test_a_float_or_a_deviation_that_the_server_shortens_is_the_same_number(shop: Engine) -> None:
+    """And a FLOAT, or another scale, in the answer alone loosens nothing."""
+    if shop.name != "mariadb":
+        pytest.skip("only MariaDB shortens numbers")
+    for column in ("COALESCE(f, 0)", "IF(f > 0, f, 0)", "GREATEST(f, 0)", "f + 0", "f"):
+        assert accepts(shop, "SELECT f FROM t", f"SELECT {column} FROM t"), column
+    by_row = "SELECT g, AVG(f), SUM(f) FROM t GROUP BY id, g"
+    assert accepts(shop, "SELECT g, f, f AS h FROM t", by_row)
+    for gold, answer in (
+        ("STDDEV(n)", "SQRT(VARIANCE(n))"),
+        ("STD(q)", "SQRT(VAR_POP(q))"),
+        ("VARIANCE(n)", "AVG(POW(n - 20.25, 2))"),
+        ("1 / 300", "1e0 / 300"),
+    ):
+        assert accepts(shop, f"SELECT {gold} FROM t", f"SELECT {answer} FROM t"), gold
+    for gold, answer in (
+        ("SELECT f FROM t", "SELECT f * 1.0001e0 FROM t"),
+        ("SELECT 1e0 / 3", "SELECT CAST(1e0 / 3 AS FLOAT)"),
+        ("SELECT 16777216", "SELECT CAST(16777216 AS FLOAT)"),
+        ("SELECT 2500001.25", "SELECT CAST(2500001.25 AS FLOAT)"),
+        ("SELECT STDDEV(n) FROM t", "SELECT STDDEV(n) + 0.0001 FROM t"),
+        ("SELECT SQRT(VARIANCE(n)) FROM t", "SELECT STDDEV(n) FROM t"),
+        ("SELECT q FROM t WHERE id = 1", "SELECT 0.0000"),
+        ("SELECT 8.1e-09", "SELECT 0.0000"),
+    ):
+        assert not accepts(shop, gold, answer), gold
+
+
 # -- variant data ----------------------------------------------------------------------------------
 
 
