@@ -1,14 +1,16 @@
 """What is read off a gold's SQL, held against what a real SQLite does with it."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import pytest
 
 from intercode.envs.sql.compare import order_of, sql_exact
 from intercode.envs.sql.dialect import Dialect
 from intercode.envs.sql.engines import mariadb, sqlite
-from intercode.envs.sql.text import TIE, literals, ordering
+from intercode.envs.sql.text import literals, ordering
 from intercode.types import Table
 
 PETS = """
@@ -50,13 +52,17 @@ DERIVED = [
         "SELECT name FROM pet "
         "ORDER BY (SELECT city FROM owner WHERE owner.id = pet.owner_id), age LIMIT 3"
     ),
+    "SELECT *, -age AS a FROM pet ORDER BY 5, kind LIMIT 4",
+    "SELECT id + 1 AS age FROM pet ORDER BY age * 2",
+    "SELECT id AS number, length(name) AS size FROM pet ORDER BY number % 2, -size",
+    "SELECT DISTINCT kind FROM pet ORDER BY length(kind)",
+    "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet ORDER BY place * 2, kind",
+    "SELECT name FROM pet ORDER BY COUNT(*) OVER (PARTITION BY kind) DESC, age LIMIT 3",
+    "SELECT name AS kind, kind AS name FROM pet ORDER BY name, 1",
 ]
 STRICT = [
-    "SELECT id + 1 AS age FROM pet ORDER BY age * 2",
-    "SELECT DISTINCT name FROM pet ORDER BY age",
     "SELECT name FROM pet ORDER BY RANDOM() LIMIT 1",
-    "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet ORDER BY place * 2",
-    "SELECT name, RANK() OVER (ORDER BY age) AS place FROM pet ORDER BY place, kind",
+    "SELECT name, age AS name FROM pet ORDER BY name",
     "SELEC name FROM pet ORDER BY age",
 ]
 FREE = [
@@ -86,20 +92,26 @@ def run(connection: sqlite3.Connection, statement: str) -> Table:
     return Table(tuple(column[0] for column in cursor.description), tuple(cursor.fetchall()))
 
 
+def run_first(connection: sqlite3.Connection, statements: Iterable[str]) -> Table | None:
+    """What the first of the statements returns that the database takes."""
+    for statement in statements:
+        with suppress(sqlite3.OperationalError):
+            return run(connection, statement)
+    return None
+
+
 @pytest.mark.parametrize("gold", DERIVED)
-def test_a_derived_statement_gives_every_row_with_its_tie(
+def test_a_derived_statement_gives_every_row_in_the_golds_order(
     gold: str, pets: sqlite3.Connection
 ) -> None:
     meaning = ordering(gold, sqlite.DIALECT)
-    assert meaning.derived
-    full = run(pets, meaning.derived)
+    full = run_first(pets, meaning.derived)
     shown = run(pets, gold.strip("()") if gold.startswith("(") else gold)
-    ties = [row[-1] for row in full.rows]
-    assert full.columns[-1] == TIE
-    assert ties == sorted(ties)
+    assert full is not None
+    width = len(shown.columns)
+    assert full.columns[:width] == shown.columns
     assert len(full.rows) == len(shown.rows) or meaning.limited
-    for place, row in enumerate(shown.rows, meaning.offset):
-        assert (*row, ties[place]) in full.rows
+    assert Counter(shown.rows) <= Counter(row[:width] for row in full.rows)
 
 
 @pytest.mark.parametrize("dialect", [sqlite.DIALECT, mariadb.DIALECT], ids=lambda one: one.name)
@@ -162,7 +174,7 @@ def test_rows_that_tie_in_the_database_are_free(
     gold: str, right: list[str], wrong: list[str], pets: sqlite3.Connection
 ) -> None:
     meaning = ordering(gold, sqlite.DIALECT)
-    order = order_of(run(pets, gold), meaning, run(pets, str(meaning.derived)))
+    order = order_of(run(pets, gold), meaning, run_first(pets, meaning.derived))
     assert all(sql_exact(run(pets, answer), run(pets, gold), order).success for answer in right)
     assert not any(sql_exact(run(pets, answer), run(pets, gold), order).success for answer in wrong)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 Ended = Literal["submit", "solved", "turns", "limit", "agent_fault"]
 """Why an episode ended: the agent submitted, reached reward 1 (paper's protocol), ran out of turns,
@@ -132,11 +132,18 @@ class Outcome:
     failed: bool = False
 
 
+class Digits(NamedTuple):
+    """How many digits of a column's floating-point numbers the server prints; None: all."""
+
+    significant: int | None
+    decimals: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """The result set of a statement: names of columns, and rows with the driver's values (None,
     int, float, Decimal, str, bytes, dates). `cut`: there were more rows or bytes than the engine
-    keeps.
+    keeps. `digits`: by column, those that the server leaves of a number; empty if it shortens none.
 
     An answer is `Table | None`: None if the statement failed or has no result set. An empty result
     set is a `Table`.
@@ -145,6 +152,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
     cut: bool = False
+    digits: tuple[Digits | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,19 @@ that are no yardstick."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from orchard import CONSTANT, ENGINES, GOLDS, plays, skip_unless_there, write_data
+from orchard import CONSTANT, DUCKDB, ENGINES, GOLDS, plays, skip_unless_there, write_data
 
 import intercode
+from intercode.envs.sql.compare import sql_exact
+from intercode.envs.sql.databases import execute_gold, read_databases
+from intercode.envs.sql.engines import Engine, engine_maker
 from intercode.errors import DataError
+from intercode.types import Task
 from intercode.validate.check import check
 
 
@@ -42,6 +47,114 @@ def test_an_answer_is_judged_as_a_careful_person_would(sql: Any) -> None:
     ):
         score = plays(env, task, answer)
         assert (score.success, score.reward == 1.0) == (solved, solved), answer
+
+
+SHOP = """
+CREATE TABLE t (
+  id INTEGER NOT NULL, g VARCHAR(10), n INTEGER, f FLOAT, q DECIMAL(20,6), PRIMARY KEY (id));
+INSERT INTO t VALUES
+  (1, 'x', 10, 0.1, 0.000012), (2, 'x', 20, 1.7, 1.5), (3, 'y', 20, 3.3, 2.5),
+  (4, 'y', 31, 123456.789, 3.5);
+"""
+PLACE = "RANK() OVER (ORDER BY n DESC)"
+ANY = "SELECT id FROM t ORDER BY id DESC"
+BY_N = "SELECT id FROM t ORDER BY n, id DESC"
+TIES = [
+    (f"SELECT id, {PLACE} FROM t ORDER BY 2", f"SELECT id, {PLACE} FROM t ORDER BY 2, id DESC"),
+    (f"SELECT id FROM t ORDER BY {PLACE}", "SELECT id FROM t ORDER BY n DESC, id DESC"),
+    (f"SELECT id, {PLACE} r FROM t ORDER BY -r", f"SELECT id, {PLACE} FROM t ORDER BY n, id DESC"),
+    (
+        f"SELECT id, {PLACE} r FROM t ORDER BY r, length(g)",
+        f"SELECT id, {PLACE} FROM t ORDER BY 2, id DESC",
+    ),
+    ("SELECT id FROM t ORDER BY COUNT(*) OVER (PARTITION BY g)", ANY),
+    ("SELECT id FROM t ORDER BY n - AVG(n) OVER ()", BY_N),
+    ("SELECT * FROM t ORDER BY 3", "SELECT * FROM t ORDER BY n, id DESC"),
+    ("SELECT * FROM t ORDER BY length(g), 3 LIMIT 2", "SELECT * FROM t WHERE n < 31 AND id <> 2"),
+    ("SELECT n AS n2, id FROM t ORDER BY n2 + 0", "SELECT n, id FROM t ORDER BY n, id DESC"),
+    ("SELECT id, abs(n) n FROM t ORDER BY abs(n)", "SELECT id, n FROM t ORDER BY n, id DESC"),
+    ("SELECT id, -n AS n FROM t ORDER BY n + 0", "SELECT id, -n FROM t ORDER BY n, id DESC"),
+    ("SELECT id, n + 1 AS g FROM t ORDER BY length(g)", "SELECT id, n + 1 FROM t ORDER BY id DESC"),
+    (
+        "SELECT id AS n, n AS m FROM t ORDER BY m",
+        "SELECT id AS n, n AS m FROM t ORDER BY 2, 1 DESC",
+    ),
+    ("SELECT DISTINCT g FROM t ORDER BY length(g)", "SELECT DISTINCT g FROM t ORDER BY g DESC"),
+    ("SELECT DISTINCT g FROM t ORDER BY length(g) LIMIT 1", "SELECT 'y'"),
+    ("SELECT id FROM t ORDER BY (SELECT COUNT(*) FROM t u WHERE u.g = t.g)", ANY),
+    (
+        "SELECT g, COUNT(*) c FROM t GROUP BY g ORDER BY RANK() OVER (ORDER BY COUNT(*))",
+        "SELECT g, 2 FROM t GROUP BY g ORDER BY g DESC",
+    ),
+    (
+        "SELECT a.*, b.* FROM t a JOIN t b ON a.n = b.n ORDER BY 3",
+        "SELECT a.*, b.* FROM t a JOIN t b ON a.n = b.n ORDER BY a.n, a.id DESC",
+    ),
+    (
+        "SELECT id, n FROM t WHERE id < 3 UNION SELECT id, n FROM t WHERE id > 2 ORDER BY 2",
+        "SELECT id, n FROM t ORDER BY n, id DESC",
+    ),
+]
+"""Golds, and the same rows with those that tie in another order."""
+IN_ORDER = [
+    (f"SELECT id FROM t ORDER BY {PLACE}", BY_N),
+    (f"SELECT id, {PLACE} r FROM t ORDER BY -r", f"SELECT id, {PLACE} FROM t ORDER BY 2"),
+    ("SELECT id FROM t ORDER BY COUNT(*) OVER (PARTITION BY g), n", ANY),
+    ("SELECT * FROM t ORDER BY 3", "SELECT * FROM t ORDER BY id DESC"),
+    ("SELECT id, -n AS n FROM t ORDER BY n + 0", "SELECT id, -n FROM t ORDER BY 2"),
+    (
+        "SELECT id AS n, n AS m FROM t ORDER BY n",
+        "SELECT id AS n, n AS m FROM t ORDER BY 2, 1 DESC",
+    ),
+]
+"""Golds, and the same rows in a wrong order."""
+
+
+@pytest.fixture(scope="module", params=[*ENGINES, DUCKDB])
+def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    skip_unless_there(request.param)
+    folder = tmp_path_factory.mktemp("databases")
+    (folder / "shop.sql").write_text(SHOP)
+    with engine_maker(request.param, read_databases(folder))() as engine:
+        yield engine
+
+
+def accepts(engine: Engine, gold: str, answer: str) -> bool:
+    right = execute_gold(engine, Task("one", "Print it.", gold))
+    return sql_exact(engine.table("shop", answer), right.table, right.order).success
+
+
+def test_rows_that_tie_under_any_key_are_free_and_no_others(shop: Engine) -> None:
+    assert [pair for pair in TIES if not accepts(shop, *pair)] == []
+    assert [pair for pair in IN_ORDER if accepts(shop, *pair)] == []
+
+
+def test_a_float_or_a_deviation_that_the_server_shortens_is_the_same_number(shop: Engine) -> None:
+    """And a FLOAT, or another scale, in the answer alone loosens nothing."""
+    if shop.name != "mariadb":
+        pytest.skip("only MariaDB shortens numbers")
+    for column in ("COALESCE(f, 0)", "IF(f > 0, f, 0)", "GREATEST(f, 0)", "f + 0", "f"):
+        assert accepts(shop, "SELECT f FROM t", f"SELECT {column} FROM t"), column
+    by_row = "SELECT g, AVG(f), SUM(f) FROM t GROUP BY id, g"
+    assert accepts(shop, "SELECT g, f, f AS h FROM t", by_row)
+    for gold, answer in (
+        ("STDDEV(n)", "SQRT(VARIANCE(n))"),
+        ("STD(q)", "SQRT(VAR_POP(q))"),
+        ("VARIANCE(n)", "AVG(POW(n - 20.25, 2))"),
+        ("1 / 300", "1e0 / 300"),
+    ):
+        assert accepts(shop, f"SELECT {gold} FROM t", f"SELECT {answer} FROM t"), gold
+    for gold, answer in (
+        ("SELECT f FROM t", "SELECT f * 1.0001e0 FROM t"),
+        ("SELECT 1e0 / 3", "SELECT CAST(1e0 / 3 AS FLOAT)"),
+        ("SELECT 16777216", "SELECT CAST(16777216 AS FLOAT)"),
+        ("SELECT 2500001.25", "SELECT CAST(2500001.25 AS FLOAT)"),
+        ("SELECT STDDEV(n) FROM t", "SELECT STDDEV(n) + 0.0001 FROM t"),
+        ("SELECT SQRT(VARIANCE(n)) FROM t", "SELECT STDDEV(n) FROM t"),
+        ("SELECT q FROM t WHERE id = 1", "SELECT 0.0000"),
+        ("SELECT 8.1e-09", "SELECT 0.0000"),
+    ):
+        assert not accepts(shop, gold, answer), gold
 
 
 # -- variant data ----------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 """Whether rows are equal in any order, told slowly and without the reward's code: `docs/rewards.md`
-in twenty lines."""
+once more."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
+from intercode.types import Digits
 
-def same_rows(ours: Sequence[Sequence[object]], theirs: Sequence[Sequence[object]]) -> bool:
+Rows = Sequence[Sequence[object]]
+
+
+def same_rows(ours: Rows, theirs: Rows, digits: Sequence[Digits | None] = ()) -> bool:
+    """`digits`: what the server left of the gold's numbers, by column, and not of the answer's."""
     partner: dict[int, int] = {}
+    columns = digits or (None,) * 100
 
     def finds(row: int, tried: set[int]) -> bool:
         for place in range(len(theirs)):
-            if place not in tried and all(map(same_value, ours[row], theirs[place])):
+            if place not in tried and all(map(same_value, ours[row], theirs[place], columns)):
                 tried.add(place)
                 if place not in partner or finds(partner[place], tried):
                     partner[place] = row
@@ -23,21 +29,42 @@ def same_rows(ours: Sequence[Sequence[object]], theirs: Sequence[Sequence[object
     return len(ours) == len(theirs) and all(finds(row, set()) for row in range(len(ours)))
 
 
-def same_value(one: object, other: object) -> bool:
-    if not (isinstance(one, int | float | Decimal) and isinstance(other, int | float | Decimal)):
-        return type(one) is type(other) and one == other
-    exact = [Fraction(str(number)) for number in (one, other)]
-    apart, larger = abs(exact[0] - exact[1]), max(map(abs, exact))
-    scales = [
-        len(str(number).partition(".")[2]) for number in (one, other) if isinstance(number, Decimal)
-    ]
-    doubles = sum(isinstance(number, float) for number in (one, other))
-    if doubles == 2:
-        return apart <= max(larger / 10**9, Fraction(1, 10**12))
-    if (
-        doubles + len(scales) < 2
-        or min(scales) < 4
-        or (len(scales) == 2 and scales[0] == scales[1])
-    ):
+def same_value(answer: object, gold: object, digits: Digits | None) -> bool:
+    if not (isinstance(answer, int | float | Decimal) and isinstance(gold, int | float | Decimal)):
+        return type(answer) is type(gold) and answer == gold
+    one, other = (Fraction(str(number)) for number in (answer, gold))
+    apart, doubles = abs(one - other), isinstance(answer, float) + isinstance(gold, float)
+    if digits and digits.significant and apart <= half_digit(gold, digits):
+        return True
+    if doubles == 2 and apart <= max(abs(one), abs(other)) / 10**9:
+        return True
+    if isinstance(answer, int) or isinstance(gold, int):
         return apart == 0
-    return apart <= max(Fraction(1, 10 ** min(scales)), doubles * larger / 10**12)
+    if isinstance(gold, float) and places(answer) >= 4 and apart <= Fraction(1, 10**12):
+        return True
+    shorter = min(places(answer), gold_places := places(gold, digits))
+    if shorter == 1000 or shorter < 4 or (not doubles and places(answer) == gold_places):
+        return apart == 0
+    unit = Fraction(1, 10**shorter)
+    if abs(other) < 100 * unit:
+        unit = unit / 2 if gold_places == shorter else Fraction(0)
+    return apart <= max(unit, max(abs(one), abs(other)) / 10**12 if doubles else 0)
+
+
+def places(number: object, digits: Digits | None = None) -> int:
+    """Decimals of a number that mean something; 1000 for those of a DOUBLE."""
+    if isinstance(number, Decimal):
+        return len(str(number).partition(".")[2])
+    fixed = digits.decimals if digits and not digits.significant else None
+    return fixed if fixed is not None and fixed >= 4 else 1000
+
+
+def half_digit(number: object, digits: Digits) -> Fraction:
+    """Half a unit of the last digit that the server prints of a FLOAT; 0 of 0."""
+    whole, power = Fraction(str(number)), Fraction(10) ** 40
+    if whole == 0:
+        return Fraction(0)
+    while power > abs(whole):
+        power /= 10
+    last = power / 10 ** ((digits.significant or 1) - 1)
+    return min(last, last if digits.decimals is None else Fraction(1, 10**digits.decimals)) / 2

@@ -14,7 +14,7 @@ from naive_rows import same_rows
 
 from intercode.envs.sql.compare import Order, free, order_of, sql_exact, strict
 from intercode.envs.sql.text import Ordering
-from intercode.types import Score, Table
+from intercode.types import Digits, Score, Table
 
 Rows = list[tuple[object, ...]]
 
@@ -46,6 +46,8 @@ SAME = [
     (10.3, Decimal("10.30")), (33.33333333333333, Decimal("33.3333")),
     (2 / 3, Decimal("0.66666666666666666667")), (Decimal("33.3333"), Decimal("33.33333")),
     (Decimal("1.6667"), Decimal("1.66667")), (Decimal("5.00"), Decimal("5.0000")),
+    (Decimal("0.3333"), Decimal("0.33333333")), (Decimal("0.0213"), Decimal("0.0213456")),
+    (0.1 + 0.2 - 0.3, Decimal("0.0000")),
     ("2020-01-02", date(2020, 1, 2)), ("2020-01-02 03:04:05", datetime(2020, 1, 2, 3, 4, 5)),
     (None, None), ("-838:59:59", -timedelta(hours=838, minutes=59, seconds=59)),
     (b"x", bytearray(b"x")),
@@ -59,7 +61,8 @@ OTHER = [
     (Decimal("10.30"), 10.299999999999999), (Decimal("1.7"), 5 / 3),
     (Decimal("1.6667"), Decimal("1.7")), (Decimal("1.6667"), Decimal("1.667")),
     (Decimal("1.6667"), Decimal("1.6668")), (Decimal("1.6667"), Decimal("1.66681")),
-    (Decimal("1.6667"), 1.66681), (Decimal("2.0000"), 2.00011), (Decimal("33.33333"), 33.3333),
+    (Decimal("1.6667"), 1.66681), (Decimal("0.0000"), 1e-4), (Decimal("0.0017"), 0.00181),
+    (Decimal("2.0000"), 2.00011), (Decimal("33.33333"), 33.3333),
     (datetime(2020, 1, 2), date(2020, 1, 2)),
 ]  # fmt: skip
 
@@ -70,6 +73,67 @@ OTHER = [
 def test_values_are_equal_if_they_say_the_same(ours: object, theirs: object, same: bool) -> None:
     assert score(table([(ours,)]), table([(theirs,)])).success is same
     assert score(table([(theirs,)]), table([(ours,)])).success is same
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        (Decimal("0.0000"), Decimal("0.000012")),
+        (Decimal("0.0000"), 8.1e-09),
+        (Decimal("0.0003"), 0.000345),
+        (Decimal("0.0033"), 1 / 300),
+        (Decimal("-0.00001"), Decimal("-0.0000123")),
+    ],
+)
+def test_a_short_answer_keeps_two_digits_of_a_tiny_gold_and_a_short_gold_has_no_more(
+    short: object, long: object
+) -> None:
+    assert score(table([(short,)]), table([(long,)])).success is False
+    assert score(table([(long,)]), table([(short,)])).success is True
+
+
+FLOAT, MONEY_FLOAT, FIXED = Digits(6, None), Digits(6, 2), Digits(None, 4)
+DOUBLE_CENTS = Digits(None, 2)
+
+
+@pytest.mark.parametrize(
+    ("gold", "digits", "same", "other"),
+    [
+        (0.1, FLOAT, [0.10000000149011612, Decimal("0.1000000015"), Decimal("0.10")], [0.100002]),
+        (3.3, FLOAT, [3.299999952316284], [3.30001, "3.3", None]),
+        (16777200.0, FLOAT, [16777216, 16777216.0, Decimal("16777216.00")], [16777300, 16777100.0]),
+        (0.0, FLOAT, [0, 1e-13], [1e-9]),
+        (19.99, MONEY_FLOAT, [19.989999771118164], [19.9876, 19.98]),
+        (123456.7, MONEY_FLOAT, [123456.703125], [123456.71, 123457]),
+        (7.4288, FIXED, [7.428828979051812, Decimal("7.428829")], [7.4291, 7.43, Decimal("7.43")]),
+        (0.0012, FIXED, [0.00124], [0.0013, 0.00129]),
+        (19.99, DOUBLE_CENTS, [19.99], [19.9900001, 20.0]),
+    ],
+)
+def test_only_the_golds_own_column_says_how_far_its_numbers_were_shortened(
+    gold: float, digits: Digits, same: list[object], other: list[object]
+) -> None:
+    shortened = Table(("n",), ((gold,),), digits=(digits,))
+    for answer in [*same, *other]:
+        assert score(table([(answer,)], "n"), shortened).success is (answer in same), answer
+    alike = Table(("n",), ((gold * (1 + 1e-6),),), digits=(digits,))
+    assert score(alike, shortened).success is (gold == 0)
+    shuffled = table([(answer, "x") for answer in same], "n", "x")
+    golds = Table(("n", "x"), ((gold, "x"),) * len(same), digits=(digits, None))
+    assert score(shuffled, golds).success
+
+
+def test_an_answer_that_is_shortened_loosens_nothing() -> None:
+    for gold, answer, digits in (
+        (1.7000000476837158, 1.7, FLOAT),
+        (16777216, 16777200.0, FLOAT),
+        (Decimal("2500001.25"), 2500000.0, FLOAT),
+        (Decimal("19.99"), 19.9900017, MONEY_FLOAT),
+        (7.428828979051812, 7.4288, FIXED),
+        (1 / 3, 0.3333, FIXED),
+    ):
+        ours = Table(("n",), ((answer,),), digits=(digits,))
+        assert not score(ours, table([(gold,)], "n")).success, (gold, answer)
 
 
 @pytest.mark.parametrize(
@@ -160,19 +224,23 @@ def ranked(*rows: tuple[object, int]) -> Table:
 
 def test_the_order_is_made_of_the_whole_result_and_strict_where_that_does_not_fit() -> None:
     full = ranked(("a", 1), ("b", 2), ("c", 2), ("d", 2), ("e", 3))
-    limited = Ordering(True, True, 0, "…")
-    assert order_of(letters("abd"), limited, full) == Order(TOP_THREE.rows[:4], (1, 2, 2, 2))
-    assert order_of(letters("de"), Ordering(True, True, 3, "…"), full) == Order(
-        TOP_THREE.rows[1:], (2, 2, 2, 3), start=2
+    limited = Ordering(True, True)
+    assert order_of(letters("abd"), limited, full) == Order(TOP_THREE.rows[:4], (0, 1, 1, 1))
+    assert order_of(letters("de"), Ordering(True, True, 3), full) == Order(
+        TOP_THREE.rows[1:], (1, 1, 1, 2), start=2
     )
     gold = letters("ab")
     assert order_of(gold, Ordering(False, False), None) == free(gold)
     cut = Table(("a", "tie"), (("a", 1), ("b", 2)), cut=True)
-    for other in (None, cut, gold, ranked(("a", 1)), ranked(("b", 1), ("a", 2)), ranked()):
+    for other in (None, cut, ranked(("a", 1)), ranked(("b", 1), ("a", 2)), ranked()):
         assert order_of(gold, limited, other) == strict(gold)
-    assert order_of(
-        gold, Ordering(True, False, 0, "…"), ranked(("a", 1), ("b", 2), ("c", 3))
-    ) == strict(gold)
+    longer = ranked(("a", 1), ("b", 2), ("c", 3))
+    assert order_of(gold, Ordering(True, False), longer) == strict(gold)
+    doubled = ranked(("a", 1), ("b", 1), ("b", 2))
+    assert order_of(gold, limited, doubled) != strict(gold)
+    assert order_of(gold, Ordering(True, True, distinct=True), doubled) == strict(gold)
+    by_place = order_of(gold, Ordering(True, True, places=(0,)), letters("abb"))
+    assert by_place == Order(letters("abb").rows, (0, 1, 1))
     # a limit beyond the end
     assert sql_exact(gold, gold, order_of(gold, limited, ranked(("a", 1), ("b", 2)))).success
 

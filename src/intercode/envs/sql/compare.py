@@ -18,17 +18,22 @@ order where it has one.
       DECIMALs, scales from 4 up      exactly if the scales are equal, else within one unit of the
                                       smaller: 33.3333, 33.33333
       DOUBLE, DECIMAL from scale 4    within one unit of that scale, or within 1e-12 of the larger
+      less than 100 such units        within half a unit if the gold is the shorter, else exactly
+      the gold's FLOAT                to the digits that the server prints of it: 1.7, 1.70000005
+      the gold's DOUBLE that prints   within one unit of that scale, too: STDDEV(n) is 7.4288, or
+      a fixed scale from 4 up         7.428828979
     None, str, bytes                  equal as in Python; NULL equals only NULL, NaN equals NaN
     date, datetime, time, timedelta   equal to the text that MySQL prints: 2020-01-02,
                                       2020-01-02 03:04:05, 03:04:05
 
-SQLite's REAL is a DOUBLE. A number never equals a text, nor bytes a text. Text counts letter by
-letter, case and blanks included; a date is not midnight. Names decide the order of columns if all
-names that both sides share occur once and at most one column is left on each side. A cut answer
-(`Table.cut`) is never solved. Left out: the best pairing of rows each of which equals several
-others (it is looked for row by row, among `_LOOKS` neighbours), answers with every member of a tie
-where the gold's LIMIT takes one, and values of other types, which are compared as they are, or by
-their text where they cannot be hashed.
+SQLite's REAL is a DOUBLE. Only the gold's column tells how far the server shortened its numbers,
+and it does not count where the answer's column is shortened alike. A number never equals a text,
+nor bytes a text. Text counts letter by letter, case and blanks included; a date is not midnight.
+Names decide the order of columns if all names that both sides share occur once and at most one
+column is left on each side. A cut answer (`Table.cut`) is never solved. Left out: the best pairing
+of rows each of which equals several others (it is looked for row by row, among `_LOOKS`
+neighbours), answers with every member of a tie where the gold's LIMIT takes one, and values of
+other types, which are compared as they are, or by their text where they cannot be hashed.
 """
 
 from __future__ import annotations
@@ -41,12 +46,12 @@ from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import partial
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple
 
 from intercode.envs.rewards import mostly_in
 from intercode.envs.sql.text import Ordering, format_time
-from intercode.types import Score, Table
+from intercode.types import Digits, Score, Table
 
 Row = tuple[object, ...]
 
@@ -57,6 +62,9 @@ _DOUBLE, _FINE = math.inf, 4
 _RELATIVE, _DIGITS, _ZERO = Decimal("1e-9"), Decimal("1e-12"), Decimal("1e-12")
 """Tolerances: relative, of two DOUBLEs; relative, of a DOUBLE and a DECIMAL; absolute, of two
 DOUBLEs."""
+_SURE = 100
+"""Another scale stands for a number of so many of its units: at least two of its digits are
+sure."""
 _LOOKS = 100
 """The most rows of the gold's that one row is held against."""
 
@@ -85,26 +93,29 @@ def strict(gold: Table) -> Order:
 
 
 def order_of(gold: Table, ordering: Ordering, full: Table | None) -> Order:
-    """Return the order of a gold's rows; `full` is what `ordering.derived` returned, None if there
-    is none or it failed.
+    """Return the order of a gold's rows; `full` is what the first of `ordering.derived` returned
+    that the database took, None if there is none.
 
     The order is strict where `full` does not help: it is cut, or the gold's own rows do not fit it.
     Tie groups without a row of the gold are left out.
     """
     if ordering.free:
         return free(gold)
-    if full is None or full.cut or len(full.columns) != len(gold.columns) + 1:
+    width = len(gold.columns)
+    if full is None or full.cut or len(full.columns) < width:
         return strict(gold)
-    ranked = sorted((int(str(row[-1])), place) for place, row in enumerate(full.rows))
-    ties = [tie for tie, _ in ranked]
+    keys = [(*row[width:], *(row[place] for place in ordering.places)) for row in full.rows]
+    changes = (one != other for one, other in pairwise(keys))
+    ties = [*accumulate(changes, initial=0)][: len(keys)]
     start = ordering.offset
     window = ties[start : start + len(gold.rows)]
     first, last = (
         (bisect_left(ties, window[0]), bisect_right(ties, window[-1])) if window else (start, start)
     )
-    rows = tuple(full.rows[place][:-1] for _, place in ranked[first:last])
+    rows = tuple(row[:width] for row in full.rows[first:last])
     order = Order(rows, tuple(ties[first:last]), start - first)
-    whole = ordering.limited or len(full.rows) == len(gold.rows)
+    split = ordering.distinct and len({repr(row[:width]) for row in full.rows}) < len(full.rows)
+    whole = (ordering.limited and not split) or len(full.rows) == len(gold.rows)
     return order if whole and sql_exact(gold, gold, order).success else strict(gold)
 
 
@@ -125,7 +136,10 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
         )
     window = range(order.start, order.start + len(gold.rows))
     ours, theirs = comparable(
-        [tuple(row[place] for place in places) for row in agent.rows], order.rows, window
+        [tuple(row[place] for place in places) for row in agent.rows],
+        order.rows,
+        window,
+        shortened(agent, gold, places),
     )
     common = _match(ours, theirs, order.ties, window).total()
     either = len(ours) + len(gold.rows) - common
@@ -161,7 +175,7 @@ def difference(agent: Table, gold: Table, order: Order) -> tuple[list[Row], list
         return list(gold.rows), list(agent.rows)
     ours = [tuple(row[place] for place in places) for row in agent.rows]
     window = range(order.start, order.start + len(gold.rows))
-    mine, theirs = comparable(ours, order.rows, window)
+    mine, theirs = comparable(ours, order.rows, window, shortened(agent, gold, places))
     matched, own = _match(mine, theirs, order.ties, window), [*map(_plain_row, gold.rows)]
     missing, extra = (
         [shown[row] for row in (Counter(plain) - matched).elements()]
@@ -193,6 +207,17 @@ def alignment(ours: Sequence[str], theirs: Sequence[str]) -> list[int] | None:
         return list(range(len(ours)))
     rest = [place for place, name in enumerate(mine) if name not in shared]
     return [mine.index(name) if name in shared else rest[0] for name in wanted]
+
+
+def shortened(agent: Table, gold: Table, places: Sequence[int]) -> tuple[Digits | None, ...]:
+    """Return what the server left of the gold's numbers, by column; None for a column that it left
+    as it is, or shortened alike on both sides."""
+    nothing = (None,) * len(places)
+    ours, theirs = agent.digits or nothing, gold.digits or nothing
+    return tuple(
+        None if ours[place] == digits else digits
+        for place, digits in zip(places, theirs, strict=True)
+    )
 
 
 # -- rows and tie groups ---------------------------------------------------------------------------
@@ -242,21 +267,21 @@ def _rises(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int]) -> b
 
 
 def comparable(
-    ours: Sequence[Row], theirs: Sequence[Row], window: range
+    ours: Sequence[Row], theirs: Sequence[Row], window: range, digits: Sequence[Digits | None]
 ) -> tuple[list[Row], list[Row]]:
     """Return both sides' rows as `==` tells them apart; an agent's row that equals one of the
     gold's becomes that row.
 
     Each of the gold's rows stands for one of the agent's at most. `window`: the places of the
-    gold's own rows in `theirs`.
+    gold's own rows in `theirs`; `digits`: of the gold's columns (see `shortened`).
     """
     mine, gold = [*map(_plain_row, ours)], [*map(_plain_row, theirs)]
-    places = _inexact(ours) & _inexact(theirs)
+    floats = {place for place, shown in enumerate(digits) if shown and shown.significant}
+    places = _inexact(theirs) & (_inexact(ours) | floats)
     if not places or Counter(mine) <= Counter(gold):
         return mine, gold
-    agents, golds = (
-        [*map(partial(_numbered, places), *rows)] for rows in ((ours, mine), (theirs, gold))
-    )
+    agents = [*map(partial(_numbered, places, (None,) * len(digits)), ours, mine)]
+    golds = [*map(partial(_numbered, places, digits), theirs, gold)]
     shown = golds[window.start : window.stop]
     if len(agents) == len(shown) and all(map(_equal, agents, shown)):
         return gold[window.start : window.stop], gold
@@ -296,10 +321,13 @@ def _plain(value: object) -> Hashable:
 
 
 class _Number(NamedTuple):
-    """A plain value, and its scale if it is a number with a tolerance."""
+    """A plain value; its scale if it is a number with a tolerance; whether it is a DOUBLE or FLOAT;
+    and how far a FLOAT may be from what it prints."""
 
     value: Any
-    scale: float | None
+    scale: float | None = None
+    is_double: bool = False
+    slack: Decimal = Decimal(0)
 
     @property
     def position(self) -> Decimal:
@@ -313,11 +341,24 @@ class _Number(NamedTuple):
 _Numbered = tuple[_Number, ...]
 
 
-def _numbered(places: set[int], row: Row, plain: Row) -> _Numbered:
+def _numbered(places: set[int], digits: Sequence[Digits | None], row: Row, plain: Row) -> _Numbered:
     return tuple(
-        _Number(value, _scale(row[place]) if place in places else None)
+        _number(row[place], value, digits[place]) if place in places else _Number(value)
         for place, value in enumerate(plain)
     )
+
+
+def _number(value: object, plain: Any, digits: Digits | None) -> _Number:
+    scale, slack = _scale(value), Decimal(0)
+    if scale != _DOUBLE or digits is None:
+        return _Number(plain, scale, scale == _DOUBLE)
+    significant, decimals = digits
+    if significant is None:
+        scale = decimals if decimals is not None and decimals >= _FINE else _DOUBLE
+    elif plain:
+        last = Decimal(plain).adjusted() - significant + 1
+        slack = Decimal(5).scaleb(min(last, last if decimals is None else -decimals) - 1)
+    return _Number(plain, scale, True, slack)
 
 
 def _scale(value: object) -> float | None:
@@ -333,19 +374,27 @@ def _equal(one: _Numbered, other: _Numbered) -> bool:
     return all(map(_equal_values, one, other))
 
 
-def _equal_values(one: _Number, other: _Number) -> bool:
-    if one.value == other.value:
+def _equal_values(ours: _Number, gold: _Number) -> bool:
+    if ours.value == gold.value:
         return True
-    if one.scale is None or other.scale is None or one.scale == other.scale != _DOUBLE:
+    is_number = isinstance(ours.value, int | Decimal)
+    if gold.slack and is_number and abs(ours.value - gold.value) <= gold.slack:
+        return True
+    if ours.scale is None or gold.scale is None:
         return False
-    larger, scale = max(abs(one.value), abs(other.value)), min(one.scale, other.scale)
-    if scale == _DOUBLE:
-        tolerance = max(larger * _RELATIVE, _ZERO)
-    else:
-        tolerance = Decimal(1).scaleb(-int(scale))
-        if _DOUBLE in (one.scale, other.scale):
-            tolerance = max(tolerance, larger * _DIGITS)
-    return bool(abs(one.value - other.value) <= tolerance)
+    doubles = ours.is_double + gold.is_double
+    if not doubles and ours.scale == gold.scale:
+        return False
+    larger, scale = max(abs(ours.value), abs(gold.value)), min(ours.scale, gold.scale)
+    tolerance = larger * (Decimal(0), _DIGITS, _RELATIVE)[doubles]
+    if gold.is_double:
+        tolerance = max(tolerance, _ZERO)
+    if scale != _DOUBLE:
+        unit = Decimal(1).scaleb(-int(scale))
+        if abs(gold.value) < _SURE * unit:
+            unit = unit / 2 if gold.scale == scale else Decimal(0)
+        tolerance = max(tolerance, unit)
+    return bool(abs(ours.value - gold.value) <= tolerance)
 
 
 def _partners(
@@ -359,9 +408,9 @@ def _partners(
     order, and each row takes the greatest that is left.
     """
     columns = [*zip(*agents, *golds, strict=True)]
-    units = [*map(_unit, columns)]
-    tolerant = {place: unit for place, unit in enumerate(units) if unit is not None}
-    cells = [*zip(*map(_cells, columns, units), strict=True)]
+    reaches = [*map(_reach, columns)]
+    tolerant = {place: reach for place, reach in enumerate(reaches) if reach is not None}
+    cells = [*zip(*map(_cells, columns, reaches), strict=True)]
     ours, theirs = _by_cell(cells[: len(agents)]), _by_cell(cells[len(agents) :])
     partners: list[Row | None] = [None] * len(agents)
     for cell in ours.keys() & theirs.keys():
@@ -376,7 +425,7 @@ def _partners(
         line = [golds[row][key].position for row in left]
         for place in sorted(ours[cell], key=lambda row: _rank(agents[row], key), reverse=True):
             position = agents[place][key].position
-            room = _room(position, tolerant[key])
+            room = tolerant[key].of(position)
             first, last = bisect_left(line, position - room), bisect_right(line, position + room)
             for near in range(last - 1, max(first, last - _LOOKS) - 1, -1):
                 if _equal(agents[place], golds[left[near]]):
@@ -386,34 +435,35 @@ def _partners(
     return partners
 
 
-def _unit(column: Iterable[_Number]) -> Decimal | None:
-    """Return the least tolerance that suffices for a column's numbers near zero; None for a column
-    without a tolerance."""
-    scales = [number.scale for number in column if number.scale is not None]
-    least = min(scales, default=None)
-    return (
-        None
-        if least is None
-        else _ZERO
-        if least == _DOUBLE
-        else max(Decimal(1).scaleb(-int(least)), _ZERO)
-    )
+class _Reach(NamedTuple):
+    """A bound on how far equal numbers of a column are from each other: absolute, and relative."""
+
+    unit: Decimal
+    share: Decimal
+
+    def of(self, position: Decimal) -> Decimal:
+        return max(self.unit, self.share * abs(position))
 
 
-def _room(position: Decimal, unit: Decimal) -> Decimal:
-    """Return a bound on how far a number that equals the one at `position` is away."""
-    return max(unit, 2 * _RELATIVE * abs(position))
+def _reach(column: Sequence[_Number]) -> _Reach | None:
+    """Return the reach of a column's numbers; None for a column without a tolerance."""
+    least = min((number.scale for number in column if number.scale is not None), default=None)
+    if least is None:
+        return None
+    unit = _ZERO if least == _DOUBLE else max(Decimal(1).scaleb(-int(least)), _ZERO)
+    shares = [number.slack / abs(number.position) for number in column if number.slack]
+    return _Reach(unit, 2 * max([_RELATIVE, *shares]))
 
 
-def _cells(column: Sequence[_Number], unit: Decimal | None) -> list[Hashable]:
+def _cells(column: Sequence[_Number], reach: _Reach | None) -> list[Hashable]:
     """Return for each number the least of its chain, whose links are at most a tolerance apart; any
     other value for itself."""
-    if unit is None:
+    if reach is None:
         return [number.value for number in column]
     line = sorted({number.position for number in column})
     least = dict.fromkeys(line[:1], line[0])
     for one, other in pairwise(line):
-        least[other] = least[one] if other - one <= _room(other, unit) else other
+        least[other] = least[one] if other - one <= reach.of(other) else other
     return [least.get(number.value, number.value) for number in column]
 
 

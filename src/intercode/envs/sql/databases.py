@@ -356,7 +356,8 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
         if answer.table is None:
             return Gold(answer, free(_NO_ROWS))
         order = ordering(task.gold, engine.dialect)
-        full = engine.run_gold(db, order.derived).table if order.derived else None
+        derived = (engine.run_gold(db, statement).table for statement in order.derived)
+        full = next((table for table in derived if table is not None), None)
         return Gold(answer, order_of(answer.table, order, full))
 
     return blame_gold(execute, task.gold)

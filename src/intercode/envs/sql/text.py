@@ -1,19 +1,26 @@
 """SQL text: the meaning of a gold's order, its literals, and the statements of a script.
 
-    the gold                        SELECT name FROM pet ORDER BY age LIMIT 3
-    every row and its tie group     SELECT name, DENSE_RANK() OVER (ORDER BY age) AS intercode_tie
-    (`Ordering.derived`)            FROM pet ORDER BY age
+    the gold                        SELECT name FROM pet ORDER BY age, RANK() OVER (…) LIMIT 3
+    every row and its keys          SELECT name, DENSE_RANK() OVER (ORDER BY age) AS intercode_1,
+    (`Ordering.derived`)            RANK() OVER (…) AS intercode_2
+                                    FROM pet ORDER BY age, RANK() OVER (…)
 
-Rows of one tie group are free in order, and a LIMIT may take any of them. The database ranks by
-itself, so that rows tie under its own collation. Without ORDER BY a LIMIT may take any rows: then
-all rows are one group.
+Rows with equal keys tie: they are free in order, and a LIMIT may take any of them. Without ORDER BY
+a LIMIT may take any rows: then all rows tie. The database ranks by itself, so that rows tie under
+its own collation; a window's result cannot be ranked, and counts as it prints, as does the column
+that a position under `*` names, or one in a UNION whose columns have no names or equal ones.
 
-There is no derived statement, and the gold's own order counts ("strict"), where a key may mean
-something else in a window: a name that is a select alias inside a larger expression, a position
-under `*`, a DISTINCT whose key is not selected, keys of a UNION, or beside a window's result, that
-are not plain names, an OFFSET that is not a number, FETCH, ORDER BY behind parentheses or at
-random, variables of the gold's own, SQL that cannot be parsed. No text makes a function here raise:
-whether a gold runs is for its engine to say. sqlglot is imported when first used.
+    the key                         its column
+    a position, an output name      the expression that is selected there
+    an expression                   itself: a name is a source's column, else an alias
+    beside UNION                    the same over the outputs, SELECT … FROM (… UNION …)
+
+There is no derived statement, and the gold's own order counts ("strict"), for an output name that
+has two meanings, an OFFSET that is not a number, FETCH, ORDER BY behind parentheses or at random,
+variables of the gold's own, and SQL that cannot be parsed; nor does one help that the database
+refuses (as MariaDB does for an expression beside a UNION of which two columns have one name). No
+text makes a function here raise: whether a gold runs is for its engine to say. sqlglot is imported
+when first used.
 
 Left out: ties under a LIMIT inside a subquery and under ROW_NUMBER, which the database decides.
 """
@@ -24,6 +31,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,8 +39,8 @@ if TYPE_CHECKING:
 
     from intercode.envs.sql.dialect import Dialect
 
-TIE = "intercode_tie"
-"""The last column of a derived statement: the number of the row's tie group, from 1, rising."""
+_ALIASES = 3
+"""The most aliases inside the keys of one ORDER BY that are looked into."""
 
 _KNOWN = re.compile(
     r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH|VALUES|INSERT|UPDATE|DELETE)\b",
@@ -54,14 +62,17 @@ class Ordering:
     """The meaning of a statement's order.
 
     `ordered`: ORDER BY at top level; `limited`: LIMIT or OFFSET at top level; `offset`: how many
-    rows are skipped; `derived`: the statement that gives every row without the limit, in order,
-    with its tie group as last column.
+    rows are skipped; `distinct`: SELECT DISTINCT. `derived`: statements that give every row without
+    the limit, in order, with keys as further columns; the first that the database takes is right.
+    `places`: columns of the gold's that are keys too. Rows tie whose keys are all equal.
     """
 
     ordered: bool
     limited: bool
     offset: int = 0
-    derived: str | None = None
+    distinct: bool = False
+    derived: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
 
     @property
     def free(self) -> bool:
@@ -95,8 +106,14 @@ def ordering(sql: str, dialect: Dialect) -> Ordering:
     )
     if offset is not None and not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
         return Ordering(ordered, limited)
+    derived, places = _derived(query, dialect)
     return Ordering(
-        ordered, limited, int(offset.this) if offset is not None else 0, _derived(query, dialect)
+        ordered,
+        limited,
+        int(offset.this) if offset is not None else 0,
+        bool(query.args.get("distinct")),
+        tuple(derived),
+        places,
     )
 
 
@@ -139,84 +156,95 @@ def parse_statement(sql: str, dialect: Dialect) -> exp.Expr | None:
     return found[0] if len(found) == 1 else None
 
 
-def _derived(query: exp.Query, dialect: Dialect) -> str | None:
-    """Return the query without its limit, with one more column that numbers the tie groups; None
-    where a key is uncertain."""
-    from sqlglot import exp
+def _derived(query: exp.Query, dialect: Dialect) -> tuple[list[str], tuple[int, ...]]:
+    """Return `Ordering.derived` and `Ordering.places`; no statement where a key is uncertain.
 
-    odd = (exp.Parameter, exp.SessionParameter, exp.PropertyEQ, exp.Into, exp.Rand)
-    if any(query.find(kind) for kind in odd) or not query.selects:
-        return None
-    order = query.args.get("order")
-    wanted = [key.this for key in order.expressions] if order is not None else []
-    inside = [_window_key(query, key, False) for key in wanted]
-    # a window in a window's order
-    nested = any(key is not None and key.find(exp.Window) for key in inside)
-    wrapped = nested or isinstance(query, exp.SetOperation)
-    keys = [key.copy() for key in order.expressions] if order is not None else []
-    for key in keys:
-        ranked_by = _window_key(query, key.this, wrapped)
-        if ranked_by is None:
-            return None
-        key.set("this", ranked_by)
-    whole = query.copy()
-    for part in ("order", "limit", "offset"):
-        whole.set(part, None)
-    if not wrapped:
-        ranked, order = whole, order and order.copy()
-    else:
-        ranked = exp.select("intercode_all.*").from_(whole.subquery("intercode_all"))
-        order = exp.Order(expressions=[key.copy() for key in keys])
-    rank = (
-        exp.Window(this=exp.DenseRank(), order=exp.Order(expressions=keys))
-        if keys
-        else exp.Literal.number(1)
-    )
-    ranked = ranked.select(exp.alias_(rank, TIE), copy=False)
-    if keys:
-        ranked.set("order", order)
-    return ranked.sql(dialect=dialect.name)
-
-
-def _window_key(query: exp.Query, key: exp.Expr, wrapped: bool) -> exp.Expr | None:
-    """Return what a key stands for in a window: a position or an alias for a selected expression,
-    any other key for itself.
-
-    `wrapped`: the window is around the query, so that only the query's columns have a name there.
-    None where the meaning is uncertain: around the query a key that is no column's name, in
-    distinct rows one that is not selected.
+    Whether a name inside an expression is a source's column or an alias is for the database to say:
+    the first statement resolves no alias, the next ones replace one, two, … by what they stand for.
     """
     from sqlglot import exp
 
-    selected, found = query.selects, key
+    odd = (exp.Parameter, exp.SessionParameter, exp.PropertyEQ, exp.Into, exp.Rand)
+    order = query.args.get("order")
+    keys = [_key(query, term.this) for term in order.expressions] if order else []
+    if any(query.find(kind) for kind in odd) or not query.selects or None in keys:
+        return [], ()
+    whole = query.copy()
+    for part in ("limit", "offset"):
+        whole.set(part, None)
+    expressions = [key for key in keys if isinstance(key, exp.Expr)]
+    aliases = {one.alias.lower(): one.this for one in query.selects if isinstance(one, exp.Alias)}
+    if isinstance(query, exp.SetOperation) and expressions:
+        aliases = {}
+        whole.set("order", None)
+        whole = exp.select("intercode_all.*").from_(whole.subquery("intercode_all"))
+        whole.set("order", order and order.copy())
+    columns = [column for key in expressions for column in key.find_all(exp.Column)]
+    unsure = [one for one in columns if aliases.get(_bare(one), one) != one]
+    if any(
+        isinstance(column.parent, exp.Collate)  # some servers look for an alias first
+        or (dialect.texts_in_marks and column.this.quoted)  # a text, where no source has it
+        for column in unsure
+    ):
+        return [], ()
+    mentioned = sorted({_bare(column) for column in unsure})[:_ALIASES]
+
+    def derive(replaced: tuple[str, ...]) -> str:
+        def resolve(node: exp.Expr) -> exp.Expr:
+            return exp.paren(aliases[_bare(node)]) if _bare(node) in replaced else node
+
+        statement = whole.copy()
+        for number, key in enumerate(expressions, 1):
+            value = key.copy().transform(resolve)
+            if not value.find(exp.Window):
+                value = exp.Window(this=exp.DenseRank(), order=exp.Order(expressions=[value]))
+            statement.select(exp.alias_(value, f"intercode_{number}"), copy=False)
+        return statement.sql(dialect=dialect.name)
+
+    sizes = range(len(mentioned) + 1)
+    statements = [derive(names) for size in sizes for names in combinations(mentioned, size)]
+    return statements, tuple(key for key in keys if isinstance(key, int))
+
+
+def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
+    """Return what a key of ORDER BY stands for: an expression over the sources (beside UNION, over
+    the outputs), or the place of an output; None where that is uncertain."""
+    from sqlglot import exp
+
+    selected, place = query.selects, None
+    star = next((n for n, one in enumerate(selected) if one.is_star), len(selected))
+    while isinstance(key, exp.Paren):
+        key = key.this
     if isinstance(key, exp.Literal):
-        position = int(key.this) if key.is_int and 0 < int(key.this) <= len(selected) else None
-        if position is None or any(one.is_star for one in selected[:position]):
+        place = int(key.this) - 1 if key.is_int else -1
+        if star <= place and star < len(selected):
+            return place
+        if not 0 <= place < len(selected):
             return None
-        found = selected[position - 1]
-    elif isinstance(key, exp.Column) and not key.table:
-        named = [one for one in selected if one.alias_or_name.lower() == key.name.lower()]
-        if len({one.unalias() for one in named}) > 1:
+    elif name := _bare(key):
+        named = [n for n, one in enumerate(selected) if one.alias_or_name.lower() == name]
+        if len({selected[number].unalias() for number in named}) > 1:
             return None
-        found = named[0] if named else key
-    else:
-        aliases = {one.alias.lower() for one in selected if isinstance(one, exp.Alias)}
-        if any(
-            not column.table and column.name.lower() in aliases
-            for column in key.find_all(exp.Column)
-        ):
-            return None
-    if wrapped:
-        found = next((one for one in selected if one is found or one.unalias() == found), key)
-        named_so = found is not key and isinstance(found, exp.Alias | exp.Column)
-        return exp.column(found.alias_or_name, quoted=True) if named_so else None
-    found = found.unalias().copy()
-    distinct = query.args.get("distinct") and not isinstance(key, exp.Literal)
-    return (
-        found
-        if not distinct or any(one.is_star or one.unalias() == found for one in selected)
-        else None
-    )
+        place = named[0] if named and named[0] < star else None
+    expression = key if place is None else selected[place].unalias()
+    if isinstance(query, exp.SetOperation):
+        outputs = [one.unalias() for one in selected]
+        if expression not in outputs:
+            return expression
+        place, names = outputs.index(expression), [one.alias_or_name.lower() for one in selected]
+        unique = names[place] and len(set(names)) == len(names)
+        return exp.column(selected[place].alias_or_name, quoted=True) if unique else place
+    others = {one.alias.lower() for one in selected if one.alias and one.unalias() != expression}
+    if place is None or _bare(expression) not in others:
+        return expression
+    return place  # some servers take the name for the other output
+
+
+def _bare(node: exp.Expr) -> str:
+    """Return a column's name in small letters; "" for anything else, and beside a table's name."""
+    from sqlglot import exp
+
+    return node.name.lower() if isinstance(node, exp.Column) and not node.table else ""
 
 
 # -- scripts and times ----------------------------------------------------------------------------

@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, Any
 
 from pymysql import err
 from pymysql.connections import Connection
-from pymysql.constants import CLIENT
+from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.cursors import SSCursor
 
 from intercode.envs.sql.dialect import Creation, Dialect, Query
@@ -59,7 +59,7 @@ from intercode.sandbox.guest.limit import Limit
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.pod import usual_provider
 from intercode.sandbox.template import Template
-from intercode.types import Table
+from intercode.types import Digits, Table
 
 if TYPE_CHECKING:
     from intercode.envs.sql.attacks import Attack
@@ -82,6 +82,9 @@ _BUILD = Limits(
     processes=256,
     open_files=4096,
 )
+_FLOAT_DIGITS, _ALL_DECIMALS = 6, 31
+"""Significant digits that the server prints of a FLOAT; and the number of decimals in the protocol
+from which on a number is printed in full."""
 SOCKET = "/run/mariadb.sock"
 _DATA = "/var/lib/mariadb"
 _PATH = "/usr/sbin:/usr/bin:/usr/libexec"
@@ -408,7 +411,7 @@ class Session:
         if description is None:
             return Answer(affected=max(affected, 0), timed_out=self.socket.timeouts > 0)
         return Answer(
-            Table(tuple(column[0] for column in description), rows, cut),
+            Table(tuple(column[0] for column in description), rows, cut, _digits(description)),
             timed_out=self.socket.timeouts > 0,
         )
 
@@ -445,6 +448,21 @@ class Session:
             if _code(error) in _GONE or not self._connection.open:
                 raise SessionLost(str(error)) from None
             raise
+
+
+def _digits(description: Sequence[Any]) -> tuple[Digits | None, ...]:
+    """Return `Table.digits`. A FLOAT prints six digits, and a FLOAT or DOUBLE whose decimals are
+    known (of a column, of ROUND, of STDDEV over integers) no more than those."""
+    digits: list[Digits | None] = []
+    for _, kind, *_, scale, _ in description:
+        decimals = scale if scale < _ALL_DECIMALS else None
+        if kind == FIELD_TYPE.FLOAT:
+            digits.append(Digits(_FLOAT_DIGITS, decimals))
+        elif kind == FIELD_TYPE.DOUBLE and decimals is not None:
+            digits.append(Digits(None, decimals))
+        else:
+            digits.append(None)
+    return tuple(digits) if any(digits) else ()
 
 
 def _code(error: Any) -> int:
