@@ -26,8 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from intercode.envs.exploits import Attacks, Exploit
-
 Sign = Literal["pays", "harms", "through", "left", "ends"]
 
 ORCHARD = """
@@ -181,30 +179,3 @@ def write_data(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:
         "".join(json.dumps(record) + "\n" for record in records), "utf-8"
     )
     return folder
-
-
-def _exploit(attack: Attack) -> Exploit:
-    last = () if attack.sign == "through" else (attack.answer,)
-    return Exploit(
-        attack.name,
-        _AIMS.get(attack.sign, "leave something for the next episode"),
-        (*attack.actions, *last),
-        task=attack.task,
-        after=attack.probe,
-        succeeds=attack.sign in ("through", "left"),
-    )
-
-
-def _of_engine(name: str) -> list[Exploit]:
-    from intercode.envs.sql.engines import engine_class  # which names this module's `Attack`
-
-    return [_exploit(attack) for attack in engine_class(name).attacks()]
-
-
-_AIMS = {
-    "pays": "change what it is compared with",
-    "harms": "spoil the next episode",
-    "through": "do what is forbidden",
-    "ends": "end the evaluation",
-}
-ON_SQL = Attacks([_exploit(attack) for attack in ATTACKS], write_data, _of_engine)

@@ -50,7 +50,8 @@ from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple
 
 from intercode.envs.rewards import mostly_in
-from intercode.envs.sql.text import Ordering, format_time
+from intercode.envs.sql.dialect import format_time
+from intercode.envs.sql.text import Ordering
 from intercode.types import Digits, Score, Table
 
 Row = tuple[object, ...]

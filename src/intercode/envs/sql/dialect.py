@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from intercode.envs.sql.text import format_time
-
 Query = Callable[[str], tuple[tuple[object, ...], ...]]
 """Executes a statement as the grader, and returns its rows."""
 
@@ -79,3 +77,12 @@ class Dialect:
         if isinstance(value, timedelta):
             return f"'{format_time(value)}'"
         return f"'{value}'" if isinstance(value, date) else str(value)
+
+
+def format_time(span: timedelta) -> str:
+    """Return a TIME as MySQL writes it: hours may pass 24, and be negative; a fraction where there
+    is one."""
+    sign, span = ("-", -span) if span < timedelta(0) else ("", span)
+    seconds = span.days * 86400 + span.seconds
+    fraction = f".{span.microseconds:06}" if span.microseconds else ""
+    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"

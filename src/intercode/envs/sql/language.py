@@ -41,5 +41,5 @@ LANGUAGE = Language(
     prompts=Path(__file__).parent / "prompts",
     kind=kind_of,
     echo=echo,
-    attacks="intercode.envs.sql.attacks:ON_SQL",
+    attacks="intercode.envs.sql.exploits:ON_SQL",
 )

@@ -30,7 +30,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -268,12 +267,3 @@ def split_statements(text: str) -> Iterator[str]:
         elif token.start() >= begin:
             piece.append(token[0])
     yield from filter(None, ["".join(piece).strip()])
-
-
-def format_time(span: timedelta) -> str:
-    """Return a TIME as MySQL writes it: hours may pass 24, and be negative; a fraction where there
-    is one."""
-    sign, span = ("-", -span) if span < timedelta(0) else ("", span)
-    seconds = span.days * 86400 + span.seconds
-    fraction = f".{span.microseconds:06}" if span.microseconds else ""
-    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
