@@ -33,6 +33,7 @@ def module_cache() -> Iterator[Path]:
         yield folder
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, or one process would end it while the other has nothing left.
 
