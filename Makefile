@@ -3,8 +3,7 @@ PYTHON ?= $(firstword $(wildcard /usr/bin/python3.13 /usr/bin/python3.12 /usr/bi
 BIN := .venv/bin
 STAMP := .venv/.ready
 FRAMEWORKS := .venv-integrations
-# what tests/conftest.py groups goes to one process
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 2
 
 .PHONY: setup demo test fidelity soak integrations check docs learn bench bench-all format clean
 

@@ -4,12 +4,14 @@ and the promise of CI, where every part is there, that nothing skips."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,21 +35,40 @@ def module_cache() -> Iterator[Path]:
         yield folder
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, or one process would end it while the other has nothing left.
-
-    A file goes to one process, since its tests share what its fixtures make. Tests marked `alone`
-    all go to one, and of a file marked `apart` each test may go to another.
-    """
+    """Begin with what takes longest, or one process would end it while the other has nothing
+    left."""
     items.sort(key=lambda item: not (marked(item, "alone") or marked(item, "long")))
-    for item in items:
-        group = item.nodeid if marked(item, "apart") else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group("alone" if marked(item, "alone") else group))
 
 
 def marked(item: pytest.Item, name: str) -> bool:
     return item.get_closest_marker(name) is not None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file goes to one process, since its tests share what its fixtures make; the order is that
+    of the collection. Tests marked `alone` all go to one process, and of a file marked `apart` each
+    test may go to another.
+
+    The process that shares out the tests collects none, so it reads the marks in the files.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            if "pytest.mark.alone" in text_of(config.rootpath / file):
+                return "alone"
+            return nodeid if "pytest.mark.apart" in text_of(config.rootpath / file) else file
+
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
+@functools.cache
+def text_of(file: Path) -> str:
+    return file.read_text("utf-8")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
