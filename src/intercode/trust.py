@@ -10,15 +10,14 @@ listed here acts.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from intercode.envs import known_options
+from intercode.envs import all_options
 from intercode.errors import UsageError
-from intercode.options import NOTHING, Option, RunOptions
+from intercode.options import NOTHING
 from intercode.signing import is_signed, key_fault
 from intercode.store import sign_run
 from intercode.tasks import list_entries
@@ -77,17 +76,11 @@ def acts(name: str, value: object) -> bool:
         return False
     if name == "data" and value in [entry.name for entry in list_entries()]:
         return False
-    one = _declared().get(name)
+    one = all_options().get(name)
     if one and not one.names:
         return False
     plain = one.plain if one else _OTHERS.get(name, NOTHING)
     return not (isinstance(value, str) and re.fullmatch(plain, value))
-
-
-@functools.cache
-def _declared() -> Mapping[str, Option]:
-    options = {name: one for name, (_, one, _) in known_options().items()}
-    return options | {name: one for name, _, one in RunOptions.declared()}
 
 
 def acting(settings: Mapping[str, Any]) -> dict[str, Any]:

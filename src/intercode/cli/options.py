@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from intercode.envs import ENVIRONMENTS, known_options
+from intercode.envs import ENVIRONMENTS, all_options, known_options
 from intercode.errors import UsageError
-from intercode.options import SECTIONS, Option, Options, RunOptions
+from intercode.options import SECTIONS, Option, Options
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 EXISTING_PATH, EXISTING_FOLDER = click.Path(exists=True), click.Path(exists=True, file_okay=False)
@@ -47,11 +47,8 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         records: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Options")}
-        sections = (
-            _OTHER_SECTIONS
-            | {name: one.section for name, (_, one, _) in known_options().items()}
-            | {name: one.section for name, _, one in RunOptions.declared()}
-        )
+        declared = {name: option.section for name, option in all_options().items()}
+        sections = _OTHER_SECTIONS | declared
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 records[sections.get(str(param.name), "Options")].append(record)

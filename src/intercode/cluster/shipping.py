@@ -24,19 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from intercode import __version__
-from intercode.envs import known_options
+from intercode.envs import all_options
 from intercode.envs.rewards import NamedReward, load_reward
 from intercode.errors import SandboxError, UsageError
-from intercode.options import RunOptions
 from intercode.plugins import attribute_path, defining_class
 from intercode.runner.provenance import caller_modules
 from intercode.sandbox import cache
 from intercode.sandbox.identity import identity
 from intercode.tasks.catalog import downloaded
 
-_NAMES = {name: one.names for name, (_, one, _) in known_options().items()} | {
-    name: one.names for name, _, one in RunOptions.declared()
-}
+_NAMES = {name: option.names for name, option in all_options().items()}
 TRAVELLING = frozenset(
     {"env", *(name for name, kind in _NAMES.items() if kind in ("code", "file"))}
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +86,15 @@ def known_options() -> dict[str, tuple[Any, Option, list[str]]]:
         for name, default, one in getattr(module, f"{env.title()}Options").declared():
             known.setdefault(name, (default, one, []))[2].append(env)
     return known
+
+
+@cache
+def all_options() -> Mapping[str, Option]:
+    """Return the options of these environments and those of a run, by name."""
+    from intercode.options import RunOptions
+
+    environments = {name: option for name, (_, option, _) in known_options().items()}
+    return environments | {name: option for name, _, option in RunOptions.declared()}
 
 
 def prepare(env: str, **options: Any) -> EnvFactory:

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from intercode.envs import known_options
-from intercode.options import SECTIONS, RunOptions
+from intercode.envs import all_options
+from intercode.options import SECTIONS
 from intercode.report.summary import EpisodeRow
 from intercode.report.text import one_line
 from intercode.report.transcript import State
@@ -32,8 +32,7 @@ class Setting(NamedTuple):
 def settings(configs: Sequence[Mapping[str, Any]]) -> list[Setting]:
     """Return the settings that any of the runs has: the declared options by the sections of the
     help, then the facts in run.json."""
-    options = {name: one for name, (_, one, _) in known_options().items()}
-    options |= {name: one for name, _, one in RunOptions.declared()}
+    options = all_options()
     declared = sorted(options, key=lambda name: SECTIONS.index(options[name].section))
     facts = {name: None for config in configs for name in config if name not in _UNSHOWN}
     found = []
