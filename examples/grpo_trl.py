@@ -1,10 +1,10 @@
-"""Train a language model by GRPO with TRL on our tasks.
+"""Train a language model on our tasks by GRPO with TRL.
 
-    pip install 'intercode-gym[trl]' python examples/grpo_trl.py --model Qwen/Qwen3-0.6B --data
-    data/files --split train --steps 100 --out trained
+    pip install 'intercode-gym[trl]'
+    python examples/grpo_trl.py --model Qwen/Qwen3-0.6B --data data/files --split train
 
-`--model` is a name or a folder. Its chat template must keep prefixes; if it does not, the first
-step says so. Add `--vllm` to generate with vLLM on the same GPU.
+`--model` is a name or a folder. Its chat template must keep prefixes; otherwise the first step
+raises an error. Add `--vllm` to generate with vLLM on the same GPU.
 """
 
 from __future__ import annotations

@@ -4,15 +4,15 @@ GRPO.
     make learn
     .venv/bin/python examples/learn_menu.py [--steps 60] [--seeds 3] [--chart learning.svg]
 
-The policy is a softmax over a menu of 20 commands. It sees the words of the query, chooses a
-command for the file that the query names, and `intercode` executes the command and scores the
-state. Nothing tells the policy which command is right, and some of the commands destroy the file.
-One "token" is one word of the query or one entry of the menu, so a rollout's segment holds all that
-the update needs: the words as `prompt_ids`, the choice as `token_ids`, its log-probability as
+The policy is a softmax over a menu of 20 commands. It sees the words in the query and chooses a
+command for the file that the query names; `intercode` executes the command and scores the state.
+Nothing tells the policy which command is right, and some commands destroy the file. One "token" is
+one word in the query or one entry in the menu, so a rollout's segment contains everything that the
+update needs: the words as `prompt_ids`, the choice as `token_ids`, its log-probability as
 `logprobs`.
 
-Exit status 1 if a seed does not rise from at most 20 % to at least 90 % on held-out files, which no
-training task names.
+Exits with status 1 if a seed does not rise from at most 20 % to at least 90 % on held-out files,
+which no training task names.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ TASKS_A_STEP, GROUP, RATE, ENTROPY = 10, 6, 6.0, 0.05
 
 
 class MenuPolicy:
-    """A softmax over `MENU`, linear in the words of a query. Words of few training queries weigh
-    more than words of many."""
+    """A softmax over `MENU`, linear in the words of a query. A word that few training queries
+    contain weighs more than a common one."""
 
     name = "menu"
 
@@ -89,8 +89,8 @@ class MenuPolicy:
     def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
     ) -> Reply:
-        """Sample a command. `draw` differs from episode to episode, so a seed gives the same curve
-        each time."""
+        """Sample a command. `draw` differs between episodes and is the same in each run, so a seed
+        always gives the same curve."""
         query = str(messages[-1]["content"])
         word_ids = tuple(
             sorted({self.vocabulary[word] for word in words_of(query) if word in self.vocabulary})
@@ -104,8 +104,8 @@ class MenuPolicy:
         return Reply(MENU[choice].format(path=path), sample=sample)
 
     def learn(self, batch: Sequence[tuple[Segment, float]]) -> None:
-        """Follow the gradient of advantage × log-probability, with a small reward for entropy,
-        summed over the batch."""
+        """Take one step along the gradient of advantage × log-probability plus a small entropy
+        bonus, summed over the batch."""
         step = np.zeros_like(self.weights)
         for segment, advantage in batch:
             chances = self.probabilities(segment.prompt_ids)
@@ -117,7 +117,7 @@ class MenuPolicy:
 
 
 def words_of(query: str) -> list[str]:
-    """Return the words of a query without the names of files."""
+    """Return the words in a query, without file names."""
     return re.findall(r"[a-z]+", re.sub(r"/\S*", " ", query.lower()))
 
 
@@ -129,7 +129,7 @@ def one_command(task: Task, protocol: str) -> StrategySteps:
 
 
 def success(pool: RolloutPool, tasks: Sequence[Task], policy: MenuPolicy) -> float:
-    """Return the mean reward of 4 sampled episodes of each task."""
+    """Return the mean reward of 4 sampled episodes per task."""
     rewards = [
         rollout.reward
         for rollout in pool.run(groups(tasks, 4, seed=10**6), policy)
@@ -141,8 +141,8 @@ def success(pool: RolloutPool, tasks: Sequence[Task], policy: MenuPolicy) -> flo
 def learn(
     pool: RolloutPool, train: Sequence[Task], held_out: Sequence[Task], seed: int, steps: int
 ) -> tuple[MenuPolicy, Curve]:
-    """Train one policy, print its progress, and return it with its success on held-out files, in
-    percent by step."""
+    """Train one policy and print its progress. Return it with its success rates on held-out files,
+    in percent, by step."""
     policy, chance = MenuPolicy([task.query for task in train], seed), np.random.default_rng(seed)
     curve: Curve = []
     for step in range(steps + 1):

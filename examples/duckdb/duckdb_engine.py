@@ -3,8 +3,8 @@
     pip install duckdb
     PYTHONPATH=examples/duckdb intercode eval sql --engine duckdb_engine:DuckDB --agent gold
 
-The server is intercode's own for libraries (`EmbeddedEngine`), and has the package `duckdb` of this
-environment inside its sandbox.
+The server is intercode's own for libraries (`EmbeddedEngine`); the package `duckdb` of this
+environment is copied into its sandbox.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _CONSTRAINTS = "duckdb_constraints() WHERE database_name = current_database() AN
 
 
 def _creation(query: Query, db: str) -> Creation:
-    """Leave foreign keys out, which DuckDB checks row by row, so that rows may come in any order;
-    and indexes, which change no result."""
+    """Return the statements without foreign keys, which DuckDB checks row by row, so that rows may
+    come in any order; and without indexes, which change no result."""
     created = query(
         "SELECT table_name, sql FROM duckdb_tables() WHERE database_name = current_database()"
         " ORDER BY table_oid"

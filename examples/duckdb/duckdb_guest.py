@@ -1,5 +1,5 @@
-"""The driver of DuckDB inside the sandbox (see `embedded_guest.py` of intercode): one statement at
-a time, no files but the database's own, and no settings that the agent may change."""
+"""The DuckDB driver inside the sandbox (see intercode's `embedded_guest.py`): one statement at a
+time, no files except the database's own, and no settings that the agent may change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSION = duckdb.__version__
 ERRORS = (duckdb.Error,)
 ENDINGS = ("", ".wal")
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "threads": 1,  # so that rows come in the same order each time
+    "threads": 1,  # keeps the order of rows the same each time
     "memory_limit": "512MB",
     "temp_directory": "/tmp/duckdb",
     "max_temp_directory_size": "256MB",
@@ -28,12 +28,12 @@ _FOREIGN_KEY = re.compile(
 )
 _LOOK_EVERY = 0.05
 _KEPT = (int, float, str, bytes, bool, Decimal, type(None))
-"""Types that go to the host as they are; other values go as text: dates, lists, intervals."""
+"""Types that are sent to the host unchanged; dates, lists, intervals and others go as text."""
 
 
 def load(path: str, script: str) -> None:
-    """Execute a script. DuckDB checks foreign keys row by row, and has no switch for that: if rows
-    come before those that they refer to, the keys are left out."""
+    """Execute a script. DuckDB always checks foreign keys row by row: if a row comes before one
+    that it refers to, execute the script without its foreign keys."""
     try:
         _execute(path, script)
     except duckdb.ConstraintException:
@@ -48,18 +48,18 @@ def _execute(path: str, script: str) -> None:
 
 
 def copy(original: str, copy: str) -> None:
-    shutil.copy2(original, copy)  # with its time, which `stamp` reads
+    shutil.copy2(original, copy)  # keeps the time, which `stamp` reads
 
 
 def stamp(path: str) -> tuple[int, int]:
-    """Return time and size: only a statement that writes changes the file, and no statement can
-    set a file's time."""
+    """Return time and size. Only a writing statement changes the file, and no statement can set a
+    file's time."""
     info = os.stat(path)
     return info.st_mtime_ns, info.st_size
 
 
 class Connection:
-    """A connection, and the thread that interrupts a statement when its time is up."""
+    """A connection, with a thread that interrupts a statement when its time is up."""
 
     def __init__(self, path: str, clock: Any, reads: bool) -> None:
         self._connection = duckdb.connect(path, read_only=reads, config=_SETTINGS)
@@ -70,7 +70,7 @@ class Connection:
 
     def execute(self, text: str) -> Connection:
         self._stop_watching()
-        text.encode()  # DuckDB takes UTF-8 only
+        text.encode()  # DuckDB accepts UTF-8 only
         statements = duckdb.extract_statements(text)
         if len(statements) != 1:
             raise duckdb.InvalidInputException(f"one statement is taken, not {len(statements)}")

@@ -1,11 +1,11 @@
-"""An environment without Docker: a setup script makes the world, and a reward of our own gives
-partial credit.
+"""An environment without Docker: a setup script creates the world, and our own reward gives partial
+credit.
 
     PYTHONPATH=examples/mailroom intercode eval mailroom_env:MailroomEnv --agent gold
 
-Letters are to be moved about. Each path that changed is one decision: the reward is the share of
-decisions, the agent's and the gold's together, that both made. One task brings a `setup` of its
-own, which runs after the script.
+The tasks are to move letters. Each changed path is one decision. The reward is the number of
+decisions that agent and gold share, divided by the number that either made. One task has its own
+`setup`, which runs after the script.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MailroomEnv(BashEnv):
 
 
 def decisions(outcome: Outcome) -> list[tuple[str, str, str | None]]:
-    """Which paths below /mail came, went or changed, and what they hold now."""
+    """Return the paths below /mail that were added, removed or changed, and their new contents."""
     return [
         (path, change.kind, change.digest)
         for path, change in outcome.changes.items()

@@ -1,4 +1,4 @@
-# The post of one morning. A letter's first line says to whom it goes, the second what it weighs.
+# One morning's mail. A letter's first line names the room that it goes to, the second its weight.
 mkdir -p /mail/inbox /mail/kitchen /mail/office /mail/workshop /mail/returned
 letter() { printf 'To: %s\nWeight: %s g\n\n%s\n' "$2" "$3" "$4" > "/mail/inbox/$1"; }
 letter 01.txt Kitchen 20 'The oven will be repaired on Monday.'

@@ -1,16 +1,16 @@
-"""An environment for one more language: actions are Perl, the world is a Perl process, the answer
-is a sub.
+"""An environment for another language: actions are Perl, the world is a Perl process, the answer is
+a sub.
 
-    bash of the sandbox ── "go" ──► fifo ──► perl session.pl     takes the action from a file,
-                       ◄── status ─ fifo ──┘                     evaluates it, prints as it goes
+    the sandbox's bash ── "go" ──► fifo ──► perl session.pl     reads the action from a file,
+                      ◄── status ─ fifo ──┘                     evaluates it, prints as it goes
 
-Package variables and subs live on until the episode ends.
+Package variables and subs live until the episode ends.
 
     PYTHONPATH=examples/perl intercode eval perl_env:PerlEnv --data examples/perl --agent gold
 
-A task's `calls` are pairs of a sub's arguments and what it must return for them, as Perl prints it;
-the expected texts stay on this side of the wall. A running process cannot be copied:
-`fork(replay=True)`. Needs `apt-get install bubblewrap perl-base`.
+A task's `calls` are pairs of a sub's arguments and its expected result, as Perl prints it; the
+expected texts never enter the sandbox. A running process cannot be copied, so fork with
+`fork(replay=True)`. Requires `apt-get install bubblewrap perl-base`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """An environment with a service inside: the agent works in Bash on a Redis server, in a container
-of an image of our own.
+from our own image.
 
-    mmdebstrap --variant=minbase bookworm | docker import - intercode-base    once, for the FROM of
+    mmdebstrap --variant=minbase bookworm | docker import - intercode-base    once, for the FROM in
                                                                               the Dockerfile
     PYTHONPATH=examples/redis intercode eval redis_env:RedisEnv --agent gold
 
-No process outlives the building of an image, so `start` begins the server in each episode. What the
-server holds is in no file; `probe` shows it, as a digest of all keys, values and whether they
+Processes do not survive the build of an image, so `start` starts the server in each episode. The
+server keeps its data in no file; `probe` prints a digest of all keys, their values and whether they
 expire, after the agent and after the gold.
 """
 
@@ -27,8 +27,8 @@ class RedisEnv(BashEnv):
     probe = "redis-cli debug digest"
 
     def reward(self, agent: Outcome, gold: Outcome, task: Task) -> Score:
-        """The server must hold the same; where a question was asked, the answer must have the same
-        words in any order."""
+        """Require the same data in the server, and if the task asks a question, the same words in
+        the answer, in any order."""
         kept = agent.probe == gold.probe
         told = task.extra["kind"] == "effect" or sorted(agent.output.split()) == sorted(
             gold.output.split()
