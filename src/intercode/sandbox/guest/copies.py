@@ -60,7 +60,7 @@ class Copies:
             first = paths.setdefault((info.st_dev, info.st_ino), path)
             if stat.S_ISDIR(info.st_mode):
                 folder = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._source)
-                waiting += [f"{path}/{each}" for each in os.listdir(folder)]
+                waiting += [f"{path}/{child}" for child in os.listdir(folder)]
                 os.close(folder)
             elif first == path:
                 size += layers.filled_size(self._source, path, info)

@@ -211,13 +211,13 @@ class EpisodeServer:
         """Run an empty action, which an interrupt that comes too late hits instead of the agent's
         next action."""
         self._output.read_available(self._out)
-        kept, self._output = self._output, Output(self._config["output"])
+        saved, self._output = self._output, Output(self._config["output"])
         shell.begin(b"")
         if not self._wait(shell, _INTERRUPT_DELAY):
             processes.kill(shell.pid)
             self._wait(shell, _LAST_DEATH)
         self._output.read_available(self._out)
-        self._output = kept
+        self._output = saved
 
     def _stop(self, job: Shell | Program, mark: processes.Mark) -> None:
         """Interrupt; kill what the action started; then the shell, if it does not come back; at
@@ -256,7 +256,7 @@ class EpisodeServer:
             self._limits_hit.add("disk")
         self._disk_was_full = is_full
         limits, self._limits_hit = sorted(self._limits_hit), set()
-        kept, overflow = self._output.result()
+        output, overflow = self._output.result()
         self._output = Output(self._config["output"])
         lost, self._shell_lost = self._shell_lost, False
         return {
@@ -266,7 +266,7 @@ class EpisodeServer:
             "cwd": self._cwd,
             "overflow": overflow,
             "limits": limits,
-        }, kept
+        }, output
 
     def _current_cwd(self) -> str:
         """Return the shell's folder; the last one, if the shell died."""
@@ -381,10 +381,10 @@ class EpisodeServer:
 
         A large file comes in pieces, the last with the mode.
         """
-        made = ""
+        parent = ""
         for name in filter(None, os.path.dirname(head["path"]).split("/")):
-            folder = kernel.open_inside(self._root, made or "/", os.O_PATH | os.O_DIRECTORY)
-            made = f"{made}/{name}"
+            folder = kernel.open_inside(self._root, parent or "/", os.O_PATH | os.O_DIRECTORY)
+            parent = f"{parent}/{name}"
             try:
                 os.mkdir(name, dir_fd=folder)
             except FileExistsError:
@@ -447,21 +447,21 @@ class EpisodeServer:
         ]
         shell = self._job if isinstance(self._job, Shell) else None
         if shell and not shell.dead:
-            own = {self._table.descriptor_name(fd) for fd in (self._out_write, *shell.pipes)} | {
-                "/dev/null"
-            }
-            blockers += self._table.foreign_descriptors(shell.pid, own)
+            allowed = {
+                self._table.descriptor_name(fd) for fd in (self._out_write, *shell.pipes)
+            } | {"/dev/null"}
+            blockers += self._table.foreign_descriptors(shell.pid, allowed)
         if blockers:
             wire.send(self._sock, {"blockers": blockers})
             return
         state = b""
         if shell:
-            kept, self._output = self._output, Output(self._config["payload"])
+            saved, self._output = self._output, Output(self._config["payload"])
             shell.begin(CAPTURE_STATE)
             self._wait(shell, _CAPTURING)
             self._output.read_available(self._out)
             parts = self._output.result()[0].split(b"\0")
-            self._output = kept
+            self._output = saved
             if len(parts) != 3:  # the agent shadows or disables the builtins that tell the state
                 wire.send(
                     self._sock,

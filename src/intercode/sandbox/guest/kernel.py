@@ -54,10 +54,10 @@ _long = ctypes.c_long
 def library(*functions: str) -> ctypes.PyDLL:
     """Return the C library. Look up `functions` now: every episode server would look them up anew,
     for 10 to 100 µs each."""
-    found = ctypes.PyDLL(None, use_errno=True)
+    libc = ctypes.PyDLL(None, use_errno=True)
     for function in functions:
-        getattr(found, function)
-    return found
+        getattr(libc, function)
+    return libc
 
 
 _libc = library(

@@ -47,51 +47,53 @@ def diff(
     upper: int,
     lower: int,
     tree: str,
-    known: Known | None = None,
+    is_same: Known | None = None,
     names: Collection[str] | None = None,
 ) -> Changes:
     """Return what the agent sees changed below the folder `tree`: absolute path → {kind, type,
     mode, digest, target}.
 
-    With `known`, the upper folder has all that the agent sees, not only what was written; entries
-    that `known` calls equal are not compared again, and the mode of the folder itself is not
-    compared. With `names` as well, this holds for these names in the folder, and the rest is as
+    With `is_same`, the upper folder holds all that the agent sees, not only what was written;
+    entries that `is_same` calls equal are not compared again, and the mode of the folder itself is
+    not compared. With `names` as well, this holds for these names in the folder, and the rest is as
     without.
     """
-    found, digests = Changes(), Digests()
+    changes, digests = Changes(), Digests()
     now, before = _open_folder(upper, tree), _open_folder(lower, tree)
     try:
         if now is not None and before is not None:
             info = os.fstat(now)
             mode = stat.S_IMODE(info.st_mode)
-            if (not known or names is not None) and mode != stat.S_IMODE(os.fstat(before).st_mode):
-                found["/"] = {"kind": "changed", "type": "dir", "mode": mode}
-            _compare_folders(now, before, "", found, digests, 0, known, names)
+            if (not is_same or names is not None) and mode != stat.S_IMODE(
+                os.fstat(before).st_mode
+            ):
+                changes["/"] = {"kind": "changed", "type": "dir", "mode": mode}
+            _compare_folders(now, before, "", changes, digests, 0, is_same, names)
             if not _is_unchanged(info, os.fstat(now)):
-                found["/"] = {"kind": "changed", **OTHER}
+                changes["/"] = {"kind": "changed", **OTHER}
     finally:
         _close(now, before)
-    return found
+    return changes
 
 
 def _compare_folders(
     upper: int,
     lower: int | None,
     path: str,
-    found: Changes,
+    changes: Changes,
     digests: Digests,
     depth: int,
-    known: Known | None,
+    is_same: Known | None,
     whole: Collection[str] | None = None,
 ) -> None:
     names = os.listdir(upper)
     for name in names:
-        of_name = known if whole is None or name in whole else None
-        _compare(upper, lower, name, f"{path}/{name}", found, digests, depth, of_name)
+        of_name = is_same if whole is None or name in whole else None
+        _compare(upper, lower, name, f"{path}/{name}", changes, digests, depth, of_name)
     if whole is None:
-        whole = os.listdir(lower) if lower is not None and (known or _is_opaque(upper)) else ()
+        whole = os.listdir(lower) if lower is not None and (is_same or _is_opaque(upper)) else ()
     for name in set(whole).difference(names):
-        _report_removed(lower, name, f"{path}/{name}", found)
+        _report_removed(lower, name, f"{path}/{name}", changes)
 
 
 def _compare(
@@ -99,49 +101,49 @@ def _compare(
     lower: int | None,
     name: str,
     path: str,
-    found: Changes,
+    changes: Changes,
     digests: Digests,
     depth: int,
-    known: Known | None,
+    is_same: Known | None,
 ) -> None:
     now = stat_entry(upper, name)
-    same = known(path, now, upper) if known and now else False
+    same = is_same(path, now, upper) if is_same and now else False
     if same is None or (same and now and not stat.S_ISDIR(now.st_mode)):
         return
     before = stat_entry(lower, name)
     kind = "added" if before is None else "changed"
-    if now is not None and not known and _is_whiteout(now):
+    if now is not None and not is_same and _is_whiteout(now):
         if before is not None:
-            _report_removed(lower, name, path, found)
+            _report_removed(lower, name, path, changes)
         return
     entry = describe_entry(upper, name, now, digests)
     if before is None or entry != describe_entry(lower, name, before, digests):
-        found[path] = {"kind": kind, **entry}
+        changes[path] = {"kind": kind, **entry}
     inside = _open_folder(upper, name) if now and stat.S_ISDIR(now.st_mode) else None
     below = _open_folder(lower, name) if before and stat.S_ISDIR(before.st_mode) else None
     try:
         if inside is None and below is not None:
-            for each in os.listdir(below):
-                _report_removed(below, each, f"{path}/{each}", found)
+            for child in os.listdir(below):
+                _report_removed(below, child, f"{path}/{child}", changes)
         elif inside is not None and depth >= DEPTH:
-            found[path] = {"kind": "added", **OTHER}
+            changes[path] = {"kind": "added", **OTHER}
         elif inside is not None:
-            _compare_folders(inside, below, path, found, digests, depth + 1, known)
+            _compare_folders(inside, below, path, changes, digests, depth + 1, is_same)
     finally:
         _close(inside, below)
     if entry == OTHER or not _is_unchanged(now, stat_entry(upper, name)):
-        found[path] = {"kind": kind, **OTHER}
+        changes[path] = {"kind": kind, **OTHER}
 
 
-def _report_removed(lower: int | None, name: str, path: str, found: Changes) -> None:
+def _report_removed(lower: int | None, name: str, path: str, changes: Changes) -> None:
     before = stat_entry(lower, name)
     if before is None:
         return
-    found[path] = {"kind": "removed", "type": _TYPES.get(stat.S_IFMT(before.st_mode), "other")}
+    changes[path] = {"kind": "removed", "type": _TYPES.get(stat.S_IFMT(before.st_mode), "other")}
     below = _open_folder(lower, name)
     if below is not None:
-        for each in os.listdir(below):
-            _report_removed(below, each, f"{path}/{each}", found)
+        for child in os.listdir(below):
+            _report_removed(below, child, f"{path}/{child}", changes)
         os.close(below)
 
 
@@ -265,14 +267,14 @@ def _copy_folder(
         if stat.S_ISDIR(info.st_mode):
             if depth < DEPTH:
                 os.mkdir(name, dir_fd=target)
-                inside, made = _open_folder(source, name), _open_folder(target, name)
+                inside, copied = _open_folder(source, name), _open_folder(target, name)
                 try:
-                    if inside is not None and made is not None:
+                    if inside is not None and copied is not None:
                         _copy_folder(
-                            inside, made, root, f"{path}{name}/", links, depth + 1, (), owner
+                            inside, copied, root, f"{path}{name}/", links, depth + 1, (), owner
                         )
                 finally:
-                    _close(inside, made)
+                    _close(inside, copied)
         elif info.st_nlink > 1 and info.st_ino in links and not _is_whiteout(info):
             os.link(
                 links[info.st_ino], name, src_dir_fd=root, dst_dir_fd=target, follow_symlinks=False

@@ -180,17 +180,17 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
     if "capabilities" not in config["disabled"]:
         kernel.limit_capabilities(agent_rights)
     kernel.unshare(kernel.NEWPID)
-    ours, theirs = (end.detach() for end in socketpair())
+    server_end, init_end = (end.detach() for end in socketpair())
     try:
         pid = spawn.spawn(
-            lambda: _set_up_init(config, seccomp, theirs, agent_rights), _INIT, [_INIT_NAME], {}
+            lambda: _set_up_init(config, seccomp, init_end, agent_rights), _INIT, [_INIT_NAME], {}
         )
     finally:
-        os.close(theirs)
+        os.close(init_end)
     kernel.enter_root(mounts.ROOT)
     _lock(config, seccomp, {*_SERVER_RIGHTS, *agent_rights})
     table = (processes.Tree if mount_config.shared_proc else processes.Table)(proc, pid)
-    return World(table, folders, proc, Init(pid, ours), config)
+    return World(table, folders, proc, Init(pid, server_end), config)
 
 
 def set_limits(limits: dict[str, int]) -> None:
@@ -233,10 +233,10 @@ def _set_up_init(config: Config, seccomp: bytes, line: int, rights: Collection[i
     _lock(config, seccomp, rights)
 
 
-def _lock(config: Config, seccomp: bytes, kept: Collection[int]) -> None:
+def _lock(config: Config, seccomp: bytes, rights: Collection[int]) -> None:
     """Mounting is over: keep these capabilities alone, and filter system calls."""
     if "capabilities" not in config["disabled"]:
-        kernel.drop_capabilities(kept)
+        kernel.drop_capabilities(rights)
     kernel.install_filter(seccomp)
 
 

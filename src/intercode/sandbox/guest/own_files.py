@@ -93,18 +93,18 @@ class OwnFiles:
 
     def changes(self) -> layers.Changes:
         """Return what `layers.diff` returns."""
-        found = layers.diff(self.root, self.start, ".", self._is_same)
-        for path in found.keys() & _ACCOUNTS:
-            if found[path] == {
-                **found[path],
+        changed = layers.diff(self.root, self.start, ".", self._is_same)
+        for path in changed.keys() & _ACCOUNTS:
+            if changed[path] == {
+                **changed[path],
                 "kind": "changed",
                 "type": "file",
                 "mode": _mode(self.start, path),
             }:
                 before = _number_root(_read(self.start, path), path, self._uid)
                 if before and _read(self.root, path) == before:
-                    del found[path]
-        return found
+                    del changed[path]
+        return changed
 
     def growth(self) -> int:
         """Return how many bytes the files take beyond those of the start."""
@@ -150,11 +150,11 @@ class OwnFiles:
 
     def _list_start(self, path: str) -> None:
         with os.scandir(self._start_path + path) as entries:
-            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        kept = {name: is_folder for name, is_folder in found if f"{path}/{name}" not in self._fixed}
-        self._names[path] = set(kept)
-        for name in (name for name, is_folder in kept.items() if is_folder):
-            self._list_start(f"{path}/{name}")
+            is_folder = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+        self._names[path] = {name for name in is_folder if f"{path}/{name}" not in self._fixed}
+        for name in self._names[path]:
+            if is_folder[name]:
+                self._list_start(f"{path}/{name}")
 
     def _is_same(self, path: str, info: os.stat_result, folder: int = -1) -> bool | None:
         return None if path in self._fixed else self._stamps.get(path, ())[:2] == _stamp(info)[:2]
@@ -165,27 +165,27 @@ class OwnFiles:
     # -- copying from the start --------------------------------------------------------------------
 
     def _restore(self, path: str) -> None:
-        kept, doomed = set(), []
+        unchanged, doomed = set(), []
         folder = os.open(self._root + (path or "/"), os.O_RDONLY | os.O_NOATIME | os.O_CLOEXEC)
-        found = [
+        entries = [
             (name, os.stat(name, dir_fd=folder, follow_symlinks=False))
             for name in os.listdir(folder)
         ]
         os.close(folder)
-        for name, info in found:
-            each = f"{path}/{name}"
-            if each in self._fixed:
+        for name, info in entries:
+            child = f"{path}/{name}"
+            if child in self._fixed:
                 continue
-            self._compare_stamp(each, info)
+            self._compare_stamp(child, info)
             # a changed folder goes as a whole: its size and flags would stay
-            if not self._is_same(each, info):
-                doomed.append(self._root + each)
+            if not self._is_same(child, info):
+                doomed.append(self._root + child)
                 continue
-            kept.add(name)
-            if each in self._names:
-                self._restore(each)
+            unchanged.add(name)
+            if child in self._names:
+                self._restore(child)
         _remove(doomed)
-        self._copy(path, self._names[path] - kept)
+        self._copy(path, self._names[path] - unchanged)
 
     def _join_links(self) -> None:
         """Make files with several names anew if not all of the names are left."""
@@ -204,24 +204,24 @@ class OwnFiles:
         above = kernel.open_folder(self._start_path + path)
         below = kernel.open_folder(self._root + path)
         for name in names:
-            each, info = f"{path}/{name}", os.stat(name, dir_fd=above, follow_symlinks=False)
+            child, info = f"{path}/{name}", os.stat(name, dir_fd=above, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
-                os.mkdir(self._root + each)
-                self._copy(each, self._names[each])
+                os.mkdir(self._root + child)
+                self._copy(child, self._names[child])
             elif info.st_ino in self._copies:
                 os.link(
                     self._root + self._copies[info.st_ino][0],
-                    self._root + each,
+                    self._root + child,
                     follow_symlinks=False,
                 )
-                self._copies[info.st_ino].append(each)
+                self._copies[info.st_ino].append(child)
             else:
                 layers.copy_entry(above, below, name, info)
-                if each in _ACCOUNTS:
-                    _rewrite_accounts(self.root, self._uid, [each])
+                if child in _ACCOUNTS:
+                    _rewrite_accounts(self.root, self._uid, [child])
                 if info.st_nlink > 1:
-                    self._copies[info.st_ino] = [each]
-            self._set_attributes(each)
+                    self._copies[info.st_ino] = [child]
+            self._set_attributes(child)
         os.close(above)
         os.close(below)
 
@@ -297,12 +297,12 @@ def _sizes(folder: int, name: str, depth: int, skip: Collection[str] = ()) -> It
     except OSError:
         return
     try:
-        for each in os.listdir(inside):
-            if each not in skip and (info := layers.stat_entry(inside, each)):
+        for child in os.listdir(inside):
+            if child not in skip and (info := layers.stat_entry(inside, child)):
                 yield max(info.st_blocks * _BLOCK, mounts.INODE_SHARE)
                 if stat.S_ISDIR(info.st_mode):
                     yield from (
-                        _sizes(inside, each, depth + 1) if depth < layers.DEPTH else [_TOO_DEEP]
+                        _sizes(inside, child, depth + 1) if depth < layers.DEPTH else [_TOO_DEEP]
                     )
     finally:
         os.close(inside)

@@ -180,11 +180,11 @@ class Table(processes.Tree):
     def _shared_memory(self, alive: list[processes.Process]) -> int:
         """Count every descriptor as a socket but a few of each process. There are no System V
         objects."""
-        found = 0
+        descriptors = 0
         for process in alive:
             with contextlib.suppress(OSError), self._folder(f"{process.pid}/fd") as folder:
-                found += max(len(os.listdir(folder)) - _FEW, 0)
-        return found * processes.SOCKET_BUFFER
+                descriptors += max(len(os.listdir(folder)) - _FEW, 0)
+        return descriptors * processes.SOCKET_BUFFER
 
     def ipc_objects(self) -> list[tuple[str, int]]:
         return []
@@ -193,9 +193,9 @@ class Table(processes.Tree):
         with _as_user(self._user):
             return super().cwd(pid)
 
-    def foreign_descriptors(self, pid: int, own: set[str]) -> list[str]:
+    def foreign_descriptors(self, pid: int, allowed: set[str]) -> list[str]:
         with _as_user(self._user):
-            return super().foreign_descriptors(pid, own)
+            return super().foreign_descriptors(pid, allowed)
 
 
 class PodSupervisor(supervisor.Supervisor):
@@ -327,11 +327,11 @@ def _start_warden(user: int) -> tuple[int, int]:
     The warden's real user is another one (the next), and it has the agent's rights only while it
     signals: so the agent can neither signal nor slow it.
     """
-    ours, theirs = (end.detach() for end in socket.socketpair())
+    line, warden_end = (end.detach() for end in socket.socketpair())
     pid = os.fork()
     if pid == 0:
         try:
-            os.dup2(theirs, 0)
+            os.dup2(warden_end, 0)
             os.closerange(1, 1 << 16)
             os.setresuid(user + 1, 0, 0)
             while number := os.read(0, 1):
@@ -340,8 +340,8 @@ def _start_warden(user: int) -> tuple[int, int]:
         finally:
             _kill_all(user, signal.SIGKILL)
             os._exit(0)
-    os.close(theirs)
-    return pid, ours
+    os.close(warden_end)
+    return pid, line
 
 
 def _kill_all(user: int, number: int) -> None:

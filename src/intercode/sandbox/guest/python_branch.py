@@ -79,9 +79,9 @@ class AgentSide:
     def __init__(self, namespace: dict[str, Any], bind: dict[str, str], method: str) -> None:
         namespace.update(
             {
-                name: _to_call(namespace[own], method)
-                for name, own in bind.items()
-                if own in namespace
+                name: _to_call(namespace[defined], method)
+                for name, defined in bind.items()
+                if defined in namespace
             }
         )
         self._namespace = namespace
@@ -109,8 +109,8 @@ class AgentSide:
             target = self._namespace[on]
         else:
             raise NameError(f"name {on!r} is not defined")
-        args = [wire_values.decode(each, self._open) for each in encoded]
-        options = {name: wire_values.decode(each, self._open) for name, each in named.items()}
+        args = [wire_values.decode(tokens, self._open) for tokens in encoded]
+        options = {name: wire_values.decode(tokens, self._open) for name, tokens in named.items()}
         value: Any = None
         if op == "set":
             setattr(target, *args)
@@ -165,7 +165,7 @@ def _pack_exception(error: BaseException) -> bytes:
     """Pack the nearest builtin class, the name, the words, and the arguments if they are plain and
     not too large."""
     base = next(
-        (each for each in type(error).__mro__ if getattr(builtins, each.__name__, None) is each),
+        (cls for cls in type(error).__mro__ if getattr(builtins, cls.__name__, None) is cls),
         Exception,
     )
     try:
@@ -211,14 +211,12 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
         takes = None
     else:
         positional = [
-            each
-            for each in parameters
-            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+            p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
-        least = sum(each.default is each.empty for each in positional)
+        least = sum(p.default is p.empty for p in positional)
         takes = [
             least,
-            -1 if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(positional),
+            -1 if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(positional),
         ]
     last = interpreter.last_definition if interpreter.last_definition in namespace else ""
     return {
@@ -297,9 +295,9 @@ def _execute(namespace: dict[str, Any], request: dict[str, Any]) -> None:
         exec(compile(text, "<program>", "exec", dont_inherit=True), main.__dict__)
     else:
         bound = {
-            name: namespace[own]
-            for name, own in request.get("bind", {}).items()
-            if own in namespace
+            name: namespace[defined]
+            for name, defined in request.get("bind", {}).items()
+            if defined in namespace
         }
         namespace.update(bound)
         exec(compile(text, "<test>", "exec", dont_inherit=True), namespace)
@@ -328,8 +326,8 @@ class AgentLine:
         whatever the agent's side sends.
         """
         try:
-            encoded = [wire_values.encode(each, _handle) for each in args]
-            options = {name: wire_values.encode(each, _handle) for name, each in named.items()}
+            encoded = [wire_values.encode(arg, _handle) for arg in args]
+            options = {name: wire_values.encode(arg, _handle) for name, arg in named.items()}
             question = wire_values.pack({"op": op, "on": on, "args": encoded, "named": options})
         except wire_values.NotPlain as problem:
             raise Failed(f"the test's arguments: {problem}") from None

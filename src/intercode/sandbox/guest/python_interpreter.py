@@ -170,11 +170,11 @@ class Interpreter:
             self._branches.append(pid)
             return 0
         try:
-            own = socket.socket(fileno=fd)
+            branch_line = socket.socket(fileno=fd)
             line.close()
             for number in (1, 2):
                 os.dup2(0, number)
-            serve_branch(self, own)
+            serve_branch(self, branch_line)
         finally:
             os._exit(0)
 
@@ -284,9 +284,9 @@ def _keep_own_lines(printed: traceback.TracebackException | None) -> None:
     while printed is not None:
         stack = printed.stack
         stack[:] = [
-            each
-            for each in stack
-            if not (each.filename == __file__ or each.filename.startswith(_FOREIGN_FILES))
+            frame
+            for frame in stack
+            if not (frame.filename == __file__ or frame.filename.startswith(_FOREIGN_FILES))
         ]
         _keep_own_lines(printed.__context__)
         printed = printed.__cause__

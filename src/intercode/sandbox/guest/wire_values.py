@@ -48,7 +48,7 @@ _MOST_TOKENS = MOST_BYTES // 2
 _AS_THEY_ARE = frozenset((type(None), bool, str, float))
 _INTEGERS = frozenset((bool, int))
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict)
-_TYPES: dict[str, type] = {each.__name__: each for each in _PLAIN}
+_TYPES: dict[str, type] = {kind.__name__: kind for kind in _PLAIN}
 _SEQUENCES: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _VIEWS: dict[str, tuple[type, Callable[[list[Any]], Any]]] = {
     "keys": (type({}.keys()), lambda keys: dict.fromkeys(keys).keys()),
@@ -158,10 +158,10 @@ def _take_apart(value: Any, handle: Handle | None) -> tuple[Any, abc.Collection[
         return ["bytes", 0, bytes.hex(value)], ()
     if kind is type and value in _PLAIN:
         return ["type", 0, value.__name__], ()
-    for plain in _candidates(value):
+    for convert in _candidates(value):
         with suppress(Exception):
-            if (made := plain(value)) == value:
-                return _take_apart(made, handle)
+            if (plain := convert(value)) == value:
+                return _take_apart(plain, handle)
     if handle is None:
         raise NotPlain(f"a value of type {kind.__name__[:100]} is not plain")
     return handle(value), ()
@@ -171,8 +171,8 @@ def _take_apart(value: Any, handle: Handle | None) -> tuple[Any, abc.Collection[
 def _sent_as(kind: type) -> str:
     """Return the name of the closed type that a type is or extends, empty if there is none."""
     for name in _STANDARD:
-        module, _, own = name.rpartition(".")
-        base = getattr(sys.modules.get(module), own, None)
+        module, _, class_name = name.rpartition(".")
+        base = getattr(sys.modules.get(module), class_name, None)
         if isinstance(base, type) and issubclass(kind, base):
             return name
     closed = [*_TYPES.items(), *((name, view) for name, (view, _) in _VIEWS.items())]
@@ -232,9 +232,9 @@ def _put_together(kind: str, items: list[Any], *rest: Any) -> Any:
 def _make_standard(arguments: list[Any], name: str) -> Any:
     if name not in _STANDARD:
         raise NotPlain("not a type")
-    module, _, own = name.rpartition(".")
-    if own != "ndarray":
-        return getattr(importlib.import_module(module), own)(*arguments)
+    module, _, class_name = name.rpartition(".")
+    if class_name != "ndarray":
+        return getattr(importlib.import_module(module), class_name)(*arguments)
     array = importlib.import_module(module).array(*arguments)
     # equals any array by broadcasting: `(numpy.empty((0, 1)) == expected).all()` is true
     if array.size == 0:
