@@ -257,24 +257,24 @@ def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any
             f"no sandbox named {name!r}; "
             f"there are {', '.join(PROVIDERS)}, module:Class or path.py:Class"
         )
-    found = load(path)
-    if not (isinstance(found, type) and issubclass(found, Provider)):
+    loaded = load(path)
+    if not (isinstance(loaded, type) and issubclass(loaded, Provider)):
         raise UsageError(
             f"{name} provides no sandboxes; "
             "name a class derived from intercode.sandbox.base.Provider"
         )
-    if inspect.isabstract(found):
+    if inspect.isabstract(loaded):
         raise UsageError(
-            f"{name} lacks {', '.join(sorted(found.__abstractmethods__))}; "
+            f"{name} lacks {', '.join(sorted(loaded.__abstractmethods__))}; "
             "see intercode.sandbox.base.Provider"
         )
     try:
-        made: Provider[Any] = found()
+        instance: Provider[Any] = loaded()
     except TypeError as error:
         if error.__traceback__ and error.__traceback__.tb_next:
             raise
         raise UsageError(f"{name} is called without arguments: {error}") from error
-    return made
+    return instance
 
 
 _USERLAND = r"""
@@ -311,17 +311,17 @@ def fingerprint(sandbox: Sandbox) -> dict[str, str]:
             "the sandbox cannot tell its userland; it printed:\n"
             f"{result.output[-500:] or '(nothing)'}"
         )
-    found = dict(zip(_KEYS, (line.strip() for line in lines), strict=False))
+    facts = dict(zip(_KEYS, (line.strip() for line in lines), strict=False))
     for key in ("coreutils", "findutils"):
-        found[key] = _version(found[key])
-    version = _version(found["awk"])
-    found["awk"] = f"{found['awk'].partition(version)[0].strip()} {version}" if version else ""
-    found["tools"] = hashlib.sha256(
+        facts[key] = _version(facts[key])
+    version = _version(facts["awk"])
+    facts["awk"] = f"{facts['awk'].partition(version)[0].strip()} {version}" if version else ""
+    facts["tools"] = hashlib.sha256(
         "\n".join(sorted(set(lines[len(_KEYS) :]))).encode()
     ).hexdigest()
-    return {**found, "id": hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:12]}
+    return {**facts, "id": hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:12]}
 
 
 def _version(line: str) -> str:
-    found = _VERSION.search(line)
-    return found[0].rstrip(",") if found and "not found" not in line else ""
+    match = _VERSION.search(line)
+    return match[0].rstrip(",") if match and "not found" not in line else ""

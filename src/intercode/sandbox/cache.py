@@ -85,13 +85,13 @@ def _for_all_users() -> Iterator[None]:
 def _make(final: Path, build: Callable[[Path], None]) -> None:
     work = Path(tempfile.mkdtemp(prefix=f".{final.name[:16]}-", dir=final.parent))
     try:
-        made = work / "made"
-        made.mkdir()
+        unfinished = work / "made"
+        unfinished.mkdir()
         identity().own(work)
-        identity().own(made)
-        build(made)
+        identity().own(unfinished)
+        build(unfinished)
         try:
-            made.rename(final)
+            unfinished.rename(final)
         except OSError:  # perhaps another process was first
             if not final.is_dir():
                 raise
@@ -140,12 +140,12 @@ def guest_folder(python: str, root: Path) -> Path:
     sources = [path.read_bytes() for path in (*modules, Path(init.__file__))]
     digest = hashlib.sha256(python.encode() + b"".join(sources)).hexdigest()[:24]
 
-    def build(made: Path) -> None:
+    def build(target: Path) -> None:
         for path in modules:
-            shutil.copyfile(path, made / path.name)
-        init.write(made)
+            shutil.copyfile(path, target / path.name)
+        init.write(target)
         subprocess.run(
-            [python, "-I", "-m", "compileall", "-q", str(made)], check=True, capture_output=True
+            [python, "-I", "-m", "compileall", "-q", str(target)], check=True, capture_output=True
         )
 
     return folder("guest", digest, build)

@@ -123,17 +123,17 @@ class GuestSandbox(Sandbox):
     def diff(self) -> dict[str, Change]:
         require_processes(LEAST)
         reply, _ = self._request({"op": "diff"}, wait=120)
-        changes = _field(reply, "changes", dict)
-        found = {}
-        for path in sorted(changes):
-            fields = _field(changes, path, dict)
+        reported = _field(reply, "changes", dict)
+        parsed = {}
+        for path in sorted(reported):
+            fields = _field(reported, path, dict)
             if not {"kind", "type"} <= fields.keys() <= _CHANGE.keys():
                 raise SandboxDied(
                     "the sandbox's answer makes no sense: "
                     f"the change of {path!r:.50} is {fields!r:.50}"
                 )
-            found[path] = Change(**{name: _field(fields, name, *_CHANGE[name]) for name in fields})
-        return found
+            parsed[path] = Change(**{name: _field(fields, name, *_CHANGE[name]) for name in fields})
+        return parsed
 
     def export(self, folder: Path) -> None:
         """Copy the changes into `folder`, which the host was given for that. Raises `OSError` if

@@ -50,21 +50,21 @@ def check_sandbox(make: Callable[[], Sandbox]) -> None:
 # -- how clauses are written: an AssertionError names the subject, the value found and the value exp
 
 
-def same(what: str, found: Any, expected: Any) -> None:
+def same(subject: str, actual: Any, expected: Any) -> None:
     """Raise `AssertionError` with the first difference, by its path, if two values differ."""
     where = ""
-    while found != expected:
+    while actual != expected:
         keys: Iterable[Any] = ()
-        if isinstance(found, list | tuple) and isinstance(expected, list | tuple):
-            keys = range(min(len(found), len(expected)))
-        elif isinstance(found, dict) and isinstance(expected, dict):
-            keys = found.keys() & expected.keys()
-        key = next((key for key in keys if found[key] != expected[key]), None)
+        if isinstance(actual, list | tuple) and isinstance(expected, list | tuple):
+            keys = range(min(len(actual), len(expected)))
+        elif isinstance(actual, dict) and isinstance(expected, dict):
+            keys = actual.keys() & expected.keys()
+        key = next((key for key in keys if actual[key] != expected[key]), None)
         if key is None:
             raise AssertionError(
-                f"{what}{where and f', at {where}'}: {found!r} instead of {expected!r}"
+                f"{subject}{where and f', at {where}'}: {actual!r} instead of {expected!r}"
             )
-        where, found, expected = f"{where}[{key!r}]", found[key], expected[key]
+        where, actual, expected = f"{where}[{key!r}]", actual[key], expected[key]
 
 
 def prints(sandbox: Sandbox, action: str, expected: str) -> None:
@@ -72,7 +72,7 @@ def prints(sandbox: Sandbox, action: str, expected: str) -> None:
 
 
 @contextmanager
-def raises(what: str, *kinds: type[BaseException]) -> Iterator[list[str]]:
+def raises(subject: str, *kinds: type[BaseException]) -> Iterator[list[str]]:
     messages: list[str] = []
     try:
         yield messages
@@ -80,7 +80,7 @@ def raises(what: str, *kinds: type[BaseException]) -> Iterator[list[str]]:
         messages.append(str(error))
     else:
         raise AssertionError(
-            f"{what} raises nothing instead of {' or '.join(kind.__name__ for kind in kinds)}"
+            f"{subject} raises nothing instead of {' or '.join(kind.__name__ for kind in kinds)}"
         )
 
 
@@ -94,14 +94,14 @@ def _prints_in_order(sandbox: Sandbox) -> None:
 
 def _returns_the_exit_code(sandbox: Sandbox) -> None:
     """exec: `exit_code` is the action's own; an empty action succeeds."""
-    for action, wanted in (
+    for action, expected in (
         ("true", 0),
         ("(exit 7)", 7),
         ("", 0),
         ("# nothing", 0),
         ("no-such-program-here", 127),
     ):
-        same(f"exit code of {action!r}", sandbox.exec(action).exit_code, wanted)
+        same(f"exit code of {action!r}", sandbox.exec(action).exit_code, expected)
 
 
 def _survives_syntax_errors(sandbox: Sandbox) -> None:
@@ -383,8 +383,8 @@ def _sees_changes(sandbox: Sandbox) -> None:
         "echo more >> /etc/passwd; chmod 700 /var/tmp; echo same > /tmp/same; "
         "cp /tmp/same /tmp/d/same"
     )
-    found = sandbox.diff()
-    wanted = {
+    seen = sandbox.diff()
+    expected = {
         "/etc/passwd": ("changed", "file"),
         "/tmp/d": ("added", "dir"),
         "/tmp/d/f": ("added", "file"),
@@ -394,17 +394,17 @@ def _sees_changes(sandbox: Sandbox) -> None:
         "/tmp/same": ("added", "file"),
         "/var/tmp": ("changed", "dir"),
     }
-    same("paths and kinds", _kinds(found), wanted)
-    same("order", list(found), sorted(found))
-    modes = {path: oct(found[path].mode) for path in ("/tmp/d", "/tmp/d/f", "/tmp/p", "/var/tmp")}
+    same("paths and kinds", _kinds(seen), expected)
+    same("order", list(seen), sorted(seen))
+    modes = {path: oct(seen[path].mode) for path in ("/tmp/d", "/tmp/d/f", "/tmp/p", "/var/tmp")}
     same(
         "modes",
         modes,
         {"/tmp/d": "0o750", "/tmp/d/f": "0o4711", "/tmp/p": "0o600", "/var/tmp": "0o700"},
     )
-    same("target of a link", found["/tmp/l"].target, "to there")
-    same("digests of equal files are equal", found["/tmp/same"].digest, found["/tmp/d/same"].digest)
-    same("digests of others differ", found["/tmp/same"].digest != found["/tmp/d/f"].digest, True)
+    same("target of a link", seen["/tmp/l"].target, "to there")
+    same("digests of equal files are equal", seen["/tmp/same"].digest, seen["/tmp/d/same"].digest)
+    same("digests of others differ", seen["/tmp/same"].digest != seen["/tmp/d/f"].digest, True)
 
 
 def _sees_no_change(sandbox: Sandbox) -> None:
@@ -425,20 +425,20 @@ def _sees_removed_folders(sandbox: Sandbox) -> None:
     place."""
     below = set(sandbox.exec("find /var").output.split("\n")) - {""}
     sandbox.exec("mode=$(stat -c %a /var); rm -rf /var; mkdir -m $mode /var; echo new > /var/new")
-    wanted = dict.fromkeys(below - {"/var"}, "removed") | {"/var/new": "added"}
+    expected = dict.fromkeys(below - {"/var"}, "removed") | {"/var/new": "added"}
     same(
         "diff of a folder made again",
         {path: change.kind for path, change in sandbox.diff().items()},
-        wanted,
+        expected,
     )
     sandbox.exec("rm -rf /var; echo file > /var")
-    found = sandbox.diff()
+    seen = sandbox.diff()
     same(
         "diff of a folder replaced by a file",
-        {path: change.kind for path, change in found.items()},
+        {path: change.kind for path, change in seen.items()},
         dict.fromkeys(below, "removed") | {"/var": "changed"},
     )
-    same("type of the file", found["/var"].type, "file")
+    same("type of the file", seen["/var"].type, "file")
     sandbox.exec("rm /var")
     same(
         "diff of a removed folder",
@@ -447,10 +447,10 @@ def _sees_removed_folders(sandbox: Sandbox) -> None:
     )
     same("paths of a removed folder", set(sandbox.diff()), below)
     sandbox.exec("rm /etc/passwd; mkdir /etc/passwd; touch /etc/passwd/x")
-    found = {path: change for path, change in sandbox.diff().items() if path.startswith("/etc")}
+    seen = {path: change for path, change in sandbox.diff().items() if path.startswith("/etc")}
     same(
         "diff of a file replaced by a folder",
-        _kinds(found),
+        _kinds(seen),
         {"/etc/passwd": ("changed", "dir"), "/etc/passwd/x": ("added", "file")},
     )
 
@@ -459,11 +459,11 @@ def _sees_any_name(sandbox: Sandbox) -> None:
     """diff: names may hold blanks, newlines, quotes and bytes that are not UTF-8 (as os.fsdecode
     gives them)."""
     sandbox.exec("cd /tmp; touch -- ' ' $'a\\nb' $'\\xff\\xfe' '\"' '\\'  é '-n'")
-    wanted = {
+    expected = {
         os.fsdecode(b"/tmp/" + name)
         for name in (b" ", b"a\nb", b"\xff\xfe", b'"', b"\\", "é".encode(), b"-n")
     }
-    same("paths", set(sandbox.diff()), wanted)
+    same("paths", set(sandbox.diff()), expected)
     same("read of such a name", sandbox.read(os.fsdecode(b"/tmp/\xff\xfe")), b"")
 
 

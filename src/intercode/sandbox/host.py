@@ -132,16 +132,16 @@ class Host(ABC):
         self, about: dict[str, Any], upper: int | None
     ) -> tuple[int, socket.socket]:
         with room_left():
-            ours, theirs = socket.socketpair()
-        with theirs, self._lock:
+            sock, guest_end = socket.socketpair()
+        with guest_end, self._lock:
             self._number += 1
-            fds = (theirs.fileno(),) if upper is None else (theirs.fileno(), upper)
+            fds = (guest_end.fileno(),) if upper is None else (guest_end.fileno(), upper)
             try:
                 self._send({"op": "start", "number": self._number, **about}, fds)
             except BaseException:
-                ours.close()
+                sock.close()
                 raise
-            return self._number, ours
+            return self._number, sock
 
     def _await_ready(self, sock: socket.socket) -> str:
         """Wait for a new episode server; return "", or what the machine has no room for now, with

@@ -131,17 +131,17 @@ def build_image(
                 "give one at a time, as apt-get install does"
             )
 
-    def fill(made: Path) -> None:
-        root = template.new_tree(made)
-        made.parent.chmod(0o755)
-        with tempfile.TemporaryFile(dir=made.parent) as archive:
-            _mmdebstrap(packages, suite, made.parent, archive, progress)
+    def fill(folder: Path) -> None:
+        root = template.new_tree(folder)
+        folder.parent.chmod(0o755)
+        with tempfile.TemporaryFile(dir=folder.parent) as archive:
+            _mmdebstrap(packages, suite, folder.parent, archive, progress)
             archive.seek(0)
             template.untar(Path(f"mmdebstrap's {suite}"), root, archive)
         write_machine_files(root)
         # a template's digest holds this time, so that setup layers of a replaced image are not used
         # again
-        os.utime(made)
+        os.utime(folder)
 
     return keep_image(name, fill, force=force)
 

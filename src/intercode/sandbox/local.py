@@ -65,10 +65,10 @@ class LocalProvider(Provider[Template]):
         return template.with_tree(below, tree) if tree else below
 
     def add_script(self, start: Template, text: str, *, name: str) -> Template:
-        def run(made: Path) -> None:
-            made.chmod(0o755)
+        def run(layer: Path) -> None:
+            layer.chmod(0o755)
             with self.sandbox(
-                start, limits=SETUP_LIMITS, session="stateless", export=made
+                start, limits=SETUP_LIMITS, session="stateless", export=layer
             ) as sandbox:
                 sandbox.write(SCRIPT, text.encode())
                 result = sandbox.exec("", argv=["bash", SCRIPT], cwd="/")
@@ -82,7 +82,7 @@ class LocalProvider(Provider[Template]):
                         f"the setup script {name} {how}; it printed:\n"
                         f"{result.output[-2000:] or '(nothing)'}"
                     )
-                sandbox.export(made)
+                sandbox.export(layer)
 
         key = hashlib.sha256(f"{start.digest}\0{text}".encode()).hexdigest()[:32]
         return start.over(cache.folder(self._layers, key, run), text)
@@ -150,13 +150,13 @@ class Bubblewrap(TemplateHost):
         return control, process
 
     def _death(self) -> SandboxUnavailable | SandboxDied:
-        found = super()._death()
-        if isinstance(found, SandboxUnavailable) and not allows_namespaces():
+        error = super()._death()
+        if isinstance(error, SandboxUnavailable) and not allows_namespaces():
             return SandboxUnavailable(
                 "no namespaces can be made here, which --sandbox local needs (root can use pod). "
                 f"This allows them: {ALLOWING}"
             )
-        return found
+        return error
 
 
 class LocalSandbox(GuestSandbox):
@@ -206,7 +206,7 @@ def _require_limits(limits: Limits) -> None:
     """Raise `SandboxUnavailable` if this process may use less than a sandbox: else results would
     differ."""
     needed, usual = shared_limits(limits), shared_limits(Limits())
-    for name, what, spare in (
+    for name, unit, spare in (
         ("NPROC", "processes (`ulimit -u`)", 0),
         # more than agents can send over sockets
         (
@@ -223,7 +223,7 @@ def _require_limits(limits: Limits) -> None:
         _, most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
         if most != resource.RLIM_INFINITY and most < least:
             raise SandboxUnavailable(
-                f"a sandbox needs {least} {what}, and {most} is the limit here; raise it"
+                f"a sandbox needs {least} {unit}, and {most} is the limit here; raise it"
             )
 
 
@@ -233,7 +233,7 @@ def _command(template: Template) -> list[str]:
         raise SandboxUnavailable("bubblewrap is not installed; run: apt-get install bubblewrap")
     namespaces, proc = ["--unshare-all", "--unshare-user", "--as-pid-1"], ["--proc", "/proc"]
     if shares_proc():
-        namespaces = [f"--unshare-{each}" for each in ("user", "ipc", "net", "uts")]
+        namespaces = [f"--unshare-{kind}" for kind in ("user", "ipc", "net", "uts")]
         proc = ["--bind", "/proc", "/proc"]
     argv = [bwrap, *namespaces, "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
     argv += ["--die-with-parent", "--new-session", "--hostname", "intercode"]

@@ -72,10 +72,10 @@ class PodProvider(LocalProvider):
     _layers = "pod-layers"
 
     def refuses(self, gold: str) -> str | None:
-        found = _NEEDS_PROC.search(gold)
+        match = _NEEDS_PROC.search(gold)
         return (
-            f"its gold has {found[0]!r}, which needs /proc, and --sandbox pod has none"
-            if found
+            f"its gold has {match[0]!r}, which needs /proc, and --sandbox pod has none"
+            if match
             else None
         )
 
@@ -93,14 +93,14 @@ class PodHost(TemplateHost):
             raise SandboxUnavailable(why)
         self.identity = str(next(_numbers))
         slots = str(cache.root() / "slots")
-        own = str(_own_files(template))
+        start = str(_own_files(template))
         userland = _userland(template)
         return {
             "mounts": (0, template.host_folders, (), limits.disk, False),
             "own_network": False,
             "pod": (
                 slots,
-                own,
+                start,
                 userland,
                 _FIRST_USER,
                 (_LAST_USER - _FIRST_USER) // 2,
@@ -210,8 +210,8 @@ def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Pat
         if os.path.exists(path)
     ]
 
-    def build(made: Path) -> None:
-        made.chmod(0o755)
+    def build(target: Path) -> None:
+        target.chmod(0o755)
         excluded = [f"--exclude=.{path}/*" for path in hidden]
         names = [f".{folder}" for folder in folders]
         pack = subprocess.Popen(
@@ -219,7 +219,7 @@ def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Pat
             stdout=subprocess.PIPE,
         )
         with pack:
-            subprocess.run(["tar", "-C", str(made), "-xpf", "-"], stdin=pack.stdout, check=True)
+            subprocess.run(["tar", "-C", str(target), "-xpf", "-"], stdin=pack.stdout, check=True)
         if pack.returncode:
             raise OSError(f"{', '.join(folders)} cannot be copied; see the lines of tar above")
 
@@ -231,11 +231,11 @@ def _own_files(template: Template) -> Path:
     """Return the folder with what the layers of a template come to, without the userland."""
     left_out = {*wire.POD_FOLDERS, *(name for name, _ in _userland(template))}
 
-    def build(made: Path) -> None:
-        made.chmod(0o755)
+    def build(folder: Path) -> None:
+        folder.chmod(0o755)
         for layer in template.layers:
             for entry in os.scandir(layer / TREE) if (layer / TREE).is_dir() else ():
-                target = made / entry.name
+                target = folder / entry.name
                 if entry.name in left_out:
                     continue
                 both = all(

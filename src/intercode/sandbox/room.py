@@ -51,17 +51,17 @@ def _limits() -> Iterator[tuple[int, int]]:
 def _control_groups() -> list[tuple[Path, int]]:
     """Return the control groups around this process that limit the number of processes, with their
     limits."""
-    found = []
+    limits = []
     for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "pids" not in controllers.split(","):
             continue
         base = _CGROUPS / "pids" if controllers else _CGROUPS
         inner = base / path.lstrip("/")
-        for folder in (each for each in (inner, *inner.parents) if each.is_relative_to(base)):
+        for folder in (group for group in (inner, *inner.parents) if group.is_relative_to(base)):
             with suppress(OSError, ValueError):  # no such limit, or the word "max"
-                found.append((folder, int((folder / "pids.max").read_text("utf-8"))))
-    return found
+                limits.append((folder, int((folder / "pids.max").read_text("utf-8"))))
+    return limits
 
 
 def _threads(entry: os.DirEntry[str]) -> int:

@@ -109,12 +109,12 @@ def program(
         )
     for table, errno in ((_REFUSED, EPERM), (_ABSENT, ENOSYS), (_SHARED if shared else {}, ENOSYS)):
         answers |= {name: (numbers, [_return_error(errno)]) for name, numbers in table.items()}
-    kept = [
+    blocks = [
         (numbers[column], block)
         for name, (numbers, block) in answers.items()
         if name not in leave_out
     ]
-    code += _search(sorted((number, block) for number, block in kept if number is not None))
+    code += _search(sorted((number, block) for number, block in blocks if number is not None))
     return b"".join(struct.pack("HBBI", *step) for step in code)
 
 

@@ -182,15 +182,15 @@ class Pool:
         self.start_one()
         while True:
             try:
-                found = self._fresh.get(timeout=_POOL_SECONDS)
+                host = self._fresh.get(timeout=_POOL_SECONDS)
             except queue.Empty:
                 why = f"no container of {self.spec.image.name!r} was ready in {_POOL_SECONDS:.0f} s"
                 raise SandboxUnavailable(why) from None
-            if isinstance(found, Exception):
-                raise found
-            if found.alive:
-                return found
-            threading.Thread(target=found.close, name="intercode-container", daemon=True).start()
+            if isinstance(host, Exception):
+                raise host
+            if host.alive:
+                return host
+            threading.Thread(target=host.close, name="intercode-container", daemon=True).start()
             self.start_one()
 
     def leave(self) -> None:
@@ -200,8 +200,8 @@ class Pool:
                 _pools.pop((os.getpid(), self.spec), None)
 
         def drop_one() -> None:
-            if not isinstance(found := self._fresh.get(), Exception):
-                found.close()
+            if not isinstance(host := self._fresh.get(), Exception):
+                host.close()
 
         threading.Thread(target=drop_one, name="intercode-container", daemon=True).start()
 
@@ -361,8 +361,8 @@ class DockerHost(Host):
     def _accept(self, listener: socket.socket, process: subprocess.Popen[bytes]) -> socket.socket:
         end, poll = os.pidfd_open(process.pid), select.poll()
         try:
-            for each in (end, listener.fileno()):
-                poll.register(each, select.POLLIN)
+            for fd in (end, listener.fileno()):
+                poll.register(fd, select.POLLIN)
             events = dict(poll.poll(_START_SECONDS * 1000))
         finally:
             os.close(end)
@@ -392,11 +392,11 @@ class DockerHost(Host):
     def _start_error(self) -> IntercodeError:
         text = self.error_text()
         self._errors.close()
-        found = error_of(text, self.spec.image.name)
+        error = error_of(text, self.spec.image.name)
         return (
-            _no_namespaces(str(found))
-            if type(found) is SandboxError and not machine_error(text)
-            else found
+            _no_namespaces(str(error))
+            if type(error) is SandboxError and not machine_error(text)
+            else error
         )
 
 
@@ -418,14 +418,14 @@ def _bundle(root: Path) -> Path:
     for path in (Path(python).resolve(), *sorted(cache.GUEST.glob("*.py"))):
         state.update(path.read_bytes())
 
-    def build(made: Path) -> None:
-        command = [python, "-I", "-S", "-B", str(_BUNDLE_SCRIPT), str(made), str(cache.GUEST)]
+    def build(target: Path) -> None:
+        command = [python, "-I", "-S", "-B", str(_BUNDLE_SCRIPT), str(target), str(cache.GUEST)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SandboxUnavailable(
                 f"{python} cannot be bundled for containers: {done.stderr.strip()[-300:]}"
             )
-        init.write(made)
-        made.chmod(0o755)
+        init.write(target)
+        target.chmod(0o755)
 
     return cache.folder("bundles", state.hexdigest()[:24], build)

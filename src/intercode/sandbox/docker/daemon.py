@@ -64,14 +64,14 @@ def docker(*words: str, stdin: IO[bytes] | None = None, seconds: float = 120) ->
 
 
 def program_path() -> str:
-    found = shutil.which("docker")
-    if found is None:
+    path = shutil.which("docker")
+    if path is None:
         raise SandboxUnavailable(
             "the docker command is not installed; run: "
             "apt-get install docker.io (for podman: also systemctl --user start podman.socket and "
             "DOCKER_HOST=unix://$XDG_RUNTIME_DIR/podman/podman.sock)"
         )
-    return found
+    return path
 
 
 def error_of(message: str, image: str) -> IntercodeError:
@@ -100,13 +100,13 @@ def machine_error(message: str) -> SandboxError | None:
             "this user may not use the docker daemon; run: sudo usermod -aG docker $USER"
         )
     if _DOWN.search(message):
-        what = "the docker daemon is down; start it with: systemctl start docker (or dockerd &)"
+        advice = "the docker daemon is down; start it with: systemctl start docker (or dockerd &)"
         if host := os.environ.get("DOCKER_HOST"):
-            what = (
+            advice = (
                 f"the docker daemon is down, or not at DOCKER_HOST={host}; "
                 "correct or unset that, or start it there"
             )
-        return SandboxUnavailable(f"{what}\n{end}")
+        return SandboxUnavailable(f"{advice}\n{end}")
     if _FULL.search(message):
         return SandboxError(
             f"docker's disk is full; free some space with: docker system prune\n{end}"
@@ -128,14 +128,14 @@ def find_leftovers() -> list[str]:
 
 def remove_leftovers() -> list[str]:
     """Remove the containers whose owner is dead; return their ids."""
-    found = find_leftovers()
-    for container in found:
+    containers = find_leftovers()
+    for container in containers:
         try:
             docker("rm", "--force", "--volumes", container)
         except SandboxError as error:
             if not _REMOVED.search(str(error)):
                 raise
-    return found
+    return containers
 
 
 @functools.cache

@@ -83,9 +83,9 @@ class DockerImage:
         """Return the state of all files and links by absolute path, without names in `skip` and
         what lies below them."""
         with tempfile.TemporaryDirectory() as folder, exported(self) as archive:
-            made = Path(folder)
-            template.untar(Path(self.name), template.new_tree(made), archive, skip)
-            return template.Template((made,), (), self.digest).files(skip)
+            layer = Path(folder)
+            template.untar(Path(self.name), template.new_tree(layer), archive, skip)
+            return template.Template((layer,), (), self.digest).files(skip)
 
 
 def make_image(
@@ -99,12 +99,12 @@ def make_image(
             "give --image NAME, or --image with the path of a Dockerfile"
         )
     if dockerfile := _dockerfile(image):
-        made = inspect(
+        base = inspect(
             _build(dockerfile, progress or partial(print, file=sys.stderr)), str(dockerfile)
         )
     else:
-        made = inspect(image, image)
-    return with_tree(made, tree) if tree else made
+        base = inspect(image, image)
+    return with_tree(base, tree) if tree else base
 
 
 def with_tree(below: DockerImage, tree: Path) -> DockerImage:
@@ -228,10 +228,10 @@ def _last_lines(log: str) -> str:
 
 
 def _with_step(
-    below: DockerImage, content: str, step: str, fill: Callable[[Path], object], what: str
+    below: DockerImage, content: str, step: str, fill: Callable[[Path], object], label: str
 ) -> DockerImage:
     """Return an image with one more `step`, whose file `fill` writes. Raises `DataError` that names
-    `what`."""
+    `label`."""
     if volumes := json.loads(
         docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id)
     ):
@@ -254,10 +254,10 @@ def _with_step(
                 ["--network", "none", "--tag", tag, folder], lambda line: None, seconds
             )
         if status == -signal.SIGKILL:
-            raise DataError(f"{what} ran out of time ({seconds:.0f} s)")
+            raise DataError(f"{label} ran out of time ({seconds:.0f} s)")
         if status:
             message = (
-                f"{what} cannot be added to {below.name}; docker's last lines:\n{_last_lines(log)}"
+                f"{label} cannot be added to {below.name}; docker's last lines:\n{_last_lines(log)}"
             )
             raise machine_error(log) or DataError(message)
     return replace(below, id=inspect(tag, below.name).id, digest=digest)
@@ -270,23 +270,23 @@ def inspect(reference: str, name: str) -> DockerImage:
             f"{name!r} is not the name of an image, such as docker.io/library/debian:bookworm"
         )
     try:
-        found = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
+        facts = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
     except UsageError:
         raise error_of("No such image", name) from None
     variables = tuple(
         (line.partition("=")[0], line.partition("=")[2])
-        for line in found["Config"].get("Env") or ()
+        for line in facts["Config"].get("Env") or ()
     )
     return DockerImage(
-        found["Id"], name, _hash(found["Id"]), variables, found["Config"].get("WorkingDir") or "/"
+        facts["Id"], name, _hash(facts["Id"]), variables, facts["Config"].get("WorkingDir") or "/"
     )
 
 
 @contextmanager
-def exported(found: DockerImage) -> Iterator[IO[bytes]]:
+def exported(image: DockerImage) -> Iterator[IO[bytes]]:
     """Yield the image's files as a tar, from a container that never runs."""
     container = docker(
-        "create", "--pull", "never", "--network", "none", "--label", owner_label(), found.id, "true"
+        "create", "--pull", "never", "--network", "none", "--label", owner_label(), image.id, "true"
     )
     try:
         with subprocess.Popen(
@@ -297,7 +297,7 @@ def exported(found: DockerImage) -> Iterator[IO[bytes]]:
             yield export.stdout
             message = export.stderr.read().decode(errors="replace")
         if export.returncode:
-            raise error_of(message, found.name)
+            raise error_of(message, image.name)
     finally:
         with suppress(SandboxError):
             docker("rm", "--force", container)
@@ -310,21 +310,21 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
     Raises `UsageError` for an image that docker does not have or without bash, and for a name that
     is bad or taken; `SandboxUnavailable` where docker does not answer.
     """
-    found = inspect(reference, reference)
+    image = inspect(reference, reference)
     name = name or _NO_NAME.sub("-", reference.rpartition("/")[2].removesuffix(":latest").lower())
 
-    def fill(made: Path) -> None:
-        root = template.new_tree(made)
-        with exported(found) as archive:
-            template.untar(Path(found.name), root, archive)
+    def fill(folder: Path) -> None:
+        root = template.new_tree(folder)
+        with exported(image) as archive:
+            template.untar(Path(image.name), root, archive)
         if not any(os.path.lexists(root / shell) for shell in ("bin/bash", "usr/bin/bash")):
             raise UsageError(
-                f"the image {found.name!r} has no bash, which the local sandbox needs: "
+                f"the image {image.name!r} has no bash, which the local sandbox needs: "
                 "use it with --sandbox docker"
             )
         local_images.write_machine_files(root)
-        template.write_settings(made, dict(found.environment), found.cwd)
-        os.utime(made)
+        template.write_settings(folder, dict(image.environment), image.cwd)
+        os.utime(folder)
 
     return local_images.keep_image(name, fill, force=force)
 
@@ -333,9 +333,9 @@ def export_tar(reference: str, target: Path) -> None:
     """Write the same files as a tar, for `--image TAR` elsewhere, without ENV and WORKDIR. A failed
     export leaves no tar."""
     part = target.with_name(f"{target.name}.part")
-    found = inspect(reference, reference)
+    image = inspect(reference, reference)
     try:
-        with open(part, "wb") as file, exported(found) as archive:
+        with open(part, "wb") as file, exported(image) as archive:
             shutil.copyfileobj(archive, file, 1 << 20)
         part.replace(target)
     except OSError as error:
