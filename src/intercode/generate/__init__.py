@@ -265,8 +265,8 @@ def _write_tests(gold: str, inputs: Sequence[tuple[Any, ...]]) -> list[str]:
     ):
         return []
     for place in _COMPARISON.finditer(gold):
-        other = _function(gold[: place.start()] + _OTHER[place[0]] + gold[place.end() :], name)
-        if all(other(*arguments) == call(*arguments) for arguments in inputs):
+        variant = _function(gold[: place.start()] + _OTHER[place[0]] + gold[place.end() :], name)
+        if all(variant(*arguments) == call(*arguments) for arguments in inputs):
             return []
     shown, hidden = list(calls.items())[:_SHOWN], list(calls.items())[_SHOWN:]
     at_once = (
@@ -278,8 +278,8 @@ def _write_tests(gold: str, inputs: Sequence[tuple[Any, ...]]) -> list[str]:
 def _function(source: str, name: str) -> Callable[..., Any]:
     scope: Parameters = {}
     exec(source, scope)
-    found: Callable[..., Any] = scope[name]
-    return found
+    function: Callable[..., Any] = scope[name]
+    return function
 
 
 __all__ = ["FAMILIES", "Family", "Place", "Question", "generate"]

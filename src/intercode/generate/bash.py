@@ -32,15 +32,15 @@ ENDINGS = [
 ]
 
 
-def _text(draw: Draw, lines: int) -> str:
+def _text(draw: Draw, count: int) -> str:
     """Return lines of a few words. Every third line or so repeats an earlier line."""
-    words, made = draw.part(NOUNS), list[str]()
-    for _ in range(lines):
-        repeat = made and draw.random() < 0.3
-        made.append(
-            draw.choice(made) if repeat else " ".join(draw.choices(words, k=draw.randint(2, 9)))
+    words, lines = draw.part(NOUNS), list[str]()
+    for _ in range(count):
+        repeat = lines and draw.random() < 0.3
+        lines.append(
+            draw.choice(lines) if repeat else " ".join(draw.choices(words, k=draw.randint(2, 9)))
         )
-    return "".join(f"{line}\n" for line in made)
+    return "".join(f"{line}\n" for line in lines)
 
 
 # -- bash-files ------------------------------------------------------------------------------------

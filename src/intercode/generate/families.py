@@ -178,4 +178,4 @@ FORMS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 def fill(text: str, parameters: Parameters) -> str:
     """Return the text with each <NAME> replaced. Raises `KeyError` for a name without a value."""
-    return re.sub(r"<([a-z]\w*)>", lambda found: str(parameters[found[1]]), text)
+    return re.sub(r"<([a-z]\w*)>", lambda match: str(parameters[match[1]]), text)
