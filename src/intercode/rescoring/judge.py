@@ -80,15 +80,15 @@ def judge_run(
     world = options_of(then, options)
     require_trust(then, {"env": then["env"], **taken_from(world, options)}, trust=trust)
     with alone_in(Path(run)):
-        found = list(_verdicts(Path(run), then, ambiguous, model, force, world))
+        verdicts = list(_verdicts(Path(run), then, ambiguous, model, force, world))
         # earlier verdicts of this judge are replaced; those of others stay unless they are damaged
         others: list[Verdict] = []
         with suppress(StoreError):
-            others = [each for each in read_verdicts(run) if each.judge != model.name]
-        lines = "".join(json.dumps(asdict(each)) + "\n" for each in [*others, *found])
+            others = [verdict for verdict in read_verdicts(run) if verdict.judge != model.name]
+        lines = "".join(json.dumps(asdict(verdict)) + "\n" for verdict in [*others, *verdicts])
         with storage_faults(Path(run)):
             write_whole(Path(run) / "judged" / "verdicts.jsonl", lines)
-    return found
+    return verdicts
 
 
 def summary(
@@ -103,7 +103,7 @@ def summary(
         "episodes": len(scored),
         "solved": sum(episode.success for episode in scored),
         "ambiguous": len(verdicts),
-        **{each: says[each] for each in ("same", "different", "none")},
+        **{opinion: says[opinion] for opinion in ("same", "different", "none")},
         "judged": [asdict(verdict) for verdict in verdicts],
     }
 
@@ -184,15 +184,15 @@ def mark_of(folder: Path) -> str:
     path = folder / "mark"
     with storage_faults(folder.parent):
         folder.mkdir(exist_ok=True)
-        known = (
+        mark = (
             read_inside(folder.parent, folder.name, path.name).decode("ascii", "replace")
             if path.exists()
             else ""
         )
-        if not re.fullmatch("[0-9a-f]{32}", known):
-            known = secrets.token_hex(16)
-            write_whole(path, known)
-    return known
+        if not re.fullmatch("[0-9a-f]{32}", mark):
+            mark = secrets.token_hex(16)
+            write_whole(path, mark)
+    return mark
 
 
 def read_verdicts(run: str | Path) -> list[Verdict]:

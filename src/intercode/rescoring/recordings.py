@@ -137,7 +137,7 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
 
 
 def _by_id(path: str | Path, lines: Sequence[str]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
+    actions: dict[str, str | None] = {}
     for number, line in [(number, line) for number, line in enumerate(lines, 1) if line.strip()]:
         where = f"{path}, line {number}"
         try:
@@ -149,7 +149,7 @@ def _by_id(path: str | Path, lines: Sequence[str]) -> dict[str, str | None]:
             ) from error
         if not isinstance(action, str | None):
             raise DataError(f"{where}: the action of task {task} is {action!r:.60}, not a text")
-        if task in found:
+        if task in actions:
             raise DataError(f"{where}: task {task} is predicted twice")
-        found[task] = action or None
-    return found
+        actions[task] = action or None
+    return actions

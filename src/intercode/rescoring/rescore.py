@@ -132,11 +132,11 @@ class Rescoring:
             if episode.reward is not None
         }
 
-        def note(each: Rescored) -> None:
-            if each.how != "earlier":
-                store.append(each.episode)
-                tick(each.episode)
-            done.append(each)
+        def note(entry: Rescored) -> None:
+            if entry.how != "earlier":
+                store.append(entry.episode)
+                tick(entry.episode)
+            done.append(entry)
 
         for episode in self.episodes:
             if again := stored.get((episode.task, episode.epoch)):
@@ -159,7 +159,7 @@ class Rescoring:
                 on_episode=lambda again, then=then: note(self._compared(again, then[again.task])),  # type: ignore[misc]
             )
         order = {task: place for place, task in enumerate(self._tasks)}
-        return sorted(done, key=lambda each: (order[each.episode.task], each.episode.epoch))
+        return sorted(done, key=lambda entry: (order[entry.episode.task], entry.episode.epoch))
 
     def _submits(self, turn: Turn) -> bool:
         return is_submission(turn.action, self._submission)
@@ -219,9 +219,9 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     return {name: value for name, value in options.items() if value}
 
 
-def taken_from(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def taken_from(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that the command line did not give."""
-    return {name: value for name, value in found.items() if not given.get(name)}
+    return {name: value for name, value in options.items() if not given.get(name)}
 
 
 def rebuild(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> EnvFactory:
@@ -238,16 +238,16 @@ def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -
     """Raise `UsageError` if the facts `now` are not those of the run's settings `then`. `force`
     allows all but other data."""
     facts = {key: value for key, value in json.loads(json.dumps(now)).items() if key != "data"}
-    other = sorted(key for key, value in facts.items() if then.get(key) != value)
+    differing = sorted(key for key, value in facts.items() if then.get(key) != value)
     differences = "; ".join(
-        f"{key}: {then.get(key)!r:.200} then, {facts[key]!r:.200} now" for key in other
+        f"{key}: {then.get(key)!r:.200} then, {facts[key]!r:.200} now" for key in differing
     )
-    if set(other) & set(DATA):
+    if set(differing) & set(DATA):
         raise UsageError(
             f"these are not the data of {then['run']} ({differences}); "
             "give the run's own with --data"
         )
-    if other and not force:
+    if differing and not force:
         raise UsageError(
             f"this is not the world of {then['run']} ({differences}); "
             "add --force to score in it anyway"
