@@ -59,14 +59,14 @@ class Rollouts:
         self.seed += len(jobs)
         played = self.pool.run_batch(jobs, generate, hf_chat(trainer._tokenizer))
         prompt_ids, token_ids, mask, logprobs = zip(
-            *(_sequence(each, trainer.eos_token_ids[0]) for each in played), strict=True
+            *(_sequence(rollout, trainer.eos_token_ids[0]) for rollout in played), strict=True
         )
         return {
             "prompt_ids": list(prompt_ids),
             "completion_ids": list(token_ids),
             "env_mask": list(mask),
             "logprobs": list(logprobs) if all(logprobs) else None,
-            "reward": [each.reward for each in played],
+            "reward": [rollout.reward for rollout in played],
         }
 
     @staticmethod

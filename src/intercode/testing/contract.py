@@ -40,10 +40,10 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
     """
     env = make() if callable(make) else None
     if not isinstance(env, InterCodeEnv):
-        made = f"makes {env!r:.60}" if callable(make) else f"is {make!r:.60}"
+        given = f"makes {env!r:.60}" if callable(make) else f"is {make!r:.60}"
         raise UsageError(
             "check_env takes a function that makes an InterCodeEnv at each call, "
-            f"or what intercode.prepare gives; this {made}"
+            f"or what intercode.prepare gives; this {given}"
         )
     with suppress(Exception):  # clauses test how it closes
         env.close()
@@ -92,14 +92,12 @@ def _resets_to_the_task(make: Make) -> None:
     the caller's fault."""
     with closing(make()) as env:
         last = len(env.tasks) - 1
-        by_index, by_id = (
-            env.reset(options={"task": wanted}) for wanted in (last, env.tasks[last].id)
-        )
+        by_index, by_id = (env.reset(options={"task": task}) for task in (last, env.tasks[last].id))
         same("reset by index and by id", by_index, by_id)
         same("info['task']", by_id[1].get("task"), env.tasks[last].id)
-        for wanted in (last + 1, "no such task"):
-            with raises(f"reset to the task {wanted!r}", UsageError):
-                env.reset(options={"task": wanted})
+        for task in (last + 1, "no such task"):
+            with raises(f"reset to the task {task!r}", UsageError):
+                env.reset(options={"task": task})
 
 
 def _orders_tasks_by_seed(make: Make) -> None:
@@ -309,20 +307,20 @@ def _ends_its_sandboxes(make: Make) -> None:
 
 def _open_sandboxes() -> set[GuestSandbox]:
     return {
-        each
-        for each in gc.get_objects()
-        if issubclass(type(each), GuestSandbox) and not each.closed
+        candidate
+        for candidate in gc.get_objects()
+        if issubclass(type(candidate), GuestSandbox) and not candidate.closed
     }
 
 
 def _gold_solves(make: Make, tasks: int | None) -> None:
     """score: the gold of each task earns 1 and is a success."""
-    found = [
+    failures = [
         (task, score.reward)
         for task, score in _scores(make, gold, tasks)
         if score.reward != 1 or not score.success
     ]
-    same("golds that do not", found, [])
+    same("golds that do not", failures, [])
 
 
 def _noop_fails(make: Make, tasks: int | None) -> None:

@@ -125,16 +125,16 @@ def check_texts(
     """Return what `check` does for the texts and files alone. Nothing is executed or built, so the
     counts are None."""
     env_class = environment_class(env)
-    known = env_class.Options.of(options, f"the environment {env}")
-    data = env_class.read_data(replace(known, limit=None if task else limit))
+    settings = env_class.Options.of(options, f"the environment {env}")
+    data = env_class.read_data(replace(settings, limit=None if task else limit))
     tasks = select(data.tasks, task, limit=limit)
-    by_task = env_class.lint_files(data, known)
+    by_task = env_class.lint_files(data, settings)
     issues = [
         *_lint(tasks, env_class),
         *((task, issue) for task in tasks for issue in by_task.get(task.id, ())),
     ]
-    unknown = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
-    return {"tasks": len(tasks), **unknown, **_report(tasks, issues)}
+    counts = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
+    return {"tasks": len(tasks), **counts, **_report(tasks, issues)}
 
 
 def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Issues:
@@ -146,7 +146,7 @@ def _report(tasks: Sequence[Task], issues: Issues) -> dict[str, Any]:
     place = {task.id: number for number, task in enumerate(tasks)}
     rows = [
         {"task": task.id, "kind": issue.kind, "why": issue.removeprefix(f"task {task.id}: ")}
-        for task, issue in sorted(issues, key=lambda each: place[each[0].id])
+        for task, issue in sorted(issues, key=lambda pair: place[pair[0].id])
     ]
     kinds = Counter(kind for _, kind in {(row["task"], row["kind"]) for row in rows})
     return {
@@ -245,7 +245,7 @@ class _Checks:
                     TaskIssue(f"the alternative {other.gold!r:.100}: {issue}", "alternative_fails"),
                 )
             elif "gold_is" not in task.extra and not any(
-                each[task.id].success or each[task.id].error for each in matches
+                episodes[task.id].success or episodes[task.id].error for episodes in matches
             ):
                 yield (
                     task,
@@ -271,11 +271,11 @@ def _gold_issues(task: Task, run: GoldRun, episode: Episode) -> Iterator[tuple[T
         )
 
 
-def _difference(task: Task, one: GoldRun, other: GoldRun) -> Iterator[tuple[Task, TaskIssue]]:
-    if one.evidence == other.evidence:
+def _difference(task: Task, run: GoldRun, again: GoldRun) -> Iterator[tuple[Task, TaskIssue]]:
+    if run.evidence == again.evidence:
         return
     lines = list(
-        difflib.unified_diff(one.summary.splitlines(), other.summary.splitlines(), lineterm="", n=0)
+        difflib.unified_diff(run.summary.splitlines(), again.summary.splitlines(), lineterm="", n=0)
     )[2:]
     what = "; ".join(line for line in lines[:4] if not line.startswith("@@"))[:200]
     yield (

@@ -32,32 +32,32 @@ PACKAGE = Path(__file__).parents[1]
 def cached_check(env: str, factory: EnvFactory, *, workers: int) -> CheckResult:
     """Return the result of an earlier check of the same factory; else check, and keep the result if
     the cache takes it."""
-    known = read(_file(env, factory))
-    if known is not None:
-        return known
-    found = check(factory, factory.tasks, left_out=factory.left_out, workers=workers)
+    cached = read(_file(env, factory))
+    if cached is not None:
+        return cached
+    result = check(factory, factory.tasks, left_out=factory.left_out, workers=workers)
     with contextlib.suppress(OSError):
-        write(env, factory, found)
-    return found
+        write(env, factory, result)
+    return result
 
 
-def write(env: str, factory: EnvFactory, found: CheckResult) -> None:
+def write(env: str, factory: EnvFactory, result: CheckResult) -> None:
     """Keep the result of a check for all who share the cache. Raises `OSError` if the cache cannot
     be written."""
     file = _file(env, factory)
     file.parent.mkdir(exist_ok=True)
-    write_whole(file, json.dumps(found))
+    write_whole(file, json.dumps(result))
 
 
 def read(file: Path) -> CheckResult | None:
     """Return a kept result; None if there is none, or the file is damaged or may not be read."""
     try:
-        found = json.loads(file.read_bytes())
+        result = json.loads(file.read_bytes())
         return (
-            found
+            result
             if all(
                 isinstance(row[key], str)
-                for row in found["broken"]
+                for row in result["broken"]
                 for key in ("task", "kind", "why")
             )
             else None
@@ -66,10 +66,10 @@ def read(file: Path) -> CheckResult | None:
         return None
 
 
-def broken(found: CheckResult) -> Mapping[str, str]:
+def broken(result: CheckResult) -> Mapping[str, str]:
     """Return, by task id, the first reason why a task is broken."""
     reasons: dict[str, str] = {}
-    for row in found["broken"]:
+    for row in result["broken"]:
         reasons.setdefault(row["task"], f"{row['kind']}: {row['why']}")
     return reasons
 
