@@ -31,7 +31,7 @@ GUEST = Path(__file__).with_name("guest")
 
 
 def root() -> Path:
-    """Return the cache's folder, made if need be. Raises `SandboxUnavailable` if sandboxes could
+    """Return the cache's folder, created if needed. Raises `SandboxUnavailable` if sandboxes could
     not read it."""
     path = root_path()
     try:
@@ -60,7 +60,7 @@ def root_path() -> Path:
 
 
 def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
-    """Return the folder ROOT/kind/key; `build` makes one that is missing. Two processes may try;
+    """Return the folder ROOT/kind/key; `build` creates a missing one. If two processes build it,
     one copy stays."""
     shelf = root() / kind
     final = shelf / key
@@ -73,7 +73,7 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
 
 @contextlib.contextmanager
 def _for_all_users() -> Iterator[None]:
-    """Let everyone read what is made in the block, whatever the caller's umask: sandboxes may run
+    """Let everyone read files created in the block, whatever the caller's umask: sandboxes may run
     as another user."""
     mask = os.umask(0o022)
     try:
@@ -92,7 +92,7 @@ def _make(final: Path, build: Callable[[Path], None]) -> None:
         build(unfinished)
         try:
             unfinished.rename(final)
-        except OSError:  # perhaps another process was first
+        except OSError:  # perhaps another process was faster
             if not final.is_dir():
                 raise
     finally:
@@ -105,8 +105,8 @@ def _explain_write_errors(shelf: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, subprocess.CalledProcessError) as error:
-        # An error of a write to a full disk has a number and no paths; errors of `shutil` and of
-        # programs have neither.
+        # The error of a write to a full disk has an errno and no paths; errors from `shutil` and
+        # from programs have neither.
         if isinstance(error, OSError) and not isinstance(error, shutil.Error):
             paths = [
                 Path(str(name)) for name in (error.filename, error.filename2) if name is not None
@@ -125,7 +125,7 @@ def _explain_write_errors(shelf: Path) -> Iterator[None]:
 
 
 def remove(work: Path) -> None:
-    """Remove a folder, for an ordinary user also one with folders that lack write permission."""
+    """Remove a folder, even if folders in it lack write permission for an ordinary user."""
     shutil.rmtree(work, ignore_errors=True)
     if work.exists():
         subprocess.run(["chmod", "-R", "u+rwX", str(work)], check=False, capture_output=True)

@@ -47,7 +47,7 @@ def check_sandbox(make: Callable[[], Sandbox]) -> None:
         raise AssertionError("the sandbox breaks its contract:" + "".join(broken))
 
 
-# -- how clauses are written: an AssertionError names the subject, the value found and the value exp
+# -- how clauses are written: an AssertionError names the subject, the actual and the expected value
 
 
 def same(subject: str, actual: Any, expected: Any) -> None:
@@ -84,7 +84,7 @@ def raises(subject: str, *kinds: type[BaseException]) -> Iterator[list[str]]:
         )
 
 
-# -- exec: output, end, and what of a session is kept ----------------------------------------------
+# -- exec: output, end, and the state that a session keeps -----------------------------------------
 
 
 def _prints_in_order(sandbox: Sandbox) -> None:
@@ -129,8 +129,8 @@ def _gives_no_input(sandbox: Sandbox) -> None:
 
 
 def _takes_any_text(sandbox: Sandbox) -> None:
-    """exec: actions have any length and line count; bytes that are not UTF-8 are printed as
-    \\xNN."""
+    """exec: actions may have any length and number of lines; bytes that are not UTF-8 are printed
+    as \\xNN."""
     long = "x" * 300_000
     same(
         "length of a long action's output",
@@ -144,7 +144,7 @@ def _takes_any_text(sandbox: Sandbox) -> None:
 
 
 def _runs_a_program(sandbox: Sandbox) -> None:
-    """exec: `argv` runs a program of its own in the session's directory, and changes nothing in the
+    """exec: `argv` runs a separate program in the session's directory, and changes nothing in the
     session."""
     sandbox.exec("cd /tmp; x=1; f() { :; }")
     result = sandbox.exec("", argv=["bash", "-c", 'pwd; echo "${x-unset} $1"; exit 4', "me", "a b"])
@@ -187,8 +187,8 @@ def _stops_at_the_time_limit(sandbox: Sandbox) -> None:
 
 
 def _caps_the_output(sandbox: Sandbox) -> None:
-    """exec: output is complete up to the limit; of more, a prefix is kept, and `overflow` is a
-    digest of all."""
+    """exec: output is complete up to the limit; beyond it, a prefix is kept, and `overflow` is a
+    digest of the whole output."""
     limit = sandbox.limits.output
 
     def write(count: int, last: str) -> str:
@@ -285,12 +285,12 @@ def _keeps_only_the_directory(sandbox: Sandbox) -> None:
     )
 
 
-# -- read, write, diff: what is on the disk --------------------------------------------------------
+# -- read, write, diff: the files on the disk ------------------------------------------------------
 
 
 def _reads_and_writes(sandbox: Sandbox) -> None:
-    """read, write: whole regular files with any bytes and mode; missing folders are made; paths are
-    absolute."""
+    """read, write: whole regular files with any bytes and mode; missing folders are created; paths
+    are absolute."""
     data = bytes(range(256)) * 5000
     sandbox.write("/tmp/new folder/a\nb", data, mode=0o741)
     same("what was written", sandbox.read("/tmp/new folder/a\nb"), data)
@@ -338,8 +338,8 @@ def _reads_only_files(sandbox: Sandbox) -> None:
 
 
 def _reads_moving_links(sandbox: Sandbox) -> None:
-    """read: a link that changes meanwhile gives the file or an error, never another thing, and
-    never hangs."""
+    """read: a link that changes during the read gives the file or an error, never other content,
+    and never hangs."""
     sandbox.exec("cd /tmp; echo a > a; ln -s a l; mkfifo f")
     swap = (
         "while :; do for to in a /dev/zero f . "
@@ -355,15 +355,15 @@ def _reads_moving_links(sandbox: Sandbox) -> None:
 
 
 def _reads_large_files(sandbox: Sandbox) -> None:
-    """read: a file above the limit raises OSError (EFBIG), sparse files and such as grow meanwhile
-    too; the sandbox goes on."""
+    """read: a file above the limit raises OSError (EFBIG), even if it is sparse or grows during the
+    read; the sandbox survives."""
     sandbox.exec(
         "truncate -s 64M /tmp/sparse; yes > /tmp/grows & sleep 0.1; truncate -s 100G /tmp/vast"
     )
     same("length of a sparse file", len(sandbox.read("/tmp/sparse", limit=1 << 26)), 1 << 26)
     with raises("read of a sparse file beyond the limit", OSError) as messages:
         sandbox.read("/tmp/sparse", limit=(1 << 26) - 1)
-    for path in ("/tmp/grows", "/tmp/vast"):  # how large they are the limits decide
+    for path in ("/tmp/grows", "/tmp/vast"):  # the limits decide their size
         with suppress(OSError):
             sandbox.read(path, limit=1 << 24)
     same("the error names the limit", str((1 << 26) - 1) in messages[0], True)
@@ -408,8 +408,8 @@ def _sees_changes(sandbox: Sandbox) -> None:
 
 
 def _sees_no_change(sandbox: Sandbox) -> None:
-    """diff: a path that was rewritten, moved there and back, or removed and made again as it was,
-    is not a change."""
+    """diff: a path that was rewritten, moved away and back, or removed and recreated as it was, is
+    not a change."""
     sandbox.exec("cp -p /etc/passwd /tmp/p; cat /tmp/p > /etc/passwd; touch /etc/passwd; rm /tmp/p")
     sandbox.exec(
         "mv /etc/passwd /etc/moved; mv /etc/moved /etc/passwd; chmod 700 /var; chmod 755 /var; "
@@ -421,8 +421,8 @@ def _sees_no_change(sandbox: Sandbox) -> None:
 
 
 def _sees_removed_folders(sandbox: Sandbox) -> None:
-    """diff: a removed folder counts with all its files, also where a new folder or a file took its
-    place."""
+    """diff: a removed folder is reported with all its files, even if a new folder or a file took
+    its place."""
     below = set(sandbox.exec("find /var").output.split("\n")) - {""}
     sandbox.exec("mode=$(stat -c %a /var); rm -rf /var; mkdir -m $mode /var; echo new > /var/new")
     expected = dict.fromkeys(below - {"/var"}, "removed") | {"/var/new": "added"}
@@ -456,8 +456,8 @@ def _sees_removed_folders(sandbox: Sandbox) -> None:
 
 
 def _sees_any_name(sandbox: Sandbox) -> None:
-    """diff: names may hold blanks, newlines, quotes and bytes that are not UTF-8 (as os.fsdecode
-    gives them)."""
+    """diff: names may contain spaces, newlines, quotes and bytes that are not UTF-8 (decoded by
+    os.fsdecode)."""
     sandbox.exec("cd /tmp; touch -- ' ' $'a\\nb' $'\\xff\\xfe' '\"' '\\'  é '-n'")
     expected = {
         os.fsdecode(b"/tmp/" + name)
@@ -500,7 +500,7 @@ def _resets_all(sandbox: Sandbox) -> None:
 
 
 def _forks_files(sandbox: Sandbox) -> None:
-    """fork: a second sandbox has the same files and directory; afterwards neither sees the
+    """fork: a second sandbox has the same files and directory; afterwards neither affects the
     other."""
     sandbox.exec(
         "mkdir -p /tmp/d; cd /tmp/d; echo a > a; ln a b; ln -s a l; mkfifo -m 640 p; chmod 4755 a; "

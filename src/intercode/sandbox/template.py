@@ -33,9 +33,9 @@ from intercode.types import Change
 
 TREE = "tree"
 PYTHON_CACHE = "__pycache__"
-"""Folders that are not copied: they hold the paths where their sources were compiled."""
+"""Folders that are not copied: their files contain the paths where the sources were compiled."""
 _SETTINGS = "settings.json"
-"""The file of a layer with `environment` and `cwd`, for the sessions that start from its image."""
+"""A layer's file with `environment` and `cwd`, for the sessions that start from its image."""
 _FOLDERS = (
     *("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "usr"),
     *("var/log", "tmp", "var/tmp"),
@@ -76,9 +76,9 @@ _FULL = re.compile(
 class Template:
     """The start of local sandboxes: `layers`, bottom first, each with its files in a folder `tree`.
 
-    `digest` names the content with the files' times, `content` without the times of a tree's files,
-    which differ from clone to clone. `host_folders` of this machine are mounted read-only at their
-    own path, without the `hidden` folders below them.
+    `digest` covers the content and the files' times; `content` leaves out the times of a tree's
+    files, which differ from clone to clone. `host_folders` of this machine are mounted read-only at
+    their own path, without the `hidden` folders below them.
     """
 
     layers: tuple[Path, ...]
@@ -104,8 +104,8 @@ class Template:
         return Template((*self.layers, layer), self.host_folders, digest, self.hidden, content)
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
-        """Return the state of all files and links by absolute path, without names in `skip` and
-        what lies below them."""
+        """Return the state of all files and links by absolute path, leaving out names in `skip` and
+        everything below them."""
         entries: dict[str, Change] = {}
         for layer in self.layers:
             if (layer / TREE).is_dir():  # a script may have changed nothing
@@ -195,7 +195,8 @@ def with_tree(template: Template, tree: Path) -> Template:
 
 
 def unpack(source: Path) -> Path:
-    """Return the layer that holds `source`, a folder or a tar; made when it is not in the cache."""
+    """Return the layer that contains `source`, a folder or a tar; it is made if it is not in the
+    cache."""
     if not source.exists():
         raise UsageError(f"{source}: no such file or folder")
     try:
@@ -214,7 +215,7 @@ def _host() -> Template:
     )
     layer = cache.folder("layers", key, lambda work: _skeleton(new_tree(work), borrowed))
     folders = ["/usr", *(f"/{name}" for name in _usr_names() if not Path("/", name).is_symlink())]
-    # a run has the versions of its tools
+    # the content is just "host", since a run records the versions of its tools
     return Template((layer,), tuple(folders), key, tuple(_hidden(folders)), "host")
 
 
@@ -236,8 +237,8 @@ def _hidden(host_folders: list[str]) -> Iterator[str]:
 
 
 def new_tree(layer: Path) -> Path:
-    """Make the folder for a layer's files. The sandboxes' user owns it, and the files that come
-    into it."""
+    """Make the folder for a layer's files. The sandboxes' user owns it, and will own the files in
+    it."""
     layer.chmod(0o755)
     tree = layer / TREE
     tree.mkdir()
@@ -291,7 +292,7 @@ def _extract(source: Path, root: Path) -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE) as pack:
             untar(source, root, pack.stdout)
         if pack.returncode:
-            raise DataError(f"{source}: not all of it can be read; see the lines of tar above")
+            raise DataError(f"{source}: not all of it can be read; see tar's messages above")
     else:
         with open(source, "rb") as archive:
             untar(source, root, archive)
@@ -309,8 +310,8 @@ def mount_points(root: Path) -> None:
 
 
 def untar(source: Path, root: Path, archive: IO[bytes] | None, skip: Collection[str] = ()) -> None:
-    """Unpack `archive` into `root`, without names in `skip` and what lies below them; `source`
-    stands in errors.
+    """Unpack `archive` into `root`, leaving out names in `skip` and everything below them; errors
+    name `source`.
 
     Raises `OSError` if the disk of `root` is full, and `DataError` for other errors of tar.
     """
