@@ -1,5 +1,5 @@
-"""Overlay layers as data: what an upper folder changes against the folder below it, and a faithful
-copy of a layer.
+"""Overlay layers as data: what an upper folder changes relative to the folder below it, and a
+faithful copy of a layer.
 
 The marks of an overlay are read as the kernel documents them
 (Documentation/filesystems/overlayfs.rst): a character device 0:0 (a whiteout) hides the name below,
@@ -31,7 +31,7 @@ _ZEROS = bytes(PAGE)
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 SAME = -1
-"""As `owner` of a copy: the user and group of each file that is copied."""
+"""As `owner` of a copy: keep the user and group of each copied file."""
 Changes = dict[str, dict[str, Any]]
 Digests = dict[tuple[int, int], str]
 """Device and inode → digest of the content: a file with many names is read once."""
@@ -39,7 +39,7 @@ OTHER: dict[str, Any] = {"type": "other", "mode": 0}
 
 
 Known = Callable[[str, os.stat_result, int], bool | None]
-"""Tells whether the entry at a path, in a folder that is open, is as in the lower folder; None
+"""Returns whether the entry at a path, in an open folder, is the same as in the lower folder; None
 leaves the entry out."""
 
 
@@ -50,13 +50,12 @@ def diff(
     is_same: Known | None = None,
     names: Collection[str] | None = None,
 ) -> Changes:
-    """Return what the agent sees changed below the folder `tree`: absolute path → {kind, type,
+    """Return the changes that the agent sees below the folder `tree`: absolute path → {kind, type,
     mode, digest, target}.
 
     With `is_same`, the upper folder holds all that the agent sees, not only what was written;
     entries that `is_same` calls equal are not compared again, and the mode of the folder itself is
-    not compared. With `names` as well, this holds for these names in the folder, and the rest is as
-    without.
+    not compared. With `names` as well, this holds only for these names in the folder.
     """
     changes, digests = Changes(), Digests()
     now, before = _open_folder(upper, tree), _open_folder(lower, tree)
@@ -148,7 +147,7 @@ def _report_removed(lower: int | None, name: str, path: str, changes: Changes) -
 
 
 def _is_unchanged(before: os.stat_result | None, now: os.stat_result | None) -> bool:
-    """Return True if nothing has changed in between: only the kernel sets ctime."""
+    """Return whether a file has not changed in between: only the kernel sets ctime."""
     if before is None or now is None:
         return False
     return (before.st_ino, before.st_ctime_ns) == (now.st_ino, now.st_ctime_ns)
@@ -205,8 +204,8 @@ def read_begin(folder: int, name: str, size: int) -> bytes:
 
 
 def _filled(fd: int) -> Iterator[tuple[int, bytes]]:
-    """Yield position and content of the pages that are not all zeros; the last page is filled up
-    with zeros."""
+    """Yield position and content of the pages that are not all zeros; the last page is padded with
+    zeros."""
     position = 0
     while (begin := _seek(fd, position, os.SEEK_DATA)) is not None:
         position = begin - begin % PAGE
@@ -234,11 +233,11 @@ def _seek(fd: int, position: int, whence: int) -> int | None:
 
 
 def copy(source: int, target: int, *, skip: Collection[str] = (), owner: int | None = None) -> None:
-    """Copy everything in `source` but the names in `skip` into `target`, with marks, modes, times
-    and hard links.
+    """Copy everything in `source` except the names in `skip` into `target`, with marks, modes,
+    times and hard links.
 
-    The names must be free there. What is copied belongs to the user and group `owner`, or to those
-    of the source (`SAME`).
+    The names must not exist there. The copies belong to the user and group `owner`, or to those of
+    the source (`SAME`).
     """
     _copy_folder(source, target, target, "", {}, 0, skip, owner)
     copy_stat(target, os.fstat(source))
@@ -309,7 +308,7 @@ def _has_holes(info: os.stat_result) -> bool:
 
 
 def _filled_ranges(fd: int, info: os.stat_result) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of all that is no hole in a file."""
+    """Yield begin and end of each part of a file that is not a hole."""
     if not _has_holes(info):
         yield 0, info.st_size
         return
@@ -346,7 +345,7 @@ def filled_size(folder: int, path: str, info: os.stat_result) -> int:
 
 
 def cover(folder: int, names: Collection[str]) -> None:
-    """Make a layer, which has all that there is under these names, hide what the layers below have
+    """Make a layer, which is complete under these names, hide what the layers below contain
     there."""
     for name in names:
         if stat_entry(folder, name):
@@ -356,9 +355,9 @@ def cover(folder: int, names: Collection[str]) -> None:
 
 
 def hide(folder: int, name: str) -> None:
-    """Hide the name in the folders below, by a whiteout.
+    """Hide the name in the folders below with a whiteout.
 
-    An overlay, as a container's file system is, refuses to hold one: a marked file then takes its
+    An overlay, such as a container's file system, refuses whiteouts: a marked file then takes its
     place.
     """
     try:
@@ -382,7 +381,7 @@ def _copy_content(source: int, target: int) -> None:
 
 
 def make_whiteout(folder: int, name: str) -> None:
-    """Hide the name in the folders below, by a marked file."""
+    """Hide the name in the folders below with a marked file."""
     fd = os.open(name, NEW, 0o600, dir_fd=folder)
     try:
         os.setxattr(fd, WHITEOUT, b"y")
@@ -392,7 +391,7 @@ def make_whiteout(folder: int, name: str) -> None:
 
 
 def hide_below(folder: int, name: str) -> None:
-    """Hide all that is below this folder's folder `name`, if there is one."""
+    """Hide what the layers below contain in this folder's folder `name`, if it exists."""
     inside = _open_folder(folder, name)
     if inside is not None:
         os.setxattr(inside, OPAQUE, b"y")

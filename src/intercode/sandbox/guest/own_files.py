@@ -1,14 +1,14 @@
-"""The files that an agent may change, in a container where nothing can be mounted: made, compared
-and put back by their stamps.
+"""The files that an agent may change, in a container where nothing can be mounted: created,
+compared and put back by their stamps.
 
     start (nobody's) ── copy ──► root (the agent's), with a stamp for each file: inode, ctime, atime
       ├─ changes: the files whose stamp is another, compared with the start
       └─ put_back: the same files are made anew, then all files get new times, in the same order: so
-                   no time tells what was written before. Reading changes none (`NEVER_READ`)
+                   no time shows what was written before. Reading changes none (`NEVER_READ`)
 
-What the agent cannot change (`fixed`: userland and devices) lies in the root as well, and is never
-looked at. `put_back` and `adopt` need a root without processes; `changes`, `export` and `size`
-follow no link out of the root.
+Files that the agent cannot change (`fixed`: userland and devices) are in the root as well, and are
+never looked at. `put_back` and `adopt` need a root without processes; `changes`, `export` and
+`size` follow no link out of the root.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from . import kernel, layers, mounts
 
 SHM = "/dev/shm"
 _MODES = {"": 0o1775, SHM: 0o1777}
-"""Folders of root's that the agent's group may write to. They are sticky: what is root's in there,
-the agent cannot rename."""
+"""Root's folders that the agent's group may write to. They are sticky: the agent cannot rename
+root's files in them."""
 _ACCOUNTS = {
     "/etc/passwd": (rb"(?m)^root:x:\d+:\d+:", b"root:x:%(user)d:%(user)d:"),
     "/etc/group": (rb"(?m)^root:x:\d+:", b"root:x:%(user)d:"),
@@ -34,13 +34,13 @@ _COARSE_CLOCK = 5
 """CLOCK_REALTIME_COARSE, from which the kernel takes the times of files."""
 _BLOCK = 512
 _TOO_DEEP = 1 << 60
-"""The bytes that count for a folder which is nested too deep to be looked into."""
+"""The bytes counted for a folder that is nested too deep to be looked into."""
 _LARGEST = 1 << 20
-"""Bytes of the largest file of accounts that is read."""
+"""The size in bytes of the largest account file that is read."""
 
 NEVER_READ = 2_145_916_800
-"""The first second of 2038, every file's time of access: the kernel leaves one in the future as it
-is (mount option `relatime`, the default), whoever reads the file."""
+"""The first second of 2038, every file's access time: the kernel leaves an access time in the
+future as it is (mount option `relatime`, the default), whoever reads the file."""
 
 Stamp = tuple[int, int, int]
 """Inode, ctime and atime. Only the kernel sets a ctime."""
@@ -56,9 +56,9 @@ class OwnFiles:
         self.root, self.start = kernel.open_folder(root), kernel.open_folder(start)
         self._stamps: dict[str, Stamp] = {}
         self._times: dict[str, int] = {}
-        """When each file was modified, in the start."""
+        """Each file's modification time in the start."""
         self._links: dict[str, list[str]] = {}
-        """The names of a file that has several, by each of the names."""
+        """All names of a file that has several, by each of them."""
         self._names: dict[str, set[str]] = {SHM: set()}
         self._list_start("")
         self.put_back()
@@ -87,12 +87,12 @@ class OwnFiles:
             info = os.lstat(self._root + path)
             self._stamps[path] = _stamp(info)
             newest = max(newest, info.st_ctime_ns)
-        # else a change could leave the ctime as it is
+        # otherwise a change could leave the ctime as it is
         while time.clock_gettime_ns(_COARSE_CLOCK) <= newest:
             time.sleep(0.001)
 
     def changes(self) -> layers.Changes:
-        """Return what `layers.diff` returns."""
+        """Return the changes, as `layers.diff` does."""
         changed = layers.diff(self.root, self.start, ".", self._is_same)
         for path in changed.keys() & _ACCOUNTS:
             if changed[path] == {
@@ -177,7 +177,7 @@ class OwnFiles:
             if child in self._fixed:
                 continue
             self._compare_stamp(child, info)
-            # a changed folder goes as a whole: its size and flags would stay
+            # a changed folder is removed as a whole, since its size and flags would stay
             if not self._is_same(child, info):
                 doomed.append(self._root + child)
                 continue
@@ -188,7 +188,7 @@ class OwnFiles:
         self._copy(path, self._names[path] - unchanged)
 
     def _join_links(self) -> None:
-        """Make files with several names anew if not all of the names are left."""
+        """Make files with several names anew if the names no longer lead to one file."""
         for names in {id(names): names for names in self._links.values()}.values():
             if len({os.lstat(self._root + name).st_ino for name in names}) > 1:
                 self._copies.pop(os.lstat(self._start_path + names[0]).st_ino, None)
@@ -226,7 +226,7 @@ class OwnFiles:
         os.close(below)
 
     def _set_attributes(self, path: str) -> None:
-        """Give a file or folder the attributes that it has in the start, but its times."""
+        """Give a file or folder the attributes that it has in the start, except its times."""
         target = self._root + path
         info = os.lstat(self._start_path + (path if path != SHM else ""))
         self._times[path] = info.st_mtime_ns
@@ -239,13 +239,13 @@ class OwnFiles:
 
 
 def _number_root(text: bytes, path: str, user: int) -> bytes:
-    """Return the text of a file of accounts with another number for the user called root."""
+    """Return the text of an account file with another number for the user called root."""
     before, after = _ACCOUNTS[path]
     return re.sub(before, after % {b"user": user}, text, count=1)
 
 
 def _rewrite_accounts(root: int, user: int, paths: Iterable[str] = _ACCOUNTS) -> None:
-    """Give the user called root this number in files of accounts below the folder `root`."""
+    """Give the user called root this number in the account files below the folder `root`."""
     for path in paths:
         if text := _read(root, path):
             fd = kernel.open_inside(
@@ -256,8 +256,8 @@ def _rewrite_accounts(root: int, user: int, paths: Iterable[str] = _ACCOUNTS) ->
 
 
 def _read(root: int, path: str) -> bytes:
-    """Return the content of a file of accounts, or nothing for what is none: a link, a device, a
-    file that is too large."""
+    """Return the content of an account file, or nothing if the path is a link, a device, or a file
+    that is too large."""
     try:
         fd = kernel.open_inside(root, path, os.O_RDONLY | os.O_NONBLOCK, links=False)
     except OSError:

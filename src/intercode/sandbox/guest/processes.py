@@ -1,12 +1,12 @@
 """The agent's processes, seen from the supervisor's /proc: which live, their memory, when they
 started; and how to stop them.
 
-The agent's processes are known by their pid namespace, or, if a process lets nobody see its
+The agent's processes are recognized by their pid namespace, or, if a process lets nobody see its
 namespace (`PR_SET_DUMPABLE`, a program that cannot be read), by their parents. Pids are the
 supervisor's; `inner_pid` gives the pid that the agent sees.
 
 A process started after a `Mark` if its pid is above the last pid then given out, or (when pids
-wrapped around) its start tick is later. Processes that die during a look are left out. A process
+wrapped around) its start tick is later. Processes that die during a scan are left out. A process
 whose first thread has ended looks like a zombie, and reports no memory under its own pid, as long
 as other threads of it go on.
 """
@@ -107,8 +107,8 @@ class Table:
         )
 
     def look_again(self, look: Callable[[], list[Process]]) -> list[Process]:
-        """Return what `look` finds. If `look` finds none while others start, look again: one may
-        start the next and end."""
+        """Return the processes that `look` finds. If it finds none while others start, look again:
+        each may start the next and end."""
         until = time.monotonic() + _DOUBT
         while True:
             before = self.last_pid()
@@ -128,10 +128,10 @@ class Table:
 
     @contextlib.contextmanager
     def pause_all(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Call `stop` and wait until all processes stand still. In the end continue those that were
-        not stopped before.
+        """Call `stop` and wait until all processes have stopped. At the end, continue those that
+        were not stopped before.
 
-        A process that waits for a child to execute a program (vfork) stands still with the child.
+        A process that waits for a child to execute a program (vfork) is paused with the child.
         """
         before = {p.pid for p in self.all() if self._threads_are(p.pid, _STOPPED)}
         stop()
@@ -156,10 +156,10 @@ class Table:
         return all(text.rpartition(b")")[2][1:2] in states for text in threads)
 
     def memory(self, alive: list[Process]) -> int:
-        """Return the bytes held by these processes, by System V objects and by socket buffers, were
-        they all filled.
+        """Return the bytes held by these processes, by System V objects and by socket buffers, as
+        if all buffers were full.
 
-        Of a process count its own and shared pages (once for each process), swap and page tables,
+        A process's private and shared pages (once for each process), swap and page tables count,
         not the pages of files.
         """
         used = 0
@@ -205,8 +205,8 @@ class Table:
         return os.readlink(f"{os.getpid()}/fd/{fd}", dir_fd=self._proc)
 
     def foreign_descriptors(self, pid: int, allowed: set[str]) -> list[str]:
-        """Return the descriptors of a shell that the agent opened, as words for a message;
-        `allowed` are the names of the shell's own.
+        """Return the descriptors of a shell that the agent opened, as text for a message; `allowed`
+        are the names of the shell's own.
 
         A shell's own are the first three and the pipes to the episode server, as they are while the
         shell waits, and the copies of these that bash saves from 10 on. A bash that has just been
@@ -268,7 +268,7 @@ class Table:
 
 
 class Tree(Table):
-    """The processes below this one, for a /proc that also shows many that are none of the agent's.
+    """The processes below this one, for a /proc that also shows many that are not the agent's.
 
     A process whose parent ends becomes this one's child (`kernel.adopt_orphans`), or init's.
     """

@@ -109,7 +109,7 @@ class PythonShell(Shell):
 
 class PythonEpisodeServer(EpisodeServer):
     _branch_mark: processes.Mark | None = None
-    """The time when the branch that has not been ended yet was made."""
+    """The time when the open branch was made; None if no branch is open."""
 
     def _start_shell(self) -> Shell:
         shell = PythonShell(self._out_write, self._config, self._cwd, self._world.become_agent)
@@ -120,7 +120,7 @@ class PythonEpisodeServer(EpisodeServer):
         """End the last branch with all that it started. Make another branch and send the host the
         line to it.
 
-        If no interpreter lives, the branch is one of an empty interpreter.
+        If no interpreter is alive, the branch is a copy of an empty one.
         """
         self._end_branch()
         if head.get("end"):
@@ -139,8 +139,8 @@ class PythonEpisodeServer(EpisodeServer):
             wire.send(self._sock, {}, b"", (line.fileno(),))
 
     def _fork_branch(self, job: PythonShell) -> socket.socket:
-        """Have the interpreter fork a branch, and return the line to it; the job's `exit_code`
-        tells whether there is one."""
+        """Have the interpreter fork a branch, and return the line to it; the job's `exit_code` says
+        whether there is one."""
         line, branch_end = socket.socketpair()
         with branch_end:
             job.branch(branch_end)
@@ -163,8 +163,8 @@ class PythonEpisodeServer(EpisodeServer):
         self._mark, self._branch_mark = self._table.mark(), None
 
     def _branch_processes(self) -> list[processes.Process]:
-        """Return what started since the branch, but not the interpreter and what earlier actions'
-        jobs start: these live on."""
+        """Return the processes started since the branch, except the interpreter and those of
+        earlier actions' jobs: these live on."""
         alive, interpreter = self._table.all(), self._job.pid if self._job else 0
         assert self._branch_mark is not None
         jobs = {p.pid for p in alive if not self._branch_mark.precedes(p)} - {interpreter}
