@@ -1,8 +1,8 @@
-"""Places of the Bash families. `questions/bash-*.toml` have the questions.
+"""Places of the Bash families. `questions/bash-*.toml` contain the questions.
 
 Each place is a folder `/ROOM/SITE`. A gold of difficulty 1 is one command or a short pipe;
-difficulty 2 needs several steps or less usual options; at difficulty 3 the rule stands only in the
-file HANDBOOK of the site, or in an index. No name in a tree holds a blank. Golds use coreutils,
+difficulty 2 needs several steps or less usual options; at difficulty 3 the rule is only in the
+site's file HANDBOOK, or in an index. No name in a tree contains a space. Golds use coreutils,
 findutils, diffutils, grep, sed, awk (mawk and gawk alike), tar and gzip.
 """
 

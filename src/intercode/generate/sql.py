@@ -1,7 +1,7 @@
-"""Databases of the SQL families. `questions/sql-*.toml` have the questions.
+"""Databases of the SQL families. `questions/sql-*.toml` contain the questions.
 
 Each place is one database in portable SQL. A gold of difficulty 1 reads one table; difficulty 2
-joins, groups, ranks or looks for what is missing; at difficulty 3 another table of the database
+joins, groups, ranks or looks for missing rows; at difficulty 3 another table of the database
 explains a code or a rule. Days are numbers, counted from the first day of the records.
 """
 
