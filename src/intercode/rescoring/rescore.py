@@ -2,14 +2,14 @@
 the episode again.
 
     observed    the agent never submitted, or broke its sandbox: 0 under every reward
-    executed    everything else: a record has what the agent saw, not its effect on files, databases
-                or interpreters
+    executed    everything else: a record shows what the agent saw, not its effect on files,
+                databases or interpreters
     kept        episodes without a result
     earlier     episodes that a resumed run has already
 
-Data and userland must be the run's: they are compared with the record before anything is scored.
-For an executed episode, the first turn whose observation differs shows whether it went as it did
-then.
+Data and userland must match the run's: they are compared with the record before anything is scored.
+For an executed episode, the first turn whose observation differs shows where it took another course
+than in the run.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from intercode.types import Ended, Episode, Score, Turn, line_of
 
 REWARDS = ("exact", "paper")
 KEPT = ("protocol", "session", "tell", "submits")
-"""Options that stay as the run has them."""
+"""Options that keep the run's values."""
 DATA = ("data_digest", "assets_digest")
-"""Facts that no `force` overrides: other tasks are not this run's."""
+"""Facts that `force` does not override: with other data, these are not the run's tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class Rescored:
 
 
 class Rescoring:
-    """One run that is scored by `reward`; `options` say where its data are now.
+    """One run that is scored by `reward`; `given` says where its data are now.
 
-    Raises `UsageError` if its world cannot be rebuilt or is another one; `force` allows another
-    userland, `trust` what an unsigned run names. `signs`: the new run may be signed.
+    Raises `UsageError` if its world cannot be rebuilt or differs; `force` allows another userland,
+    `trust` what an unsigned run names. `signs`: the new run may be signed.
     """
 
     def __init__(
@@ -119,10 +119,10 @@ class Rescoring:
     def run(
         self, store: RunStore, *, workers: int, tick: Callable[[Episode], None]
     ) -> list[Rescored]:
-        """Return all episodes in the order of the data. Each that `store` lacks is put there as
-        soon as it has its score.
+        """Return all episodes in the order of the data. Each episode that `store` lacks is added to
+        it as soon as it has its score.
 
-        `tick` takes each of those, too.
+        `tick` is called with each of those.
         """
         done: list[Rescored] = []
         left: list[Episode] = []
@@ -180,8 +180,8 @@ class Rescoring:
         episode = replace(
             _with_score(then, now), turns=turns, ended=_end(then, again, self._protocol)
         )
-        # Feedback to a submission depends on the reward, and the note to a reply without code is no
-        # output: both may differ.
+        # Feedback to a submission depends on the reward, and the note to a reply without code is
+        # not output: both may differ.
         pairs = enumerate(zip(then.line, again.turns, strict=False))
         compared = (
             (n, old, new)
@@ -196,7 +196,7 @@ class Rescoring:
 
 def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the environment's options of a run with settings `then`, without its reward; `given`
-    replace all but `KEPT`. Raises `UsageError` without data."""
+    replaces all but `KEPT`. Raises `UsageError` without data."""
     options = {
         name: then.get(name) if name in KEPT else given.get(name) or then.get(name)
         for name in known_options()
@@ -209,7 +209,7 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
             options["data"] = name
         elif name and name != f"{env}-starter" and ":" not in env:
             raise UsageError(
-                f"{then['run']} does not say where its data ({name}) lie; "
+                f"{then['run']} does not say where its data ({name}) are; "
                 "name their file or folder with --data"
             )
     server = then.get("server")  # the engine's, or a fact of the user's own environment
@@ -265,8 +265,8 @@ def _with_score(episode: Episode, score: Score) -> Episode:
 
 
 def _end(then: Episode, again: Episode, protocol: str) -> Ended | None:
-    """Return how a rescored episode ended. Under `paper` success ends it; one that is no success
-    any more ran out of turns."""
+    """Return how a rescored episode ended. Under `paper`, success ends it; an episode that no
+    longer succeeds ran out of turns."""
     if again.ended == "agent_fault":
         return again.ended
     if protocol == SUBMIT:
