@@ -2,7 +2,7 @@
 `docs/adapters.md` runs it.
 
 A thread of a `RolloutPool` plays each episode and asks Inspect's model on the event loop. A fault
-is the sample's error.
+becomes the sample's error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The contract of `InterCodeEnv` as clauses that can be tried on any environment.
+"""The contract of `InterCodeEnv` as clauses that can be tested on any environment.
 
 A clause is a function whose docstring is the promised sentence; it gets `make`, and raises if the
 promise is broken. Of a reward only two things are tested here: golds succeed, and doing nothing
@@ -35,8 +35,8 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
     """Raise AssertionError naming every clause that environments from `make` break.
 
     `make` returns a new environment at each call, with 3 turns or more; an `EnvFactory` does. The
-    golds of the first `tasks` tasks are played, those of all tasks if that is None. Raises
-    `UsageError` if `make` makes no environment.
+    golds of the first `tasks` tasks are played, or of all tasks if that is None. Raises
+    `UsageError` if `make` does not return an environment.
     """
     env = make() if callable(make) else None
     if not isinstance(env, InterCodeEnv):
@@ -88,8 +88,8 @@ def _passes_gymnasiums_checker(make: Make) -> None:
 
 
 def _resets_to_the_task(make: Make) -> None:
-    """reset: a task is chosen by its id or its index, info names it, and one that is not there is
-    the caller's fault."""
+    """reset: a task is chosen by its id or its index, info names it, and an unknown task is the
+    caller's fault."""
     with closing(make()) as env:
         last = len(env.tasks) - 1
         by_index, by_id = (env.reset(options={"task": task}) for task in (last, env.tasks[last].id))
@@ -130,7 +130,7 @@ def _is_deterministic(make: Make) -> None:
 
 
 def _resets_everything(make: Make) -> None:
-    """reset: nothing of the last episode is left."""
+    """reset: no state from the last episode is left."""
     with closing(make()) as fresh, closing(make()) as used:
         first = _play(used, gold)
         same("the gold, after it was played here before", _play(used, gold), first)
@@ -179,7 +179,8 @@ def _refuses_wrong_order(make: Make) -> None:
 
 
 def _refuses_wrong_actions(make: Make) -> None:
-    """step: an action that is no text, or holds a NUL, is the caller's fault and costs no turn."""
+    """step: an action that is not text, or contains a NUL, is the caller's fault and costs no
+    turn."""
     with closing(make()) as env:
         env.reset(options={"task": 0})
         for action in (None, b"x", "a\0b", "\ud800"):
@@ -189,7 +190,7 @@ def _refuses_wrong_actions(make: Make) -> None:
 
 
 def _counts_its_turns(make: Make) -> None:
-    """max_turns: that many steps may be made; the last is truncated, and the episode is over."""
+    """max_turns: that many steps may be taken; the last is truncated, and the episode is over."""
     with closing(make()) as env:
         if env.max_turns is None:
             return
@@ -205,8 +206,8 @@ def _counts_its_turns(make: Make) -> None:
 
 
 def _forks_independently(make: Make) -> None:
-    """fork: the copy is in the same state and neither touches the other; what cannot be copied
-    raises ForkError."""
+    """fork: the copy is in the same state and neither affects the other; state that cannot be
+    copied raises ForkError."""
     *before, last = _gold_actions(make)
     with closing(make()) as env:
         env.reset(options={"task": 0})
@@ -225,7 +226,7 @@ def _forks_independently(make: Make) -> None:
 
 
 def _raises_faults(make: Make) -> None:
-    """faults: an error of the data or of a sandbox, below execute and score too, comes out of step
+    """faults: an error in the data or a sandbox, also inside execute and score, is raised by step
     and earns nothing."""
     actions, unnoticed = _gold_actions(make), list[str]()
 

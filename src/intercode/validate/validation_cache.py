@@ -3,9 +3,9 @@
     ROOT/findings/KEY.json      KEY: tasks, the factory's facts (digests of data and template,
                                 userland, reward), this program
 
-The key covers the text of this program and of the user's own environment, since an issue may come
-from a rule, an environment or a reward. Left out: whatever else the user's environment reads
-without naming it in its facts; check again then.
+The key covers the source of this program and of the user's own environment, since an issue may come
+from a rule, an environment or a reward. Not covered: other files that the user's environment reads
+without naming them in its facts; after changing those, run `check` again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from intercode.store import write_whole
 from intercode.validate.check import check
 
 CheckResult = dict[str, Any]
-"""What `check` returns."""
+"""The return value of `check`."""
 PACKAGE = Path(__file__).parents[1]
 
 
 def cached_check(env: str, factory: EnvFactory, *, workers: int) -> CheckResult:
     """Return the result of an earlier check of the same factory; else check, and keep the result if
-    the cache takes it."""
+    the cache can be written."""
     cached = read(_file(env, factory))
     if cached is not None:
         return cached
