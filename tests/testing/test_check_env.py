@@ -184,17 +184,17 @@ BROKEN: list[dict[type[Counter], str]] = [
         Wordy: "gymnasium: its own checker passes.",
         Lenient: "reset: a task is chosen by its id or its index",
         Unseeded: "reset: without a task, each comes once .*the order under the same seed",
-        Keeping: "reset: nothing of the last episode is left.",
+        Keeping: "reset: no state from the last episode is left.",
         Silent: "info: every step has exit_code.*what info lacks",
-        Tolerant: "step: an action that is no text, or holds a NUL",
+        Tolerant: "step: an action that is not text, or contains a NUL",
         Blameless: "faults: an agent that breaks its sandbox earns 0",
         Fragile: "close: may be called twice.*RuntimeError: closed already",
         Generous: "score: doing nothing succeeds on no task.*'t1', 1.0",
     },
     {
         Swallowing: (
-            "faults: an error of the data or of a sandbox, "
-            ".* comes out of step.*a SandboxError in execute"
+            "faults: an error in the data or a sandbox, "
+            ".* is raised by step.*a SandboxError in execute"
         ),
         Noisy: (
             "step: the same actions .* the gold, played again, at .0..1..0.: "
@@ -202,8 +202,8 @@ BROKEN: list[dict[type[Counter], str]] = [
         ),
         Eager: "step: under submit only the submission earns and ends.*reward of step 1: 0.5",
         Endless: "step: before a reset and after the end it is the caller's fault.",
-        Patient: "max_turns: that many steps may be made",
-        Sharing: "fork: the copy is in the same state and neither touches the other",
+        Patient: "max_turns: that many steps may be taken",
+        Sharing: "fork: the copy is in the same state and neither affects the other",
         Stingy: "score: the gold of each task earns 1 and is a success",
     },
 ]

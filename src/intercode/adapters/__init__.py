@@ -8,5 +8,5 @@
                                     modules only
 
 Nothing else in the package imports an adapter or a framework. A fault of the machine or the model
-server is never a reward.
+server never becomes a reward.
 """

@@ -2,7 +2,7 @@
 `docs/adapters.md` runs it.
 
 A thread of a `RolloutPool` plays each episode and asks Inspect's model on the event loop. A fault
-is the sample's error.
+becomes the sample's error.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def coding(env: str = "bash", agent: str = "try_again", turns: int = 10, **optio
     """Return an Inspect task. `env` and `agent` are those of `intercode eval`, `options` those of
     `intercode.prepare`."""
     factory = intercode.prepare(env, **options)
-    samples = [Sample(each.query, target=each.gold, id=each.id) for each in factory.tasks]
+    samples = [Sample(item.query, target=item.gold, id=item.id) for item in factory.tasks]
     return Task(
         samples,
         solver=play(RolloutPool(factory, agent, limits=RolloutLimits(turns))),

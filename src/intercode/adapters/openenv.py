@@ -1,10 +1,10 @@
-"""A server of the OpenEnv protocol: each session has an environment of its own, and a session that
-a client leaves is closed.
+"""A server of the OpenEnv protocol: each session has its own environment, and a session that a
+client leaves is closed.
 
-uvicorn.run(app("bash", sessions=64), port=8000)
+    uvicorn.run(app("bash", sessions=64), port=8000)
 
-client ── reset {task} ──► the query
-       ── step {action} ─► output, reward, done
+    client ── reset {task} ──► the query
+           ── step {action} ─► output, reward, done
 
 A fault of the machine is an error message, never a reward; the next reset gets a new environment.
 """
@@ -32,8 +32,8 @@ class CodeAction(Action):
 
 
 class CodeObservation(Observation):
-    """`text` is the query after a reset, and else what the action printed. `metadata` has the exit
-    status and why it ended."""
+    """`text` is the query after a reset, otherwise the action's output. `metadata` has the exit
+    status and why the episode ended."""
 
     text: str
 
@@ -59,8 +59,8 @@ class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
         task: str | int | None = None,
         **_: Any,
     ) -> CodeObservation:
-        """Start an episode on `task`, an id or an index; None: the next one of an order that `seed`
-        shuffles."""
+        """Start an episode on `task`, an id or an index; None takes the next task of an order that
+        `seed` shuffles."""
         if self._broken:
             self._env.close()
             self._env, self._broken = self._factory(), False
@@ -69,7 +69,7 @@ class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
         return CodeObservation(text=query, metadata={"task": info["task"]})
 
     def step(self, action: CodeAction, timeout_s: float | None = None, **_: Any) -> CodeObservation:
-        """Execute an action. The limit of its time is the environment's; `timeout_s` is ignored."""
+        """Execute an action. The environment sets the time limit; `timeout_s` is ignored."""
         try:
             text, reward, terminated, truncated, info = self._env.step(action.action)
         except SandboxError:

@@ -1,13 +1,15 @@
 """A `rollout_func` for TRL's GRPOTrainer: whole episodes, of which only the sampled tokens are
 trained.
 
-    rollouts = Rollouts(intercode.prepare("bash", data="tasks.jsonl")) GRPOTrainer(model,
-    rollouts.reward, args, train_dataset=rollouts.dataset(), rollout_func=rollouts).train()
+    rollouts = Rollouts(intercode.prepare("bash", data="tasks.jsonl"))
+    data = rollouts.dataset()
+    GRPOTrainer(model, rollouts.reward, args, train_dataset=data, rollout_func=rollouts).train()
 
-TRL gives a `rollout_func` no row of the data set, so the prompt of a row is the id of a task; our
-agent writes what the policy sees. The episodes of a step are played together, and the trainer's
-model, with vLLM or without, answers all that wait. After a fault the reward is None, which TRL
-leaves out of the group, and no token is trained. For training in one process.
+TRL passes no row of the data set to a `rollout_func`, so the prompt of a row is the id of a task;
+our agent writes the prompt that the policy sees. The episodes of a step are played together, and
+the trainer's model, with vLLM or without, answers all that wait. After a fault the reward is None,
+which TRL leaves out of the group, and no token is trained. Only training in one process is
+supported.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from intercode.rollouts import Job, Rollout, RolloutLimits, RolloutPool, hf_chat
 
 
 class Rollouts:
-    """`limits` end an episode, which is scored, and so does the trainer's `max_completion_length`
-    after the first prompt."""
+    """`limits`, and the trainer's `max_completion_length` after the first prompt, end an episode,
+    which is then scored."""
 
     def __init__(
         self,
@@ -59,14 +61,14 @@ class Rollouts:
         self.seed += len(jobs)
         played = self.pool.run_batch(jobs, generate, hf_chat(trainer._tokenizer))
         prompt_ids, token_ids, mask, logprobs = zip(
-            *(_sequence(each, trainer.eos_token_ids[0]) for each in played), strict=True
+            *(_sequence(rollout, trainer.eos_token_ids[0]) for rollout in played), strict=True
         )
         return {
             "prompt_ids": list(prompt_ids),
             "completion_ids": list(token_ids),
             "env_mask": list(mask),
             "logprobs": list(logprobs) if all(logprobs) else None,
-            "reward": [each.reward for each in played],
+            "reward": [rollout.reward for rollout in played],
         }
 
     @staticmethod
@@ -82,8 +84,8 @@ def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[in
         return [end], [end], [0], [0.0]
     if len(rollout.segments) > 1:
         raise UsageError(
-            "TRL trains one sequence a rollout; "
-            "take an agent that continues one conversation, such as try_again"
+            "TRL trains one sequence per rollout; "
+            "use an agent that continues one conversation, such as try_again"
         )
     (segment,) = rollout.segments
     return (

@@ -9,8 +9,8 @@ A candidate is dropped if its gold complains, prints nothing and changes nothing
 gold was drawn before, or if too many tasks of its split have the same answer. The same family, n
 and seed give the same bytes.
 
-`families.py` has the parts of a family; `bash.py`, `sql.py` and `python.py` have the families. Left
-out: tasks that need a network, and CTF.
+`families.py` defines the parts of a family; `bash.py`, `sql.py` and `python.py` define the
+families. Not covered: tasks that need a network, and CTF.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SHARE = 0.03
 """The largest part of a split's tasks that may have the same answer."""
 FEWEST = 10
 PATIENCE = 8
-"""The number of rounds in a row without a new task after which a family has no more."""
+"""After this many rounds in a row without a new task, a family has no more tasks."""
 TEST_EVERY = 5
 """Every fifth task is a test task."""
 _SHOWN = 3
@@ -70,8 +70,8 @@ def generate(
     """Write `n` tasks of the family `name` into the new folder `out`, and return the number of
     tasks by split.
 
-    `on_task` is called for each task. Raises `UsageError` for an unknown family,
-    fewer than 10 tasks, more tasks than the family has, and a folder that holds something.
+    `on_task` is called for each task. Raises `UsageError` for an unknown family, fewer than 10
+    tasks, more tasks than the family has, and a folder that is not empty.
     """
     if name not in FAMILIES:
         raise UsageError(f"no family is named {name!r}; there are {', '.join(FAMILIES)}")
@@ -131,7 +131,7 @@ class _Generation:
             fruitless = fruitless + 1 if self._missing() == missing else 0
             if fruitless == PATIENCE:
                 raise UsageError(
-                    f"the family {self.family.name} has no {self.n} different tasks; "
+                    f"the family {self.family.name} has fewer than {self.n} different tasks; "
                     "give a smaller n"
                 )
         order: dict[Split, Iterator[Record]] = {
@@ -229,7 +229,8 @@ class _Generation:
             return list(pool.map(execute, factory.tasks))
 
     def _keep(self, candidate: Record, run: GoldRun) -> None:
-        """Keep a candidate that has a sound gold, if there is room for it and for its answer."""
+        """Keep a candidate that has a sound gold, if its split has room for it and for its
+        answer."""
         split: Split = candidate["split"]
         answer = self.family.answer(candidate["gold"], run)
         most = max(1, int(SHARE * self.sizes[split]))
@@ -250,10 +251,10 @@ class _Generation:
 
 
 def _write_tests(gold: str, inputs: Sequence[tuple[Any, ...]]) -> list[str]:
-    """Return asserts with what the gold returns, the hidden ones in one.
+    """Return asserts with the results of the gold; the last assert makes all hidden calls.
 
     Return none if they would be weak: more than half of the results are equal, or a gold with
-    another comparison (`<` for `<=` and the like) has the same results, so that no test holds a
+    another comparison (`<` for `<=` and the like) has the same results, so that no test checks a
     limit's own value.
     """
     name = gold.partition("def ")[2].partition("(")[0]
@@ -265,8 +266,8 @@ def _write_tests(gold: str, inputs: Sequence[tuple[Any, ...]]) -> list[str]:
     ):
         return []
     for place in _COMPARISON.finditer(gold):
-        other = _function(gold[: place.start()] + _OTHER[place[0]] + gold[place.end() :], name)
-        if all(other(*arguments) == call(*arguments) for arguments in inputs):
+        variant = _function(gold[: place.start()] + _OTHER[place[0]] + gold[place.end() :], name)
+        if all(variant(*arguments) == call(*arguments) for arguments in inputs):
             return []
     shown, hidden = list(calls.items())[:_SHOWN], list(calls.items())[_SHOWN:]
     at_once = (
@@ -278,8 +279,8 @@ def _write_tests(gold: str, inputs: Sequence[tuple[Any, ...]]) -> list[str]:
 def _function(source: str, name: str) -> Callable[..., Any]:
     scope: Parameters = {}
     exec(source, scope)
-    found: Callable[..., Any] = scope[name]
-    return found
+    function: Callable[..., Any] = scope[name]
+    return function
 
 
 __all__ = ["FAMILIES", "Family", "Place", "Question", "generate"]

@@ -1,8 +1,8 @@
-"""Places of the Bash families. `questions/bash-*.toml` have the questions.
+"""Places of the Bash families. `questions/bash-*.toml` contain the questions.
 
 Each place is a folder `/ROOM/SITE`. A gold of difficulty 1 is one command or a short pipe;
-difficulty 2 needs several steps or less usual options; at difficulty 3 the rule stands only in the
-file HANDBOOK of the site, or in an index. No name in a tree holds a blank. Golds use coreutils,
+difficulty 2 needs several steps or less usual options; at difficulty 3 the rule is only in the
+site's file HANDBOOK, or in an index. No name in a tree contains a space. Golds use coreutils,
 findutils, diffutils, grep, sed, awk (mawk and gawk alike), tar and gzip.
 """
 
@@ -32,15 +32,15 @@ ENDINGS = [
 ]
 
 
-def _text(draw: Draw, lines: int) -> str:
+def _text(draw: Draw, count: int) -> str:
     """Return lines of a few words. Every third line or so repeats an earlier line."""
-    words, made = draw.part(NOUNS), list[str]()
-    for _ in range(lines):
-        repeat = made and draw.random() < 0.3
-        made.append(
-            draw.choice(made) if repeat else " ".join(draw.choices(words, k=draw.randint(2, 9)))
+    words, lines = draw.part(NOUNS), list[str]()
+    for _ in range(count):
+        repeat = lines and draw.random() < 0.3
+        lines.append(
+            draw.choice(lines) if repeat else " ".join(draw.choices(words, k=draw.randint(2, 9)))
         )
-    return "".join(f"{line}\n" for line in made)
+    return "".join(f"{line}\n" for line in lines)
 
 
 # -- bash-files ------------------------------------------------------------------------------------

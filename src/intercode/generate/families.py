@@ -5,7 +5,7 @@
             └─► Question, Question, …     phrasings and a gold, each with <parameters>
 
 Test tasks differ from training tasks in words and numbers: `Draw` keeps the last fifth of every
-list and range for the test split, and a question has phrasings of their own for it.
+list and range for the test split, and a question has separate phrasings for it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ NOUNS, PEOPLE, TOWNS = (_WORDS[name] for name in ("nouns", "people", "towns"))
 
 
 class Draw(random.Random):
-    """Random numbers for one split. What `word`, `words`, `number` and `sites` draw for one split
-    is never drawn for the other."""
+    """Random numbers for one split. Values that `word`, `words`, `number` and `sites` draw for one
+    split are never drawn for the other."""
 
     def __init__(self, seed: str, split: Split) -> None:
         super().__init__(f"{seed} {split}")
@@ -119,7 +119,7 @@ def rows_of(gold: str, run: GoldRun) -> str:
 
 
 def text_of(gold: str, run: GoldRun) -> str:
-    """Return the text of a gold, which is the answer of a Python task."""
+    """Return the text of a gold, which counts as the answer of a Python task."""
     return gold
 
 
@@ -127,10 +127,10 @@ def text_of(gold: str, run: GoldRun) -> str:
 class Family:
     """Questions about places of one kind, in the file `questions/NAME.toml`.
 
-    `place` makes a place of a name; `draw` returns the parameters of one task besides the place's
-    facts. `inputs` returns the arguments of a Python task's tests from its kind and parameters. A
-    data folder has a place for each `tasks_per_place` tasks. `answer` returns the answer of a gold
-    that was executed, or "" if there is none.
+    `place` makes a place from a name; `draw` returns the parameters of one task that are not facts
+    of the place. `inputs` returns the arguments of a Python task's tests from its kind and
+    parameters. A data folder has one place for every `tasks_per_place` tasks. `answer` returns the
+    answer of a gold that was executed, or "" if there is none.
     """
 
     name: str
@@ -178,4 +178,4 @@ FORMS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 def fill(text: str, parameters: Parameters) -> str:
     """Return the text with each <NAME> replaced. Raises `KeyError` for a name without a value."""
-    return re.sub(r"<([a-z]\w*)>", lambda found: str(parameters[found[1]]), text)
+    return re.sub(r"<([a-z]\w*)>", lambda match: str(parameters[match[1]]), text)

@@ -1,6 +1,6 @@
-"""Places and tests of the Python families. `questions/python-*.toml` have the questions.
+"""Places and tests of the Python families. `questions/python-*.toml` contain the questions.
 
-Each task asks for one function, which has the name of the question. At difficulty 3 the rule stands
+Each task asks for one function, which has the name of the question. At difficulty 3 the rule is
 only in the file HANDBOOK of a site in the tree. The arguments of the tests are drawn, and the
 results are the gold's.
 """

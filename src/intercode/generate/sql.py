@@ -1,7 +1,7 @@
-"""Databases of the SQL families. `questions/sql-*.toml` have the questions.
+"""Databases of the SQL families. `questions/sql-*.toml` contain the questions.
 
 Each place is one database in portable SQL. A gold of difficulty 1 reads one table; difficulty 2
-joins, groups, ranks or looks for what is missing; at difficulty 3 another table of the database
+joins, groups, ranks or looks for missing rows; at difficulty 3 another table of the database
 explains a code or a rule. Days are numbers, counted from the first day of the records.
 """
 
@@ -26,13 +26,13 @@ Row = Sequence[str | int | None]
 def _table(name: str, columns: str, rows: Sequence[Row]) -> str:
     """Return the statements that make a table; the values of a column decide its type, and a column
     `id` is the key."""
-    made = []
+    definitions = []
     for column, values in zip(columns.split(), zip(*rows, strict=True), strict=True):
         kind = "VARCHAR(100)" if any(isinstance(value, str) for value in values) else "INTEGER"
         key = " NOT NULL PRIMARY KEY" if column == "id" else ""
-        made.append(f"{column} {kind}{key}")
+        definitions.append(f"{column} {kind}{key}")
     lines = [", ".join("NULL" if value is None else repr(value) for value in row) for row in rows]
-    columns_text, rows_text = ",\n  ".join(made), "),\n  (".join(lines)
+    columns_text, rows_text = ",\n  ".join(definitions), "),\n  (".join(lines)
     return (
         f"CREATE TABLE {name} (\n  {columns_text}\n);\nINSERT INTO {name} VALUES\n"
         f"  ({rows_text});\n"

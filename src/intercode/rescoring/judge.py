@@ -4,11 +4,11 @@
       ├── RUN/judged/replies.jsonl: nothing is asked twice
       └──► `same`, `different` or none
 
-`reward` and `success` do not change. The agent's output is only data for the judge: it lies between
-lines of a random mark, drawn when the run is first judged (RUN/judged/mark). A reply counts only if
-it is another word, which only the instructions have, and a verdict, nothing else. If a text is too
-long to be read whole, nothing is asked. An answer may still persuade the model: a verdict is an
-opinion and no score.
+`reward` and `success` do not change. The agent's output is only data for the judge: it is enclosed
+in lines with a random mark, drawn when the run is first judged (RUN/judged/mark). A reply counts
+only if it consists of another word, which is only in the instructions, and a verdict. If a text is
+too long to be read whole, the model is not asked. An answer may still persuade the model: a verdict
+is an opinion, not a score.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from intercode.trust import require_trust
 from intercode.types import Episode, Turn
 
 LONGEST = 8000
-"""Characters of a text that a judge reads. A longer one, or one that the agent did not see whole,
-is not judged."""
+"""The most characters of a text that a judge reads. A longer text, or one that the agent did not
+see whole, is not judged."""
 _INSTRUCTIONS = Template(Path(__file__).with_suffix(".txt").read_text("utf-8"))
 
 Opinion = Literal["same", "different"]
@@ -80,21 +80,21 @@ def judge_run(
     world = options_of(then, options)
     require_trust(then, {"env": then["env"], **taken_from(world, options)}, trust=trust)
     with alone_in(Path(run)):
-        found = list(_verdicts(Path(run), then, ambiguous, model, force, world))
+        verdicts = list(_verdicts(Path(run), then, ambiguous, model, force, world))
         # earlier verdicts of this judge are replaced; those of others stay unless they are damaged
         others: list[Verdict] = []
         with suppress(StoreError):
-            others = [each for each in read_verdicts(run) if each.judge != model.name]
-        lines = "".join(json.dumps(asdict(each)) + "\n" for each in [*others, *found])
+            others = [verdict for verdict in read_verdicts(run) if verdict.judge != model.name]
+        lines = "".join(json.dumps(asdict(verdict)) + "\n" for verdict in [*others, *verdicts])
         with storage_faults(Path(run)):
             write_whole(Path(run) / "judged" / "verdicts.jsonl", lines)
-    return found
+    return verdicts
 
 
 def summary(
     run: str, model: Model, episodes: list[Episode], verdicts: list[Verdict]
 ) -> dict[str, Any]:
-    """Return the keys of `rescore --judge --json`: the scores, and apart from them the verdicts."""
+    """Return the keys of `rescore --judge --json`: the scores and, separately, the verdicts."""
     scored = [episode for episode in episodes if episode.reward is not None]
     says = Counter(verdict.says or "none" for verdict in verdicts)
     return {
@@ -103,7 +103,7 @@ def summary(
         "episodes": len(scored),
         "solved": sum(episode.success for episode in scored),
         "ambiguous": len(verdicts),
-        **{each: says[each] for each in ("same", "different", "none")},
+        **{opinion: says[opinion] for opinion in ("same", "different", "none")},
         "judged": [asdict(verdict) for verdict in verdicts],
     }
 
@@ -157,8 +157,8 @@ def _verdicts(
 
 
 def _answer(episode: Episode, env: InterCodeEnv) -> str | None:
-    """Return the submitted answer, or the last output before; None if it is too long, or the record
-    has not all of it."""
+    """Return the submitted answer, or the last output before it; None if that is too long, or the
+    record does not contain all of it."""
     answer = answer_in(submitted_word(env.submission, episode.line[-1].action or ""))
     truncated = False
     if not answer:
@@ -184,15 +184,15 @@ def mark_of(folder: Path) -> str:
     path = folder / "mark"
     with storage_faults(folder.parent):
         folder.mkdir(exist_ok=True)
-        known = (
+        mark = (
             read_inside(folder.parent, folder.name, path.name).decode("ascii", "replace")
             if path.exists()
             else ""
         )
-        if not re.fullmatch("[0-9a-f]{32}", known):
-            known = secrets.token_hex(16)
-            write_whole(path, known)
-    return known
+        if not re.fullmatch("[0-9a-f]{32}", mark):
+            mark = secrets.token_hex(16)
+            write_whole(path, mark)
+    return mark
 
 
 def read_verdicts(run: str | Path) -> list[Verdict]:

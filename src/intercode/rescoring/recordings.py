@@ -1,12 +1,11 @@
-"""Actions that were made earlier, for the agents `replay:PATH` and `static:PATH`: recordings and
-predictions.
+"""Recorded and predicted actions, for the agents `replay:PATH` and `static:PATH`.
 
 A recording is a run folder, or a log of InterCode v1 (`paper/logs.py`). Predictions are one action
 for each task, made by any program (the paper's sequence-to-sequence setting):
 
-    {"task": "0", "action": "SELECT 1"}      JSONL: one object a line, in any order
-    SELECT 1                                 or one action a line, in the order of the tasks; an
-                                             empty line is no action
+    {"task": "0", "action": "SELECT 1"}      JSONL: one object per line, in any order
+    SELECT 1                                 or one action per line, in the order of the tasks; an
+                                             empty line means no action
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def load_recording(path: str | Path) -> Recording:
     """Read a log of InterCode v1, or the first epoch of a run folder without the episodes that have
     no reward.
 
-    Raises `UsageError` if there is no such file or run, `DataError` for a file that is no log,
+    Raises `UsageError` if there is no such file or run, `DataError` for a file that is not a log,
     `StoreError` for a damaged run.
     """
     path = Path(path)
@@ -82,7 +81,7 @@ def load_recording(path: str | Path) -> Recording:
         for key in ("env", "reward", "session", "engine")
         if not isinstance(settings.get(key) or "", str)
     ]:
-        raise DataError(f"{path / 'run.json'} is not a run's: {unknown[0]} is no text")
+        raise DataError(f"{path / 'run.json'} is not a run's: {unknown[0]} is not text")
     if settings.get("protocol") not in ("submit", "paper", None):
         raise DataError(
             f"{path / 'run.json'} is not a run's: the protocol {settings['protocol']!r} is unknown"
@@ -109,13 +108,13 @@ class Predictions:
 
 def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
     """Read predictions. Raises `UsageError` for a file that cannot be read, `DataError` for a line
-    that does not fit."""
+    that is not a prediction of one of `tasks`."""
     try:
         text = Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the predictions {path} cannot be read: {error}") from error
     if not text:
-        raise DataError(f"{path} is empty; give one action a line, or JSONL with ids")
+        raise DataError(f"{path} is empty; give one action per line, or JSONL with ids")
     lines = text.removesuffix("\n").split("\n")
     first = next(filter(str.strip, lines), "")
     # a plain action may begin with a brace too
@@ -126,7 +125,7 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
     else:
         raise DataError(
             f"{path} has {len(lines)} lines for {len(tasks)} tasks; "
-            "give one action a line, or JSONL with ids"
+            "give one action per line, or JSONL with ids"
         )
     if strangers := sorted(set(actions) - {task.id for task in tasks}):
         raise DataError(
@@ -137,7 +136,7 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
 
 
 def _by_id(path: str | Path, lines: Sequence[str]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
+    actions: dict[str, str | None] = {}
     for number, line in [(number, line) for number, line in enumerate(lines, 1) if line.strip()]:
         where = f"{path}, line {number}"
         try:
@@ -149,7 +148,7 @@ def _by_id(path: str | Path, lines: Sequence[str]) -> dict[str, str | None]:
             ) from error
         if not isinstance(action, str | None):
             raise DataError(f"{where}: the action of task {task} is {action!r:.60}, not a text")
-        if task in found:
+        if task in actions:
             raise DataError(f"{where}: task {task} is predicted twice")
-        found[task] = action or None
-    return found
+        actions[task] = action or None
+    return actions

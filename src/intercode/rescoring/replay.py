@@ -36,8 +36,8 @@ def replay(
 ) -> dict[str, Any]:
     """Return the keys of `replay --json`.
 
-    Raises `DataError` for a task that the recording has no episode of, `SandboxError` if an episode
-    could not be executed.
+    Raises `DataError` for a task without a recorded episode, `SandboxError` if an episode could not
+    be executed.
     """
     recorded = [recording.find(task) for task in tasks]
     played = evaluate(
@@ -89,12 +89,12 @@ def replay(
 def prepare_replay(
     log: str, env: str | None, *, reward: Any = None, trust: bool = False, **options: Any
 ) -> tuple[Recording, EnvFactory, Sequence[Task]]:
-    """Return the recording, a factory with its settings, and the tasks that it has episodes of, at
+    """Return the recording, a factory with its settings, and the tasks with recorded episodes, at
     least one.
 
-    Without `env` the recording's is used. An option that is not given is the recording's, if it is
-    a run folder; a log of InterCode v1 has that system's reward and session. `trust` allows what
-    the recording names, if it is not signed.
+    Without `env` the recording's is used. Options that are not given come from the recording, if it
+    is a run folder; for a log of InterCode v1, that system's reward and session are used. `trust`
+    allows what the recording names, if it is not signed.
     """
     recording = load_recording(log)
     given = {**options, "env": env, "reward": reward}

@@ -2,14 +2,14 @@
 the episode again.
 
     observed    the agent never submitted, or broke its sandbox: 0 under every reward
-    executed    everything else: a record has what the agent saw, not its effect on files, databases
-                or interpreters
+    executed    everything else: a record shows what the agent saw, not its effect on files,
+                databases or interpreters
     kept        episodes without a result
     earlier     episodes that a resumed run has already
 
-Data and userland must be the run's: they are compared with the record before anything is scored.
-For an executed episode, the first turn whose observation differs shows whether it went as it did
-then.
+Data and userland must match the run's: they are compared with the record before anything is scored.
+For an executed episode, the first turn whose observation differs shows where it took another course
+than in the run.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from intercode.types import Ended, Episode, Score, Turn, line_of
 
 REWARDS = ("exact", "paper")
 KEPT = ("protocol", "session", "tell", "submits")
-"""Options that stay as the run has them."""
+"""Options that keep the run's values."""
 DATA = ("data_digest", "assets_digest")
-"""Facts that no `force` overrides: other tasks are not this run's."""
+"""Facts that `force` does not override: with other data, these are not the run's tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class Rescored:
 
 
 class Rescoring:
-    """One run that is scored by `reward`; `options` say where its data are now.
+    """One run that is scored by `reward`; `given` says where its data are now.
 
-    Raises `UsageError` if its world cannot be rebuilt or is another one; `force` allows another
-    userland, `trust` what an unsigned run names. `signs`: the new run may be signed.
+    Raises `UsageError` if its world cannot be rebuilt or differs; `force` allows another userland,
+    `trust` what an unsigned run names. `signs`: the new run may be signed.
     """
 
     def __init__(
@@ -119,10 +119,10 @@ class Rescoring:
     def run(
         self, store: RunStore, *, workers: int, tick: Callable[[Episode], None]
     ) -> list[Rescored]:
-        """Return all episodes in the order of the data. Each that `store` lacks is put there as
-        soon as it has its score.
+        """Return all episodes in the order of the data. Each episode that `store` lacks is added to
+        it as soon as it has its score.
 
-        `tick` takes each of those, too.
+        `tick` is called with each of those.
         """
         done: list[Rescored] = []
         left: list[Episode] = []
@@ -132,11 +132,11 @@ class Rescoring:
             if episode.reward is not None
         }
 
-        def note(each: Rescored) -> None:
-            if each.how != "earlier":
-                store.append(each.episode)
-                tick(each.episode)
-            done.append(each)
+        def note(entry: Rescored) -> None:
+            if entry.how != "earlier":
+                store.append(entry.episode)
+                tick(entry.episode)
+            done.append(entry)
 
         for episode in self.episodes:
             if again := stored.get((episode.task, episode.epoch)):
@@ -159,7 +159,7 @@ class Rescoring:
                 on_episode=lambda again, then=then: note(self._compared(again, then[again.task])),  # type: ignore[misc]
             )
         order = {task: place for place, task in enumerate(self._tasks)}
-        return sorted(done, key=lambda each: (order[each.episode.task], each.episode.epoch))
+        return sorted(done, key=lambda entry: (order[entry.episode.task], entry.episode.epoch))
 
     def _submits(self, turn: Turn) -> bool:
         return is_submission(turn.action, self._submission)
@@ -180,8 +180,8 @@ class Rescoring:
         episode = replace(
             _with_score(then, now), turns=turns, ended=_end(then, again, self._protocol)
         )
-        # Feedback to a submission depends on the reward, and the note to a reply without code is no
-        # output: both may differ.
+        # Feedback to a submission depends on the reward, and the note to a reply without code is
+        # not output: both may differ.
         pairs = enumerate(zip(then.line, again.turns, strict=False))
         compared = (
             (n, old, new)
@@ -196,7 +196,7 @@ class Rescoring:
 
 def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the environment's options of a run with settings `then`, without its reward; `given`
-    replace all but `KEPT`. Raises `UsageError` without data."""
+    replaces all but `KEPT`. Raises `UsageError` without data."""
     options = {
         name: then.get(name) if name in KEPT else given.get(name) or then.get(name)
         for name in known_options()
@@ -209,7 +209,7 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
             options["data"] = name
         elif name and name != f"{env}-starter" and ":" not in env:
             raise UsageError(
-                f"{then['run']} does not say where its data ({name}) lie; "
+                f"{then['run']} does not say where its data ({name}) are; "
                 "name their file or folder with --data"
             )
     server = then.get("server")  # the engine's, or a fact of the user's own environment
@@ -219,9 +219,9 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     return {name: value for name, value in options.items() if value}
 
 
-def taken_from(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def taken_from(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that the command line did not give."""
-    return {name: value for name, value in found.items() if not given.get(name)}
+    return {name: value for name, value in options.items() if not given.get(name)}
 
 
 def rebuild(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> EnvFactory:
@@ -238,16 +238,16 @@ def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -
     """Raise `UsageError` if the facts `now` are not those of the run's settings `then`. `force`
     allows all but other data."""
     facts = {key: value for key, value in json.loads(json.dumps(now)).items() if key != "data"}
-    other = sorted(key for key, value in facts.items() if then.get(key) != value)
+    differing = sorted(key for key, value in facts.items() if then.get(key) != value)
     differences = "; ".join(
-        f"{key}: {then.get(key)!r:.200} then, {facts[key]!r:.200} now" for key in other
+        f"{key}: {then.get(key)!r:.200} then, {facts[key]!r:.200} now" for key in differing
     )
-    if set(other) & set(DATA):
+    if set(differing) & set(DATA):
         raise UsageError(
             f"these are not the data of {then['run']} ({differences}); "
             "give the run's own with --data"
         )
-    if other and not force:
+    if differing and not force:
         raise UsageError(
             f"this is not the world of {then['run']} ({differences}); "
             "add --force to score in it anyway"
@@ -265,8 +265,8 @@ def _with_score(episode: Episode, score: Score) -> Episode:
 
 
 def _end(then: Episode, again: Episode, protocol: str) -> Ended | None:
-    """Return how a rescored episode ended. Under `paper` success ends it; one that is no success
-    any more ran out of turns."""
+    """Return how a rescored episode ended. Under `paper`, success ends it; an episode that no
+    longer succeeds ran out of turns."""
     if again.ended == "agent_fault":
         return again.ended
     if protocol == SUBMIT:

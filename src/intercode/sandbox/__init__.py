@@ -1,2 +1,2 @@
-"""The sandbox library: isolated machines that know of no task and no reward (`base.py` has the
-contract)."""
+"""The sandbox library: isolated machines that know nothing about tasks or rewards (`base.py`
+defines the contract)."""

@@ -1,9 +1,9 @@
-"""The sandbox contract: an isolated machine that knows of no task and no reward; and where
-sandboxes come from.
+"""The sandbox contract: an isolated machine that knows nothing about tasks or rewards, and the
+providers that open sandboxes.
 
     Provider ── prepare ──► start (read-only) ── sandbox ──► exec, read, write, diff, fork
                                                                    ▲                │
-                      nothing of the past is left ── reset ◄── … ──┴────────────────┴─► close
+                      all past state is discarded ── reset ◄── … ──┴────────────────┴─► close
 
 `--sandbox NAME` names a provider: `local`, `docker`, `pod`, or a class of your own. `check_sandbox`
 in `intercode.testing` tests the sandboxes of any provider.
@@ -28,7 +28,7 @@ from intercode.types import Change, ExecResult
 
 Session = Literal["persistent", "stateless"]
 Program = Literal["bash", "python"]
-"""The program that lives on between the actions of a persistent session."""
+"""The program that keeps running between the actions of a persistent session."""
 MIB = 1 << 20
 
 
@@ -49,7 +49,7 @@ SETUP_LIMITS = Limits(
     seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512
 )
 SCRIPT = "/dev/shm/setup.sh"
-"""The path of a setup script while it runs: outside of what becomes the layer."""
+"""The path of a setup script while it runs; not part of the resulting layer."""
 
 
 class Sandbox(ABC):
@@ -58,24 +58,23 @@ class Sandbox(ABC):
     limits: Limits
     session: Session
     wall: str = ""
-    """A word for a wall that is weaker than the provider's usual one, which the run keeps; "" for
+    """The name of an isolation weaker than the provider's usual one, recorded in the run; "" for
     the usual one."""
 
     files: str = ""
-    """`copied` if an episode begins with a copy of the start's files, since this kernel's overlays
-    lack something; else ""."""
+    """`copied` if episodes begin with a copy of the start's files, since this kernel's overlays
+    lack a feature; else ""."""
 
     identity: str = ""
-    """A name of what results in this sandbox may depend on, such as a user's number; "" if they
-    depend on its start alone.
+    """A name for what else results in this sandbox may depend on, such as a user's number; "" if
+    they depend on its start alone.
 
-    If there is one, a gold is executed in the sandbox in which the agent's outcome is compared with
-    it.
+    If it is set, a gold is executed in the same sandbox in which the agent's outcome is compared
+    with it.
     """
 
     def machine_facts(self) -> dict[str, str]:
-        """Return what the run keeps of how sandboxes are made on this machine: `wall` and `files`,
-        if they are unusual."""
+        """Return `wall` and `files` if they are unusual on this machine; the run records them."""
         return {
             name: value for name, value in (("wall", self.wall), ("files", self.files)) if value
         }
@@ -89,17 +88,17 @@ class Sandbox(ABC):
         cwd: str | None = None,
         timeout: float | None = None,
     ) -> ExecResult:
-        """Run `action` in the session's shell, or `argv` as a program of its own in `cwd` (the
+        """Run `action` in the session's shell, or `argv` as a separate program in `cwd` (the
         session's by default).
 
-        `timeout` is in seconds, the limit's by default; at the timeout, what the action started is
-        interrupted, then killed. Raises `SandboxDied` if the sandbox was lost, and `UsageError` for
-        text with a NUL character.
+        `timeout` is in seconds, the limit's by default; at the timeout, the processes that the
+        action started are interrupted, then killed. Raises `SandboxDied` if the sandbox was lost,
+        and `UsageError` for text with a NUL character.
         """
 
     @abstractmethod
     def read(self, path: str, *, limit: int = 8 * MIB) -> bytes:
-        """Return the content of a regular file, as the agent would find it. Raises
+        """Return the content of a regular file as the agent would see it. Raises
         `FileNotFoundError` or `OSError`."""
 
     @abstractmethod
@@ -107,13 +106,13 @@ class Sandbox(ABC):
         """Write a regular file, creating its folders."""
 
     def connect(self, path: str) -> socket.socket:
-        """Return a stream to the program that listens on the Unix socket `path` inside, for as long
-        as the episode lasts.
+        """Return a stream to the program that listens on the Unix socket `path` inside; it lasts
+        until the episode ends.
 
-        Raises `OSError`: nothing there, no socket, nobody listening, or too many waiting. A
-        provider may leave this out.
+        Raises `OSError` if `path` is missing or not a socket, nobody listens, or the queue is full.
+        Providers need not support this.
         """
-        raise UsageError(f"{type(self).__name__} has no connections to programs inside")
+        raise UsageError(f"{type(self).__name__} does not connect to programs inside")
 
     @abstractmethod
     def diff(self) -> dict[str, Change]:
@@ -121,7 +120,7 @@ class Sandbox(ABC):
 
     @abstractmethod
     def reset(self) -> None:
-        """Go back to the start: no file, process, variable or socket of the past is left."""
+        """Return to the start: no earlier file, process, variable or socket remains."""
 
     @abstractmethod
     def fork(self) -> Sandbox:
@@ -149,13 +148,13 @@ class Start(Protocol):
 
     @property
     def digest(self) -> str:
-        """A name of the content, kept in the run: equal digests mean equal files."""
+        """A digest of the content, recorded in the run: equal digests mean equal files."""
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
-        """Return the state of all files and links by absolute path, without names in `skip` and
-        what lies below them.
+        """Return the state of all files and links by absolute path, leaving out names in `skip` and
+        everything below them.
 
-        Only the paper's reward asks for it.
+        Only the paper's reward uses it.
         """
 
     def __hash__(self) -> int: ...
@@ -165,8 +164,8 @@ S = TypeVar("S", bound=Start)
 
 
 class Provider(ABC, Generic[S]):
-    """Prepares the start of sandboxes, and opens sandboxes. Each run, or each `make`, makes one,
-    without arguments.
+    """Prepares the start of sandboxes, and opens sandboxes. Each run, or each `make`, creates one
+    provider, without arguments.
 
     A provider that logs every action of the local one, for `--sandbox logged.py:LoggedProvider`:
 
@@ -187,8 +186,8 @@ class Provider(ABC, Generic[S]):
     def prepare(
         self, *, image: str | None = None, tree: Path | None = None, setup: Path | None = None
     ) -> S:
-        """Return `image` with the files of `tree`, a folder or tar, at `/`, after the Bash script
-        `setup`."""
+        """Return the start made from `image`, the files of `tree` (a folder or tar) at `/`, and the
+        changes of the Bash script `setup`."""
         start = self.open_image(image, tree)
         if setup is None:
             return start
@@ -199,14 +198,14 @@ class Provider(ABC, Generic[S]):
         return self.add_script(start, text, name=str(setup))
 
     def refuses(self, gold: str) -> str | None:
-        """Return why a gold in Bash cannot run in this provider's sandboxes, or None. Its task is
-        left out."""
+        """Return why a Bash gold cannot run in this provider's sandboxes, or None if it can. A task
+        with such a gold is left out."""
         return None
 
     @abstractmethod
     def open_image(self, image: str | None, tree: Path | None) -> S:
-        """Return the start of `image` (as `--image` has it) with `tree` at `/`. Raises `UsageError`
-        for what cannot be used."""
+        """Return the start for `image` (a value of `--image`) with `tree` at `/`. Raises
+        `UsageError` if either cannot be used."""
 
     @abstractmethod
     def add_script(self, start: S, text: str, *, name: str) -> S:
@@ -223,8 +222,8 @@ class Provider(ABC, Generic[S]):
         environment: Mapping[str, str] | None = None,
         program: Program = "bash",
     ) -> Sandbox:
-        """Open a sandbox at `start`, with `Limits()` by default and the variables `environment`, by
-        default the image's.
+        """Open a sandbox at `start`. By default the limits are `Limits()` and the variables in
+        `environment` are the image's.
 
         With `program="python"`, the session is a Python interpreter whose copies run tests
         (`GuestSandbox.branch`). The Python environment needs this; a provider without it raises
@@ -245,11 +244,11 @@ def _import(name: str) -> object:
 
 
 def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any]:
-    """Return the provider that `name` names: `local`, `docker`, `pod`, or a class of your own as
+    """Return the provider called `name`: `local`, `docker`, `pod`, or a class of your own as
     `module:Class`.
 
     `load` imports the class; `intercode.plugins.load_plugin` takes `path.py:Class` as well. Raises
-    `UsageError` for an unknown name, or a class that is no provider.
+    `UsageError` for an unknown name, or a class that is not a provider.
     """
     path = PROVIDERS.get(name, name)
     if not all(path.partition(":")):
@@ -257,24 +256,24 @@ def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any
             f"no sandbox named {name!r}; "
             f"there are {', '.join(PROVIDERS)}, module:Class or path.py:Class"
         )
-    found = load(path)
-    if not (isinstance(found, type) and issubclass(found, Provider)):
+    loaded = load(path)
+    if not (isinstance(loaded, type) and issubclass(loaded, Provider)):
         raise UsageError(
             f"{name} provides no sandboxes; "
             "name a class derived from intercode.sandbox.base.Provider"
         )
-    if inspect.isabstract(found):
+    if inspect.isabstract(loaded):
         raise UsageError(
-            f"{name} lacks {', '.join(sorted(found.__abstractmethods__))}; "
+            f"{name} lacks {', '.join(sorted(loaded.__abstractmethods__))}; "
             "see intercode.sandbox.base.Provider"
         )
     try:
-        made: Provider[Any] = found()
+        instance: Provider[Any] = loaded()
     except TypeError as error:
         if error.__traceback__ and error.__traceback__.tb_next:
             raise
         raise UsageError(f"{name} is called without arguments: {error}") from error
-    return made
+    return instance
 
 
 _USERLAND = r"""
@@ -296,32 +295,31 @@ _VERSION = re.compile(r"\d+(\.\d+)+\S*")
 
 
 def fingerprint(sandbox: Sandbox) -> dict[str, str]:
-    """Return which tools, in which versions, an action finds in a fresh sandbox. They are part of
-    every score.
+    """Return the versions of the tools that actions find in a fresh sandbox. Every score depends on
+    them.
 
-    `distribution`, versions of `bash`, `coreutils`, `findutils` and `awk` (with its maker; "" for a
-    missing tool), `tools` (SHA-256 over the sorted names of executables on PATH), and `id`, a short
-    hash over them all. Kernel, locale, file contents and patch levels are left out. Raises
-    `SandboxError` if the script that looks fails.
+    The keys are `distribution`, `bash`, `coreutils`, `findutils` and `awk` (with its
+    implementation; "" for a missing tool), `tools` (SHA-256 of the sorted names of executables on
+    PATH), and `id`, a short hash of them all. Kernel, locale, file contents and patch levels are
+    left out. Raises `SandboxError` if the inspecting script fails.
     """
     result = sandbox.exec("", argv=["bash", "--norc", "--noprofile", "-c", _USERLAND], timeout=30)
     lines = result.output.splitlines()
     if result.exit_code != 0 or len(lines) < len(_KEYS):
         raise SandboxError(
-            "the sandbox cannot tell its userland; it printed:\n"
-            f"{result.output[-500:] or '(nothing)'}"
+            f"the sandbox cannot list its tools; it printed:\n{result.output[-500:] or '(nothing)'}"
         )
-    found = dict(zip(_KEYS, (line.strip() for line in lines), strict=False))
+    facts = dict(zip(_KEYS, (line.strip() for line in lines), strict=False))
     for key in ("coreutils", "findutils"):
-        found[key] = _version(found[key])
-    version = _version(found["awk"])
-    found["awk"] = f"{found['awk'].partition(version)[0].strip()} {version}" if version else ""
-    found["tools"] = hashlib.sha256(
+        facts[key] = _version(facts[key])
+    version = _version(facts["awk"])
+    facts["awk"] = f"{facts['awk'].partition(version)[0].strip()} {version}" if version else ""
+    facts["tools"] = hashlib.sha256(
         "\n".join(sorted(set(lines[len(_KEYS) :]))).encode()
     ).hexdigest()
-    return {**found, "id": hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()[:12]}
+    return {**facts, "id": hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:12]}
 
 
 def _version(line: str) -> str:
-    found = _VERSION.search(line)
-    return found[0].rstrip(",") if found and "not found" not in line else ""
+    match = _VERSION.search(line)
+    return match[0].rstrip(",") if match and "not found" not in line else ""

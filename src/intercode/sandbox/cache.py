@@ -31,7 +31,7 @@ GUEST = Path(__file__).with_name("guest")
 
 
 def root() -> Path:
-    """Return the cache's folder, made if need be. Raises `SandboxUnavailable` if sandboxes could
+    """Return the cache's folder, created if needed. Raises `SandboxUnavailable` if sandboxes could
     not read it."""
     path = root_path()
     try:
@@ -60,7 +60,7 @@ def root_path() -> Path:
 
 
 def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
-    """Return the folder ROOT/kind/key; `build` makes one that is missing. Two processes may try;
+    """Return the folder ROOT/kind/key; `build` creates a missing one. If two processes build it,
     one copy stays."""
     shelf = root() / kind
     final = shelf / key
@@ -73,7 +73,7 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
 
 @contextlib.contextmanager
 def _for_all_users() -> Iterator[None]:
-    """Let everyone read what is made in the block, whatever the caller's umask: sandboxes may run
+    """Let everyone read files created in the block, whatever the caller's umask: sandboxes may run
     as another user."""
     mask = os.umask(0o022)
     try:
@@ -85,14 +85,14 @@ def _for_all_users() -> Iterator[None]:
 def _make(final: Path, build: Callable[[Path], None]) -> None:
     work = Path(tempfile.mkdtemp(prefix=f".{final.name[:16]}-", dir=final.parent))
     try:
-        made = work / "made"
-        made.mkdir()
+        unfinished = work / "made"
+        unfinished.mkdir()
         identity().own(work)
-        identity().own(made)
-        build(made)
+        identity().own(unfinished)
+        build(unfinished)
         try:
-            made.rename(final)
-        except OSError:  # perhaps another process was first
+            unfinished.rename(final)
+        except OSError:  # perhaps another process was faster
             if not final.is_dir():
                 raise
     finally:
@@ -105,8 +105,8 @@ def _explain_write_errors(shelf: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, subprocess.CalledProcessError) as error:
-        # An error of a write to a full disk has a number and no paths; errors of `shutil` and of
-        # programs have neither.
+        # The error of a write to a full disk has an errno and no paths; errors from `shutil` and
+        # from programs have neither.
         if isinstance(error, OSError) and not isinstance(error, shutil.Error):
             paths = [
                 Path(str(name)) for name in (error.filename, error.filename2) if name is not None
@@ -125,7 +125,7 @@ def _explain_write_errors(shelf: Path) -> Iterator[None]:
 
 
 def remove(work: Path) -> None:
-    """Remove a folder, for an ordinary user also one with folders that lack write permission."""
+    """Remove a folder, even if folders in it lack write permission for an ordinary user."""
     shutil.rmtree(work, ignore_errors=True)
     if work.exists():
         subprocess.run(["chmod", "-R", "u+rwX", str(work)], check=False, capture_output=True)
@@ -140,12 +140,12 @@ def guest_folder(python: str, root: Path) -> Path:
     sources = [path.read_bytes() for path in (*modules, Path(init.__file__))]
     digest = hashlib.sha256(python.encode() + b"".join(sources)).hexdigest()[:24]
 
-    def build(made: Path) -> None:
+    def build(target: Path) -> None:
         for path in modules:
-            shutil.copyfile(path, made / path.name)
-        init.write(made)
+            shutil.copyfile(path, target / path.name)
+        init.write(target)
         subprocess.run(
-            [python, "-I", "-m", "compileall", "-q", str(made)], check=True, capture_output=True
+            [python, "-I", "-m", "compileall", "-q", str(target)], check=True, capture_output=True
         )
 
     return folder("guest", digest, build)

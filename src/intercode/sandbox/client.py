@@ -5,8 +5,8 @@ request, one reply.
          └── socket ──► episode server ──► bash     exec, read, write, connect, diff
 
 A fork is a second episode server of the same host, started from a copy of the first one's files and
-shell state. Providers add how a host starts: `local.py` with bubblewrap, `docker/container.py` as a
-container.
+shell state. Providers define how a host starts: `local.py` with bubblewrap, `docker/container.py`
+as a container.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _GRACE = 15.0
 
 
 class GuestSandbox(Sandbox):
-    """A sandbox of `host`, with an episode server of its own. The last sandbox that closes also
-    closes the host."""
+    """A sandbox on `host`, with its own episode server. Closing the last sandbox closes the
+    host."""
 
     host: Host
     _number: int
@@ -68,7 +68,7 @@ class GuestSandbox(Sandbox):
         timeout: float | None = None,
     ) -> ExecResult:
         if "\0" in action or any("\0" in word for word in argv or ()):
-            raise UsageError("an action cannot hold a NUL character")
+            raise UsageError("an action cannot contain a NUL character")
         seconds = self.limits.seconds if timeout is None else timeout
         head = {"op": "exec", "seconds": seconds, **({"argv": argv, "cwd": cwd} if argv else {})}
         payload = action.encode("utf-8", "surrogateescape")
@@ -107,11 +107,11 @@ class GuestSandbox(Sandbox):
         return sock
 
     def branch(self) -> socket.socket:
-        """Return a socket to a forked copy of the session's interpreter; the last branch ends, with
-        all that it started."""
+        """Return a socket to a forked copy of the session's interpreter; the previous branch ends,
+        with all that it started."""
         if self.host.program != "python":
             raise UsageError(
-                "this sandbox's session is a shell, which has no copies; "
+                "this sandbox's session is a shell, which cannot be copied; "
                 "make it with program='python'"
             )
         require_processes(LEAST)
@@ -123,21 +123,21 @@ class GuestSandbox(Sandbox):
     def diff(self) -> dict[str, Change]:
         require_processes(LEAST)
         reply, _ = self._request({"op": "diff"}, wait=120)
-        changes = _field(reply, "changes", dict)
-        found = {}
-        for path in sorted(changes):
-            fields = _field(changes, path, dict)
+        reported = _field(reply, "changes", dict)
+        parsed = {}
+        for path in sorted(reported):
+            fields = _field(reported, path, dict)
             if not {"kind", "type"} <= fields.keys() <= _CHANGE.keys():
                 raise SandboxDied(
                     "the sandbox's answer makes no sense: "
                     f"the change of {path!r:.50} is {fields!r:.50}"
                 )
-            found[path] = Change(**{name: _field(fields, name, *_CHANGE[name]) for name in fields})
-        return found
+            parsed[path] = Change(**{name: _field(fields, name, *_CHANGE[name]) for name in fields})
+        return parsed
 
     def export(self, folder: Path) -> None:
-        """Copy the changes into `folder`, which the host was given for that. Raises `OSError` if
-        its disk is full."""
+        """Copy the changes into `folder`, which must be the one given to the host. Raises `OSError`
+        if its disk is full."""
         self._request({"op": "export", "path": str(folder)}, wait=600)
 
     def reset(self) -> None:
@@ -240,8 +240,8 @@ class GuestSandbox(Sandbox):
         wait: float = 0.0,
         fds: list[int] | None = None,
     ) -> tuple[dict[str, Any], bytes]:
-        """Return the reply's head and payload. Descriptors of the reply are added to `fds`, or
-        closed on an error."""
+        """Return the reply's head and payload. Descriptors that come with the reply are added to
+        `fds`, or closed on an error."""
         self._require_open()
         try:
             if wait + _GRACE != self._timeout:
@@ -274,7 +274,7 @@ class GuestSandbox(Sandbox):
         wake a process.
 
         After an action that took longer, sleep at once until an action is quick again, so that
-        others get the processor.
+        other processes get the processor.
         """
         began = time.perf_counter()
         while (
@@ -310,8 +310,8 @@ class GuestSandbox(Sandbox):
 
 
 def _field(reply: dict[str, Any], name: str, *kinds: type) -> Any:
-    """Return a field of a reply. Raises `SandboxDied` if the field is missing or of another kind,
-    which no guest sends."""
+    """Return a field of a reply. Raises `SandboxDied` if the field is missing or of another type,
+    which no sound guest sends."""
     value = reply.get(name, ...)
     if not isinstance(value, kinds):
         raise SandboxDied(f"the sandbox's answer makes no sense: its {name} is {value!r:.50}")
@@ -326,7 +326,7 @@ def _error(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSError
         )
     if "errno" not in reply:
         return None
-    # which a queue or a lease of the agent's gives
+    # EAGAIN comes from a full queue or from a lease that the agent holds
     if "path" in head and reply["errno"] not in NO_ROOM - {errno.EAGAIN}:
         return OSError(reply["errno"], reply.get("error"), head["path"])
     return SandboxDied(f"the sandbox broke during {head['op']} ({reply.get('error')})")

@@ -47,24 +47,24 @@ def check_sandbox(make: Callable[[], Sandbox]) -> None:
         raise AssertionError("the sandbox breaks its contract:" + "".join(broken))
 
 
-# -- how clauses are written: an AssertionError names the subject, the value found and the value exp
+# -- how clauses are written: an AssertionError names the subject, the actual and the expected value
 
 
-def same(what: str, found: Any, expected: Any) -> None:
+def same(subject: str, actual: Any, expected: Any) -> None:
     """Raise `AssertionError` with the first difference, by its path, if two values differ."""
     where = ""
-    while found != expected:
+    while actual != expected:
         keys: Iterable[Any] = ()
-        if isinstance(found, list | tuple) and isinstance(expected, list | tuple):
-            keys = range(min(len(found), len(expected)))
-        elif isinstance(found, dict) and isinstance(expected, dict):
-            keys = found.keys() & expected.keys()
-        key = next((key for key in keys if found[key] != expected[key]), None)
+        if isinstance(actual, list | tuple) and isinstance(expected, list | tuple):
+            keys = range(min(len(actual), len(expected)))
+        elif isinstance(actual, dict) and isinstance(expected, dict):
+            keys = actual.keys() & expected.keys()
+        key = next((key for key in keys if actual[key] != expected[key]), None)
         if key is None:
             raise AssertionError(
-                f"{what}{where and f', at {where}'}: {found!r} instead of {expected!r}"
+                f"{subject}{where and f', at {where}'}: {actual!r} instead of {expected!r}"
             )
-        where, found, expected = f"{where}[{key!r}]", found[key], expected[key]
+        where, actual, expected = f"{where}[{key!r}]", actual[key], expected[key]
 
 
 def prints(sandbox: Sandbox, action: str, expected: str) -> None:
@@ -72,7 +72,7 @@ def prints(sandbox: Sandbox, action: str, expected: str) -> None:
 
 
 @contextmanager
-def raises(what: str, *kinds: type[BaseException]) -> Iterator[list[str]]:
+def raises(subject: str, *kinds: type[BaseException]) -> Iterator[list[str]]:
     messages: list[str] = []
     try:
         yield messages
@@ -80,11 +80,11 @@ def raises(what: str, *kinds: type[BaseException]) -> Iterator[list[str]]:
         messages.append(str(error))
     else:
         raise AssertionError(
-            f"{what} raises nothing instead of {' or '.join(kind.__name__ for kind in kinds)}"
+            f"{subject} raises nothing instead of {' or '.join(kind.__name__ for kind in kinds)}"
         )
 
 
-# -- exec: output, end, and what of a session is kept ----------------------------------------------
+# -- exec: output, end, and the state that a session keeps -----------------------------------------
 
 
 def _prints_in_order(sandbox: Sandbox) -> None:
@@ -94,14 +94,14 @@ def _prints_in_order(sandbox: Sandbox) -> None:
 
 def _returns_the_exit_code(sandbox: Sandbox) -> None:
     """exec: `exit_code` is the action's own; an empty action succeeds."""
-    for action, wanted in (
+    for action, expected in (
         ("true", 0),
         ("(exit 7)", 7),
         ("", 0),
         ("# nothing", 0),
         ("no-such-program-here", 127),
     ):
-        same(f"exit code of {action!r}", sandbox.exec(action).exit_code, wanted)
+        same(f"exit code of {action!r}", sandbox.exec(action).exit_code, expected)
 
 
 def _survives_syntax_errors(sandbox: Sandbox) -> None:
@@ -129,8 +129,8 @@ def _gives_no_input(sandbox: Sandbox) -> None:
 
 
 def _takes_any_text(sandbox: Sandbox) -> None:
-    """exec: actions have any length and line count; bytes that are not UTF-8 are printed as
-    \\xNN."""
+    """exec: actions may have any length and number of lines; bytes that are not UTF-8 are printed
+    as \\xNN."""
     long = "x" * 300_000
     same(
         "length of a long action's output",
@@ -144,7 +144,7 @@ def _takes_any_text(sandbox: Sandbox) -> None:
 
 
 def _runs_a_program(sandbox: Sandbox) -> None:
-    """exec: `argv` runs a program of its own in the session's directory, and changes nothing in the
+    """exec: `argv` runs a separate program in the session's directory, and changes nothing in the
     session."""
     sandbox.exec("cd /tmp; x=1; f() { :; }")
     result = sandbox.exec("", argv=["bash", "-c", 'pwd; echo "${x-unset} $1"; exit 4', "me", "a b"])
@@ -187,8 +187,8 @@ def _stops_at_the_time_limit(sandbox: Sandbox) -> None:
 
 
 def _caps_the_output(sandbox: Sandbox) -> None:
-    """exec: output is complete up to the limit; of more, a prefix is kept, and `overflow` is a
-    digest of all."""
+    """exec: output is complete up to the limit; beyond it, a prefix is kept, and `overflow` is a
+    digest of the whole output."""
     limit = sandbox.limits.output
 
     def write(count: int, last: str) -> str:
@@ -285,12 +285,12 @@ def _keeps_only_the_directory(sandbox: Sandbox) -> None:
     )
 
 
-# -- read, write, diff: what is on the disk --------------------------------------------------------
+# -- read, write, diff: the files on the disk ------------------------------------------------------
 
 
 def _reads_and_writes(sandbox: Sandbox) -> None:
-    """read, write: whole regular files with any bytes and mode; missing folders are made; paths are
-    absolute."""
+    """read, write: whole regular files with any bytes and mode; missing folders are created; paths
+    are absolute."""
     data = bytes(range(256)) * 5000
     sandbox.write("/tmp/new folder/a\nb", data, mode=0o741)
     same("what was written", sandbox.read("/tmp/new folder/a\nb"), data)
@@ -338,8 +338,8 @@ def _reads_only_files(sandbox: Sandbox) -> None:
 
 
 def _reads_moving_links(sandbox: Sandbox) -> None:
-    """read: a link that changes meanwhile gives the file or an error, never another thing, and
-    never hangs."""
+    """read: a link that changes during the read gives the file or an error, never other content,
+    and never hangs."""
     sandbox.exec("cd /tmp; echo a > a; ln -s a l; mkfifo f")
     swap = (
         "while :; do for to in a /dev/zero f . "
@@ -355,15 +355,15 @@ def _reads_moving_links(sandbox: Sandbox) -> None:
 
 
 def _reads_large_files(sandbox: Sandbox) -> None:
-    """read: a file above the limit raises OSError (EFBIG), sparse files and such as grow meanwhile
-    too; the sandbox goes on."""
+    """read: a file above the limit raises OSError (EFBIG), even if it is sparse or grows during the
+    read; the sandbox survives."""
     sandbox.exec(
         "truncate -s 64M /tmp/sparse; yes > /tmp/grows & sleep 0.1; truncate -s 100G /tmp/vast"
     )
     same("length of a sparse file", len(sandbox.read("/tmp/sparse", limit=1 << 26)), 1 << 26)
     with raises("read of a sparse file beyond the limit", OSError) as messages:
         sandbox.read("/tmp/sparse", limit=(1 << 26) - 1)
-    for path in ("/tmp/grows", "/tmp/vast"):  # how large they are the limits decide
+    for path in ("/tmp/grows", "/tmp/vast"):  # the limits decide their size
         with suppress(OSError):
             sandbox.read(path, limit=1 << 24)
     same("the error names the limit", str((1 << 26) - 1) in messages[0], True)
@@ -383,8 +383,8 @@ def _sees_changes(sandbox: Sandbox) -> None:
         "echo more >> /etc/passwd; chmod 700 /var/tmp; echo same > /tmp/same; "
         "cp /tmp/same /tmp/d/same"
     )
-    found = sandbox.diff()
-    wanted = {
+    seen = sandbox.diff()
+    expected = {
         "/etc/passwd": ("changed", "file"),
         "/tmp/d": ("added", "dir"),
         "/tmp/d/f": ("added", "file"),
@@ -394,22 +394,22 @@ def _sees_changes(sandbox: Sandbox) -> None:
         "/tmp/same": ("added", "file"),
         "/var/tmp": ("changed", "dir"),
     }
-    same("paths and kinds", _kinds(found), wanted)
-    same("order", list(found), sorted(found))
-    modes = {path: oct(found[path].mode) for path in ("/tmp/d", "/tmp/d/f", "/tmp/p", "/var/tmp")}
+    same("paths and kinds", _kinds(seen), expected)
+    same("order", list(seen), sorted(seen))
+    modes = {path: oct(seen[path].mode) for path in ("/tmp/d", "/tmp/d/f", "/tmp/p", "/var/tmp")}
     same(
         "modes",
         modes,
         {"/tmp/d": "0o750", "/tmp/d/f": "0o4711", "/tmp/p": "0o600", "/var/tmp": "0o700"},
     )
-    same("target of a link", found["/tmp/l"].target, "to there")
-    same("digests of equal files are equal", found["/tmp/same"].digest, found["/tmp/d/same"].digest)
-    same("digests of others differ", found["/tmp/same"].digest != found["/tmp/d/f"].digest, True)
+    same("target of a link", seen["/tmp/l"].target, "to there")
+    same("digests of equal files are equal", seen["/tmp/same"].digest, seen["/tmp/d/same"].digest)
+    same("digests of others differ", seen["/tmp/same"].digest != seen["/tmp/d/f"].digest, True)
 
 
 def _sees_no_change(sandbox: Sandbox) -> None:
-    """diff: a path that was rewritten, moved there and back, or removed and made again as it was,
-    is not a change."""
+    """diff: a path that was rewritten, moved away and back, or removed and recreated as it was, is
+    not a change."""
     sandbox.exec("cp -p /etc/passwd /tmp/p; cat /tmp/p > /etc/passwd; touch /etc/passwd; rm /tmp/p")
     sandbox.exec(
         "mv /etc/passwd /etc/moved; mv /etc/moved /etc/passwd; chmod 700 /var; chmod 755 /var; "
@@ -421,24 +421,24 @@ def _sees_no_change(sandbox: Sandbox) -> None:
 
 
 def _sees_removed_folders(sandbox: Sandbox) -> None:
-    """diff: a removed folder counts with all its files, also where a new folder or a file took its
-    place."""
+    """diff: a removed folder is reported with all its files, even if a new folder or a file took
+    its place."""
     below = set(sandbox.exec("find /var").output.split("\n")) - {""}
     sandbox.exec("mode=$(stat -c %a /var); rm -rf /var; mkdir -m $mode /var; echo new > /var/new")
-    wanted = dict.fromkeys(below - {"/var"}, "removed") | {"/var/new": "added"}
+    expected = dict.fromkeys(below - {"/var"}, "removed") | {"/var/new": "added"}
     same(
         "diff of a folder made again",
         {path: change.kind for path, change in sandbox.diff().items()},
-        wanted,
+        expected,
     )
     sandbox.exec("rm -rf /var; echo file > /var")
-    found = sandbox.diff()
+    seen = sandbox.diff()
     same(
         "diff of a folder replaced by a file",
-        {path: change.kind for path, change in found.items()},
+        {path: change.kind for path, change in seen.items()},
         dict.fromkeys(below, "removed") | {"/var": "changed"},
     )
-    same("type of the file", found["/var"].type, "file")
+    same("type of the file", seen["/var"].type, "file")
     sandbox.exec("rm /var")
     same(
         "diff of a removed folder",
@@ -447,23 +447,23 @@ def _sees_removed_folders(sandbox: Sandbox) -> None:
     )
     same("paths of a removed folder", set(sandbox.diff()), below)
     sandbox.exec("rm /etc/passwd; mkdir /etc/passwd; touch /etc/passwd/x")
-    found = {path: change for path, change in sandbox.diff().items() if path.startswith("/etc")}
+    seen = {path: change for path, change in sandbox.diff().items() if path.startswith("/etc")}
     same(
         "diff of a file replaced by a folder",
-        _kinds(found),
+        _kinds(seen),
         {"/etc/passwd": ("changed", "dir"), "/etc/passwd/x": ("added", "file")},
     )
 
 
 def _sees_any_name(sandbox: Sandbox) -> None:
-    """diff: names may hold blanks, newlines, quotes and bytes that are not UTF-8 (as os.fsdecode
-    gives them)."""
+    """diff: names may contain spaces, newlines, quotes and bytes that are not UTF-8 (decoded by
+    os.fsdecode)."""
     sandbox.exec("cd /tmp; touch -- ' ' $'a\\nb' $'\\xff\\xfe' '\"' '\\'  é '-n'")
-    wanted = {
+    expected = {
         os.fsdecode(b"/tmp/" + name)
         for name in (b" ", b"a\nb", b"\xff\xfe", b'"', b"\\", "é".encode(), b"-n")
     }
-    same("paths", set(sandbox.diff()), wanted)
+    same("paths", set(sandbox.diff()), expected)
     same("read of such a name", sandbox.read(os.fsdecode(b"/tmp/\xff\xfe")), b"")
 
 
@@ -500,7 +500,7 @@ def _resets_all(sandbox: Sandbox) -> None:
 
 
 def _forks_files(sandbox: Sandbox) -> None:
-    """fork: a second sandbox has the same files and directory; afterwards neither sees the
+    """fork: a second sandbox has the same files and directory; afterwards neither affects the
     other."""
     sandbox.exec(
         "mkdir -p /tmp/d; cd /tmp/d; echo a > a; ln a b; ln -s a l; mkfifo -m 640 p; chmod 4755 a; "

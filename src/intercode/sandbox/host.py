@@ -4,7 +4,7 @@ supervisor.
     Host ── start ──► bwrap or a container, all namespaces new ──► supervisor, pid 1 in there
        └── start_episode / end_episode ── frames on the supervisor's control socket
 
-A provider derives its own host: `local.py` one of bubblewrap, `docker/container.py` a container. A
+Each provider derives its own host: `local.py` runs bubblewrap, `docker/container.py` a container. A
 process forked while hosts run closes its copies of their sockets and cannot use them.
 """
 
@@ -46,7 +46,7 @@ ENVIRONMENT = {
 }
 """The variables of the agent's programs, where neither the image nor the caller sets them."""
 PYTHON_VARIABLES = {"PYTHONHASHSEED": "0"}
-"""Every interpreter iterates over sets of strings in the same order."""
+"""Makes every interpreter iterate over sets of strings in the same order."""
 _END_SECONDS = 5.0
 _STACK = 8 * MIB
 _RESTORED = {signal.SIGPIPE, signal.SIGXFSZ}
@@ -59,7 +59,7 @@ signal.pthread_sigmask(signal.SIG_SETMASK, ())
 os.execvp(sys.argv[1], sys.argv[1:])
 """
 _PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
-"""Seconds to wait, again and again, while too many processes run."""
+"""Seconds to wait between attempts while too many processes run."""
 _hosts: weakref.WeakSet[Host] = weakref.WeakSet()
 
 
@@ -78,10 +78,10 @@ class Host(ABC):
     cwd = "/"
     """The folder in which sessions begin."""
     force_copy = False
-    """Begin episodes with a copy of the files, in place of an overlay on them, as before Linux 6.6.
-    Tests set it."""
+    """Begin episodes with a copy of the files instead of an overlay on them, as before Linux 6.6.
+    Set by tests."""
     copies = False
-    """Episodes have begun so."""
+    """Episodes have begun with a copy."""
     users = 0
     """The number of open sandboxes, which `GuestSandbox` counts."""
 
@@ -108,7 +108,7 @@ class Host(ABC):
     def start_episode(
         self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None
     ) -> tuple[int, socket.socket]:
-        """Start an episode server, in place of the one numbered `replaces`; return its number and a
+        """Start an episode server, replacing the one numbered `replaces`; return its number and a
         socket when it is ready.
 
         `upper` is the descriptor of a folder whose files the episode begins with.
@@ -132,20 +132,20 @@ class Host(ABC):
         self, about: dict[str, Any], upper: int | None
     ) -> tuple[int, socket.socket]:
         with room_left():
-            ours, theirs = socket.socketpair()
-        with theirs, self._lock:
+            sock, guest_end = socket.socketpair()
+        with guest_end, self._lock:
             self._number += 1
-            fds = (theirs.fileno(),) if upper is None else (theirs.fileno(), upper)
+            fds = (guest_end.fileno(),) if upper is None else (guest_end.fileno(), upper)
             try:
                 self._send({"op": "start", "number": self._number, **about}, fds)
             except BaseException:
-                ours.close()
+                sock.close()
                 raise
-            return self._number, ours
+            return self._number, sock
 
     def _await_ready(self, sock: socket.socket) -> str:
-        """Wait for a new episode server; return "", or what the machine has no room for now, with
-        `sock` closed."""
+        """Wait for a new episode server; return "", or, with `sock` closed, what the machine has no
+        room for now."""
         try:
             sock.settimeout(30)
             head, _ = wire.receive(sock, 0)
@@ -185,7 +185,7 @@ class Host(ABC):
         return self._control.fileno() < 0
 
     def error_text(self) -> str:
-        """Return what the supervisor, or the program that started it, printed as errors."""
+        """Return the error output of the supervisor or of the program that started it."""
         if self._errors.closed:
             return ""
         self._errors.seek(0)
@@ -263,8 +263,8 @@ class Host(ABC):
             raise self._death() from None
 
     def _death(self) -> SandboxUnavailable | SandboxDied:
-        """Return the error for a host that ended: at once, since this machine cannot run one, or
-        later."""
+        """Return the error for a host that ended: at the start, since this machine cannot run one,
+        or later."""
         try:
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:
@@ -277,7 +277,7 @@ class Host(ABC):
 
 
 def shared_limits(limits: Limits) -> dict[str, int]:
-    """Return the resource limits of each process of an agent that this machine must allow."""
+    """Return the resource limits of each of an agent's processes, which this machine must allow."""
     return {
         "NPROC": limits.processes,
         "NOFILE": limits.open_files,
@@ -288,11 +288,11 @@ def shared_limits(limits: Limits) -> dict[str, int]:
 
 
 def start_clean(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a program that inherits nothing from this process that could change what agents do:
-    signals, mask, umask.
+    """Start a program that inherits no signals, signal mask or umask from this process that could
+    change what agents do.
 
-    A program that ignores signals hands that down to all that it starts, and only code in between
-    can end it.
+    Ignored signals are inherited by all that a program starts, and only code that runs in between
+    can reset them.
     """
     if any(
         signal.getsignal(number) == signal.SIG_IGN for number in signal.valid_signals() - _RESTORED
@@ -313,8 +313,8 @@ def start_clean(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
 
 
 def guest_python() -> tuple[str, list[str]]:
-    """Return an interpreter that the sandboxes' user can reach, and the folders outside of /usr
-    that it needs."""
+    """Return an interpreter that the sandboxes' user can reach, and the folders outside /usr that
+    it needs."""
     if os.access("/usr/bin/python3", os.X_OK):
         return "/usr/bin/python3", []
     base = os.path.realpath(sys.base_prefix)

@@ -1,4 +1,4 @@
-"""The user that sandboxes run as: the caller, or, if the caller is root, a user of their own.
+"""The user that sandboxes run as: the caller, or, if the caller is root, a dedicated user.
 
 `UID` lies in a range that systemd's user allocation leaves unused (60578–61183), so it owns nothing
 else on the machine.
@@ -27,7 +27,7 @@ class Identity(NamedTuple):
     uid: int
     gid: int
     other: bool
-    """True if this is another user than the caller."""
+    """True if this user is not the caller."""
 
     def popen(self) -> _User:
         """Return arguments for `subprocess.Popen`."""

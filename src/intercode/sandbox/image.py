@@ -1,14 +1,14 @@
-"""Images: root file systems with a listed package set, made by mmdebstrap and kept in the cache.
+"""Images: root file systems with a given set of packages, made by mmdebstrap and kept in the cache.
 
     mmdebstrap ── tar ──► unpacked as the sandboxes' user ──► ROOT/images/NAME
 
 An image is complete or absent: it is built in a hidden folder and renamed. mmdebstrap chooses apt's
-mirror. Root runs mmdebstrap with mounts of its own, so that none is left over however it ends;
-others in whichever way mmdebstrap finds (subordinate uids, else fakechroot). Manuals, translations
-and package documents are left out, as container images do; times are clamped to `EPOCH`, so that
-two builds of the same packages differ in nothing that a task could see. Not supported: other
-distributions' package managers (give a root file system or its tar to `--image` instead), and
-updating an image in place (build it again with `force`).
+mirror. Root runs mmdebstrap in its own mount namespace, so that no mount is left over however it
+ends; other users run it in whichever mode mmdebstrap finds (subordinate uids, else fakechroot).
+Manuals, translations and package documents are left out, as container images do; times are clamped
+to `EPOCH`, so that two builds of the same packages differ in nothing that a task could see. Not
+supported: other distributions' package managers (give a root file system or its tar to `--image`
+instead), and updating an image in place (build it again with `force`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from intercode.sandbox.identity import identity
 
 Progress = Callable[[str], None]
 EPOCH = 1_650_240_000
-"""The greatest time of a file, in seconds since 1970: 2022-04-18, the date of the base image of
-InterCode v1's containers."""
+"""The latest time that a file may have, in seconds since 1970: 2022-04-18, the date of the base
+image of InterCode v1's containers."""
 
 DEFAULT_PACKAGES = (
     *(
@@ -61,9 +61,9 @@ DEFAULT_PACKAGES = (
         "less",
     ),
 )
-"""The programs that shell tasks call: those of NL2Bash's golds, and a few that every shell user
+"""The programs that shell tasks call: those in NL2Bash's golds, and a few that every shell user
 knows. gawk, xxd, bc and rsync are absent on purpose: InterCode v1 had none of them (its awk was
-mawk), and an agent that finds them earns other rewards."""
+mawk), and an agent that finds them would earn different rewards."""
 V1_BASH = "v1-bash"
 PACKAGES: dict[str, tuple[str, ...]] = {
     V1_BASH: (
@@ -83,8 +83,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         *("procps", "bzip2", "e2fsprogs", "less", "patch", "openssh-client", "netbase"),
     )
 }
-"""The packages of images with a name of their own. `v1-bash` is the root of InterCode v1's recorded
-runs: the packages of its Dockerfile, then those that Ubuntu adds, from its base image and because
+"""The packages of predefined images. `v1-bash` is the root file system of InterCode v1's recorded
+runs: the packages in its Dockerfile, then those that Ubuntu adds, from its base image and because
 git and perl recommend them."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _WORD = re.compile(r"[a-z0-9][a-z0-9._+-]*")
@@ -115,8 +115,8 @@ def build_image(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Make the image `name` and return its folder. Its packages are by default those that
-    `PACKAGES` has for that name, else `DEFAULT_PACKAGES`. `progress` gets mmdebstrap's lines.
+    """Make the image `name` and return its folder. By default its packages are those that
+    `PACKAGES` lists for that name, else `DEFAULT_PACKAGES`. `progress` gets mmdebstrap's lines.
 
     `force` replaces an image of that name once the new one is complete; open sandboxes of the old
     one lose its files. Raises `UsageError` for a bad or taken name and unknown packages,
@@ -131,17 +131,17 @@ def build_image(
                 "give one at a time, as apt-get install does"
             )
 
-    def fill(made: Path) -> None:
-        root = template.new_tree(made)
-        made.parent.chmod(0o755)
-        with tempfile.TemporaryFile(dir=made.parent) as archive:
-            _mmdebstrap(packages, suite, made.parent, archive, progress)
+    def fill(folder: Path) -> None:
+        root = template.new_tree(folder)
+        folder.parent.chmod(0o755)
+        with tempfile.TemporaryFile(dir=folder.parent) as archive:
+            _mmdebstrap(packages, suite, folder.parent, archive, progress)
             archive.seek(0)
             template.untar(Path(f"mmdebstrap's {suite}"), root, archive)
         write_machine_files(root)
-        # a template's digest holds this time, so that setup layers of a replaced image are not used
-        # again
-        os.utime(made)
+        # a template's digest includes this time, so that setup layers of a replaced image are not
+        # reused
+        os.utime(folder)
 
     return keep_image(name, fill, force=force)
 
@@ -179,8 +179,8 @@ def image_path(name: str) -> Path:
 
 
 def write_machine_files(root: Path) -> None:
-    """Write the files that a starting machine writes. Nothing is written if /etc is a link, which
-    may lead out of the root."""
+    """Write the files that a machine writes when it starts. Nothing is written if /etc is a link,
+    which may lead out of the root."""
     etc = root / "etc"
     for name, text in _MACHINE_FILES.items() if etc.is_dir() and not etc.is_symlink() else ():
         path = etc / name

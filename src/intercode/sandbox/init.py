@@ -6,9 +6,9 @@ ends with its standard input.
           write(0, byte, 1)
 
 Each episode starts one, so it is a statically linked ELF file of 178 bytes: a bash takes ten times
-its 0.1 ms. It is called bash, as the first process of a container often is, and like that one the
-agent may look into it: `find /` must not fail at /proc/1. On other processors than x86_64, the file
-is a copy of this machine's bash.
+its 0.1 ms. It is called bash, as the first process in a container often is, and the agent may look
+into it too: `find /` must not fail at /proc/1. On processors other than x86_64, the file is a copy
+of this machine's bash.
 """
 
 from __future__ import annotations

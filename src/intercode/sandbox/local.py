@@ -5,7 +5,7 @@ per episode.
                                                       new ──► supervisor
 
 bwrap dies with the *thread* that started it (prctl PR_SET_PDEATHSIG), so one thread that lives as
-long as the process starts every bwrap. If the caller is root, bwrap runs as a user of its own
+long as the process starts every bwrap. If the caller is root, bwrap runs as a dedicated user
 (`identity.py`).
 """
 
@@ -49,26 +49,26 @@ ALLOWING = (
     "or in Kubernetes securityContext: "
     "{seccompProfile: {type: Unconfined}, appArmorProfile: {type: Unconfined}}"
 )
-"""The options with which a container allows namespaces."""
+"""The options that let a container make namespaces."""
 _MAIN = "import sys; sys.path.insert(0, '/'); from guest.supervisor import main; main()"
 
 
 class LocalProvider(Provider[Template]):
-    """Opens sandboxes of bubblewrap. An image is a built one, a root file system, or None for this
+    """Opens bubblewrap sandboxes. An image is a built one, a root file system, or None for this
     machine's /usr."""
 
     _layers = "layers"
-    """The shelf of the cache for what scripts change."""
+    """The cache's folder for the changes that scripts make."""
 
     def open_image(self, image: str | None, tree: Path | None) -> Template:
         below = template.base(image)
         return template.with_tree(below, tree) if tree else below
 
     def add_script(self, start: Template, text: str, *, name: str) -> Template:
-        def run(made: Path) -> None:
-            made.chmod(0o755)
+        def run(layer: Path) -> None:
+            layer.chmod(0o755)
             with self.sandbox(
-                start, limits=SETUP_LIMITS, session="stateless", export=made
+                start, limits=SETUP_LIMITS, session="stateless", export=layer
             ) as sandbox:
                 sandbox.write(SCRIPT, text.encode())
                 result = sandbox.exec("", argv=["bash", SCRIPT], cwd="/")
@@ -82,7 +82,7 @@ class LocalProvider(Provider[Template]):
                         f"the setup script {name} {how}; it printed:\n"
                         f"{result.output[-2000:] or '(nothing)'}"
                     )
-                sandbox.export(made)
+                sandbox.export(layer)
 
         key = hashlib.sha256(f"{start.digest}\0{text}".encode()).hexdigest()[:32]
         return start.over(cache.folder(self._layers, key, run), text)
@@ -119,8 +119,8 @@ class TemplateHost(Host):
 
     @abstractmethod
     def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
-        """Prepare what the host starts from; return the arguments of `_configure` that depend on
-        the kind of host."""
+        """Prepare the files that the host starts from; return the arguments of `_configure` that
+        depend on the kind of host."""
 
 
 class Bubblewrap(TemplateHost):
@@ -150,20 +150,20 @@ class Bubblewrap(TemplateHost):
         return control, process
 
     def _death(self) -> SandboxUnavailable | SandboxDied:
-        found = super()._death()
-        if isinstance(found, SandboxUnavailable) and not allows_namespaces():
+        error = super()._death()
+        if isinstance(error, SandboxUnavailable) and not allows_namespaces():
             return SandboxUnavailable(
                 "no namespaces can be made here, which --sandbox local needs (root can use pod). "
                 f"This allows them: {ALLOWING}"
             )
-        return found
+        return error
 
 
 class LocalSandbox(GuestSandbox):
     """See `Sandbox` for the contract, and `Provider.sandbox` for the parameters.
 
-    `export` is a folder that `export` may copy the changes to. `disabled` is for tests of
-    protections only.
+    `export` is the folder that the method `export` may copy the changes to. `disabled` is for tests
+    of protections only.
     """
 
     kind: type[TemplateHost] = Bubblewrap
@@ -203,10 +203,10 @@ def allows_namespaces() -> bool:
 
 
 def _require_limits(limits: Limits) -> None:
-    """Raise `SandboxUnavailable` if this process may use less than a sandbox: else results would
+    """Raise `SandboxUnavailable` if this process may use less than a sandbox needs: results would
     differ."""
     needed, usual = shared_limits(limits), shared_limits(Limits())
-    for name, what, spare in (
+    for name, unit, spare in (
         ("NPROC", "processes (`ulimit -u`)", 0),
         # more than agents can send over sockets
         (
@@ -223,7 +223,7 @@ def _require_limits(limits: Limits) -> None:
         _, most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
         if most != resource.RLIM_INFINITY and most < least:
             raise SandboxUnavailable(
-                f"a sandbox needs {least} {what}, and {most} is the limit here; raise it"
+                f"a sandbox needs {least} {unit}, and {most} is the limit here; raise it"
             )
 
 
@@ -233,7 +233,7 @@ def _command(template: Template) -> list[str]:
         raise SandboxUnavailable("bubblewrap is not installed; run: apt-get install bubblewrap")
     namespaces, proc = ["--unshare-all", "--unshare-user", "--as-pid-1"], ["--proc", "/proc"]
     if shares_proc():
-        namespaces = [f"--unshare-{each}" for each in ("user", "ipc", "net", "uts")]
+        namespaces = [f"--unshare-{kind}" for kind in ("user", "ipc", "net", "uts")]
         proc = ["--bind", "/proc", "/proc"]
     argv = [bwrap, *namespaces, "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
     argv += ["--die-with-parent", "--new-session", "--hostname", "intercode"]
@@ -250,12 +250,12 @@ def _command(template: Template) -> list[str]:
 
 @functools.cache
 def shares_proc() -> bool:
-    """Return whether no /proc can be mounted here, since parts of this container's own are masked,
-    but namespaces can be made.
+    """Return whether namespaces can be made here but no /proc can be mounted, since parts of this
+    container's /proc are masked.
 
     The supervisor then lives in the pid namespace of the container, whose /proc its episodes see,
-    read-only. Each episode has a pid namespace and a user namespace of its own, so it can signal
-    and look into its own processes only.
+    read-only. Each episode has its own pid namespace and user namespace, so it can signal and
+    inspect only its own processes.
     """
     with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
         if not any(line.split()[4].startswith("/proc/") for line in mounts):
@@ -292,7 +292,7 @@ def usr_links() -> list[str]:
 
 
 class _Spawner(threading.Thread):
-    """The thread whose children bwrap processes are."""
+    """The thread that starts every bwrap process."""
 
     def __init__(self) -> None:
         super().__init__(name="intercode-spawner", daemon=True)

@@ -4,12 +4,12 @@ Docker's default options.
     PodSandbox ──► PodHost ── guest/pod.py, as root ──► slots: a root folder and a user for each
                                                         episode
 
-    ROOT/userland/KEY    a copy of this container's /usr, to which the roots of slots have hard
-                         links
+    ROOT/userland/KEY    a copy of this container's /usr, whose files are hard-linked into the roots
+                         of slots
     ROOT/own/KEY         the files that an agent may change, as they are at the start
     ROOT/slots/N         a slot: its root, its lock
 
-The wall is weaker than that of namespaces (docs/security.md), so the run says `wall: pod`.
+The isolation is weaker than with namespaces (docs/security.md), so the run records `wall: pod`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _CAPABILITIES = {
 }  # fmt: skip
 """The capabilities that the supervisor needs, with their numbers; Docker gives them by default."""
 _FIRST_USER, _LAST_USER = 61_002, 65_500
-"""The users of slots and wardens: in every container's map of users, and few enough for old formats
-of archives."""
+"""The user ids of slots and wardens: in every container's map of users, and small enough for old
+archive formats."""
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _NEEDS_PROC = re.compile(
     r"[<>]\(|/proc\b|/dev/(?:fd|std\w+)|(?:^|[|;&(`\n]|\b(?:do|then|xargs|sudo)\b|-exec)\s*"
@@ -66,16 +66,16 @@ _MAIN = (
 
 
 class PodProvider(LocalProvider):
-    """Opens sandboxes that need no namespaces. An image is as for the local provider, but nobody
-    can write to its /usr."""
+    """Opens sandboxes that need no namespaces. Images are those of the local provider, but agents
+    cannot write to /usr."""
 
     _layers = "pod-layers"
 
     def refuses(self, gold: str) -> str | None:
-        found = _NEEDS_PROC.search(gold)
+        match = _NEEDS_PROC.search(gold)
         return (
-            f"its gold has {found[0]!r}, which needs /proc, and --sandbox pod has none"
-            if found
+            f"its gold contains {match[0]!r}, which needs /proc, and --sandbox pod has none"
+            if match
             else None
         )
 
@@ -93,14 +93,14 @@ class PodHost(TemplateHost):
             raise SandboxUnavailable(why)
         self.identity = str(next(_numbers))
         slots = str(cache.root() / "slots")
-        own = str(_own_files(template))
+        start = str(_own_files(template))
         userland = _userland(template)
         return {
             "mounts": (0, template.host_folders, (), limits.disk, False),
             "own_network": False,
             "pod": (
                 slots,
-                own,
+                start,
                 userland,
                 _FIRST_USER,
                 (_LAST_USER - _FIRST_USER) // 2,
@@ -154,7 +154,7 @@ def unfit() -> str:
             if not _notes_changes(f"{folder}/file"):
                 return (
                     "--sandbox pod needs a cache on a disk, "
-                    f"and {cache.root()} is on none (tmpfs): set INTERCODE_CACHE"
+                    f"and {cache.root()} is not on one (tmpfs): set INTERCODE_CACHE"
                 )
     except OSError as error:
         return (
@@ -165,13 +165,13 @@ def unfit() -> str:
 
 
 def _notes_changes(path: str) -> bool:
-    """Return whether the file system changes a file's ctime when a program writes to the file by
-    way of memory."""
+    """Return whether the file system changes a file's ctime when a program writes to the file
+    through mapped memory."""
     with open(path, "wb+") as file:
         file.write(b"first")
         file.flush()
         with mmap.mmap(file.fileno(), 5) as memory:
-            # read before it is written, as a page that a file system does not see changed
+            # read first: some file systems do not see a change to such a page
             memory[0]
             before = os.fstat(file.fileno()).st_ctime_ns
             time.sleep(0.02)
@@ -180,18 +180,18 @@ def _notes_changes(path: str) -> bool:
 
 
 def usual_provider_name() -> str:
-    """Return the name of the provider that is used where none is named: `pod` if only a pod can be
-    made here, else `local`."""
+    """Return the name of the default provider: `pod` if only a pod can be made here, else
+    `local`."""
     return "local" if os.getuid() != 0 or allows_namespaces() or unfit() else "pod"
 
 
 def usual_provider() -> LocalProvider:
-    """Return the provider that is used where none is named."""
+    """Return the default provider."""
     return PodProvider() if usual_provider_name() == "pod" else LocalProvider()
 
 
 def _userland(template: Template) -> list[tuple[str, str]]:
-    """Return what agents can read only, as (name in their /, folder)."""
+    """Return the folders that agents can only read, as (name in the agent's /, folder)."""
     if template.host_folders:
         copy = _copy_host_folders(template.host_folders, template.hidden)
         return [
@@ -202,16 +202,16 @@ def _userland(template: Template) -> list[tuple[str, str]]:
 
 
 def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Path:
-    """Return the copy of this container's folders without those that are hidden; it is made again
-    when a package was added."""
+    """Return the copy of this container's folders without the hidden ones; it is made again when a
+    package was added."""
     state = [
         (path, os.stat(path).st_mtime_ns)
         for path in (*folders, "/usr/bin", "/usr/lib", "/var/lib/dpkg/status")
         if os.path.exists(path)
     ]
 
-    def build(made: Path) -> None:
-        made.chmod(0o755)
+    def build(target: Path) -> None:
+        target.chmod(0o755)
         excluded = [f"--exclude=.{path}/*" for path in hidden]
         names = [f".{folder}" for folder in folders]
         pack = subprocess.Popen(
@@ -219,23 +219,23 @@ def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Pat
             stdout=subprocess.PIPE,
         )
         with pack:
-            subprocess.run(["tar", "-C", str(made), "-xpf", "-"], stdin=pack.stdout, check=True)
+            subprocess.run(["tar", "-C", str(target), "-xpf", "-"], stdin=pack.stdout, check=True)
         if pack.returncode:
-            raise OSError(f"{', '.join(folders)} cannot be copied; see the lines of tar above")
+            raise OSError(f"{', '.join(folders)} cannot be copied; see tar's messages above")
 
     key = hashlib.sha256(repr((state, hidden)).encode()).hexdigest()[:32]
     return cache.folder("userland", key, build)
 
 
 def _own_files(template: Template) -> Path:
-    """Return the folder with what the layers of a template come to, without the userland."""
+    """Return the folder with the merged layers of a template, without the userland."""
     left_out = {*wire.POD_FOLDERS, *(name for name, _ in _userland(template))}
 
-    def build(made: Path) -> None:
-        made.chmod(0o755)
+    def build(folder: Path) -> None:
+        folder.chmod(0o755)
         for layer in template.layers:
             for entry in os.scandir(layer / TREE) if (layer / TREE).is_dir() else ():
-                target = made / entry.name
+                target = folder / entry.name
                 if entry.name in left_out:
                     continue
                 both = all(

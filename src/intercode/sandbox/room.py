@@ -1,9 +1,9 @@
-"""How many more processes this machine grants the sandboxes' user: by `ulimit -u` and the pids
-limits of control groups.
+"""How many more processes the sandboxes' user may start on this machine, by `ulimit -u` and the
+pids limits of control groups.
 
-The kernel tells an agent whose program cannot be started the same as one that has used up its own
-limit. So each episode starts and is scored only while there is room: else the machine would decide
-a reward.
+A program that cannot start gets the same error from the kernel whether the machine is full or the
+agent has used up its own limit. So each episode starts and is scored only while there is room:
+otherwise the machine would decide a reward.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEAST = 16
 """Processes for which there must be room while an episode is scored."""
 _CGROUPS = Path("/sys/fs/cgroup")
 _HIGH = 1 << 12
-"""A `ulimit -u` from here on is not compared with what runs, which takes milliseconds."""
+"""A `ulimit -u` this high is not compared with the running processes, which takes milliseconds."""
 
 
 def require_processes(needed: int) -> None:
@@ -51,22 +51,22 @@ def _limits() -> Iterator[tuple[int, int]]:
 def _control_groups() -> list[tuple[Path, int]]:
     """Return the control groups around this process that limit the number of processes, with their
     limits."""
-    found = []
+    limits = []
     for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "pids" not in controllers.split(","):
             continue
         base = _CGROUPS / "pids" if controllers else _CGROUPS
         inner = base / path.lstrip("/")
-        for folder in (each for each in (inner, *inner.parents) if each.is_relative_to(base)):
+        for folder in (group for group in (inner, *inner.parents) if group.is_relative_to(base)):
             with suppress(OSError, ValueError):  # no such limit, or the word "max"
-                found.append((folder, int((folder / "pids.max").read_text("utf-8"))))
-    return found
+                limits.append((folder, int((folder / "pids.max").read_text("utf-8"))))
+    return limits
 
 
 def _threads(entry: os.DirEntry[str]) -> int:
-    """Return the number of threads of a process if it is the sandboxes' user's, as the kernel
-    counts them."""
+    """Return the number of threads of a process of the sandboxes' user, as the kernel counts them;
+    0 for other users' processes."""
     with suppress(OSError):
         if entry.stat().st_uid == identity().uid:
             return len(os.listdir(f"/proc/{entry.name}/task"))

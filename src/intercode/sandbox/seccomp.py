@@ -23,8 +23,8 @@ _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _LAST_REVIEWED = 469
 """The last system call of Linux 6.18: on both architectures all calls from 424 on have the same
 numbers. Calls above it, and those of the ABI x32, return ENOSYS. Of the calls since Linux 6.5
-(451), four are refused below; the others change memory, futexes, attributes and modes of what the
-agent has anyway (`mseal`, `futex_wait`, `setxattrat`, `fchmodat2`, …)."""
+(451), four are refused below; the others change memory, futexes, attributes and modes that the
+agent controls anyway (`mseal`, `futex_wait`, `setxattrat`, `fchmodat2`, …)."""
 
 _NEW_NAMESPACES = (
     0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
@@ -63,10 +63,10 @@ _ABSENT: _Numbers = {
     "clone3": (435, 435), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427), "memfd_create": (319, 279), "memfd_secret": (447, 447),
     "vmsplice": (278, 75), "io_setup": (206, 0),
-    # rules take memory of the kernel without bound
+    # rules take kernel memory without bound
     "landlock_create_ruleset": (444, 444), "landlock_add_rule": (445, 445),
     "landlock_restrict_self": (446, 446),
-    # they show which pages of shared files were read, and mounts where there is no /proc
+    # they reveal which pages of shared files were read, and mounts even without /proc
     "cachestat": (451, 451), "statmount": (457, 457), "listmount": (458, 458),
 }  # fmt: skip
 _SHARED: _Numbers = {
@@ -87,11 +87,11 @@ _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 def program(
     *, machine: str | None = None, leave_out: frozenset[str] = frozenset(), shared: bool = False
 ) -> bytes:
-    """Return the filter for this machine. `leave_out` names calls that a test lets through, also
-    calls filtered by argument.
+    """Return the filter for this machine. `leave_out` names calls that a test lets through,
+    including calls filtered by argument.
 
-    `shared`: the agent has no network and no namespace for System V objects and message queues of
-    its own, and gets none.
+    `shared`: the agent has no namespaces of its own for networks, System V objects and message
+    queues, so it gets none of these.
     """
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
@@ -109,19 +109,20 @@ def program(
         )
     for table, errno in ((_REFUSED, EPERM), (_ABSENT, ENOSYS), (_SHARED if shared else {}, ENOSYS)):
         answers |= {name: (numbers, [_return_error(errno)]) for name, numbers in table.items()}
-    kept = [
+    blocks = [
         (numbers[column], block)
         for name, (numbers, block) in answers.items()
         if name not in leave_out
     ]
-    code += _search(sorted((number, block) for number, block in kept if number is not None))
+    code += _search(sorted((number, block) for number, block in blocks if number is not None))
     return b"".join(struct.pack("HBBI", *step) for step in code)
 
 
 _Step = tuple[int, int, int, int]
 _PASS: _Step = (_RET, 0, 0, _ALLOW)
 _LINEAR = 8
-"""A list of so many numbers is searched one by one, where halving it further would gain nothing."""
+"""Up to this length, a list of numbers is searched one by one: halving it further would gain
+nothing."""
 
 
 def _return_error(errno: int) -> _Step:
@@ -133,8 +134,8 @@ def _when(number: int, then: list[_Step]) -> list[_Step]:
 
 
 def _search(answers: list[tuple[int, list[_Step]]]) -> list[_Step]:
-    """Return a binary search for the block of a number: the kernel tries all numbers on each
-    filter, slow for a long list."""
+    """Return a binary search for the block of a number: the kernel tries each new filter with all
+    numbers, which is slow with a long list."""
     if len(answers) <= _LINEAR:
         return [*(step for number, block in answers for step in _when(number, block)), _PASS]
     middle = len(answers) // 2

@@ -33,9 +33,9 @@ from intercode.types import Change
 
 TREE = "tree"
 PYTHON_CACHE = "__pycache__"
-"""Folders that are not copied: they hold the paths where their sources were compiled."""
+"""Folders that are not copied: their files contain the paths where the sources were compiled."""
 _SETTINGS = "settings.json"
-"""The file of a layer with `environment` and `cwd`, for the sessions that start from its image."""
+"""A layer's file with `environment` and `cwd`, for the sessions that start from its image."""
 _FOLDERS = (
     *("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "usr"),
     *("var/log", "tmp", "var/tmp"),
@@ -76,9 +76,9 @@ _FULL = re.compile(
 class Template:
     """The start of local sandboxes: `layers`, bottom first, each with its files in a folder `tree`.
 
-    `digest` names the content with the files' times, `content` without the times of a tree's files,
-    which differ from clone to clone. `host_folders` of this machine are mounted read-only at their
-    own path, without the `hidden` folders below them.
+    `digest` covers the content and the files' times; `content` leaves out the times of a tree's
+    files, which differ from clone to clone. `host_folders` of this machine are mounted read-only at
+    their own path, without the `hidden` folders below them.
     """
 
     layers: tuple[Path, ...]
@@ -104,31 +104,31 @@ class Template:
         return Template((*self.layers, layer), self.host_folders, digest, self.hidden, content)
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
-        """Return the state of all files and links by absolute path, without names in `skip` and
-        what lies below them."""
-        found: dict[str, Change] = {}
+        """Return the state of all files and links by absolute path, leaving out names in `skip` and
+        everything below them."""
+        entries: dict[str, Change] = {}
         for layer in self.layers:
             if (layer / TREE).is_dir():  # a script may have changed nothing
-                _list(layer / TREE, "", frozenset(skip), found)
-        return {path: state for path, state in found.items() if state.type != "dir"}
+                _list(layer / TREE, "", frozenset(skip), entries)
+        return {path: state for path, state in entries.items() if state.type != "dir"}
 
 
 def _settings(layer: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((layer / _SETTINGS).read_text("utf-8"))
+        settings: dict[str, Any] = json.loads((layer / _SETTINGS).read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    return found
+    return settings
 
 
-def write_settings(made: Path, environment: Mapping[str, str], cwd: str) -> None:
-    (made / _SETTINGS).write_text(
+def write_settings(layer: Path, environment: Mapping[str, str], cwd: str) -> None:
+    (layer / _SETTINGS).write_text(
         json.dumps({"environment": dict(environment), "cwd": cwd}), "utf-8"
     )
 
 
-def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change]) -> None:
-    """Add a layer's entries to `found`, as overlay does: a whiteout or an opaque folder hides
+def _list(folder: Path, path: str, skip: frozenset[str], entries: dict[str, Change]) -> None:
+    """Add a layer's entries to `entries`, as overlay does: a whiteout or an opaque folder hides
     entries of lower layers."""
     for entry in os.scandir(folder):
         if entry.name in skip:
@@ -139,13 +139,13 @@ def _list(folder: Path, path: str, skip: frozenset[str], found: dict[str, Change
         )
         if removed or not stat.S_ISDIR(info.st_mode) or is_marked(entry.path, OPAQUE):
             for below in [
-                below for below in found if below == name or below.startswith(name + "/")
+                below for below in entries if below == name or below.startswith(name + "/")
             ]:
-                del found[below]
+                del entries[below]
         if not removed:
-            found[name] = Change("added", **describe_entry(None, entry.path, info, Digests()))
+            entries[name] = Change("added", **describe_entry(None, entry.path, info, Digests()))
         if stat.S_ISDIR(info.st_mode):
-            _list(Path(entry.path), name, skip, found)
+            _list(Path(entry.path), name, skip, entries)
 
 
 def is_marked(path: str, name: str) -> bool:
@@ -195,14 +195,15 @@ def with_tree(template: Template, tree: Path) -> Template:
 
 
 def unpack(source: Path) -> Path:
-    """Return the layer that holds `source`, a folder or a tar; made when it is not in the cache."""
+    """Return the layer that contains `source`, a folder or a tar; it is made if it is not in the
+    cache."""
     if not source.exists():
         raise UsageError(f"{source}: no such file or folder")
     try:
         digest = folder_digest(source) if source.is_dir() else _file_digest(source)
     except OSError as error:
         raise UsageError(f"{error.filename or source} cannot be read: {error.strerror}") from error
-    return cache.folder("layers", digest, lambda made: _extract(source, new_tree(made)))
+    return cache.folder("layers", digest, lambda work: _extract(source, new_tree(work)))
 
 
 def _host() -> Template:
@@ -212,9 +213,9 @@ def _host() -> Template:
         repr(_ETC_FILES),
         *(folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed),
     )
-    layer = cache.folder("layers", key, lambda made: _skeleton(new_tree(made), borrowed))
+    layer = cache.folder("layers", key, lambda work: _skeleton(new_tree(work), borrowed))
     folders = ["/usr", *(f"/{name}" for name in _usr_names() if not Path("/", name).is_symlink())]
-    # a run has the versions of its tools
+    # the content is just "host", since a run records the versions of its tools
     return Template((layer,), tuple(folders), key, tuple(_hidden(folders)), "host")
 
 
@@ -223,8 +224,8 @@ def _hidden(host_folders: list[str]) -> Iterator[str]:
     programs, this package with its golds, and the folders of the run. /usr/local stays visible
     where Python itself is there, as in Python's images.
     """
-    own = [Path("/usr/local")] if os.access("/usr/bin/python3", os.X_OK) else []
-    candidates = [*own, Path("/usr/src"), Path(__file__).parents[1], cache.root()]
+    local = [Path("/usr/local")] if os.access("/usr/bin/python3", os.X_OK) else []
+    candidates = [*local, Path("/usr/src"), Path(__file__).parents[1], cache.root()]
     with contextlib.suppress(FileNotFoundError):  # it has been removed
         candidates.append(Path.cwd())
     for path in candidates:
@@ -235,32 +236,32 @@ def _hidden(host_folders: list[str]) -> Iterator[str]:
             yield str(path)
 
 
-def new_tree(made: Path) -> Path:
-    """Make the folder for a layer's files. The sandboxes' user owns it, and the files that come
-    into it."""
-    made.chmod(0o755)
-    tree = made / TREE
+def new_tree(layer: Path) -> Path:
+    """Make the folder for a layer's files. The sandboxes' user owns it, and will own the files in
+    it."""
+    layer.chmod(0o755)
+    tree = layer / TREE
     tree.mkdir()
     tree.chmod(0o755)
     identity().own(tree)
     return tree
 
 
-def _skeleton(made: Path, borrowed: list[Path]) -> None:
+def _skeleton(root: Path, borrowed: list[Path]) -> None:
     for name in _FOLDERS:
-        (made / name).mkdir(parents=True)
+        (root / name).mkdir(parents=True)
     for name in ("tmp", "var/tmp"):
-        (made / name).chmod(0o1777)
+        (root / name).chmod(0o1777)
     for name in _usr_names():
         path = Path("/", name)
-        (made / name).symlink_to(os.readlink(path)) if path.is_symlink() else (made / name).mkdir()
+        (root / name).symlink_to(os.readlink(path)) if path.is_symlink() else (root / name).mkdir()
     for name, text in _ETC_FILES.items():
-        (made / "etc" / name).write_text(text, "utf-8")
+        (root / "etc" / name).write_text(text, "utf-8")
     for path in borrowed:
-        target = made / "etc" / path.name
+        target = root / "etc" / path.name
         shutil.copytree(path, target, symlinks=True) if path.is_dir() else shutil.copy(path, target)
     if identity().other:
-        for folder, names, files in os.walk(made):
+        for folder, names, files in os.walk(root):
             for name in [".", *names, *files]:
                 os.chown(
                     os.path.join(folder, name),
@@ -275,7 +276,7 @@ def _usr_names() -> list[str]:
     return [name for name in ("bin", "sbin", "lib", "lib32", "lib64") if Path("/", name).exists()]
 
 
-def _extract(source: Path, made: Path) -> None:
+def _extract(source: Path, root: Path) -> None:
     if source.is_dir():
         command = [
             "tar",
@@ -289,14 +290,14 @@ def _extract(source: Path, made: Path) -> None:
             ".",
         ]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as pack:
-            untar(source, made, pack.stdout)
+            untar(source, root, pack.stdout)
         if pack.returncode:
-            raise DataError(f"{source}: not all of it can be read; see the lines of tar above")
+            raise DataError(f"{source}: not all of it can be read; see tar's messages above")
     else:
         with open(source, "rb") as archive:
-            untar(source, made, archive)
-    if (made / "usr").exists() or (made / "bin").exists():
-        mount_points(made)
+            untar(source, root, archive)
+    if (root / "usr").exists() or (root / "bin").exists():
+        mount_points(root)
 
 
 def mount_points(root: Path) -> None:
@@ -308,11 +309,11 @@ def mount_points(root: Path) -> None:
         identity().own(path)
 
 
-def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[str] = ()) -> None:
-    """Unpack `archive` into `made`, without names in `skip` and what lies below them; `source`
-    stands in errors.
+def untar(source: Path, root: Path, archive: IO[bytes] | None, skip: Collection[str] = ()) -> None:
+    """Unpack `archive` into `root`, leaving out names in `skip` and everything below them; errors
+    name `source`.
 
-    Raises `OSError` if the disk of `made` is full, and `DataError` for other errors of tar.
+    Raises `OSError` if the disk of `root` is full, and `DataError` for other errors of tar.
     """
     options = [
         "--no-same-owner",
@@ -327,7 +328,7 @@ def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[
         start = os.pread(archive.fileno(), 6, 0)
         options += [option for mark, option in _COMPRESSED.items() if start.startswith(mark)]
     done = subprocess.run(
-        ["tar", "-C", str(made), "-x", *options, "-f", "-"],
+        ["tar", "-C", str(root), "-x", *options, "-f", "-"],
         stdin=archive,
         capture_output=True,
         env={**os.environ, "LC_ALL": "C"},
@@ -336,7 +337,7 @@ def untar(source: Path, made: Path, archive: IO[bytes] | None, skip: Collection[
     if done.returncode:
         message = done.stderr.decode(errors="replace").strip()
         if _FULL.search(message):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(made))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(root))
         # harmless
         lines = [
             line for line in message.splitlines() if not line.startswith("tar: Removing leading ")

@@ -1,8 +1,8 @@
 """For tests, ours and yours.
 
-`check_env` holds an environment of your own to the contract of `intercode.env`, `check_sandbox` a
-backend to that of `intercode.sandbox.base`, clause by clause. `ScriptedModel` answers an agent with
-the replies that a test gives it.
+`check_env` tests your own environment against the contract of `intercode.env`, `check_sandbox` a
+backend against that of `intercode.sandbox.base`, clause by clause. `ScriptedModel` answers an agent
+with the replies that a test gives it.
 """
 
 from intercode.models import ScriptedModel

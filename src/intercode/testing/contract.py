@@ -1,4 +1,4 @@
-"""The contract of `InterCodeEnv` as clauses that can be tried on any environment.
+"""The contract of `InterCodeEnv` as clauses that can be tested on any environment.
 
 A clause is a function whose docstring is the promised sentence; it gets `make`, and raises if the
 promise is broken. Of a reward only two things are tested here: golds succeed, and doing nothing
@@ -35,15 +35,15 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
     """Raise AssertionError naming every clause that environments from `make` break.
 
     `make` returns a new environment at each call, with 3 turns or more; an `EnvFactory` does. The
-    golds of the first `tasks` tasks are played, those of all tasks if that is None. Raises
-    `UsageError` if `make` makes no environment.
+    golds of the first `tasks` tasks are played, or of all tasks if that is None. Raises
+    `UsageError` if `make` does not return an environment.
     """
     env = make() if callable(make) else None
     if not isinstance(env, InterCodeEnv):
-        made = f"makes {env!r:.60}" if callable(make) else f"is {make!r:.60}"
+        given = f"makes {env!r:.60}" if callable(make) else f"is {make!r:.60}"
         raise UsageError(
             "check_env takes a function that makes an InterCodeEnv at each call, "
-            f"or what intercode.prepare gives; this {made}"
+            f"or what intercode.prepare gives; this {given}"
         )
     with suppress(Exception):  # clauses test how it closes
         env.close()
@@ -88,18 +88,16 @@ def _passes_gymnasiums_checker(make: Make) -> None:
 
 
 def _resets_to_the_task(make: Make) -> None:
-    """reset: a task is chosen by its id or its index, info names it, and one that is not there is
-    the caller's fault."""
+    """reset: a task is chosen by its id or its index, info names it, and an unknown task is the
+    caller's fault."""
     with closing(make()) as env:
         last = len(env.tasks) - 1
-        by_index, by_id = (
-            env.reset(options={"task": wanted}) for wanted in (last, env.tasks[last].id)
-        )
+        by_index, by_id = (env.reset(options={"task": task}) for task in (last, env.tasks[last].id))
         same("reset by index and by id", by_index, by_id)
         same("info['task']", by_id[1].get("task"), env.tasks[last].id)
-        for wanted in (last + 1, "no such task"):
-            with raises(f"reset to the task {wanted!r}", UsageError):
-                env.reset(options={"task": wanted})
+        for task in (last + 1, "no such task"):
+            with raises(f"reset to the task {task!r}", UsageError):
+                env.reset(options={"task": task})
 
 
 def _orders_tasks_by_seed(make: Make) -> None:
@@ -132,7 +130,7 @@ def _is_deterministic(make: Make) -> None:
 
 
 def _resets_everything(make: Make) -> None:
-    """reset: nothing of the last episode is left."""
+    """reset: no state from the last episode is left."""
     with closing(make()) as fresh, closing(make()) as used:
         first = _play(used, gold)
         same("the gold, after it was played here before", _play(used, gold), first)
@@ -181,7 +179,8 @@ def _refuses_wrong_order(make: Make) -> None:
 
 
 def _refuses_wrong_actions(make: Make) -> None:
-    """step: an action that is no text, or holds a NUL, is the caller's fault and costs no turn."""
+    """step: an action that is not text, or contains a NUL, is the caller's fault and costs no
+    turn."""
     with closing(make()) as env:
         env.reset(options={"task": 0})
         for action in (None, b"x", "a\0b", "\ud800"):
@@ -191,7 +190,7 @@ def _refuses_wrong_actions(make: Make) -> None:
 
 
 def _counts_its_turns(make: Make) -> None:
-    """max_turns: that many steps may be made; the last is truncated, and the episode is over."""
+    """max_turns: that many steps may be taken; the last is truncated, and the episode is over."""
     with closing(make()) as env:
         if env.max_turns is None:
             return
@@ -207,8 +206,8 @@ def _counts_its_turns(make: Make) -> None:
 
 
 def _forks_independently(make: Make) -> None:
-    """fork: the copy is in the same state and neither touches the other; what cannot be copied
-    raises ForkError."""
+    """fork: the copy is in the same state and neither affects the other; state that cannot be
+    copied raises ForkError."""
     *before, last = _gold_actions(make)
     with closing(make()) as env:
         env.reset(options={"task": 0})
@@ -227,7 +226,7 @@ def _forks_independently(make: Make) -> None:
 
 
 def _raises_faults(make: Make) -> None:
-    """faults: an error of the data or of a sandbox, below execute and score too, comes out of step
+    """faults: an error in the data or a sandbox, also inside execute and score, is raised by step
     and earns nothing."""
     actions, unnoticed = _gold_actions(make), list[str]()
 
@@ -309,20 +308,20 @@ def _ends_its_sandboxes(make: Make) -> None:
 
 def _open_sandboxes() -> set[GuestSandbox]:
     return {
-        each
-        for each in gc.get_objects()
-        if issubclass(type(each), GuestSandbox) and not each.closed
+        candidate
+        for candidate in gc.get_objects()
+        if issubclass(type(candidate), GuestSandbox) and not candidate.closed
     }
 
 
 def _gold_solves(make: Make, tasks: int | None) -> None:
     """score: the gold of each task earns 1 and is a success."""
-    found = [
+    failures = [
         (task, score.reward)
         for task, score in _scores(make, gold, tasks)
         if score.reward != 1 or not score.success
     ]
-    same("golds that do not", found, [])
+    same("golds that do not", failures, [])
 
 
 def _noop_fails(make: Make, tasks: int | None) -> None:

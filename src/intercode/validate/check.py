@@ -11,8 +11,8 @@ task's gold.
     an alternative gold fails         → alternative_fails
     gold and alternative differ       → golds_disagree
 
-`types.py` has the kinds. `PAUSE` lies between the two raw executions, so that a clock in the answer
-shows.
+`types.py` lists the kinds. The two raw executions are `PAUSE` apart, so that they differ if the
+answer depends on the clock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue
 PAUSE = 1.1
 """Seconds between the two raw executions of all golds."""
 NEAR = 0.8
-"""The cosine of two queries' TF-IDF vectors from which on they have almost the same words."""
+"""Two queries are almost the same if the cosine of their TF-IDF vectors is at least this."""
 
 Issues = Sequence[tuple[Task, TaskIssue]]
 
@@ -56,7 +56,7 @@ def check(
     """Return the keys of `check --json`: counts, and `broken` and `suspicious` with one entry for
     each issue of a task.
 
-    Tasks that are `left_out`, since they cannot be played, count too, and their texts are checked.
+    Tasks that are `left_out` because they cannot be played count too, and their texts are checked.
     `on_task` is called `count_steps` times.
     """
     checks = _Checks(make_env, workers, on_task)
@@ -122,19 +122,19 @@ def count_steps(tasks: Sequence[Task]) -> int:
 def check_texts(
     env: str, *, task: Sequence[str] = (), limit: int | None = None, **options: Any
 ) -> dict[str, Any]:
-    """Return what `check` does for the texts and files alone. Nothing is executed or built, so the
+    """Return the keys of `check` for texts and files only. Nothing is executed or built, so the
     counts are None."""
     env_class = environment_class(env)
-    known = env_class.Options.of(options, f"the environment {env}")
-    data = env_class.read_data(replace(known, limit=None if task else limit))
+    settings = env_class.Options.of(options, f"the environment {env}")
+    data = env_class.read_data(replace(settings, limit=None if task else limit))
     tasks = select(data.tasks, task, limit=limit)
-    by_task = env_class.lint_files(data, known)
+    by_task = env_class.lint_files(data, settings)
     issues = [
         *_lint(tasks, env_class),
         *((task, issue) for task in tasks for issue in by_task.get(task.id, ())),
     ]
-    unknown = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
-    return {"tasks": len(tasks), **unknown, **_report(tasks, issues)}
+    counts = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
+    return {"tasks": len(tasks), **counts, **_report(tasks, issues)}
 
 
 def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Issues:
@@ -146,7 +146,7 @@ def _report(tasks: Sequence[Task], issues: Issues) -> dict[str, Any]:
     place = {task.id: number for number, task in enumerate(tasks)}
     rows = [
         {"task": task.id, "kind": issue.kind, "why": issue.removeprefix(f"task {task.id}: ")}
-        for task, issue in sorted(issues, key=lambda each: place[each[0].id])
+        for task, issue in sorted(issues, key=lambda pair: place[pair[0].id])
     ]
     kinds = Counter(kind for _, kind in {(row["task"], row["kind"]) for row in rows})
     return {
@@ -245,7 +245,7 @@ class _Checks:
                     TaskIssue(f"the alternative {other.gold!r:.100}: {issue}", "alternative_fails"),
                 )
             elif "gold_is" not in task.extra and not any(
-                each[task.id].success or each[task.id].error for each in matches
+                episodes[task.id].success or episodes[task.id].error for episodes in matches
             ):
                 yield (
                     task,
@@ -257,8 +257,8 @@ class _Checks:
 
 
 def _gold_issues(task: Task, run: GoldRun, episode: Episode) -> Iterator[tuple[Task, TaskIssue]]:
-    """Yield what the execution of the gold shows, and the reward that it earns if the execution
-    does not explain that."""
+    """Yield the issues that executing the gold shows, and a failing reward that they do not
+    explain."""
     issues = [issue if isinstance(issue, TaskIssue) else TaskIssue(issue) for issue in run.faults]
     yield from ((task, issue) for issue in issues)
     if not episode.success and not any(
@@ -271,11 +271,11 @@ def _gold_issues(task: Task, run: GoldRun, episode: Episode) -> Iterator[tuple[T
         )
 
 
-def _difference(task: Task, one: GoldRun, other: GoldRun) -> Iterator[tuple[Task, TaskIssue]]:
-    if one.evidence == other.evidence:
+def _difference(task: Task, run: GoldRun, again: GoldRun) -> Iterator[tuple[Task, TaskIssue]]:
+    if run.evidence == again.evidence:
         return
     lines = list(
-        difflib.unified_diff(one.summary.splitlines(), other.summary.splitlines(), lineterm="", n=0)
+        difflib.unified_diff(run.summary.splitlines(), again.summary.splitlines(), lineterm="", n=0)
     )[2:]
     what = "; ".join(line for line in lines[:4] if not line.startswith("@@"))[:200]
     yield (
@@ -291,8 +291,8 @@ def _difference(task: Task, one: GoldRun, other: GoldRun) -> Iterator[tuple[Task
 
 
 def find_duplicates(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskIssue]]:
-    """Yield tasks whose query repeats an earlier one but for letter case and blanks, or, with the
-    same gold, almost does."""
+    """Yield tasks whose query repeats an earlier one except for letter case and spaces, or, with
+    the same gold, almost does."""
     earlier: dict[str, Task] = {}
     for task in tasks:
         first = earlier.setdefault(" ".join(task.query.lower().split()), task)

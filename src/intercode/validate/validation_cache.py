@@ -3,9 +3,9 @@
     ROOT/findings/KEY.json      KEY: tasks, the factory's facts (digests of data and template,
                                 userland, reward), this program
 
-The key covers the text of this program and of the user's own environment, since an issue may come
-from a rule, an environment or a reward. Left out: whatever else the user's environment reads
-without naming it in its facts; check again then.
+The key covers the source of this program and of the user's own environment, since an issue may come
+from a rule, an environment or a reward. Not covered: other files that the user's environment reads
+without naming them in its facts; after changing those, run `check` again.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from intercode.store import write_whole
 from intercode.validate.check import check
 
 CheckResult = dict[str, Any]
-"""What `check` returns."""
+"""The return value of `check`."""
 PACKAGE = Path(__file__).parents[1]
 
 
 def cached_check(env: str, factory: EnvFactory, *, workers: int) -> CheckResult:
     """Return the result of an earlier check of the same factory; else check, and keep the result if
-    the cache takes it."""
-    known = read(_file(env, factory))
-    if known is not None:
-        return known
-    found = check(factory, factory.tasks, left_out=factory.left_out, workers=workers)
+    the cache can be written."""
+    cached = read(_file(env, factory))
+    if cached is not None:
+        return cached
+    result = check(factory, factory.tasks, left_out=factory.left_out, workers=workers)
     with contextlib.suppress(OSError):
-        write(env, factory, found)
-    return found
+        write(env, factory, result)
+    return result
 
 
-def write(env: str, factory: EnvFactory, found: CheckResult) -> None:
+def write(env: str, factory: EnvFactory, result: CheckResult) -> None:
     """Keep the result of a check for all who share the cache. Raises `OSError` if the cache cannot
     be written."""
     file = _file(env, factory)
     file.parent.mkdir(exist_ok=True)
-    write_whole(file, json.dumps(found))
+    write_whole(file, json.dumps(result))
 
 
 def read(file: Path) -> CheckResult | None:
     """Return a kept result; None if there is none, or the file is damaged or may not be read."""
     try:
-        found = json.loads(file.read_bytes())
+        result = json.loads(file.read_bytes())
         return (
-            found
+            result
             if all(
                 isinstance(row[key], str)
-                for row in found["broken"]
+                for row in result["broken"]
                 for key in ("task", "kind", "why")
             )
             else None
@@ -66,10 +66,10 @@ def read(file: Path) -> CheckResult | None:
         return None
 
 
-def broken(found: CheckResult) -> Mapping[str, str]:
+def broken(result: CheckResult) -> Mapping[str, str]:
     """Return, by task id, the first reason why a task is broken."""
     reasons: dict[str, str] = {}
-    for row in found["broken"]:
+    for row in result["broken"]:
         reasons.setdefault(row["task"], f"{row['kind']}: {row['why']}")
     return reasons
 

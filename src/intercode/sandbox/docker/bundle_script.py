@@ -10,7 +10,7 @@ folder for containers.
     TARGET/lib/python3.x/lib-dynload/        the modules written in C
     TARGET/shell                             a bash for images that have none
 
-The script imports the guest to find its modules, and nothing else of intercode.
+The script imports the guest to find its modules, and nothing else from intercode.
 """
 
 import importlib.util

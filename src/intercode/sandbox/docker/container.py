@@ -1,5 +1,5 @@
-"""The docker provider: any image, a container as the host, the same guest in it as behind the local
-one.
+"""The docker provider: any image, a container as the host, and the same guest as the local
+provider's.
 
     DockerSandbox ──► DockerHost ── docker run, attached ── daemon ── container of any image
                           └── Unix socket, mounted into it ═════════ supervisor, pid 1 in there
@@ -8,12 +8,12 @@ one.
 
 The container lives as long as the socket: when it closes, however this process ends, the supervisor
 exits, and the daemon removes the container (`--rm`). No port is published. The container has
-CAP_SYS_ADMIN while the supervisor builds its mounts; no process of the agent's is ever in the user
-namespace where that counts.
+CAP_SYS_ADMIN while the supervisor builds its mounts; the agent's processes are never in the user
+namespace where that capability counts.
 
-Everything goes through the `docker` command, so that whatever that reaches will do: DOCKER_HOST,
-contexts, podman's socket. The daemon must run on this machine, or see its files at the same paths:
-the guest's interpreter is mounted from the cache.
+Everything goes through the `docker` command, so that anything the command can reach works:
+DOCKER_HOST, contexts, podman's socket. The daemon must run on this machine, or see its files at the
+same paths: the guest's interpreter is mounted from the cache.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ from intercode.sandbox.guest import wire
 from intercode.sandbox.host import ENVIRONMENT, Host, guest_python
 
 _START_SECONDS, _END_SECONDS, _POOL_SECONDS = 60.0, 10.0, 180.0
-"""Seconds that a container may take to start, to end, and until one of a pool is ready."""
+"""Seconds allowed for a container to start, to end, and for a pool to have one ready."""
 _SANDBOXES = 4
-"""The sandboxes of one host, forks among them, that may use all of their limits at once."""
+"""The number of sandboxes of one host, forks included, that may use all of their limits at once."""
 _CAPABILITIES = (
     "CHOWN",
     "DAC_OVERRIDE",
@@ -97,7 +97,8 @@ _MAIN = [
 
 
 class DockerProvider(Provider[DockerImage]):
-    """Opens sandboxes in containers. An image is one of docker's, by name, or a Dockerfile."""
+    """Opens sandboxes in containers. An image is the name of one of docker's images, or a
+    Dockerfile."""
 
     def open_image(self, image: str | None, tree: Path | None) -> DockerImage:
         return images.make_image(image, tree)
@@ -111,7 +112,7 @@ class DockerProvider(Provider[DockerImage]):
 
 class DockerSandbox(GuestSandbox):
     """See `Sandbox` for the contract, and `Provider.sandbox` for the parameters. `program="python"`
-    runs its python3."""
+    runs the image's python3."""
 
     host: DockerHost
 
@@ -147,7 +148,7 @@ class DockerSandbox(GuestSandbox):
 
 @dataclass(frozen=True)
 class ContainerSpec:
-    """All that decides what a container is; equal specs share a pool."""
+    """Everything that defines a container; equal specs share a pool."""
 
     image: DockerImage
     limits: Limits
@@ -182,15 +183,15 @@ class Pool:
         self.start_one()
         while True:
             try:
-                found = self._fresh.get(timeout=_POOL_SECONDS)
+                host = self._fresh.get(timeout=_POOL_SECONDS)
             except queue.Empty:
                 why = f"no container of {self.spec.image.name!r} was ready in {_POOL_SECONDS:.0f} s"
                 raise SandboxUnavailable(why) from None
-            if isinstance(found, Exception):
-                raise found
-            if found.alive:
-                return found
-            threading.Thread(target=found.close, name="intercode-container", daemon=True).start()
+            if isinstance(host, Exception):
+                raise host
+            if host.alive:
+                return host
+            threading.Thread(target=host.close, name="intercode-container", daemon=True).start()
             self.start_one()
 
     def leave(self) -> None:
@@ -200,8 +201,8 @@ class Pool:
                 _pools.pop((os.getpid(), self.spec), None)
 
         def drop_one() -> None:
-            if not isinstance(found := self._fresh.get(), Exception):
-                found.close()
+            if not isinstance(host := self._fresh.get(), Exception):
+                host.close()
 
         threading.Thread(target=drop_one, name="intercode-container", daemon=True).start()
 
@@ -211,7 +212,7 @@ _pools_lock = threading.Lock()
 
 
 def join_pool(spec: ContainerSpec) -> Pool:
-    """Return the pool for `spec`; call its `leave` in the end."""
+    """Return the pool for `spec`; call its `leave` when done."""
     remove_leftovers_once()
     with _pools_lock:
         pool = _pools.setdefault((os.getpid(), spec), Pool(spec))
@@ -221,8 +222,8 @@ def join_pool(spec: ContainerSpec) -> Pool:
 
 
 class DockerHost(Host):
-    """A container as host; `await_ready` waits until it runs, with a first episode server. Closed,
-    it calls `on_close`."""
+    """A container as host; `await_ready` waits until it runs, with a first episode server. When
+    closed, it calls `on_close`."""
 
     on_close: Callable[[], None] | None = None
     _first: tuple[int, socket.socket] | None = None
@@ -233,8 +234,8 @@ class DockerHost(Host):
         super().__init__(spec.program, spec.session)
 
     def await_ready(self) -> Self:
-        """Raise `UsageError` for an image without a shell, and `SandboxUnavailable`; then the
-        container is gone."""
+        """Wait until the container runs. Raises `UsageError` for an image without a shell, else
+        `SandboxUnavailable`; the container is then gone."""
         try:
             mounts = (2, (), (), self.spec.limits.disk, True, False, self.force_copy)
             own_network = self.spec.image.network == "none"
@@ -348,7 +349,7 @@ class DockerHost(Host):
             "/",
             "--no-healthcheck",
         ]
-        # else root may write to it, and no reset looks at it
+        # otherwise root may write to it, and no reset restores it
         argv += [
             "--tmpfs",
             "/sys/fs/cgroup:ro",
@@ -361,8 +362,8 @@ class DockerHost(Host):
     def _accept(self, listener: socket.socket, process: subprocess.Popen[bytes]) -> socket.socket:
         end, poll = os.pidfd_open(process.pid), select.poll()
         try:
-            for each in (end, listener.fileno()):
-                poll.register(each, select.POLLIN)
+            for fd in (end, listener.fileno()):
+                poll.register(fd, select.POLLIN)
             events = dict(poll.poll(_START_SECONDS * 1000))
         finally:
             os.close(end)
@@ -392,11 +393,11 @@ class DockerHost(Host):
     def _start_error(self) -> IntercodeError:
         text = self.error_text()
         self._errors.close()
-        found = error_of(text, self.spec.image.name)
+        error = error_of(text, self.spec.image.name)
         return (
-            _no_namespaces(str(found))
-            if type(found) is SandboxError and not machine_error(text)
-            else found
+            _no_namespaces(str(error))
+            if type(error) is SandboxError and not machine_error(text)
+            else error
         )
 
 
@@ -410,7 +411,7 @@ def _no_namespaces(why: str) -> SandboxUnavailable:
 @functools.cache
 def _bundle(root: Path) -> Path:
     """Return the folder with a copy of this machine's Python that runs the guest in any image.
-    `root` is the cache's."""
+    `root` is the cache's folder."""
     python, _ = guest_python()
     state = hashlib.sha256(
         python.encode() + _BUNDLE_SCRIPT.read_bytes() + Path(init.__file__).read_bytes()
@@ -418,14 +419,14 @@ def _bundle(root: Path) -> Path:
     for path in (Path(python).resolve(), *sorted(cache.GUEST.glob("*.py"))):
         state.update(path.read_bytes())
 
-    def build(made: Path) -> None:
-        command = [python, "-I", "-S", "-B", str(_BUNDLE_SCRIPT), str(made), str(cache.GUEST)]
+    def build(target: Path) -> None:
+        command = [python, "-I", "-S", "-B", str(_BUNDLE_SCRIPT), str(target), str(cache.GUEST)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SandboxUnavailable(
                 f"{python} cannot be bundled for containers: {done.stderr.strip()[-300:]}"
             )
-        init.write(made)
-        made.chmod(0o755)
+        init.write(target)
+        target.chmod(0o755)
 
     return cache.folder("bundles", state.hexdigest()[:24], build)

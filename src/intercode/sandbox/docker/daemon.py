@@ -1,13 +1,13 @@
-"""The docker command, the errors that its messages stand for, and containers whose owner is gone.
+"""The docker command, the errors that its messages mean, and containers whose owner is gone.
 
 Each container carries a label that names its owner; only containers of dead owners are removed.
 
     intercode.owner = BOOT/NAMESPACE/PID/START      the machine's start, the pid namespace, the
                                                     process and its start time
 
-An owner of another machine or namespace cannot be judged from here and counts as alive. Most
-containers end with the socket to their owner. Left over are those that could not, such as paused
-ones.
+An owner on another machine or in another namespace cannot be judged from here and counts as alive.
+Most containers end when the socket to their owner closes. Those that cannot, such as paused ones,
+are left over.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _REMOVED = re.compile(r"already in progress|No such container", re.I)
 
 
 def docker(*words: str, stdin: IO[bytes] | None = None, seconds: float = 120) -> str:
-    """Return what the docker command printed. Raises the error that its message stands for."""
+    """Return the output of the docker command. Raises the error that its message means."""
     try:
         done = subprocess.run(
             [program_path(), *words],
@@ -56,7 +56,7 @@ def docker(*words: str, stdin: IO[bytes] | None = None, seconds: float = 120) ->
         )
     except subprocess.TimeoutExpired:
         raise SandboxUnavailable(
-            f"the docker daemon did not answer `{words[0]}` in {seconds:.0f} s; is it well?"
+            f"the docker daemon did not answer `{words[0]}` in {seconds:.0f} s; is it healthy?"
         ) from None
     if done.returncode:
         raise error_of(done.stderr.decode(errors="replace"), words[-1])
@@ -64,18 +64,18 @@ def docker(*words: str, stdin: IO[bytes] | None = None, seconds: float = 120) ->
 
 
 def program_path() -> str:
-    found = shutil.which("docker")
-    if found is None:
+    path = shutil.which("docker")
+    if path is None:
         raise SandboxUnavailable(
             "the docker command is not installed; run: "
             "apt-get install docker.io (for podman: also systemctl --user start podman.socket and "
             "DOCKER_HOST=unix://$XDG_RUNTIME_DIR/podman/podman.sock)"
         )
-    return found
+    return path
 
 
 def error_of(message: str, image: str) -> IntercodeError:
-    """Return the error that a message of docker's about `image` stands for."""
+    """Return the error that docker's message about `image` means."""
     if error := machine_error(message):
         return error
     if unknown := _RUNTIME.search(message):
@@ -100,13 +100,13 @@ def machine_error(message: str) -> SandboxError | None:
             "this user may not use the docker daemon; run: sudo usermod -aG docker $USER"
         )
     if _DOWN.search(message):
-        what = "the docker daemon is down; start it with: systemctl start docker (or dockerd &)"
+        advice = "the docker daemon is down; start it with: systemctl start docker (or dockerd &)"
         if host := os.environ.get("DOCKER_HOST"):
-            what = (
+            advice = (
                 f"the docker daemon is down, or not at DOCKER_HOST={host}; "
                 "correct or unset that, or start it there"
             )
-        return SandboxUnavailable(f"{what}\n{end}")
+        return SandboxUnavailable(f"{advice}\n{end}")
     if _FULL.search(message):
         return SandboxError(
             f"docker's disk is full; free some space with: docker system prune\n{end}"
@@ -128,14 +128,14 @@ def find_leftovers() -> list[str]:
 
 def remove_leftovers() -> list[str]:
     """Remove the containers whose owner is dead; return their ids."""
-    found = find_leftovers()
-    for container in found:
+    containers = find_leftovers()
+    for container in containers:
         try:
             docker("rm", "--force", "--volumes", container)
         except SandboxError as error:
             if not _REMOVED.search(str(error)):
                 raise
-    return found
+    return containers
 
 
 @functools.cache

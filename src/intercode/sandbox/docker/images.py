@@ -7,10 +7,10 @@ their export to the cache.
                                                                           and WORKDIR
 
 A Dockerfile is built with its folder as context, from docker's cache where nothing has changed;
-docker's output goes to `progress`, and its last lines into the error. The other steps are kept as
-`intercode/made:KEY`, where KEY is a digest of their input, and found again by it. An exported image
-works without docker; its owners (inside, root owns every file), devices, entry point and user are
-left out.
+docker's output goes to `progress`, and its last lines into the error. The results of the other
+steps are tagged `intercode/made:KEY`, where KEY is a digest of their input, and reused. An exported
+image works without docker. Left out are file owners (inside, root owns every file), devices, entry
+point and user.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _NO_NAME = re.compile(r"[^a-z0-9_-]+")
 class DockerImage:
     """An image, and how its containers run.
 
-    `id` is docker's, `name` the user's, `digest` names the content, `environment` has the image's
+    `id` is docker's, `name` the user's, `digest` names the content, `environment` holds the image's
     own variables, and `cwd` is the folder in which sessions begin.
     """
 
@@ -80,31 +80,31 @@ class DockerImage:
     cpus: float | None = 1.0
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
-        """Return the state of all files and links by absolute path, without names in `skip` and
-        what lies below them."""
+        """Return the state of all files and links by absolute path, leaving out names in `skip` and
+        everything below them."""
         with tempfile.TemporaryDirectory() as folder, exported(self) as archive:
-            made = Path(folder)
-            template.untar(Path(self.name), template.new_tree(made), archive, skip)
-            return template.Template((made,), (), self.digest).files(skip)
+            layer = Path(folder)
+            template.untar(Path(self.name), template.new_tree(layer), archive, skip)
+            return template.Template((layer,), (), self.digest).files(skip)
 
 
 def make_image(
     image: str | None, tree: Path | None = None, progress: Progress | None = None
 ) -> DockerImage:
-    """Return the image with a name or of a Dockerfile (or its folder), with `tree` (a folder or
-    tar) at `/`."""
+    """Return the image with this name, or built from this Dockerfile (or its folder), with `tree`
+    (a folder or tar) at `/`."""
     if not image:
         raise UsageError(
             "--sandbox docker needs an image: "
             "give --image NAME, or --image with the path of a Dockerfile"
         )
     if dockerfile := _dockerfile(image):
-        made = inspect(
+        base = inspect(
             _build(dockerfile, progress or partial(print, file=sys.stderr)), str(dockerfile)
         )
     else:
-        made = inspect(image, image)
-    return with_tree(made, tree) if tree else made
+        base = inspect(image, image)
+    return with_tree(base, tree) if tree else base
 
 
 def with_tree(below: DockerImage, tree: Path) -> DockerImage:
@@ -130,7 +130,7 @@ def with_tree(below: DockerImage, tree: Path) -> DockerImage:
 
 def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
     """Return `below` with the changes of the Bash script `text`, run by sh where there is no bash;
-    errors name it `name`."""
+    errors call the script `name`."""
     variables = [
         f"{key}={value}" for key, value in ENVIRONMENT.items() if key not in dict(below.environment)
     ]
@@ -157,7 +157,7 @@ def _dockerfile(image: str) -> Path | None:
         # tested before its whole folder goes to the daemon
         if b"\0" in text or not _FROM.search(text):
             raise UsageError(
-                f"{path} is no Dockerfile: no line begins with "
+                f"{path} is not a Dockerfile: no line begins with "
                 "FROM; a root file system needs --sandbox local"
             )
         return path
@@ -169,8 +169,8 @@ def _dockerfile(image: str) -> Path | None:
 
 
 def _build(dockerfile: Path, progress: Progress) -> str:
-    """Build the image and return its tag. Docker is asked each time: its own cache knows what has
-    changed, FROM images too."""
+    """Build the image and return its tag. Docker builds each time: its own cache detects changes,
+    in FROM images too."""
     folder = template.folder_digest(dockerfile.parent)
     tag = f"{_REPOSITORY}:{_hash('dockerfile', str(dockerfile.name), folder)}"
     status, log = _run(
@@ -180,8 +180,7 @@ def _build(dockerfile: Path, progress: Progress) -> str:
     )
     if status == -signal.SIGKILL:
         raise UsageError(
-            f"{dockerfile}: "
-            f"its build was ended, since it took more than {_BUILD_SECONDS / 3600:g} hours"
+            f"{dockerfile}: its build was stopped after {_BUILD_SECONDS / 3600:g} hours"
         )
     if status:
         raise machine_error(log) or UsageError(
@@ -228,10 +227,10 @@ def _last_lines(log: str) -> str:
 
 
 def _with_step(
-    below: DockerImage, content: str, step: str, fill: Callable[[Path], object], what: str
+    below: DockerImage, content: str, step: str, fill: Callable[[Path], object], label: str
 ) -> DockerImage:
     """Return an image with one more `step`, whose file `fill` writes. Raises `DataError` that names
-    `what`."""
+    `label`."""
     if volumes := json.loads(
         docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id)
     ):
@@ -254,10 +253,10 @@ def _with_step(
                 ["--network", "none", "--tag", tag, folder], lambda line: None, seconds
             )
         if status == -signal.SIGKILL:
-            raise DataError(f"{what} ran out of time ({seconds:.0f} s)")
+            raise DataError(f"{label} ran out of time ({seconds:.0f} s)")
         if status:
             message = (
-                f"{what} cannot be added to {below.name}; docker's last lines:\n{_last_lines(log)}"
+                f"{label} cannot be added to {below.name}; docker's last lines:\n{_last_lines(log)}"
             )
             raise machine_error(log) or DataError(message)
     return replace(below, id=inspect(tag, below.name).id, digest=digest)
@@ -270,23 +269,23 @@ def inspect(reference: str, name: str) -> DockerImage:
             f"{name!r} is not the name of an image, such as docker.io/library/debian:bookworm"
         )
     try:
-        found = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
+        facts = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
     except UsageError:
         raise error_of("No such image", name) from None
     variables = tuple(
         (line.partition("=")[0], line.partition("=")[2])
-        for line in found["Config"].get("Env") or ()
+        for line in facts["Config"].get("Env") or ()
     )
     return DockerImage(
-        found["Id"], name, _hash(found["Id"]), variables, found["Config"].get("WorkingDir") or "/"
+        facts["Id"], name, _hash(facts["Id"]), variables, facts["Config"].get("WorkingDir") or "/"
     )
 
 
 @contextmanager
-def exported(found: DockerImage) -> Iterator[IO[bytes]]:
+def exported(image: DockerImage) -> Iterator[IO[bytes]]:
     """Yield the image's files as a tar, from a container that never runs."""
     container = docker(
-        "create", "--pull", "never", "--network", "none", "--label", owner_label(), found.id, "true"
+        "create", "--pull", "never", "--network", "none", "--label", owner_label(), image.id, "true"
     )
     try:
         with subprocess.Popen(
@@ -297,45 +296,45 @@ def exported(found: DockerImage) -> Iterator[IO[bytes]]:
             yield export.stdout
             message = export.stderr.read().decode(errors="replace")
         if export.returncode:
-            raise error_of(message, found.name)
+            raise error_of(message, image.name)
     finally:
         with suppress(SandboxError):
             docker("rm", "--force", container)
 
 
 def export_image(reference: str, name: str | None = None, *, force: bool = False) -> Path:
-    """Keep docker's image `reference` in the cache as `name`: by default its own, without registry
-    and forbidden characters.
+    """Keep docker's image `reference` in the cache as `name`, by default its own name without
+    registry and forbidden characters.
 
-    Raises `UsageError` for an image that docker does not have or without bash, and for a name that
-    is bad or taken; `SandboxUnavailable` where docker does not answer.
+    Raises `UsageError` if docker lacks the image, the image lacks bash, or the name is bad or
+    taken; `SandboxUnavailable` if docker does not answer.
     """
-    found = inspect(reference, reference)
+    image = inspect(reference, reference)
     name = name or _NO_NAME.sub("-", reference.rpartition("/")[2].removesuffix(":latest").lower())
 
-    def fill(made: Path) -> None:
-        root = template.new_tree(made)
-        with exported(found) as archive:
-            template.untar(Path(found.name), root, archive)
+    def fill(folder: Path) -> None:
+        root = template.new_tree(folder)
+        with exported(image) as archive:
+            template.untar(Path(image.name), root, archive)
         if not any(os.path.lexists(root / shell) for shell in ("bin/bash", "usr/bin/bash")):
             raise UsageError(
-                f"the image {found.name!r} has no bash, which the local sandbox needs: "
+                f"the image {image.name!r} has no bash, which the local sandbox needs: "
                 "use it with --sandbox docker"
             )
         local_images.write_machine_files(root)
-        template.write_settings(made, dict(found.environment), found.cwd)
-        os.utime(made)
+        template.write_settings(folder, dict(image.environment), image.cwd)
+        os.utime(folder)
 
     return local_images.keep_image(name, fill, force=force)
 
 
 def export_tar(reference: str, target: Path) -> None:
-    """Write the same files as a tar, for `--image TAR` elsewhere, without ENV and WORKDIR. A failed
-    export leaves no tar."""
+    """Write the image's files as a tar, for `--image TAR` elsewhere, without ENV and WORKDIR. A
+    failed export leaves no tar."""
     part = target.with_name(f"{target.name}.part")
-    found = inspect(reference, reference)
+    image = inspect(reference, reference)
     try:
-        with open(part, "wb") as file, exported(found) as archive:
+        with open(part, "wb") as file, exported(image) as archive:
             shutil.copyfileobj(archive, file, 1 << 20)
         part.replace(target)
     except OSError as error:

@@ -1,5 +1,5 @@
 """The program that runs inside the sandbox. Standard library only, Python ≥ 3.9; it imports nothing
-else of intercode.
+else from intercode.
 
     host ══ control ══► supervisor (pid 1 of the sandbox)    supervisor.py    starts and ends
       ║                    │ clone, one for each episode                      episode servers
@@ -15,11 +15,11 @@ If the session is a Python interpreter:
     python_branch.py        a forked copy that serves one test, and the grader's side of the test
     wire_values.py          values between these two: a closed set of types
 
-`namespaces.py` takes a new episode server to its episode, `mounts.py` builds the episode's file
-system, and `spawn.py` starts the agent's pid 1 without a copy of the interpreter. `layers.py` reads
-and copies overlay layers, `processes.py` lists, stops and ends the agent's processes. `kernel.py`
-holds the system calls that Python lacks, `wire.py` the framing and `limit.py` the clock (the host
-uses both too).
+`namespaces.py` takes a new episode server into its episode's namespaces, `mounts.py` builds the
+episode's file system, and `spawn.py` starts the agent's pid 1 without a copy of the interpreter.
+`layers.py` reads and copies overlay layers, `processes.py` lists, stops and ends the agent's
+processes. `kernel.py` holds the system calls that Python lacks, `wire.py` the framing and
+`limit.py` the clock (the host uses both too).
 
 Where no namespaces can be made, `pod.py` takes the place of `namespaces.py`, and `own_files.py`
 that of `mounts.py`.

@@ -1,12 +1,11 @@
-"""Files that each episode begins with a copy of, where an overlay on a tmpfs cannot mark folders:
-before Linux 6.6.
+"""Files that are copied for each episode where an overlay on a tmpfs cannot mark folders: before
+Linux 6.6.
 
     the template's files ── once ──► Copies: attributes, targets of links, content of small files
                                        ├─ make: a copy for an episode
                                        └─ is_same: whether a file of the copy is as it was
 
-An overlay has to mark a folder of its own that hides one of the template. What has been copied
-hides nothing.
+An overlay must mark an upper folder that hides one of the template's. Copied files hide nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Entry(NamedTuple):
 
 
 class Copies:
-    """Names in the folder `source`, and all that is below them. Paths are relative to it."""
+    """Names in the folder `source`, and everything below them. Paths are relative to it."""
 
     def __init__(self, source: int) -> None:
         self.names: set[str] = set()
@@ -45,10 +44,10 @@ class Copies:
         return len(self._entries)
 
     def add(self, name: str, limit: int) -> bool:
-        """Note all that is to be copied under a name. Return False if that is nested too deep, has
-        devices, or exceeds `limit`.
+        """Note everything to be copied under a name. Return False if it is nested too deep,
+        contains devices, or exceeds `limit`.
 
-        The limit is one of bytes, for all names together; each file's entry counts as a page.
+        The limit is in bytes, for all names together; each file's entry counts as a page.
         """
         entries = dict[str, Entry]()
         size = self.bytes
@@ -60,7 +59,7 @@ class Copies:
             first = paths.setdefault((info.st_dev, info.st_ino), path)
             if stat.S_ISDIR(info.st_mode):
                 folder = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._source)
-                waiting += [f"{path}/{each}" for each in os.listdir(folder)]
+                waiting += [f"{path}/{child}" for child in os.listdir(folder)]
                 os.close(folder)
             elif first == path:
                 size += layers.filled_size(self._source, path, info)
@@ -107,13 +106,13 @@ class Copies:
                 layers.copy_entry(self._source, target, path, info)
             layers.copy_attributes(target, path, info, owner)
         for path, (info, *_) in self._entries.items():
-            if stat.S_ISDIR(info.st_mode):  # what came into the folder has changed its time
+            if stat.S_ISDIR(info.st_mode):  # filling the folder has changed its time
                 os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns), dir_fd=target)
         layers.copy_stat(target, os.fstat(self._source))
 
     def is_same(self, path: str, now: os.stat_result, folder: int) -> bool:
         """Return whether a link or a small file in the open `folder` is as it was copied; False if
-        that takes more to tell."""
+        that takes more work to find out."""
         entry = self._entries.get(path[1:])
         if entry is None or now.st_mode != entry.info.st_mode or now.st_size != entry.info.st_size:
             return False

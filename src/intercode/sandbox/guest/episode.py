@@ -36,13 +36,13 @@ _INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
 _KILLS, _KILLS_BEFORE_SHELL, _KILL_EVERY = 40, 8, 0.005
 _LAST_DEATH, _INTERRUPT_DELAY, _CAPTURING = 2.0, 1.0, 5.0
 _EMPTY_ACTION = b"\n"
-_DEATH = 0.001  # no event tells when the children of another process are gone
+_DEATH = 0.001  # no event reports that the children of another process are gone
 _SPARE_PROCESSES = 4
 _INTERRUPTED = 130
 _CHUNK = 1 << 16
 _AS_AGENT = ("write",)
 _CAREFUL = os.O_NONBLOCK | os.O_NOCTTY
-"""Never wait on a FIFO or a device that stands where a file is expected."""
+"""Never wait on a FIFO or a device where a file is expected."""
 
 
 class Output:
@@ -54,7 +54,7 @@ class Output:
         self._hash: blake2b | None = None
 
     def read_available(self, fd: int) -> None:
-        """Read all that is there now; `fd` does not block."""
+        """Read everything that is available now; `fd` does not block."""
         for _ in range(256):
             try:
                 chunk = os.read(fd, _CHUNK)
@@ -152,7 +152,7 @@ class EpisodeServer:
     # -- exec --------------------------------------------------------------------------------------
 
     def _op_exec(self, head: dict[str, Any], payload: bytes) -> None:
-        # else no process was alive that could have started another since the last mark
+        # otherwise no process was alive that could have started another since the last mark
         if self._jobs_alive:
             self._mark = self._table.mark()
         self._next_tick = time.monotonic() + _TICK
@@ -167,7 +167,7 @@ class EpisodeServer:
         job, mark = self._job, self._mark
         assert job is not None
         if job.dead:
-            self._reap()  # perhaps it could not start since init had been killed
+            self._reap()  # perhaps it could not start because init had been killed
         timed_out = not self._wait(job, head["seconds"])
         if timed_out:
             self._stop(job, mark)
@@ -208,20 +208,20 @@ class EpisodeServer:
         return True
 
     def _absorb_interrupt(self, shell: Shell) -> None:
-        """Run an empty action, which an interrupt that comes too late hits instead of the agent's
-        next action."""
+        """Run an empty action, so that a late interrupt hits it instead of the agent's next
+        action."""
         self._output.read_available(self._out)
-        kept, self._output = self._output, Output(self._config["output"])
+        saved, self._output = self._output, Output(self._config["output"])
         shell.begin(b"")
         if not self._wait(shell, _INTERRUPT_DELAY):
             processes.kill(shell.pid)
             self._wait(shell, _LAST_DEATH)
         self._output.read_available(self._out)
-        self._output = kept
+        self._output = saved
 
     def _stop(self, job: Shell | Program, mark: processes.Mark) -> None:
-        """Interrupt; kill what the action started; then the shell, if it does not come back; at
-        last, everything."""
+        """Interrupt; kill the processes that the action started; then the shell, if it does not
+        return; finally, everything."""
         # the shell would read the rest as its next action
         if isinstance(job, Shell) and job.unread:
             processes.kill(job.pid)
@@ -256,7 +256,7 @@ class EpisodeServer:
             self._limits_hit.add("disk")
         self._disk_was_full = is_full
         limits, self._limits_hit = sorted(self._limits_hit), set()
-        kept, overflow = self._output.result()
+        output, overflow = self._output.result()
         self._output = Output(self._config["output"])
         lost, self._shell_lost = self._shell_lost, False
         return {
@@ -266,7 +266,7 @@ class EpisodeServer:
             "cwd": self._cwd,
             "overflow": overflow,
             "limits": limits,
-        }, kept
+        }, output
 
     def _current_cwd(self) -> str:
         """Return the shell's folder; the last one, if the shell died."""
@@ -332,8 +332,8 @@ class EpisodeServer:
         self._output.add(f"\n[{limit} exceeded: all processes were killed]\n".encode())
 
     def _kill_all(self) -> None:
-        """Return when all processes are gone, so that the next action's processes are not among
-        those that are killed."""
+        """Kill all processes, and return when they are gone, so that the next action's are not
+        killed too."""
         self._init.signal_all(signal.SIGKILL)
         until = time.monotonic() + _LAST_DEATH
         while self._table.all():
@@ -363,7 +363,7 @@ class EpisodeServer:
         wire.send(self._sock, {}, next(self._pieces, b""))
 
     def _read_pieces(self, path: str, limit: int) -> Iterator[bytes]:
-        """Yield a regular file's content. Raises OSError for other kinds, and for more than `limit`
+        """Yield a regular file's content. Raises OSError for other types, and for more than `limit`
         bytes."""
         with open(kernel.open_inside(self._root, path, os.O_RDONLY | _CAREFUL), "rb") as file:
             _require_file(file.fileno())
@@ -376,15 +376,15 @@ class EpisodeServer:
             raise OSError(errno.EFBIG, f"larger than {limit} bytes")
 
     def _op_write(self, head: dict[str, Any], payload: bytes) -> None:
-        """Make or replace a regular file, and the folders above it (as `os.makedirs`, with the care
-        of `open_inside`).
+        """Make or replace a regular file, and the folders above it (like `os.makedirs`, but as
+        safely as `open_inside`).
 
         A large file comes in pieces, the last with the mode.
         """
-        made = ""
+        parent = ""
         for name in filter(None, os.path.dirname(head["path"]).split("/")):
-            folder = kernel.open_inside(self._root, made or "/", os.O_PATH | os.O_DIRECTORY)
-            made = f"{made}/{name}"
+            folder = kernel.open_inside(self._root, parent or "/", os.O_PATH | os.O_DIRECTORY)
+            parent = f"{parent}/{name}"
             try:
                 os.mkdir(name, dir_fd=folder)
             except FileExistsError:
@@ -401,12 +401,12 @@ class EpisodeServer:
         wire.send(self._sock, {})
 
     def _op_connect(self, head: dict[str, Any], payload: bytes) -> None:
-        """Send a stream to a program of the agent's that listens on a Unix socket. A full queue
-        raises EAGAIN.
+        """Send a stream to an agent's program that listens on a Unix socket. A full queue raises
+        EAGAIN.
 
-        The path is opened as all paths of the agent are, checked, and connected to over the
-        supervisor's /proc: so the socket that was checked is the one that is connected to. Sockets
-        without a path ("abstract" ones) are left out.
+        The path is opened like all of the agent's paths, checked, and connected to through the
+        supervisor's /proc: so the socket that was checked is the one connected to. Sockets without
+        a path ("abstract" ones) are not supported.
         """
         target = kernel.open_inside(self._root, head["path"], os.O_PATH)
         try:
@@ -447,22 +447,22 @@ class EpisodeServer:
         ]
         shell = self._job if isinstance(self._job, Shell) else None
         if shell and not shell.dead:
-            own = {self._table.descriptor_name(fd) for fd in (self._out_write, *shell.pipes)} | {
-                "/dev/null"
-            }
-            blockers += self._table.foreign_descriptors(shell.pid, own)
+            allowed = {
+                self._table.descriptor_name(fd) for fd in (self._out_write, *shell.pipes)
+            } | {"/dev/null"}
+            blockers += self._table.foreign_descriptors(shell.pid, allowed)
         if blockers:
             wire.send(self._sock, {"blockers": blockers})
             return
         state = b""
         if shell:
-            kept, self._output = self._output, Output(self._config["payload"])
+            saved, self._output = self._output, Output(self._config["payload"])
             shell.begin(CAPTURE_STATE)
             self._wait(shell, _CAPTURING)
             self._output.read_available(self._out)
             parts = self._output.result()[0].split(b"\0")
-            self._output = kept
-            if len(parts) != 3:  # the agent shadows or disables the builtins that tell the state
+            self._output = saved
+            if len(parts) != 3:  # the agent shadows or disables the builtins that print the state
                 wire.send(
                     self._sock,
                     {"blockers": ["the shell's state, which needs the builtin commands"]},

@@ -32,7 +32,7 @@ _SIGCHLD = 17
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _NO_MAGICLINKS, _NO_SYMLINKS, _IN_ROOT = 0x02, 0x04, 0x10
 _RENAMES = 100
-"""Tries to open a path while folders are being renamed."""
+"""Attempts to open a path while folders are being renamed."""
 _IPC_RMID, _MSG_INFO, _SHM_INFO, _SEM_INFO = 0, 12, 14, 19
 # bytes that the kernel keeps for each, besides the content
 _OBJECT, _MESSAGE, _SEMAPHORE = (
@@ -54,10 +54,10 @@ _long = ctypes.c_long
 def library(*functions: str) -> ctypes.PyDLL:
     """Return the C library. Look up `functions` now: every episode server would look them up anew,
     for 10 to 100 µs each."""
-    found = ctypes.PyDLL(None, use_errno=True)
+    libc = ctypes.PyDLL(None, use_errno=True)
     for function in functions:
-        getattr(found, function)
-    return found
+        getattr(libc, function)
+    return libc
 
 
 _libc = library(
@@ -134,7 +134,7 @@ def ignore_signal(number: int) -> None:
 
 
 def reset_signals() -> None:
-    """Let every signal do what it does by default, and block none, in such a child too."""
+    """Restore every signal's default action, and block none, in such a child too."""
     for number in _CATCHABLE:
         _libc.signal(number, None)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -155,7 +155,7 @@ def adopt_orphans() -> None:
 
 
 def limit_capabilities(keep: Collection[int]) -> None:
-    """Allow at most these capabilities to all programs that this process or a child executes."""
+    """Allow programs that this process or a child executes at most these capabilities."""
     number = 0
     # until the kernel knows no such capability
     while number in keep or _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0:
@@ -163,7 +163,8 @@ def limit_capabilities(keep: Collection[int]) -> None:
 
 
 def drop_capabilities(keep: Collection[int]) -> None:
-    """Keep these until the next program is executed, if `limit_capabilities` came before."""
+    """Keep only these capabilities until the next program is executed; `limit_capabilities` limits
+    that program."""
     mask = sum(1 << number for number in keep)
     header = struct.pack("Ii", 0x20080522, 0)
     data = struct.pack("6I", mask, mask, 0, 0, 0, 0)
@@ -180,22 +181,24 @@ def install_filter(program: bytes) -> None:
 
 
 def _forbid_new_rights() -> None:
-    """Take from all programs executed from now on what their files would give them, as a filter and
-    Landlock require."""
+    """Deny all programs executed from now on the rights that their files would give them, as a
+    filter and Landlock require."""
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(NO_NEW_PRIVS)")
 
 
 def let_be_seen() -> None:
-    """Let /proc show this process to others of its user again, after it has changed its user."""
+    """Let /proc show this process to its user's other processes again, after it has changed its
+    user."""
     _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl(DUMPABLE)")
 
 
 def confine(writable: Collection[int], readable: Collection[int]) -> None:
-    """Confine this process and all that it starts to these folders, and their signals and nameless
+    """Confine this process and all that it starts to these folders, and their signals and abstract
     sockets to one another.
 
-    Landlock does so (Documentation/userspace-api/landlock.rst), if this kernel's has all that is
-    used here. Call this before `install_filter`, which refuses Landlock's system calls.
+    This uses Landlock (Documentation/userspace-api/landlock.rst), if this kernel's version supports
+    all that is needed here. Call this before `install_filter`, which refuses Landlock's system
+    calls.
     """
     version = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), None, _long(0), _long(1))
     if version < _LANDLOCK_SCOPES:
@@ -248,8 +251,8 @@ def remove_ipc_object(kind: str, number: int) -> None:
 
 
 def open_inside(root: int, path: str, flags: int, mode: int = 0, *, links: bool = True) -> int:
-    """Open `path` as if `root` were `/`: links cannot lead out, and magic links of /proc are
-    refused; all, if not `links`.
+    """Open `path` as if `root` were `/`: links cannot lead out, and magic links in /proc are
+    refused, or all links if not `links`.
 
     The kernel answers EAGAIN if a folder anywhere was renamed or mounted while it followed "..":
     the call is repeated.

@@ -1,5 +1,5 @@
-"""Overlay layers as data: what an upper folder changes against the folder below it, and a faithful
-copy of a layer.
+"""Overlay layers as data: what an upper folder changes relative to the folder below it, and a
+faithful copy of a layer.
 
 The marks of an overlay are read as the kernel documents them
 (Documentation/filesystems/overlayfs.rst): a character device 0:0 (a whiteout) hides the name below,
@@ -31,7 +31,7 @@ _ZEROS = bytes(PAGE)
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 SAME = -1
-"""As `owner` of a copy: the user and group of each file that is copied."""
+"""As `owner` of a copy: keep the user and group of each copied file."""
 Changes = dict[str, dict[str, Any]]
 Digests = dict[tuple[int, int], str]
 """Device and inode → digest of the content: a file with many names is read once."""
@@ -39,7 +39,7 @@ OTHER: dict[str, Any] = {"type": "other", "mode": 0}
 
 
 Known = Callable[[str, os.stat_result, int], bool | None]
-"""Tells whether the entry at a path, in a folder that is open, is as in the lower folder; None
+"""Returns whether the entry at a path, in an open folder, is the same as in the lower folder; None
 leaves the entry out."""
 
 
@@ -47,51 +47,52 @@ def diff(
     upper: int,
     lower: int,
     tree: str,
-    known: Known | None = None,
+    is_same: Known | None = None,
     names: Collection[str] | None = None,
 ) -> Changes:
-    """Return what the agent sees changed below the folder `tree`: absolute path → {kind, type,
+    """Return the changes that the agent sees below the folder `tree`: absolute path → {kind, type,
     mode, digest, target}.
 
-    With `known`, the upper folder has all that the agent sees, not only what was written; entries
-    that `known` calls equal are not compared again, and the mode of the folder itself is not
-    compared. With `names` as well, this holds for these names in the folder, and the rest is as
-    without.
+    With `is_same`, the upper folder holds all that the agent sees, not only what was written;
+    entries that `is_same` calls equal are not compared again, and the mode of the folder itself is
+    not compared. With `names` as well, this holds only for these names in the folder.
     """
-    found, digests = Changes(), Digests()
+    changes, digests = Changes(), Digests()
     now, before = _open_folder(upper, tree), _open_folder(lower, tree)
     try:
         if now is not None and before is not None:
             info = os.fstat(now)
             mode = stat.S_IMODE(info.st_mode)
-            if (not known or names is not None) and mode != stat.S_IMODE(os.fstat(before).st_mode):
-                found["/"] = {"kind": "changed", "type": "dir", "mode": mode}
-            _compare_folders(now, before, "", found, digests, 0, known, names)
+            if (not is_same or names is not None) and mode != stat.S_IMODE(
+                os.fstat(before).st_mode
+            ):
+                changes["/"] = {"kind": "changed", "type": "dir", "mode": mode}
+            _compare_folders(now, before, "", changes, digests, 0, is_same, names)
             if not _is_unchanged(info, os.fstat(now)):
-                found["/"] = {"kind": "changed", **OTHER}
+                changes["/"] = {"kind": "changed", **OTHER}
     finally:
         _close(now, before)
-    return found
+    return changes
 
 
 def _compare_folders(
     upper: int,
     lower: int | None,
     path: str,
-    found: Changes,
+    changes: Changes,
     digests: Digests,
     depth: int,
-    known: Known | None,
+    is_same: Known | None,
     whole: Collection[str] | None = None,
 ) -> None:
     names = os.listdir(upper)
     for name in names:
-        of_name = known if whole is None or name in whole else None
-        _compare(upper, lower, name, f"{path}/{name}", found, digests, depth, of_name)
+        of_name = is_same if whole is None or name in whole else None
+        _compare(upper, lower, name, f"{path}/{name}", changes, digests, depth, of_name)
     if whole is None:
-        whole = os.listdir(lower) if lower is not None and (known or _is_opaque(upper)) else ()
+        whole = os.listdir(lower) if lower is not None and (is_same or _is_opaque(upper)) else ()
     for name in set(whole).difference(names):
-        _report_removed(lower, name, f"{path}/{name}", found)
+        _report_removed(lower, name, f"{path}/{name}", changes)
 
 
 def _compare(
@@ -99,54 +100,54 @@ def _compare(
     lower: int | None,
     name: str,
     path: str,
-    found: Changes,
+    changes: Changes,
     digests: Digests,
     depth: int,
-    known: Known | None,
+    is_same: Known | None,
 ) -> None:
     now = stat_entry(upper, name)
-    same = known(path, now, upper) if known and now else False
+    same = is_same(path, now, upper) if is_same and now else False
     if same is None or (same and now and not stat.S_ISDIR(now.st_mode)):
         return
     before = stat_entry(lower, name)
     kind = "added" if before is None else "changed"
-    if now is not None and not known and _is_whiteout(now):
+    if now is not None and not is_same and _is_whiteout(now):
         if before is not None:
-            _report_removed(lower, name, path, found)
+            _report_removed(lower, name, path, changes)
         return
     entry = describe_entry(upper, name, now, digests)
     if before is None or entry != describe_entry(lower, name, before, digests):
-        found[path] = {"kind": kind, **entry}
+        changes[path] = {"kind": kind, **entry}
     inside = _open_folder(upper, name) if now and stat.S_ISDIR(now.st_mode) else None
     below = _open_folder(lower, name) if before and stat.S_ISDIR(before.st_mode) else None
     try:
         if inside is None and below is not None:
-            for each in os.listdir(below):
-                _report_removed(below, each, f"{path}/{each}", found)
+            for child in os.listdir(below):
+                _report_removed(below, child, f"{path}/{child}", changes)
         elif inside is not None and depth >= DEPTH:
-            found[path] = {"kind": "added", **OTHER}
+            changes[path] = {"kind": "added", **OTHER}
         elif inside is not None:
-            _compare_folders(inside, below, path, found, digests, depth + 1, known)
+            _compare_folders(inside, below, path, changes, digests, depth + 1, is_same)
     finally:
         _close(inside, below)
     if entry == OTHER or not _is_unchanged(now, stat_entry(upper, name)):
-        found[path] = {"kind": kind, **OTHER}
+        changes[path] = {"kind": kind, **OTHER}
 
 
-def _report_removed(lower: int | None, name: str, path: str, found: Changes) -> None:
+def _report_removed(lower: int | None, name: str, path: str, changes: Changes) -> None:
     before = stat_entry(lower, name)
     if before is None:
         return
-    found[path] = {"kind": "removed", "type": _TYPES.get(stat.S_IFMT(before.st_mode), "other")}
+    changes[path] = {"kind": "removed", "type": _TYPES.get(stat.S_IFMT(before.st_mode), "other")}
     below = _open_folder(lower, name)
     if below is not None:
-        for each in os.listdir(below):
-            _report_removed(below, each, f"{path}/{each}", found)
+        for child in os.listdir(below):
+            _report_removed(below, child, f"{path}/{child}", changes)
         os.close(below)
 
 
 def _is_unchanged(before: os.stat_result | None, now: os.stat_result | None) -> bool:
-    """Return True if nothing has changed in between: only the kernel sets ctime."""
+    """Return whether a file has not changed in between: only the kernel sets ctime."""
     if before is None or now is None:
         return False
     return (before.st_ino, before.st_ctime_ns) == (now.st_ino, now.st_ctime_ns)
@@ -203,8 +204,8 @@ def read_begin(folder: int, name: str, size: int) -> bytes:
 
 
 def _filled(fd: int) -> Iterator[tuple[int, bytes]]:
-    """Yield position and content of the pages that are not all zeros; the last page is filled up
-    with zeros."""
+    """Yield position and content of the pages that are not all zeros; the last page is padded with
+    zeros."""
     position = 0
     while (begin := _seek(fd, position, os.SEEK_DATA)) is not None:
         position = begin - begin % PAGE
@@ -232,11 +233,11 @@ def _seek(fd: int, position: int, whence: int) -> int | None:
 
 
 def copy(source: int, target: int, *, skip: Collection[str] = (), owner: int | None = None) -> None:
-    """Copy everything in `source` but the names in `skip` into `target`, with marks, modes, times
-    and hard links.
+    """Copy everything in `source` except the names in `skip` into `target`, with marks, modes,
+    times and hard links.
 
-    The names must be free there. What is copied belongs to the user and group `owner`, or to those
-    of the source (`SAME`).
+    The names must not exist there. The copies belong to the user and group `owner`, or to those of
+    the source (`SAME`).
     """
     _copy_folder(source, target, target, "", {}, 0, skip, owner)
     copy_stat(target, os.fstat(source))
@@ -265,14 +266,14 @@ def _copy_folder(
         if stat.S_ISDIR(info.st_mode):
             if depth < DEPTH:
                 os.mkdir(name, dir_fd=target)
-                inside, made = _open_folder(source, name), _open_folder(target, name)
+                inside, copied = _open_folder(source, name), _open_folder(target, name)
                 try:
-                    if inside is not None and made is not None:
+                    if inside is not None and copied is not None:
                         _copy_folder(
-                            inside, made, root, f"{path}{name}/", links, depth + 1, (), owner
+                            inside, copied, root, f"{path}{name}/", links, depth + 1, (), owner
                         )
                 finally:
-                    _close(inside, made)
+                    _close(inside, copied)
         elif info.st_nlink > 1 and info.st_ino in links and not _is_whiteout(info):
             os.link(
                 links[info.st_ino], name, src_dir_fd=root, dst_dir_fd=target, follow_symlinks=False
@@ -307,7 +308,7 @@ def _has_holes(info: os.stat_result) -> bool:
 
 
 def _filled_ranges(fd: int, info: os.stat_result) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of all that is no hole in a file."""
+    """Yield begin and end of each part of a file that is not a hole."""
     if not _has_holes(info):
         yield 0, info.st_size
         return
@@ -344,7 +345,7 @@ def filled_size(folder: int, path: str, info: os.stat_result) -> int:
 
 
 def cover(folder: int, names: Collection[str]) -> None:
-    """Make a layer, which has all that there is under these names, hide what the layers below have
+    """Make a layer, which is complete under these names, hide what the layers below contain
     there."""
     for name in names:
         if stat_entry(folder, name):
@@ -354,9 +355,9 @@ def cover(folder: int, names: Collection[str]) -> None:
 
 
 def hide(folder: int, name: str) -> None:
-    """Hide the name in the folders below, by a whiteout.
+    """Hide the name in the folders below with a whiteout.
 
-    An overlay, as a container's file system is, refuses to hold one: a marked file then takes its
+    An overlay, such as a container's file system, refuses whiteouts: a marked file then takes its
     place.
     """
     try:
@@ -380,7 +381,7 @@ def _copy_content(source: int, target: int) -> None:
 
 
 def make_whiteout(folder: int, name: str) -> None:
-    """Hide the name in the folders below, by a marked file."""
+    """Hide the name in the folders below with a marked file."""
     fd = os.open(name, NEW, 0o600, dir_fd=folder)
     try:
         os.setxattr(fd, WHITEOUT, b"y")
@@ -390,7 +391,7 @@ def make_whiteout(folder: int, name: str) -> None:
 
 
 def hide_below(folder: int, name: str) -> None:
-    """Hide all that is below this folder's folder `name`, if there is one."""
+    """Hide what the layers below contain in this folder's folder `name`, if it exists."""
     inside = _open_folder(folder, name)
     if inside is not None:
         os.setxattr(inside, OPAQUE, b"y")

@@ -1,16 +1,15 @@
-"""A time limit that runs only while somebody looks at it: not while the process that looks is
-stopped or frozen."""
+"""A time limit that runs only while it is checked: not while the checking process is stopped or
+frozen."""
 
 from __future__ import annotations
 
 import time
 
 _LOOK_EVERY = 0.25
-"""Seconds: no wait between two looks is longer."""
+"""The longest wait between two checks, in seconds."""
 _MOST_COUNTED = 1.0
-"""Seconds that count of the time between two looks. If more has passed, the process that looks
-stood still (its container was frozen, for example), and the process that it watches perhaps as
-well."""
+"""The most seconds that count between two checks. If more have passed, the checking process was
+stopped (its container was frozen, for example), and perhaps the watched process as well."""
 
 
 class Limit:
@@ -29,5 +28,5 @@ class Limit:
         return self._left
 
     def wait(self) -> float:
-        """Return the seconds until the next look; 0 or less when time is up."""
+        """Return the seconds until the next check; 0 or less when time is up."""
         return min(self.left(), _LOOK_EVERY)

@@ -12,8 +12,8 @@ size and times until it is changed. The supervisor calls `prepare` once; an epis
 Where an overlay on a tmpfs cannot mark folders (before Linux 6.6), up/ begins with a copy of the
 template's files (`copies.py`), and one more layer, of whiteouts, hides those of the template.
 
-In a container the supervisor first builds a new root, its whole world, of which the episodes' file
-systems are made:
+In a container the supervisor first builds a new root, from which the episodes' file systems are
+made:
 
     the image, less what is mounted on it ──► /layers/0/tree
     its hosts and hostname                ──► /layers/1/tree
@@ -31,7 +31,7 @@ from .copies import Copies
 
 MERGED = "/merged"
 TREE = "tree"
-"""The folder of a layer that holds its files."""
+"""The folder of a layer that contains its files."""
 ROOT = f"/episode/all/{TREE}"
 """The agent's /, before the episode server enters it."""
 _NEW_ROOT = "/dev/.intercode-root"
@@ -48,9 +48,10 @@ _MASKED = (
     "timer_stats",
 )
 _HIDDEN = "/hidden"
-"""A layer of whiteouts that hides what is copied."""
+"""A layer of whiteouts that hides the copied files."""
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
-"""Folders of programs, which are not copied: they are large, and agents seldom remove any there."""
+"""Folders of programs, which are not copied: they are large, and agents seldom remove files
+there."""
 INODE_SHARE = 2048
 """Bytes of disk for each file that may be made."""
 _TERMINALS = 32
@@ -66,8 +67,8 @@ _DEVICE_LINKS = {
 
 
 class MountConfig(NamedTuple):
-    """The host's wishes: the number of layers, the host's folders that are lent and covered again,
-    the size in bytes."""
+    """The host's settings: the number of layers, the host's folders that are lent and covered
+    again, the size in bytes."""
 
     layers: int
     lent: list[str]
@@ -78,14 +79,14 @@ class MountConfig(NamedTuple):
     shared_proc: bool = False
     """No /proc can be mounted here: the episodes see the supervisor's, read-only."""
     force_copy: bool = False
-    """Copy the template's files for each episode, even if an overlay would do."""
+    """Copy the template's files for each episode, even if an overlay would suffice."""
     copies: Copies | None = None
     """The files to copy for each episode, set by `prepare`; None: the overlay needs no copy."""
 
     @property
     def top(self) -> str:
-        """An overlay is of the layers, or, as it does not show what is mounted in there, of their
-        trees."""
+        """An overlay is made of the layers, or in a container of their trees, since it does not
+        show mounts inside the layers."""
         return f"/{TREE}" if self.in_container else ""
 
     @property
@@ -103,14 +104,14 @@ class Folders(NamedTuple):
     lower: int
     tree: str = TREE
     copies: Copies | None = None
-    """The names in `tree` of which the first folder has all files, and not the changes alone."""
+    """The names in `tree` for which the first folder has all files, not only the changes."""
 
 
 def prepare(config: MountConfig) -> MountConfig:
     """Make /dev read-only, and show the layers as one tree for comparing. Called once for all
     episodes.
 
-    Return the configuration with what each episode shall copy.
+    Return the configuration with the files that each episode copies.
     """
     kernel.mount("none", "/dev", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
     os.mkdir("/episode")
@@ -141,8 +142,8 @@ def _can_mark(folder: str) -> bool:
 
 
 def _hide_what_is_copied(limit: int) -> Copies:
-    """Make the layer that hides what episodes copy: all but programs, and what exceeds `limit`
-    bytes."""
+    """Make the layer that hides the files that episodes copy: all but programs, and names that
+    exceed `limit` bytes."""
     os.makedirs(f"{_HIDDEN}/{TREE}")
     source, hidden = kernel.open_folder(f"{MERGED}/{TREE}"), kernel.open_folder(f"{_HIDDEN}/{TREE}")
     copies = Copies(source)
@@ -206,11 +207,12 @@ def build(config: MountConfig, inherited: int | None) -> Folders:
 
 
 def mount_proc(config: MountConfig) -> None:
-    """Mount the agent's /proc from the agent's pid namespace, less a folder that nobody may read.
+    """Mount the agent's /proc from the agent's pid namespace, without a folder that nobody may
+    read.
 
-    The kernel allows it only while the supervisor's own /proc is in sight, so before `ROOT` is
-    entered. In a container, whose root may write the machine's settings in /proc, nothing there can
-    be written, and what containers hide is hidden.
+    The kernel allows it only while the supervisor's own /proc is visible, so before `ROOT` is
+    entered. In a container, whose root may write the machine's settings in /proc, it is read-only,
+    and the files that containers hide are hidden.
     """
     if config.shared_proc:
         kernel.bind("/proc", ROOT + "/proc")
@@ -240,8 +242,8 @@ def make_read_only(path: str) -> None:
 
 
 def bytes_used(path: str) -> int:
-    """Return about how many bytes a tmpfs holds, with what the kernel keeps for each file below an
-    overlay."""
+    """Return about how many bytes a tmpfs holds, including what the kernel keeps for each file
+    below an overlay."""
     info = os.statvfs(path)
     return (info.f_blocks - info.f_bfree) * info.f_frsize + (
         info.f_files - info.f_ffree
@@ -258,8 +260,8 @@ def is_full(path: str) -> bool:
 
 
 def build_container_root(network_files: tuple[str, ...], lend_bash: bool) -> None:
-    """Build and enter a new root, in which nothing of the old one is left but its files. The bundle
-    lends a bash if asked."""
+    """Build and enter a new root, which keeps nothing of the old one but its files. With
+    `lend_bash`, it also shows the bundle with a bash."""
     os.mkdir(_NEW_ROOT)
     kernel.mount("tmpfs", _NEW_ROOT, "tmpfs", kernel.NOSUID, "mode=755")
     image = _make_folder(f"layers/0/{TREE}")

@@ -7,9 +7,9 @@ the agent's init.
            ├─ spawn ─► init: the agent's pid 1; mounts /proc, then only sends signals
            └─ spawn ─► the agent's shell and programs (parent: 0, as in docker exec)
 
-The episode server itself stays outside of the agent's pid namespace: the agent cannot see, signal
-or trace the server. Init has no more rights than the agent; if the agent makes init exit, the
-kernel ends all processes of the agent, and the server exits too.
+The episode server itself stays outside the agent's pid namespace: the agent cannot see, signal or
+trace the server. Init has no more rights than the agent; if the agent makes init exit, the kernel
+ends all processes of the agent, and the server exits too.
 
 `disabled` in the configuration names protections that a test turns off to see an attack succeed
 (`DisabledProtections`): user_namespaces, settings, capabilities, limits, network (a network
@@ -40,8 +40,7 @@ _ROOT_RIGHTS = (
     *(kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID),
     *(kernel.KILL, kernel.SETGID, kernel.SETUID, kernel.NET_BIND_SERVICE),
 )
-"""The agent's in a container, where there are other users to whom files can be given, and whose
-files are read."""
+"""The agent's rights in a container, where it may give files to other users and read theirs."""
 _OWN_PROCESSES = 2
 _MOST = (("user_namespaces", "0"), ("inotify_instances", "16"), ("inotify_watches", "8192"))
 """Limits per episode on resources that the kernel otherwise counts for all programs of one user
@@ -49,8 +48,8 @@ _MOST = (("user_namespaces", "0"), ("inotify_instances", "16"), ("inotify_watche
 _ACKNOWLEDGE_SECONDS = 2.0
 _INIT, _INIT_NAME = "/guest/bash", "/bin/bash"
 _TCP_BUFFERS = {"tcp_rmem": "4096 131072 131072", "tcp_wmem": "4096 16384 81920"}
-"""Least, first and greatest bytes of a TCP socket's buffers: together about what counts for a
-socket (`SOCKET_BUFFER`)."""
+"""Minimum, initial and maximum bytes of a TCP socket's buffers: together about the bytes counted
+for a socket (`SOCKET_BUFFER`)."""
 
 Config = dict[str, Any]
 
@@ -83,7 +82,7 @@ class World:
     """
 
     copied = False
-    """The episode began with a copy of files that usually lie below an overlay."""
+    """The episode began with a copy of files that are usually below an overlay."""
 
     def __init__(
         self, table: processes.Table, folders: mounts.Folders, proc: int, init: Init, config: Config
@@ -115,19 +114,19 @@ class World:
             os.close(tree)
 
     def memory_used(self) -> int:
-        """Return the bytes of memory that files take, less those copied for the episode."""
+        """Return the bytes of memory that files take, without those copied for the episode."""
         return mounts.bytes_used("/") + mounts.bytes_used("/dev/shm") - self._first_bytes
 
     def disk_is_full(self) -> bool:
-        """Return whether the disk that the agent writes to is full, of bytes or of files."""
+        """Return whether the disk that the agent writes to has no room for more bytes or files."""
         return mounts.is_full("/")
 
     def disk_exceeded(self) -> bool:
-        """Return whether the agent has written more than it may. A tmpfs does not let it."""
+        """Return whether the agent has written more than it may, which a tmpfs prevents."""
         return False
 
     def as_agent(self) -> contextlib.AbstractContextManager[None]:
-        """Have the agent's rights to files within the block. A namespace's root has no others."""
+        """Use the agent's rights to files within the block. A namespace's root has no others."""
         return contextlib.nullcontext()
 
     def become_agent(self, *, executes: bool) -> None:
@@ -145,16 +144,16 @@ class World:
 
 
 def clone_flags(config: Config) -> int:
-    """Return the namespaces that an episode server is cloned into. The supervisor makes the
-    network's, `enter` that of pids."""
+    """Return the namespaces that an episode server is cloned into. The supervisor makes the network
+    namespace, `enter` the pid namespace."""
     network = kernel.NEWNET if "network" in config["disabled"] else 0
     user = 0 if config["mounts"].in_container else kernel.NEWUSER
     return kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | network | user
 
 
 def make_network(config: Config) -> None:
-    """Make a network with a loopback interface only. By the supervisor, so that the agent's root
-    does not own the network."""
+    """Make a network with only a loopback interface. The supervisor does this, so that the agent's
+    root does not own the network."""
     kernel.unshare(kernel.NEWNET)
     kernel.raise_loopback()
     # a shared /proc is read-only
@@ -180,21 +179,21 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
     if "capabilities" not in config["disabled"]:
         kernel.limit_capabilities(agent_rights)
     kernel.unshare(kernel.NEWPID)
-    ours, theirs = (end.detach() for end in socketpair())
+    server_end, init_end = (end.detach() for end in socketpair())
     try:
         pid = spawn.spawn(
-            lambda: _set_up_init(config, seccomp, theirs, agent_rights), _INIT, [_INIT_NAME], {}
+            lambda: _set_up_init(config, seccomp, init_end, agent_rights), _INIT, [_INIT_NAME], {}
         )
     finally:
-        os.close(theirs)
+        os.close(init_end)
     kernel.enter_root(mounts.ROOT)
     _lock(config, seccomp, {*_SERVER_RIGHTS, *agent_rights})
     table = (processes.Tree if mount_config.shared_proc else processes.Table)(proc, pid)
-    return World(table, folders, proc, Init(pid, ours), config)
+    return World(table, folders, proc, Init(pid, server_end), config)
 
 
 def set_limits(limits: dict[str, int]) -> None:
-    """Set resource limits, at most to those that the machine or the container allows."""
+    """Set resource limits, capped at those that the machine or the container allows."""
     for name, value in limits.items():
         number = getattr(resource, "RLIMIT_" + name)
         _, most = resource.getrlimit(number)
@@ -203,8 +202,8 @@ def set_limits(limits: dict[str, int]) -> None:
 
 
 def raise_limits(names: Collection[str]) -> None:
-    """Lift the soft limits that this process has inherited, those that agents get and those that
-    nobody here should have."""
+    """Raise the soft limits that this process has inherited: those set for agents, and those that
+    no process here should have."""
     for name in {*names, "AS", "CPU"} - {"CORE"}:
         number = getattr(resource, "RLIMIT_" + name)
         _, most = resource.getrlimit(number)
@@ -213,10 +212,11 @@ def raise_limits(names: Collection[str]) -> None:
 
 
 def _set_up_init(config: Config, seccomp: bytes, line: int, rights: Collection[int]) -> None:
-    """In the new pid namespace, before init is executed. What is mounted here, the episode server
-    sees as well."""
+    """Runs in the new pid namespace before init is executed. The episode server sees the mounts
+    made here as well."""
     kernel.die_with_parent()
-    # the scheduler's group is the session's, and the agent may slow the session that it sees here
+    # the scheduler groups processes by session, and the agent may slow the session that it sees
+    # here
     os.setsid()
     mount_config: mounts.MountConfig = config["mounts"]
     mounts.mount_proc(mount_config)
@@ -233,10 +233,10 @@ def _set_up_init(config: Config, seccomp: bytes, line: int, rights: Collection[i
     _lock(config, seccomp, rights)
 
 
-def _lock(config: Config, seccomp: bytes, kept: Collection[int]) -> None:
+def _lock(config: Config, seccomp: bytes, rights: Collection[int]) -> None:
     """Mounting is over: keep these capabilities alone, and filter system calls."""
     if "capabilities" not in config["disabled"]:
-        kernel.drop_capabilities(kept)
+        kernel.drop_capabilities(rights)
     kernel.install_filter(seccomp)
 
 

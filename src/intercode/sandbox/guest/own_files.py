@@ -1,14 +1,14 @@
-"""The files that an agent may change, in a container where nothing can be mounted: made, compared
-and put back by their stamps.
+"""The files that an agent may change, in a container where nothing can be mounted: created,
+compared and put back by their stamps.
 
     start (nobody's) ── copy ──► root (the agent's), with a stamp for each file: inode, ctime, atime
       ├─ changes: the files whose stamp is another, compared with the start
       └─ put_back: the same files are made anew, then all files get new times, in the same order: so
-                   no time tells what was written before. Reading changes none (`NEVER_READ`)
+                   no time shows what was written before. Reading changes none (`NEVER_READ`)
 
-What the agent cannot change (`fixed`: userland and devices) lies in the root as well, and is never
-looked at. `put_back` and `adopt` need a root without processes; `changes`, `export` and `size`
-follow no link out of the root.
+Files that the agent cannot change (`fixed`: userland and devices) are in the root as well, and are
+never looked at. `put_back` and `adopt` need a root without processes; `changes`, `export` and
+`size` follow no link out of the root.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from . import kernel, layers, mounts
 
 SHM = "/dev/shm"
 _MODES = {"": 0o1775, SHM: 0o1777}
-"""Folders of root's that the agent's group may write to. They are sticky: what is root's in there,
-the agent cannot rename."""
+"""Root's folders that the agent's group may write to. They are sticky: the agent cannot rename
+root's files in them."""
 _ACCOUNTS = {
     "/etc/passwd": (rb"(?m)^root:x:\d+:\d+:", b"root:x:%(user)d:%(user)d:"),
     "/etc/group": (rb"(?m)^root:x:\d+:", b"root:x:%(user)d:"),
@@ -34,13 +34,13 @@ _COARSE_CLOCK = 5
 """CLOCK_REALTIME_COARSE, from which the kernel takes the times of files."""
 _BLOCK = 512
 _TOO_DEEP = 1 << 60
-"""The bytes that count for a folder which is nested too deep to be looked into."""
+"""The bytes counted for a folder that is nested too deep to be looked into."""
 _LARGEST = 1 << 20
-"""Bytes of the largest file of accounts that is read."""
+"""The size in bytes of the largest account file that is read."""
 
 NEVER_READ = 2_145_916_800
-"""The first second of 2038, every file's time of access: the kernel leaves one in the future as it
-is (mount option `relatime`, the default), whoever reads the file."""
+"""The first second of 2038, every file's access time: the kernel leaves an access time in the
+future as it is (mount option `relatime`, the default), whoever reads the file."""
 
 Stamp = tuple[int, int, int]
 """Inode, ctime and atime. Only the kernel sets a ctime."""
@@ -56,9 +56,9 @@ class OwnFiles:
         self.root, self.start = kernel.open_folder(root), kernel.open_folder(start)
         self._stamps: dict[str, Stamp] = {}
         self._times: dict[str, int] = {}
-        """When each file was modified, in the start."""
+        """Each file's modification time in the start."""
         self._links: dict[str, list[str]] = {}
-        """The names of a file that has several, by each of the names."""
+        """All names of a file that has several, by each of them."""
         self._names: dict[str, set[str]] = {SHM: set()}
         self._list_start("")
         self.put_back()
@@ -87,24 +87,24 @@ class OwnFiles:
             info = os.lstat(self._root + path)
             self._stamps[path] = _stamp(info)
             newest = max(newest, info.st_ctime_ns)
-        # else a change could leave the ctime as it is
+        # otherwise a change could leave the ctime as it is
         while time.clock_gettime_ns(_COARSE_CLOCK) <= newest:
             time.sleep(0.001)
 
     def changes(self) -> layers.Changes:
-        """Return what `layers.diff` returns."""
-        found = layers.diff(self.root, self.start, ".", self._is_same)
-        for path in found.keys() & _ACCOUNTS:
-            if found[path] == {
-                **found[path],
+        """Return the changes, as `layers.diff` does."""
+        changed = layers.diff(self.root, self.start, ".", self._is_same)
+        for path in changed.keys() & _ACCOUNTS:
+            if changed[path] == {
+                **changed[path],
                 "kind": "changed",
                 "type": "file",
                 "mode": _mode(self.start, path),
             }:
                 before = _number_root(_read(self.start, path), path, self._uid)
                 if before and _read(self.root, path) == before:
-                    del found[path]
-        return found
+                    del changed[path]
+        return changed
 
     def growth(self) -> int:
         """Return how many bytes the files take beyond those of the start."""
@@ -150,11 +150,11 @@ class OwnFiles:
 
     def _list_start(self, path: str) -> None:
         with os.scandir(self._start_path + path) as entries:
-            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        kept = {name: is_folder for name, is_folder in found if f"{path}/{name}" not in self._fixed}
-        self._names[path] = set(kept)
-        for name in (name for name, is_folder in kept.items() if is_folder):
-            self._list_start(f"{path}/{name}")
+            is_folder = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+        self._names[path] = {name for name in is_folder if f"{path}/{name}" not in self._fixed}
+        for name in self._names[path]:
+            if is_folder[name]:
+                self._list_start(f"{path}/{name}")
 
     def _is_same(self, path: str, info: os.stat_result, folder: int = -1) -> bool | None:
         return None if path in self._fixed else self._stamps.get(path, ())[:2] == _stamp(info)[:2]
@@ -165,30 +165,30 @@ class OwnFiles:
     # -- copying from the start --------------------------------------------------------------------
 
     def _restore(self, path: str) -> None:
-        kept, doomed = set(), []
+        unchanged, doomed = set(), []
         folder = os.open(self._root + (path or "/"), os.O_RDONLY | os.O_NOATIME | os.O_CLOEXEC)
-        found = [
+        entries = [
             (name, os.stat(name, dir_fd=folder, follow_symlinks=False))
             for name in os.listdir(folder)
         ]
         os.close(folder)
-        for name, info in found:
-            each = f"{path}/{name}"
-            if each in self._fixed:
+        for name, info in entries:
+            child = f"{path}/{name}"
+            if child in self._fixed:
                 continue
-            self._compare_stamp(each, info)
-            # a changed folder goes as a whole: its size and flags would stay
-            if not self._is_same(each, info):
-                doomed.append(self._root + each)
+            self._compare_stamp(child, info)
+            # a changed folder is removed as a whole, since its size and flags would stay
+            if not self._is_same(child, info):
+                doomed.append(self._root + child)
                 continue
-            kept.add(name)
-            if each in self._names:
-                self._restore(each)
+            unchanged.add(name)
+            if child in self._names:
+                self._restore(child)
         _remove(doomed)
-        self._copy(path, self._names[path] - kept)
+        self._copy(path, self._names[path] - unchanged)
 
     def _join_links(self) -> None:
-        """Make files with several names anew if not all of the names are left."""
+        """Make files with several names anew if the names no longer lead to one file."""
         for names in {id(names): names for names in self._links.values()}.values():
             if len({os.lstat(self._root + name).st_ino for name in names}) > 1:
                 self._copies.pop(os.lstat(self._start_path + names[0]).st_ino, None)
@@ -204,29 +204,29 @@ class OwnFiles:
         above = kernel.open_folder(self._start_path + path)
         below = kernel.open_folder(self._root + path)
         for name in names:
-            each, info = f"{path}/{name}", os.stat(name, dir_fd=above, follow_symlinks=False)
+            child, info = f"{path}/{name}", os.stat(name, dir_fd=above, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
-                os.mkdir(self._root + each)
-                self._copy(each, self._names[each])
+                os.mkdir(self._root + child)
+                self._copy(child, self._names[child])
             elif info.st_ino in self._copies:
                 os.link(
                     self._root + self._copies[info.st_ino][0],
-                    self._root + each,
+                    self._root + child,
                     follow_symlinks=False,
                 )
-                self._copies[info.st_ino].append(each)
+                self._copies[info.st_ino].append(child)
             else:
                 layers.copy_entry(above, below, name, info)
-                if each in _ACCOUNTS:
-                    _rewrite_accounts(self.root, self._uid, [each])
+                if child in _ACCOUNTS:
+                    _rewrite_accounts(self.root, self._uid, [child])
                 if info.st_nlink > 1:
-                    self._copies[info.st_ino] = [each]
-            self._set_attributes(each)
+                    self._copies[info.st_ino] = [child]
+            self._set_attributes(child)
         os.close(above)
         os.close(below)
 
     def _set_attributes(self, path: str) -> None:
-        """Give a file or folder the attributes that it has in the start, but its times."""
+        """Give a file or folder the attributes that it has in the start, except its times."""
         target = self._root + path
         info = os.lstat(self._start_path + (path if path != SHM else ""))
         self._times[path] = info.st_mtime_ns
@@ -239,13 +239,13 @@ class OwnFiles:
 
 
 def _number_root(text: bytes, path: str, user: int) -> bytes:
-    """Return the text of a file of accounts with another number for the user called root."""
+    """Return the text of an account file with another number for the user called root."""
     before, after = _ACCOUNTS[path]
     return re.sub(before, after % {b"user": user}, text, count=1)
 
 
 def _rewrite_accounts(root: int, user: int, paths: Iterable[str] = _ACCOUNTS) -> None:
-    """Give the user called root this number in files of accounts below the folder `root`."""
+    """Give the user called root this number in the account files below the folder `root`."""
     for path in paths:
         if text := _read(root, path):
             fd = kernel.open_inside(
@@ -256,8 +256,8 @@ def _rewrite_accounts(root: int, user: int, paths: Iterable[str] = _ACCOUNTS) ->
 
 
 def _read(root: int, path: str) -> bytes:
-    """Return the content of a file of accounts, or nothing for what is none: a link, a device, a
-    file that is too large."""
+    """Return the content of an account file, or nothing if the path is a link, a device, or a file
+    that is too large."""
     try:
         fd = kernel.open_inside(root, path, os.O_RDONLY | os.O_NONBLOCK, links=False)
     except OSError:
@@ -297,12 +297,12 @@ def _sizes(folder: int, name: str, depth: int, skip: Collection[str] = ()) -> It
     except OSError:
         return
     try:
-        for each in os.listdir(inside):
-            if each not in skip and (info := layers.stat_entry(inside, each)):
+        for child in os.listdir(inside):
+            if child not in skip and (info := layers.stat_entry(inside, child)):
                 yield max(info.st_blocks * _BLOCK, mounts.INODE_SHARE)
                 if stat.S_ISDIR(info.st_mode):
                     yield from (
-                        _sizes(inside, each, depth + 1) if depth < layers.DEPTH else [_TOO_DEEP]
+                        _sizes(inside, child, depth + 1) if depth < layers.DEPTH else [_TOO_DEEP]
                     )
     finally:
         os.close(inside)

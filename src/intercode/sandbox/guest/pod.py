@@ -1,5 +1,5 @@
-"""The supervisor where no namespaces can be made, as root in an ordinary container: the wall is a
-user, a root and a filter.
+"""The supervisor where no namespaces can be made, as root in an ordinary container: it isolates an
+agent by a user, a root and a filter.
 
     host ══ frames ══► supervisor
       ├─ fork ──► episode server: chroot to the slot's root, Landlock, filter
@@ -8,8 +8,8 @@ user, a root and a filter.
                                the supervisor ends
 
 A slot is a root folder with a user of its own, for one episode at a time. Nobody else runs as that
-user: so the user's processes are the episode's, and what the user may write is what `OwnFiles` puts
-back. Slots stay on disk for the next supervisor; a lock says which are in use.
+user: so the user's processes are the episode's, and `OwnFiles` puts back everything that the user
+may write. Slots stay on disk for the next supervisor; a lock says which are in use.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _SERVER_RIGHTS = (
 _DYING = 0.0005
 _LAST_DEATH = 5.0
 _DISK_SHARE = 10
-"""A look at how much an agent has written is made again after so many times its own length."""
+"""After measuring how much an agent has written, wait this many times as long as that took."""
 _FEW = 16
 _STRIDE = 64
 
 
 class PodConfig(NamedTuple):
-    """The host's wishes. The slots' users are `first_user`, `first_user` + 2, …, those of the
+    """The host's settings. The slots' users are `first_user`, `first_user` + 2, …, those of the
     wardens are between them."""
 
     slots: str
@@ -63,7 +63,7 @@ class PodConfig(NamedTuple):
     start: str
     """The folder of files with which an agent begins."""
     userland: list[tuple[str, str]]
-    """Names in the agent's / and the folders whose files are there, for the agent to read."""
+    """Names in the agent's /, and the folders whose files the agent can read there."""
     first_user: int
     most: int
     disk: int
@@ -82,7 +82,7 @@ class Slot:
         self.files = OwnFiles(config.start, self.root, self.user, fixed)
 
     def put_back(self) -> None:
-        """Make the root as it was when the slot was new."""
+        """Restore the root to its state when the slot was new."""
         self.files.put_back()
         _set_device_times(self.root)
 
@@ -92,7 +92,7 @@ class Slot:
         os.waitpid(self.init.pid, 0)
 
     def end_processes(self, any_left: Callable[[], object]) -> None:
-        """End all processes of the slot's user; `any_left` tells whether there are any."""
+        """End all processes of the slot's user; `any_left` returns whether any are left."""
         until = time.monotonic() + _LAST_DEATH
         while True:
             self.init.signal_all(signal.SIGKILL)
@@ -123,11 +123,11 @@ class PodWorld(namespaces.World):
         return 0
 
     def disk_is_full(self) -> bool:
-        """Return False: whatever else is on the machine's disk may have filled it."""
+        """Return False: other files on the machine's disk may have filled it."""
         return False
 
     def disk_exceeded(self) -> bool:
-        """Look every now and then: as often as looking takes a small part of the time."""
+        """Measure so seldom that measuring takes a small part of the time."""
         began = time.monotonic()
         if began < self._next_look:
             return False
@@ -140,7 +140,7 @@ class PodWorld(namespaces.World):
         return _as_user(self._slot.user)
 
     def become_agent(self, *, executes: bool) -> None:
-        """In a child of the episode server: give up all that the agent has not."""
+        """In a child of the episode server: give up all rights that the agent does not have."""
         namespaces.set_limits(self._limits)
         user = self._slot.user
         os.setresgid(user, user, user)
@@ -178,13 +178,13 @@ class Table(processes.Tree):
         return pid
 
     def _shared_memory(self, alive: list[processes.Process]) -> int:
-        """Count every descriptor as a socket but a few of each process. There are no System V
+        """Count every descriptor as a socket, except a few of each process. There are no System V
         objects."""
-        found = 0
+        descriptors = 0
         for process in alive:
             with contextlib.suppress(OSError), self._folder(f"{process.pid}/fd") as folder:
-                found += max(len(os.listdir(folder)) - _FEW, 0)
-        return found * processes.SOCKET_BUFFER
+                descriptors += max(len(os.listdir(folder)) - _FEW, 0)
+        return descriptors * processes.SOCKET_BUFFER
 
     def ipc_objects(self) -> list[tuple[str, int]]:
         return []
@@ -193,9 +193,9 @@ class Table(processes.Tree):
         with _as_user(self._user):
             return super().cwd(pid)
 
-    def foreign_descriptors(self, pid: int, own: set[str]) -> list[str]:
+    def foreign_descriptors(self, pid: int, allowed: set[str]) -> list[str]:
         with _as_user(self._user):
-            return super().foreign_descriptors(pid, own)
+            return super().foreign_descriptors(pid, allowed)
 
 
 class PodSupervisor(supervisor.Supervisor):
@@ -212,7 +212,7 @@ class PodSupervisor(supervisor.Supervisor):
         self._used: dict[int, Slot] = {}
         self._free: list[Slot] = []
         self._names: list[socket.socket] = []
-        """They have the names of the users in use: a lock in one cache is none in another."""
+        """Sockets named after the users in use: a lock in one cache does not hold in another."""
         super().__init__(control, config, server, seccomp)
 
     def _prepare(self) -> None:
@@ -274,7 +274,7 @@ class PodSupervisor(supervisor.Supervisor):
     def _new_slot(self) -> Slot:
         """Lock the first folder and user that nobody uses, for as long as this process lives.
 
-        In each container the users begin elsewhere: the kernel counts a user's processes in all
+        Each container begins with another user: the kernel counts a user's processes in all
         containers together.
         """
         begin = os.stat("/proc/self/ns/pid").st_ino * _STRIDE
@@ -327,11 +327,11 @@ def _start_warden(user: int) -> tuple[int, int]:
     The warden's real user is another one (the next), and it has the agent's rights only while it
     signals: so the agent can neither signal nor slow it.
     """
-    ours, theirs = (end.detach() for end in socket.socketpair())
+    line, warden_end = (end.detach() for end in socket.socketpair())
     pid = os.fork()
     if pid == 0:
         try:
-            os.dup2(theirs, 0)
+            os.dup2(warden_end, 0)
             os.closerange(1, 1 << 16)
             os.setresuid(user + 1, 0, 0)
             while number := os.read(0, 1):
@@ -340,13 +340,13 @@ def _start_warden(user: int) -> tuple[int, int]:
         finally:
             _kill_all(user, signal.SIGKILL)
             os._exit(0)
-    os.close(theirs)
-    return pid, ours
+    os.close(warden_end)
+    return pid, line
 
 
 def _kill_all(user: int, number: int) -> None:
     """Send a signal to all processes of a user, in one system call. Only for a process whose real
-    user is nobody else's."""
+    user nobody else has."""
     os.seteuid(user)
     with contextlib.suppress(OSError):  # there are none
         os.kill(-1, number)
@@ -354,7 +354,8 @@ def _kill_all(user: int, number: int) -> None:
 
 
 def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> None:
-    """Fill a slot's root with what agents cannot change, unless it has that already."""
+    """Fill a slot's root with the files that agents cannot change, unless they are there
+    already."""
     content = repr((userland, own_files.NEVER_READ))
     with contextlib.suppress(FileNotFoundError), open(f"{folder}/made", encoding="utf-8") as file:
         if file.read() == content:
@@ -393,7 +394,7 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
 
 
 def _set_device_times(root: str) -> None:
-    """Give devices, and the folders beside /dev, the time of /usr, the same in all slots."""
+    """Give devices and the folders in `POD_FOLDERS` the time of /usr, the same in all slots."""
     time = os.stat(f"{root}/usr").st_mtime_ns
     for name in (*wire.POD_FOLDERS, *(f"dev/{name}" for name in _DEVICES)):
         os.utime(f"{root}/{name}", ns=(time, time))
@@ -406,7 +407,7 @@ def _run(words: list[str]) -> None:
 
 @contextlib.contextmanager
 def _as_user(user: int) -> Iterator[None]:
-    """Have the rights of a user within the block, and no others."""
+    """Use only the rights of a user within the block."""
     os.setegid(user)
     os.seteuid(user)
     try:

@@ -1,12 +1,12 @@
 """The agent's processes, seen from the supervisor's /proc: which live, their memory, when they
 started; and how to stop them.
 
-The agent's processes are known by their pid namespace, or, if a process lets nobody see its
+The agent's processes are recognized by their pid namespace, or, if a process lets nobody see its
 namespace (`PR_SET_DUMPABLE`, a program that cannot be read), by their parents. Pids are the
 supervisor's; `inner_pid` gives the pid that the agent sees.
 
 A process started after a `Mark` if its pid is above the last pid then given out, or (when pids
-wrapped around) its start tick is later. Processes that die during a look are left out. A process
+wrapped around) its start tick is later. Processes that die during a scan are left out. A process
 whose first thread has ended looks like a zombie, and reports no memory under its own pid, as long
 as other threads of it go on.
 """
@@ -69,16 +69,16 @@ class Table:
         outside = (self._init, os.getpid())
         pids = sorted(int(name) for name in os.listdir(self._proc) if name.isdigit())
         inside = {pid: self._is_inside(pid) for pid in pids if pid not in outside}
-        found = [
+        alive = [
             process
             for pid, is_inside in inside.items()
             if is_inside is not False and (process := self._process(pid))
         ]
         known = {pid for pid, is_inside in inside.items() if is_inside}
         # the rest hide their namespace: init adopts orphans, and this process starts the shell
-        while more := {each.pid for each in found if each.parent in known.union(outside)} - known:
+        while more := {p.pid for p in alive if p.parent in known.union(outside)} - known:
             known |= more
-        return [each for each in found if each.pid in known]
+        return [p for p in alive if p.pid in known]
 
     def _is_inside(self, pid: int) -> bool | None:
         """Return None if the process lets nobody see its namespace."""
@@ -107,13 +107,13 @@ class Table:
         )
 
     def look_again(self, look: Callable[[], list[Process]]) -> list[Process]:
-        """Return what `look` finds. If `look` finds none while others start, look again: one may
-        start the next and end."""
+        """Return the processes that `look` finds. If it finds none while others start, look again:
+        each may start the next and end."""
         until = time.monotonic() + _DOUBT
         while True:
             before = self.last_pid()
-            if (found := look()) or self.last_pid() == before or time.monotonic() > until:
-                return found
+            if (processes := look()) or self.last_pid() == before or time.monotonic() > until:
+                return processes
 
     def init_is_ending(self) -> bool:
         """Return True while init has ended but is still there: until all others inside are gone,
@@ -128,29 +128,27 @@ class Table:
 
     @contextlib.contextmanager
     def pause_all(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Call `stop` and wait until all processes stand still. In the end continue those that were
-        not stopped before.
+        """Call `stop` and wait until all processes have stopped. At the end, continue those that
+        were not stopped before.
 
-        A process that waits for a child to execute a program (vfork) stands still with the child.
+        A process that waits for a child to execute a program (vfork) is paused with the child.
         """
-        before = {each.pid for each in self.all() if self._threads_are(each.pid, _STOPPED)}
+        before = {p.pid for p in self.all() if self._threads_are(p.pid, _STOPPED)}
         stop()
         try:
             until = time.monotonic() + _STOPPING
             while time.monotonic() < until:
                 alive = self.all()
-                parents = {each.parent for each in alive}
+                parents = {p.parent for p in alive}
                 if all(
-                    self._threads_are(
-                        each.pid, _STOPPED_OR_WAITING if each.pid in parents else _STOPPED
-                    )
-                    for each in alive
+                    self._threads_are(p.pid, _STOPPED_OR_WAITING if p.pid in parents else _STOPPED)
+                    for p in alive
                 ):
                     break
                 time.sleep(_LOOK_EVERY)
             yield
         finally:  # children first: then no shell sees a job of its own stopped
-            send([each for each in reversed(self.all()) if each.pid not in before], signal.SIGCONT)
+            send([p for p in reversed(self.all()) if p.pid not in before], signal.SIGCONT)
 
     def _threads_are(self, pid: int, states: bytes) -> bool:
         """Return True if each thread of the process is in one of these states, or gone."""
@@ -158,10 +156,10 @@ class Table:
         return all(text.rpartition(b")")[2][1:2] in states for text in threads)
 
     def memory(self, alive: list[Process]) -> int:
-        """Return the bytes held by these processes, by System V objects and by socket buffers, were
-        they all filled.
+        """Return the bytes held by these processes, by System V objects and by socket buffers, as
+        if all buffers were full.
 
-        Of a process count its own and shared pages (once for each process), swap and page tables,
+        A process's private and shared pages (once for each process), swap and page tables count,
         not the pages of files.
         """
         used = 0
@@ -173,10 +171,10 @@ class Table:
             sizes = (
                 sum(
                     int(line.split()[1]) << 10
-                    for line in self._status(each)
+                    for line in self._status(folder)
                     if line.startswith(_MEMORY_LINES)
                 )
-                for each in folders
+                for folder in folders
             )
             used += next(filter(None, sizes), 0)
         return used + self._shared_memory(alive)
@@ -206,16 +204,16 @@ class Table:
         """Return what /proc calls a descriptor of this process."""
         return os.readlink(f"{os.getpid()}/fd/{fd}", dir_fd=self._proc)
 
-    def foreign_descriptors(self, pid: int, own: set[str]) -> list[str]:
-        """Return the descriptors of a shell that the agent opened, as words for a message; `own`
-        are the names of the shell's.
+    def foreign_descriptors(self, pid: int, allowed: set[str]) -> list[str]:
+        """Return the descriptors of a shell that the agent opened, as text for a message; `allowed`
+        are the names of the shell's own.
 
         A shell's own are the first three and the pipes to the episode server, as they are while the
         shell waits, and the copies of these that bash saves from 10 on. A bash that has just been
         spawned still has the episode server's for a moment, and one that was busy still closes what
         it opened: look again.
         """
-        found: list[str] = []
+        foreign: list[str] = []
         for _ in range(_LOOKS):
             names: dict[int, str] = {}
             try:
@@ -225,15 +223,15 @@ class Table:
                             names[int(fd)] = os.readlink(fd, dir_fd=folder)
             except PermissionError:
                 return ["descriptors that nobody may see"]
-            found = [
+            foreign = [
                 f"descriptor {fd} ({to})"
                 for fd, to in sorted(names.items())
-                if to not in own or 3 <= fd < _FIRST_SAVED
+                if to not in allowed or 3 <= fd < _FIRST_SAVED
             ]
-            if not found:
+            if not foreign:
                 break
             time.sleep(_LOOK_EVERY)
-        return found
+        return foreign
 
     def _status(self, folder: str) -> list[bytes]:
         """Return the lines after the name, which the agent chooses: the kernel escapes its newlines
@@ -270,7 +268,7 @@ class Table:
 
 
 class Tree(Table):
-    """The processes below this one, for a /proc that also shows many that are none of the agent's.
+    """The processes below this one, for a /proc that also shows many that are not the agent's.
 
     A process whose parent ends becomes this one's child (`kernel.adopt_orphans`), or init's.
     """

@@ -8,9 +8,9 @@
                                               {"role": "grader"}    executes a test; only in the
                                                                     grader's sandbox
 
-Nothing that a branch of the agent's reports is trusted, and it receives nothing but arguments, or a
-script to run. A branch of the grader's holds the test's text and the expected values, and never a
-line of the agent's code:
+Nothing that an agent's branch reports is trusted, and it receives nothing but arguments, or a
+script to run. A grader's branch holds the test's text and the expected values, and never a line of
+the agent's code:
 
     test ── calls NAME ──► Proxy ── plain arguments ──► host ──► the agent's branch
                              └───── plain result, or "raised TYPE: words" ◄─┘
@@ -20,8 +20,8 @@ on the agent's side, and the test gets a `Remote`, which has attributes, items a
 be handed back in a call, but compares with nothing, contains nothing and is neither true nor false:
 it cannot pass a test by pretending.
 
-A branch of the grader's sends the host a head, which the host reads: {"ask": true} before a message
-that the host carries to the agent's side unopened, or the verdict.
+A grader's branch sends the host a head, which the host reads: {"ask": true} before a message that
+the host carries to the agent's side unopened, or the verdict.
 
 A test may give up waiting for a call (an alarm, a thread or a process with a time limit); the
 call's late answer then finds no reader. Only the process that received the request sends the
@@ -50,7 +50,7 @@ from .python_interpreter import Interpreter
 
 _FOLDER = "/dev/shm"
 _LOOP_ENDS = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
-"""These would end a loop of the test's own."""
+"""These would end a loop in the test itself."""
 _LONGEST_NAME, _LONGEST_WORDS = 200, 1 << 20
 _LONGEST_REASON = 500
 _MOST_NAMES = 50
@@ -79,9 +79,9 @@ class AgentSide:
     def __init__(self, namespace: dict[str, Any], bind: dict[str, str], method: str) -> None:
         namespace.update(
             {
-                name: _to_call(namespace[own], method)
-                for name, own in bind.items()
-                if own in namespace
+                name: _to_call(namespace[defined], method)
+                for name, defined in bind.items()
+                if defined in namespace
             }
         )
         self._namespace = namespace
@@ -101,7 +101,7 @@ class AgentSide:
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Get, set, call, or take items. Arguments that a call changed in place go back, so that a
-        test can look at them."""
+        test can inspect them."""
         op, on, encoded, named = request["op"], request["on"], request["args"], request["named"]
         if isinstance(on, int):
             target = self._held[on]
@@ -109,8 +109,8 @@ class AgentSide:
             target = self._namespace[on]
         else:
             raise NameError(f"name {on!r} is not defined")
-        args = [wire_values.decode(each, self._open) for each in encoded]
-        options = {name: wire_values.decode(each, self._open) for name, each in named.items()}
+        args = [wire_values.decode(tokens, self._open) for tokens in encoded]
+        options = {name: wire_values.decode(tokens, self._open) for name, tokens in named.items()}
         value: Any = None
         if op == "set":
             setattr(target, *args)
@@ -165,7 +165,7 @@ def _pack_exception(error: BaseException) -> bytes:
     """Pack the nearest builtin class, the name, the words, and the arguments if they are plain and
     not too large."""
     base = next(
-        (each for each in type(error).__mro__ if getattr(builtins, each.__name__, None) is each),
+        (cls for cls in type(error).__mro__ if getattr(builtins, cls.__name__, None) is cls),
         Exception,
     )
     try:
@@ -184,17 +184,18 @@ def _pack_exception(error: BaseException) -> bytes:
 
 
 def _to_call(defined: Any, method: str) -> Any:
-    """Return what a test calls: of a class that has the `method`, that of a fresh instance."""
+    """Return the callable for a test: of a class that has the `method`, that of a fresh
+    instance."""
     if method and isinstance(defined, type) and callable(getattr(defined, method, None)):
         return lambda *args, **named: getattr(defined(), method)(*args, **named)
     return defined
 
 
 def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any]:
-    """Return functions and classes that the agent defined, which of them last, and what the one
-    called `name` accepts.
+    """Return the functions and classes that the agent defined, the last one, and the arguments that
+    the one called `name` accepts.
 
-    `takes` are the fewest and the most positional arguments (−1: any number); None if they are
+    `takes` holds the minimum and maximum number of positional arguments (−1: any number); None if
     unknown.
     """
     namespace = interpreter.namespace
@@ -211,14 +212,12 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
         takes = None
     else:
         positional = [
-            each
-            for each in parameters
-            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+            p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
-        least = sum(each.default is each.empty for each in positional)
+        least = sum(p.default is p.empty for p in positional)
         takes = [
             least,
-            -1 if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(positional),
+            -1 if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(positional),
         ]
     last = interpreter.last_definition if interpreter.last_definition in namespace else ""
     return {
@@ -233,8 +232,8 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
 
 
 def _run_script(namespace: dict[str, Any], request: dict[str, Any], line: socket.socket) -> None:
-    """Run a text in a process of its own. Send its status, and up to `most` bytes of what it
-    printed to standard output."""
+    """Run a text in a separate process. Send its status, and up to `most` bytes of its standard
+    output."""
     with tempfile.TemporaryFile(dir=_FOLDER) as out, tempfile.TemporaryFile(dir=_FOLDER) as source:
         source.write(request.get("stdin", "").encode("utf-8", "surrogateescape"))
         source.seek(0)
@@ -286,8 +285,8 @@ def _read_line(prompt: object = "", /) -> str:
 
 
 def _execute(namespace: dict[str, Any], request: dict[str, Any]) -> None:
-    """Execute a function by its name, a program in a module of its own, or a script that sees what
-    the agent defined."""
+    """Execute a function by its name, a program in its own module, or a script that sees what the
+    agent defined."""
     text = request.get("text")
     if text is None:
         namespace[request["name"]]()
@@ -297,9 +296,9 @@ def _execute(namespace: dict[str, Any], request: dict[str, Any]) -> None:
         exec(compile(text, "<program>", "exec", dont_inherit=True), main.__dict__)
     else:
         bound = {
-            name: namespace[own]
-            for name, own in request.get("bind", {}).items()
-            if own in namespace
+            name: namespace[defined]
+            for name, defined in request.get("bind", {}).items()
+            if defined in namespace
         }
         namespace.update(bound)
         exec(compile(text, "<test>", "exec", dont_inherit=True), namespace)
@@ -309,12 +308,12 @@ def _execute(namespace: dict[str, Any], request: dict[str, Any]) -> None:
 
 
 class Failed(BaseException):
-    """The agent's side did something that no test can pass with, not even a test that expects an
+    """The agent's side did something after which no test can pass, not even one that expects an
     exception."""
 
 
 class AgentLine:
-    """The line to the agent's side. Threads and processes of one test take turns in using it."""
+    """The line to the agent's side. Threads and processes of one test take turns using it."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
@@ -328,8 +327,8 @@ class AgentLine:
         whatever the agent's side sends.
         """
         try:
-            encoded = [wire_values.encode(each, _handle) for each in args]
-            options = {name: wire_values.encode(each, _handle) for name, each in named.items()}
+            encoded = [wire_values.encode(arg, _handle) for arg in args]
+            options = {name: wire_values.encode(arg, _handle) for name, arg in named.items()}
             question = wire_values.pack({"op": op, "on": on, "args": encoded, "named": options})
         except wire_values.NotPlain as problem:
             raise Failed(f"the test's arguments: {problem}") from None
@@ -351,10 +350,10 @@ class AgentLine:
         return value
 
     def _exchange(self, question: bytes) -> Any:
-        """Send the question and return the answer. After a call that a test gave up there is no
+        """Send the question and return the answer. After a call that a test gave up on, there is no
         further turn."""
         os.read(self._turn, 1)
-        # at once, since an alarm of the test's may end this
+        # in one call, since an alarm that the test set may interrupt
         self._line.sendall(_ASK + wire_values.frame(question))
         answer = wire_values.receive_raw(self._line)
         os.write(self._next_turn, b".")
@@ -374,7 +373,7 @@ class AgentLine:
 
 
 class Proxy:
-    """Stands for a function or class of the agent's."""
+    """Represents a function or class that the agent defined."""
 
     def __init__(self, agent: AgentLine, name: str) -> None:
         self._intercode = (agent, name)
@@ -449,7 +448,7 @@ class RemoteIterator(Remote):
 
 
 def _run_test(request: dict[str, Any], line: socket.socket) -> None:
-    """Execute one test and send the verdict. The caller ends the process then."""
+    """Execute one test and send the verdict. The caller then ends the process."""
     own_pid, agent = os.getpid(), AgentLine(line)
     namespace: dict[str, Any] = {"__name__": "test", "__builtins__": builtins}
     namespace.update((name, Proxy(agent, name)) for name in request["names"])
@@ -468,7 +467,7 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
 
 
 def _handle(value: Any) -> list[Any]:
-    """Return the token of an object of the agent's, which goes back as what it was; nothing else
+    """Return the token of an agent's object, which goes back as the object itself; nothing else
     that is not plain is sent."""
     if isinstance(value, Remote):
         return ["handle", 0, value._intercode[1]]
@@ -476,8 +475,8 @@ def _handle(value: Any) -> list[Any]:
 
 
 def _make_exception(base: Any, name: Any, words: Any, args: Any) -> Exception:
-    """Return the agent's exception. Raises `Failed` if its builtin base could harm the test's own
-    flow, or cannot be made."""
+    """Return the agent's exception. Raises `Failed` if its builtin base could disturb the test's
+    control flow, or if it cannot be made."""
     name, words = str(name)[:_LONGEST_NAME], str(words)
     kind = (
         getattr(builtins, base, None) if isinstance(base, str) and base not in _LOOP_ENDS else None

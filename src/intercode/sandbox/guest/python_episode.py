@@ -58,17 +58,17 @@ class PythonShell(Shell):
         self, out: int, config: dict[str, Any], cwd: str, become_agent: Callable[..., None]
     ) -> None:
         Job.__init__(self, out, config["env"])
-        self._line, self._theirs = socket.socketpair()
+        self._line, self._far_end = socket.socketpair()
         self._pending = memoryview(b"")
         self._token = self._next_token = new_token()
         if config["lent"]:
             change_folder(cwd)
             self.pid = os.fork()
             if self.pid == 0:
-                _become_interpreter(self._theirs.fileno(), self._out, config, become_agent)
+                _become_interpreter(self._far_end.fileno(), self._out, config, become_agent)
         else:
             self._spawn(
-                ["python3", "-s", "-B", "-c", python_interpreter.BOOT], cwd, self._theirs.fileno()
+                ["python3", "-s", "-B", "-c", python_interpreter.BOOT], cwd, self._far_end.fileno()
             )
             if not self.dead:
                 self._line.sendall(len(config["texts"]).to_bytes(8, "big") + config["texts"])
@@ -80,7 +80,7 @@ class PythonShell(Shell):
     def unread(self) -> bool:
         """True until the interpreter has read the whole action. At the server's own end a report
         may wait instead."""
-        return bool(self._pending) or any(fcntl.ioctl(self._theirs, FIONREAD, bytes(4)))
+        return bool(self._pending) or any(fcntl.ioctl(self._far_end, FIONREAD, bytes(4)))
 
     def begin(self, action: bytes, *, by_agent: bool = False) -> None:
         self._request(b"X", action)
@@ -90,7 +90,7 @@ class PythonShell(Shell):
 
     def close(self) -> None:
         self._line.close()
-        self._theirs.close()
+        self._far_end.close()
         os.close(self._actions)
 
     def _request(self, kind: bytes, payload: bytes, *fds: int) -> None:
@@ -109,7 +109,7 @@ class PythonShell(Shell):
 
 class PythonEpisodeServer(EpisodeServer):
     _branch_mark: processes.Mark | None = None
-    """The time when the branch that has not been ended yet was made."""
+    """The time when the open branch was made; None if no branch is open."""
 
     def _start_shell(self) -> Shell:
         shell = PythonShell(self._out_write, self._config, self._cwd, self._world.become_agent)
@@ -120,7 +120,7 @@ class PythonEpisodeServer(EpisodeServer):
         """End the last branch with all that it started. Make another branch and send the host the
         line to it.
 
-        If no interpreter lives, the branch is one of an empty interpreter.
+        If no interpreter is alive, the branch is a copy of an empty one.
         """
         self._end_branch()
         if head.get("end"):
@@ -139,15 +139,15 @@ class PythonEpisodeServer(EpisodeServer):
             wire.send(self._sock, {}, b"", (line.fileno(),))
 
     def _fork_branch(self, job: PythonShell) -> socket.socket:
-        """Have the interpreter fork a branch, and return the line to it; the job's `exit_code`
-        tells whether there is one."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            job.branch(theirs)
+        """Have the interpreter fork a branch, and return the line to it; the job's `exit_code` says
+        whether there is one."""
+        line, branch_end = socket.socketpair()
+        with branch_end:
+            job.branch(branch_end)
             if not self._wait(job, _FORKING):
                 processes.kill(job.pid)
                 self._wait(job, _LAST_DEATH)
-        return ours
+        return line
 
     def _end_branch(self) -> None:
         """End a branch that has not been ended: kill its processes, again until none is left."""
@@ -163,14 +163,14 @@ class PythonEpisodeServer(EpisodeServer):
         self._mark, self._branch_mark = self._table.mark(), None
 
     def _branch_processes(self) -> list[processes.Process]:
-        """Return what started since the branch, but not the interpreter and what earlier actions'
-        jobs start: these live on."""
+        """Return the processes started since the branch, except the interpreter and those of
+        earlier actions' jobs: these live on."""
         alive, interpreter = self._table.all(), self._job.pid if self._job else 0
         assert self._branch_mark is not None
-        jobs = {each.pid for each in alive if not self._branch_mark.precedes(each)} - {interpreter}
-        while more := {each.pid for each in alive if each.parent in jobs} - jobs - {interpreter}:
+        jobs = {p.pid for p in alive if not self._branch_mark.precedes(p)} - {interpreter}
+        while more := {p.pid for p in alive if p.parent in jobs} - jobs - {interpreter}:
             jobs |= more
-        return [each for each in alive if each.pid not in jobs and each.pid != interpreter]
+        return [p for p in alive if p.pid not in jobs and p.pid != interpreter]
 
 
 def _become_interpreter(

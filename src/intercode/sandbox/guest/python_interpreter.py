@@ -1,4 +1,4 @@
-"""The agent's Python: a namespace that lives on between actions. It has the agent's rights, and the
+"""The agent's Python: a namespace that persists between actions. It has the agent's rights, and the
 agent may take it over.
 
     episode server ══ line (descriptor 200) ══ interpreter
@@ -40,7 +40,7 @@ from collections.abc import Callable
 from typing import Any
 
 MODULES = ("limit", "wire_values", "python_interpreter", "python_branch")
-"""What an image's own python3 is sent, in the order in which the modules import each other."""
+"""The modules sent to an image's own python3, in the order in which they import each other."""
 BOOT = """
 import json, socket, sys, types
 line = socket.socket(fileno=200)
@@ -138,8 +138,8 @@ class Interpreter:
         return 0
 
     def _compile(self, source: str) -> list[tuple[types.CodeType, bool]]:
-        """Return the statements and, apart from them, a last expression, which is echoed;
-        tracebacks can show the text.
+        """Return the code of the statements and, separately, of a last expression, which is echoed;
+        let tracebacks show the text.
 
         Imports from __future__ hold for later actions too.
         """
@@ -170,11 +170,11 @@ class Interpreter:
             self._branches.append(pid)
             return 0
         try:
-            own = socket.socket(fileno=fd)
+            branch_line = socket.socket(fileno=fd)
             line.close()
             for number in (1, 2):
                 os.dup2(0, number)
-            serve_branch(self, own)
+            serve_branch(self, branch_line)
         finally:
             os._exit(0)
 
@@ -198,7 +198,7 @@ def interpret(
     """Become an interpreter and serve the line; exit when the line ends.
 
     The agent finds what a program finds at its start: streams, environment, import path. Nothing of
-    the guest is in sight.
+    the guest is visible.
     """
     os.set_inheritable(LINE_FD, False)
     os.environ.clear()
@@ -264,7 +264,7 @@ def _thread_count() -> int:
 
 
 def _print_traceback(error: BaseException) -> None:
-    """Print the traceback with the agent's own lines alone."""
+    """Print the traceback with only the agent's own lines."""
     _flush()
     try:
         printed = traceback.TracebackException(type(error), error, error.__traceback__)
@@ -284,9 +284,9 @@ def _keep_own_lines(printed: traceback.TracebackException | None) -> None:
     while printed is not None:
         stack = printed.stack
         stack[:] = [
-            each
-            for each in stack
-            if not (each.filename == __file__ or each.filename.startswith(_FOREIGN_FILES))
+            frame
+            for frame in stack
+            if not (frame.filename == __file__ or frame.filename.startswith(_FOREIGN_FILES))
         ]
         _keep_own_lines(printed.__context__)
         printed = printed.__cause__

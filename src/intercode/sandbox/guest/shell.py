@@ -18,7 +18,7 @@ Both descriptors lie above 63, from where bash gives descriptors to coprocesses 
 substitutions.
 
 An interrupt makes bash abandon the action and wait for the next (`trap … INT`), as a terminal
-would. Stateless: one program an action; bash reports its last directory on 200 when it exits.
+would. Stateless: one program per action; bash reports its last directory on 200 when it exits.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ class Job:
     def _spawn(self, argv: list[str], cwd: str, done: int, actions: int | None = None) -> None:
         """Start a program as the agent. Raises OSError where this machine has no room for it.
 
-        A program that cannot be executed is printed as a shell would: the agent may have removed
-        it, even bash itself.
+        If a program cannot be executed, print the error as a shell would: the agent may have
+        removed it, even bash itself.
         """
         change_folder(cwd)
         command = [*self.bash, *argv[1:]] if argv[0] == "bash" else argv

@@ -12,7 +12,7 @@ from one step to the next:
 
 So `prepare` may change what belongs to a process (descriptors, limits, rights) but must leave
 nothing behind in memory. The child shares the thread's errno too: after a failure it says why. An
-interpreter that watches the bounds of its stack (3.14 and later) is forked instead.
+interpreter that checks the bounds of its stack (3.14 and later) is forked instead.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class _Context(ctypes.Structure):
 def spawn(
     prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]
 ) -> int:
-    """Return the child's pid, as soon as the child is `program`, which is looked for on this
+    """Return the child's pid as soon as the child has become `program`, which is looked up on this
     process's PATH.
 
-    Raises OSError with what went wrong in the child. Only for a process with one thread.
+    Raises OSError with the failure of the child. Only for a process with one thread.
     """
     start = _vfork if sys.version_info < (3, 14) else _fork
     return start(prepare, program, argv, env)
@@ -119,7 +119,7 @@ class _Chain:
     def __init__(self) -> None:
         self._prepare: Callable[[], object] = lambda: None
         self.error: BaseException | None = None
-        """What `prepare` raised in the child."""
+        """The exception that `prepare` raised in the child."""
         self._failed = ctypes.c_ubyte()
         self._callback = _Callback(self._run)
         memory = mmap.mmap(-1, (_STEPS + 1) * _SHARE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -170,6 +170,6 @@ class _Chain:
 
 
 def _strings(texts: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
-    """Return what C knows as `char *[]`, with its end."""
+    """Return the texts as a C array `char *[]` that ends with NULL."""
     encoded = [os.fsencode(text) for text in texts]
     return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)

@@ -1,5 +1,5 @@
-"""Pid 1 of the sandbox: starts an episode server for each episode and ends it. It knows nothing of
-what happens in an episode.
+"""Pid 1 of the sandbox: starts an episode server for each episode and ends it. It knows nothing
+about what happens in an episode.
 
     host ══ frames ══► supervisor ── clone ──► episode server: enter namespaces ─► start the session
                                                ─► {"ready"} ─► serve
@@ -155,10 +155,10 @@ def run_server(
 
 
 def refusal(error: Exception) -> dict[str, str]:
-    """Return what the host is told in place of `ready`.
+    """Return the message that the host gets in place of `ready`.
 
-    `later`: the machine has no room now, since processes of the last episode still die, or those of
-    other episodes are many.
+    `later`: the machine has no room now, since processes of the last episode are still dying, or
+    other episodes have many.
     """
     later = isinstance(error, OSError) and error.errno in NO_ROOM
     return {"later" if later else "failed": f"{type(error).__name__}: {error}"}

@@ -1,5 +1,5 @@
-"""Frames on a stream socket between host and guest: two lengths, a JSON object and raw bytes;
-descriptors may come along.
+"""Frames on a stream socket between host and guest: two lengths, a JSON object and raw bytes; file
+descriptors may be attached.
 
     ┌───────────────┬──────────────────┬──────────────┬─────────┐
     │ u32 json size │ u32 payload size │ JSON (UTF-8) │ payload │
@@ -7,7 +7,7 @@ descriptors may come along.
 
 The receiver sets the largest payload. Anything else raises `WireError`, and so does an end inside a
 frame. A clean end between two frames raises `EOFError`. Two paths in a container, which host and
-guest share, are named here as well: they lie below /dev, which `diff` and most tasks leave out.
+guest share, are named here as well: they are below /dev, which `diff` and most tasks leave out.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ BUNDLE = "/dev/.intercode"
 LINE = "/dev/.intercode-line"
 """The socket where the host listens for a supervisor."""
 POD_FOLDERS = ("dev", "proc", "sys")
-"""The folders in / that each pod has of its own, whatever its image has there."""
+"""The folders in / that each pod gets separately, whatever its image contains there."""
 HEADER = struct.Struct("!II")
 JSON_LIMIT = 64 << 20
 FDS = 8
 PIECE = 1 << 20
-"""Bytes of a file that one frame carries: the memory of an episode server is limited as its agent's
+"""The most bytes of a file in one frame: an episode server's memory is limited as its agent's
 is."""
 _READ_SIZE = 1 << 16
 _DESCRIPTORS_CUT = int(socket.MSG_CTRUNC)  # as an enum it takes longer than the rest of a frame
@@ -50,8 +50,8 @@ def send(
 
 
 def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes]:
-    """Return the JSON object and the payload, at most `limit` bytes, of a frame that no other
-    follows until it is answered."""
+    """Return the JSON object and the payload, at most `limit` bytes, of a frame; the next frame may
+    come only after the answer."""
     data = sock.recv(_READ_SIZE)
     if not data:
         raise EOFError
@@ -66,7 +66,7 @@ def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes]:
 def receive_with_fds(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes, list[int]]:
     """Return a frame and the descriptors that came with it; other frames may follow at once.
 
-    The descriptors that come with something else than a frame are closed.
+    Descriptors that come with anything but a frame are closed.
     """
     data, fds, flags, _ = socket.recv_fds(sock, HEADER.size, FDS)
     try:

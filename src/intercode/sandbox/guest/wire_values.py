@@ -12,13 +12,13 @@ types, never unpickled.
 A subclass (namedtuple, IntEnum) is sent as the type that it extends. If methods of a value are
 called to make it plain, they are called by the sender; none of them reaches the receiver.
 
-An encoded value is a flat list for `json`, so depth has no limit. A container stands before its
+An encoded value is a flat list for `json`, so depth has no limit. A container comes before its
 items, with their number:
 
     (1, ["a", 2 ** 64])   ↔   [["t", 2], 1, ["l", 2], "a", ["i", "0x10000000000000000"]]
 
-A message that is not JSON, or too large, raises `NotPlain` on either side. A value of a strange
-form makes `encode` and `decode` raise any `Exception`: for callers, it is the sender's fault.
+A message that is not JSON, or too large, raises `NotPlain` on either side. A malformed value makes
+`encode` and `decode` raise any `Exception`: callers treat it as the sender's fault.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _HEADER = struct.Struct("!I")
 _PIECE = 1 << 16
 _SMALL = 1 << 53
 _MOST_TOKENS = MOST_BYTES // 2
-"""More tokens are too large for a message, whatever they are."""
+"""More tokens never fit into a message."""
 _AS_THEY_ARE = frozenset((type(None), bool, str, float))
 _INTEGERS = frozenset((bool, int))
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict)
-_TYPES: dict[str, type] = {each.__name__: each for each in _PLAIN}
+_TYPES: dict[str, type] = {kind.__name__: kind for kind in _PLAIN}
 _SEQUENCES: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _VIEWS: dict[str, tuple[type, Callable[[list[Any]], Any]]] = {
     "keys": (type({}.keys()), lambda keys: dict.fromkeys(keys).keys()),
@@ -71,8 +71,8 @@ _STANDARD: dict[str, Callable[[Any], tuple[Any, ...]]] = {
     "pathlib.PurePosixPath": lambda value: (str(value),),
     "numpy.ndarray": lambda value: (value.tolist(), value.dtype.str),
 }
-"""Types that compare by value, and the arguments from which the receiver makes them. A type stands
-before one it extends."""
+"""Types that compare by value, and the arguments from which the receiver makes them. A type comes
+before the type it extends."""
 _ABSTRACT: tuple[tuple[type, tuple[type, ...]], ...] = (
     (abc.Sequence, (list, tuple, str, bytes)),
     (abc.Mapping, (dict,)),
@@ -158,10 +158,10 @@ def _take_apart(value: Any, handle: Handle | None) -> tuple[Any, abc.Collection[
         return ["bytes", 0, bytes.hex(value)], ()
     if kind is type and value in _PLAIN:
         return ["type", 0, value.__name__], ()
-    for plain in _candidates(value):
+    for convert in _candidates(value):
         with suppress(Exception):
-            if (made := plain(value)) == value:
-                return _take_apart(made, handle)
+            if (plain := convert(value)) == value:
+                return _take_apart(plain, handle)
     if handle is None:
         raise NotPlain(f"a value of type {kind.__name__[:100]} is not plain")
     return handle(value), ()
@@ -169,10 +169,10 @@ def _take_apart(value: Any, handle: Handle | None) -> tuple[Any, abc.Collection[
 
 @functools.cache
 def _sent_as(kind: type) -> str:
-    """Return the name of the closed type that a type is or extends, empty if there is none."""
+    """Return the name of the supported type that a type is or extends, empty if there is none."""
     for name in _STANDARD:
-        module, _, own = name.rpartition(".")
-        base = getattr(sys.modules.get(module), own, None)
+        module, _, class_name = name.rpartition(".")
+        base = getattr(sys.modules.get(module), class_name, None)
         if isinstance(base, type) and issubclass(kind, base):
             return name
     closed = [*_TYPES.items(), *((name, view) for name, (view, _) in _VIEWS.items())]
@@ -232,9 +232,9 @@ def _put_together(kind: str, items: list[Any], *rest: Any) -> Any:
 def _make_standard(arguments: list[Any], name: str) -> Any:
     if name not in _STANDARD:
         raise NotPlain("not a type")
-    module, _, own = name.rpartition(".")
-    if own != "ndarray":
-        return getattr(importlib.import_module(module), own)(*arguments)
+    module, _, class_name = name.rpartition(".")
+    if class_name != "ndarray":
+        return getattr(importlib.import_module(module), class_name)(*arguments)
     array = importlib.import_module(module).array(*arguments)
     # equals any array by broadcasting: `(numpy.empty((0, 1)) == expected).all()` is true
     if array.size == 0:
@@ -301,14 +301,14 @@ def parse(body: bytes) -> Any:
 def receive_raw(line: socket.socket, limit: Limit | None = None, most: int = MOST_BYTES) -> bytes:
     """Return a message of `most` bytes or less, not parsed.
 
-    Raises EOFError if the other side has gone, TimeoutError if the limit is over first.
+    Raises EOFError if the other side has gone, TimeoutError if the time is up first.
     """
     return _exactly(line, _size(_exactly(line, _HEADER.size, limit), most), limit)
 
 
 def receive_pieces(line: socket.socket, limit: Limit) -> Iterator[bytes]:
-    """Yield a message in pieces, each as it comes, for a process that only carries it. Raises as
-    `receive_raw`."""
+    """Yield a message in pieces, each as it comes, for a process that only relays it. Raises the
+    errors of `receive_raw`."""
     header = _exactly(line, _HEADER.size, limit)
     rest = _size(header, MOST_BYTES)
     yield header
@@ -340,7 +340,7 @@ def _exactly(line: socket.socket, size: int, limit: Limit | None) -> bytes:
 
 
 def _ready(line: socket.socket, event: int, limit: Limit) -> bool:
-    """Wait for the event until the next look at the limit; return True if it came. Raises
+    """Wait for the event until the next check of the limit; return True if it came. Raises
     `TimeoutError` if no time is left."""
     if (wait := limit.wait()) <= 0:
         raise TimeoutError
