@@ -51,8 +51,8 @@ class Attack:
 def _group(aim: str, control: str, actions: dict[str, str | tuple[str, ...]]) -> list[Attack]:
     """Make attacks of one aim and one control from their names and actions."""
     return [
-        Attack(name, control, (each,) if isinstance(each, str) else each, aim=aim)
-        for name, each in actions.items()
+        Attack(name, control, (script,) if isinstance(script, str) else script, aim=aim)
+        for name, script in actions.items()
     ]
 
 

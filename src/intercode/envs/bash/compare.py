@@ -88,65 +88,61 @@ def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
     )
 
 
-def _compare_effects(
-    ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task
-) -> Ruling:
+def _compare_effects(agent: Mapping[str, Change], gold: Mapping[str, Change], task: Task) -> Ruling:
     """Return whether both sides leave all paths that count in the same states, and if not, what is
     wrong with the first that they do not."""
-    path = next(iter(different_paths(ours, theirs, task)), None)
+    path = next(iter(different_paths(agent, gold, task)), None)
     if path is None:
         return Ruling(True, "same files")
-    agent, gold = ours.get(path), theirs.get(path)
-    if agent is None:
+    change, gold_change = agent.get(path), gold.get(path)
+    if change is None:
         return Ruling(False, "a missing change")
-    if gold is None:
+    if gold_change is None:
         return Ruling(False, "an unwanted change")
-    if agent.type != gold.type or "removed" in (agent.kind, gold.kind):
+    if change.type != gold_change.type or "removed" in (change.kind, gold_change.kind):
         return Ruling(False, "another type of file")
-    if agent.mode != gold.mode:
+    if change.mode != gold_change.mode:
         return Ruling(False, "other permissions")
-    return Ruling(False, "another target" if agent.type == "link" else "other content")
+    return Ruling(False, "another target" if change.type == "link" else "other content")
 
 
 def different_paths(
-    ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task
+    agent: Mapping[str, Change], gold: Mapping[str, Change], task: Task
 ) -> list[str]:
     """Return in order the paths that count and that the two sides leave in different states."""
     return [
         path
-        for path in sorted(ours.keys() | theirs.keys())
-        if _counts(path, ours, theirs, task)
-        and _state(path, ours.get(path), task) != _state(path, theirs.get(path), task)
+        for path in sorted(agent.keys() | gold.keys())
+        if _counts(path, agent, gold, task)
+        and _state(path, agent.get(path), task) != _state(path, gold.get(path), task)
     ]
 
 
-def _counts(
-    path: str, ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task
-) -> bool:
+def _counts(path: str, agent: Mapping[str, Change], gold: Mapping[str, Change], task: Task) -> bool:
     cache = next((name for name in path.split("/") if name in _CACHES), None)
-    if cache is not None and path in theirs:
-        return not _is_litter(path, cache, theirs) or cache in task.gold or cache in task.query
+    if cache is not None and path in gold:
+        return not _is_litter(path, cache, gold) or cache in task.gold or cache in task.query
     if cache is not None:
-        return not _is_litter(path, cache, ours) or any(
-            change.kind == "removed" for change in theirs.values()
+        return not _is_litter(path, cache, agent) or any(
+            change.kind == "removed" for change in gold.values()
         )
     scratch = next((folder for folder in _SCRATCH if (path + "/").startswith(folder + "/")), None)
-    if scratch is None or path in theirs:
+    if scratch is None or path in gold:
         return True
-    return ours[path].kind != "added" or any(
-        _within(path, other) for other in theirs if _within(other, scratch)
+    return agent[path].kind != "added" or any(
+        _within(path, changed) for changed in gold if _within(changed, scratch)
     )
 
 
-def _is_litter(path: str, cache: str, ours: Mapping[str, Change]) -> bool:
+def _is_litter(path: str, cache: str, changes: Mapping[str, Change]) -> bool:
     """Return whether the path is a new cache file in its usual place and form."""
     before, _, after = path.partition(cache)
-    if ours[path].kind != "added":
+    if changes[path].kind != "added":
         return False
     if cache in _IN_HOMES:
         return bool(_HOME.fullmatch(before))
     if cache in _MARKED:
-        return f"{before}{cache}/CACHEDIR.TAG" in ours
+        return f"{before}{cache}/CACHEDIR.TAG" in changes
     return not after or bool(re.fullmatch(r"/[^/]+\.pyc", after))
 
 

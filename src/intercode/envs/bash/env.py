@@ -271,9 +271,9 @@ class BashEnv(InterCodeEnv):
             # in a pipe or a substitution, the status does not show that a tool failed
             complaint = next(
                 (
-                    each[0]
-                    for each in _COMPLAINT.finditer(last.output)
-                    if not each[1] or each[1] in gold
+                    match[0]
+                    for match in _COMPLAINT.finditer(last.output)
+                    if not match[1] or match[1] in gold
                 ),
                 "",
             )
@@ -367,28 +367,29 @@ class BashEnv(InterCodeEnv):
         After `"failed": ["robust"]` everything else describes the variant data. There are at most
         20 paths, and 2,000 characters of each text.
         """
-        if (found := self._comparison) is None:
+        if (comparison := self._comparison) is None:
             return {}
         full, names = getattr(self._scorer, "full", {}), {"effects": "files", "contents": "files"}
         failed = [
             names.get(name, name)
-            for name, part in found.score.parts.items()
+            for name, part in comparison.score.parts.items()
             if part < full.get(name, 1)
         ]
-        agent, gold = found.agent.changes, found.gold.outcome.changes
-        paths = different_paths(agent, gold, found.task)[:_PATHS]
-        texts = found.workspace.read_texts(
+        agent, gold = comparison.agent.changes, comparison.gold.outcome.changes
+        gold_texts = comparison.gold.texts
+        paths = different_paths(agent, gold, comparison.task)[:_PATHS]
+        texts = comparison.workspace.read_texts(
             [path for path in paths if path not in agent or agent[path].type == "file"]
         )
         return {
             "failed": (
                 ["robust"]
-                if found.workspace is self._side_workspaces.get("variant")
+                if comparison.workspace is self._side_workspaces.get("variant")
                 else list(dict.fromkeys(failed))
             ),
-            **({"rule": found.score.rule} if found.score.rule else {}),
-            "agent": {"answer": shorten_text(found.agent.output)},
-            "gold": {"answer": shorten_text(found.gold.outcome.output)},
+            **({"rule": comparison.score.rule} if comparison.score.rule else {}),
+            "agent": {"answer": shorten_text(comparison.agent.output)},
+            "gold": {"answer": shorten_text(comparison.gold.outcome.output)},
             "paths": [
                 {
                     "path": shorten_text(path),
@@ -397,7 +398,7 @@ class BashEnv(InterCodeEnv):
                         for side, changes in (("agent", agent), ("gold", gold))
                     },
                     "diff": _diff(
-                        agent.get(path), gold.get(path), texts.get(path), found.gold.texts.get(path)
+                        agent.get(path), gold.get(path), texts.get(path), gold_texts.get(path)
                     ),
                 }
                 for path in paths
@@ -424,22 +425,22 @@ class BashEnv(InterCodeEnv):
             if self._exact
             else partial(call_reward, self._scorer or self.reward)
         )
-        found: list[Comparison] = []
+        comparisons: list[Comparison] = []
         for task in split_golds(self.task):
             try:
                 gold = self.gold_outcome(workspace.spec, task)
             except (
                 DataError
             ):  # an alternative that fails only discards answers that the first gold refuses
-                if not found:
+                if not comparisons:
                     raise
                 continue
-            found.append(
+            comparisons.append(
                 Comparison(workspace, agent, task, gold, reward(agent, gold.outcome, task))
             )
-            if found[-1].score.success:
+            if comparisons[-1].score.success:
                 break
-        return max(found, key=lambda comparison: rank(comparison.score))
+        return max(comparisons, key=lambda comparison: rank(comparison.score))
 
     def _score_exactly(self, agent: Outcome, gold: Outcome, task: Task) -> Score:
         """Return the exact reward, which reads the text of the gold as Bash."""
@@ -473,15 +474,15 @@ class BashEnv(InterCodeEnv):
 
         Golds may be executed in `workspace`, so no episode may go on there.
         """
-        first, *others = split_golds(task) if workspace.sandbox.identity else [task]
+        first, *alternatives = split_golds(task) if workspace.sandbox.identity else [task]
         self._gold_cache.get(
             self._gold_key(workspace.spec, first), lambda: self._execute_gold(workspace, first)
         )
-        for each in others:
+        for alternative in alternatives:
             with suppress(DataError):  # raised again when the answer is compared
                 self._gold_cache.get(
-                    self._gold_key(workspace.spec, each),
-                    partial(self._execute_gold, workspace, each),
+                    self._gold_key(workspace.spec, alternative),
+                    partial(self._execute_gold, workspace, alternative),
                 )
 
     def _find_all_golds(self, task: Task) -> None:
@@ -489,9 +490,9 @@ class BashEnv(InterCodeEnv):
         processes."""
         variant = [self._variant.for_task(task)] if task.general and self._variant else []
         for spec in (self._spec.for_task(task), *variant):
-            for each in split_golds(task):
+            for gold_task in split_golds(task):
                 with suppress(DataError):  # raised again when the answer is compared
-                    self.gold_outcome(spec, each)
+                    self.gold_outcome(spec, gold_task)
 
     def _execute_gold(self, workspace: Workspace, task: Task) -> GoldOutcome:
         """Raise `DataError` if a gold that must run to its end does not, or if the gold only fails,
@@ -570,12 +571,12 @@ def _find_faults(result: ExecResult, gold: str) -> Iterator[str]:
 
 def _require_attributes(owner: type) -> None:
     """Raise `UsageError` for the first class attribute that has a wrong value."""
-    for name, (is_valid, wanted) in _ATTRIBUTES.items():
+    for name, (is_valid, expected) in _ATTRIBUTES.items():
         if not is_valid(getattr(owner, name)):
             base = defining_class(owner, name)
             raise UsageError(
                 f"{base.__qualname__} says {name} = {vars(base)[name]!r:.60}, "
-                f"but {name} is {wanted}"
+                f"but {name} is {expected}"
             )
 
 
@@ -585,11 +586,11 @@ def _checked(preprocess: Preprocess) -> Preprocess:
 
     def check(record: Record) -> Record:
         record = preprocess(record)
-        for name, wanted in _FIELDS.items() if isinstance(record, dict) else ():
+        for name, expected in _FIELDS.items() if isinstance(record, dict) else ():
             value = record.get(name)
             if value is not None and not _is_text(value):
                 raise DataError(
-                    f"field {name!r} is {value!r:.60}; write {wanted} as text, or leave it out"
+                    f"field {name!r} is {value!r:.60}; write {expected} as text, or leave it out"
                 )
         return record
 

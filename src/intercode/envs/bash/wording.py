@@ -169,17 +169,21 @@ def without_file_sentences(query: str) -> str:
 def about_the_answer(query: str) -> str:
     """Return the query without its sentences about files, and without the changes that it asks
     for."""
+    sentences = _answer_sentences(query)
     changes = [
-        each
-        for each in _answer_sentences(query)
-        if "/" in each and _CHANGES.search(each) and not _PRINTS.search(each)
+        sentence
+        for sentence in sentences
+        if "/" in sentence and _CHANGES.search(sentence) and not _PRINTS.search(sentence)
     ]
-    return " ".join(each for each in _answer_sentences(query) if each not in changes) or query
+    return " ".join(sentence for sentence in sentences if sentence not in changes) or query
 
 
 def _answer_sentences(query: str) -> list[str]:
-    sentences = _SENTENCE.split(_NOTE_AFTER_PATH.sub(r"\1", query))
-    return [each for each in sentences if _ASKS.search(each) or not _DESCRIBES_FILES.match(each)]
+    return [
+        sentence
+        for sentence in _SENTENCE.split(_NOTE_AFTER_PATH.sub(r"\1", query))
+        if _ASKS.search(sentence) or not _DESCRIBES_FILES.match(sentence)
+    ]
 
 
 def asks_alone(query: str) -> bool:
@@ -194,29 +198,29 @@ def asks_for_order(query: str) -> bool:
     return not _ANY_ORDER.search(answer) and bool(_ORDER.search(_PATH.sub("/", answer)))
 
 
-def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> list[str] | None:
+def without_extras(agent: Sequence[str], gold: Sequence[str], query: str) -> list[str] | None:
     """Return our lines with the gold's words alone; None if another word is not harmless, or the
     query asks for the answer alone."""
-    if asks_alone(query) or not any(theirs):
+    if asks_alone(query) or not any(gold):
         return None
-    reader = _Reader.of(tuple(theirs), query)
+    reader = _Reader.of(tuple(gold), query)
     lines = reader.body(
-        [line for line in ours if not _RULE.fullmatch(line) and (line or "" in theirs)]
+        [line for line in agent if not _RULE.fullmatch(line) and (line or "" in gold)]
     )
-    if len(lines) > len(theirs) > 1 and any(" " in line for line in theirs):
+    if len(lines) > len(gold) > 1 and any(" " in line for line in gold):
         return None
-    lines = _items(lines, 1 if fixes_lines(query) else len(theirs))
+    lines = _items(lines, 1 if fixes_lines(query) else len(gold))
     read = [reader.read(line) for line in lines]
     if not all(read):
         return None
     return [line for line in read if line]
 
 
-def without_listing(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+def without_listing(agent: Sequence[str], gold: Sequence[str]) -> list[str]:
     """Return our lines without the columns that `ls -l` prints before a name, if the gold does not
     print them."""
-    listed = all(map(_LONG_LISTING.match, ours)) and not any(map(_LONG_LISTING.match, theirs))
-    return [_LONG_LISTING.sub("", line) for line in ours] if listed else list(ours)
+    listed = all(map(_LONG_LISTING.match, agent)) and not any(map(_LONG_LISTING.match, gold))
+    return [_LONG_LISTING.sub("", line) for line in agent] if listed else list(agent)
 
 
 def fixes_lines(query: str) -> bool:
@@ -250,7 +254,7 @@ class _Reader:
     """
 
     gold_words: frozenset[str]
-    own: frozenset[str]
+    own_kinds: frozenset[str]
     kinds: frozenset[str]
     known: frozenset[str]
     grammar: frozenset[str]
@@ -258,8 +262,8 @@ class _Reader:
 
     @classmethod
     @lru_cache(maxsize=16)
-    def of(cls, theirs: tuple[str, ...], query: str) -> _Reader:
-        gold_words = frozenset(word for line in theirs for word in line.split())
+    def of(cls, gold_lines: tuple[str, ...], query: str) -> _Reader:
+        gold_words = frozenset(word for line in gold_lines for word in line.split())
         query = _SLASH.sub(r"\1 or \2", query)
         query_words = [_bare(word) for word in query.split()]
         choices = _choices(query, gold_words)
@@ -272,13 +276,13 @@ class _Reader:
         units = {
             sign for sign, start in _UNITS.items() if any(map(re.compile(start).match, harmless))
         }
-        own = frozenset(map(_kind, gold_words))
-        file = {"file"} if "word" in own else set()
+        own_kinds = frozenset(map(_kind, gold_words))
+        file = {"file"} if "word" in own_kinds else set()
         every = {"file", "number"} if gold_words & choices else set()
         return cls(
             gold_words,
-            own,
-            own | {"word"} | file | every,
+            own_kinds,
+            own_kinds | {"word"} | file | every,
             frozenset(map(_stem, harmless | units)) - set(map(_stem, gold_words)),
             _GRAMMAR - {word.lower() for word in gold_words | choices},
             frozenset(pairwise(query_words)),
@@ -288,7 +292,7 @@ class _Reader:
         """Return whether a line of harmless words is a title: it ends with a colon, or has no value
         of the gold's kinds."""
         kinds = {_kind(_bare(word)) for word in line.split()}
-        unlike = not kinds >= self.own and not kinds & self.own - {"word"}
+        unlike = not kinds >= self.own_kinds and not kinds & self.own_kinds - {"word"}
         return self.read(line) == "" and "word" in kinds and (line.endswith(":") or unlike)
 
     def body(self, lines: list[str]) -> list[str]:
@@ -299,7 +303,7 @@ class _Reader:
 
     def read(self, line: str) -> str | None:
         """Return the gold's words in a line; None if another word in the line is not harmless."""
-        line = line if "number" in self.own else _MEASURED.sub("", line)
+        line = line if "number" in self.own_kinds else _MEASURED.sub("", line)
         words = [word for word in map(self._word, line.split()) if word]
         if not all(
             word in self.gold_words or self._harmless(word, after)
