@@ -144,15 +144,15 @@ class PythonEnv(InterCodeEnv):
 
     def run_gold(self, task: Task) -> GoldRun:
         try:
-            result, results = self._sessions.run_gold(self._suite(task), task.gold)
+            execution, results = self._sessions.run_gold(self._suite(task), task.gold)
         except DataError as error:
             return GoldRun(None, "", (str(error),))
-        failed = [(number, each) for number, each in enumerate(results, start=1) if not each.passed]
+        failed = [pair for pair in enumerate(results, start=1) if not pair[1].passed]
         faults: tuple[str, ...] = ()
-        if result.timed_out:
+        if execution.timed_out:
             faults = ("gold runs out of time",)
-        elif result.exit_code:
-            faults = (f"gold fails: {result.output.strip().rpartition(chr(10))[2][:200]}",)
+        elif execution.exit_code:
+            faults = (f"gold fails: {execution.output.strip().rpartition(chr(10))[2][:200]}",)
         elif failed:
             (number, first), more = failed[0], f" and {len(failed) - 1} more" if failed[1:] else ""
             faults = (
@@ -161,8 +161,8 @@ class PythonEnv(InterCodeEnv):
                     f"{first.why[:200]}"
                 ),
             )
-        summary = "\n".join(f"{each.test.description}: {each.why or 'passed'}" for each in results)
-        return GoldRun(_passed(results), summary, faults)
+        lines = [f"{result.test.description}: {result.why or 'passed'}" for result in results]
+        return GoldRun(_passed(results), "\n".join(lines), faults)
 
     # -- submissions -------------------------------------------------------------------------------
 
@@ -175,19 +175,19 @@ class PythonEnv(InterCodeEnv):
                 f"A submission is a name alone, as in `submit {suite.gold_name or 'main'}`; "
                 f"{word!r} is none."
             )
-        found = self._sessions.describe(word, suite.method)
-        if found is None:
+        definitions = self._sessions.describe(word, suite.method)
+        if definitions is None:
             return f"The interpreter did not answer whether there is a function or class {word}."
-        if not found.callable:
+        if not definitions.callable:
             listed = (
-                f"there are {', '.join(found.names[:20])}"
-                if found.names
+                f"there are {', '.join(definitions.names[:20])}"
+                if definitions.names
                 else "nothing is defined yet"
             )
             return f"There is no function or class {word}; {listed}."
-        if suite.program or found.arity is None or suite.arity is None:
+        if suite.program or definitions.arity is None or suite.arity is None:
             return None
-        (least, most), (fewest, largest) = found.arity, suite.arity
+        (least, most), (fewest, largest) = definitions.arity, suite.arity
         if (most != -1 and most < fewest) or (largest != -1 and least > largest):
             return (
                 f"{word} takes {_count(least, most)}; "
@@ -228,12 +228,12 @@ class PythonEnv(InterCodeEnv):
         for the next turn. So from the second scoring on, an action that fails leaves the gold in
         place and earns 1. The agent's own session stays as it is.
         """
-        submitted, wanted = _first_function(self._last_action), _first_function(self.task.gold)
-        if not submitted or not wanted:
+        submitted, gold_name = _first_function(self._last_action), _first_function(self.task.gold)
+        if not submitted or not gold_name:
             return Score(0.0, False, {})
         gold = self.task.gold if self._scored else None
         self._scored = True
-        public = replace(_part(suite, hidden=False), name=wanted)
+        public = replace(_part(suite, hidden=False), name=gold_name)
         self._results = self._sessions.run_as_v1(public, self._last_action, submitted, gold)
         return self._score_as_gold(suite, self._results)
 
@@ -244,10 +244,10 @@ class PythonEnv(InterCodeEnv):
         if suite.program:
             return None, self._last_action or None
         for name in (suite.name, SOLUTION) if suite.method else (suite.name,):
-            found = self._sessions.describe(name)
-            if found and found.callable:
+            definitions = self._sessions.describe(name)
+            if definitions and definitions.callable:
                 return name, None
-        return (found and found.last) or None, None
+        return (definitions and definitions.last) or None, None
 
     def is_final(self, score: Score) -> bool:
         """Return whether hidden tests ran: the agent's code may have noted their arguments."""
@@ -255,7 +255,7 @@ class PythonEnv(InterCodeEnv):
 
     def feedback(self, score: Score) -> str:
         public = [result for result in self._results if not result.test.hidden]
-        failed = next((number for number, each in enumerate(public) if not each.passed), None)
+        failed = next((number for number, result in enumerate(public) if not result.passed), None)
         if self._tell == "nothing" or failed is None:
             return (
                 "Wrong."
@@ -274,19 +274,20 @@ class PythonEnv(InterCodeEnv):
         golds = (
             self._gold_results(self._suite(self.task)) if self._is_papers and self._results else ()
         )
-        of_gold = {each.test: each.why or "passed" for each in golds}
+        of_gold = {result.test: result.why or "passed" for result in golds}
         same = all(
-            each.passed == (of_gold.get(each.test, "passed") == "passed") for each in self._results
+            result.passed == (of_gold.get(result.test, "passed") == "passed")
+            for result in self._results
         )
         rows = [
             {
-                "test": shorten_text(each.test.description)[:300],
-                **({"hidden": True} if each.test.hidden else {}),
-                "passed": each.passed,
-                "gold": shorten_text(of_gold.get(each.test, "passed"))[:500],
-                "agent": shorten_text(each.why or "passed")[:500],
+                "test": shorten_text(result.test.description)[:300],
+                **({"hidden": True} if result.test.hidden else {}),
+                "passed": result.passed,
+                "gold": shorten_text(of_gold.get(result.test, "passed"))[:500],
+                "agent": shorten_text(result.why or "passed")[:500],
             }
-            for each in sorted(self._results, key=lambda each: each.passed)[:30]
+            for result in sorted(self._results, key=lambda result: result.passed)[:30]
         ]
         return {"failed": [] if rows and same else ["tests"], "tests": rows}
 
@@ -311,17 +312,10 @@ def score_exact(public: Sequence[bool], hidden: Sequence[bool]) -> Score:
 
 def score_parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, float]:
     """Return the shares of tests that passed, and each test by its number, from 1."""
-    shares = {
-        name: sum(each) / len(each)
-        for name, each in (("public", public), ("hidden", hidden))
-        if each
-    }
-    return {
-        **shares,
-        **{
-            f"test {number}": float(each) for number, each in enumerate([*public, *hidden], start=1)
-        },
-    }
+    groups = {"public": public, "hidden": hidden}
+    shares = {name: sum(passed) / len(passed) for name, passed in groups.items() if passed}
+    tests = enumerate([*public, *hidden], start=1)
+    return {**shares, **{f"test {number}": float(passed) for number, passed in tests}}
 
 
 def _with_submission(task: Task) -> Task:
@@ -339,7 +333,7 @@ def _part(suite: Suite, *, hidden: bool) -> Suite:
 
 
 def _first_function(text: str) -> str | None:
-    return next((found[1] for pattern in _FUNCTION if (found := pattern.search(text))), None)
+    return next((match[1] for pattern in _FUNCTION if (match := pattern.search(text))), None)
 
 
 def _passed(results: Sequence[Result]) -> list[bool]:

@@ -108,9 +108,7 @@ class Grader:
             return None
         names, arity = reply.get("defined"), reply.get("takes")  # the agent may send anything
         listed = tuple(map(str, names)) if isinstance(names, list) else ()
-        is_pair = (
-            isinstance(arity, list) and len(arity) == 2 and all(type(each) is int for each in arity)
-        )
+        is_pair = isinstance(arity, list) and [*map(type, arity)] == [int, int]
         pair = (arity[0], arity[1]) if is_pair and isinstance(arity, list) else None
         return Definitions(
             listed, str(reply.get("last") or ""), reply.get("callable") is True, pair
@@ -317,11 +315,11 @@ def same_text(printed: str, expected: str) -> bool:
     APPS accepts more: empty lines anywhere, blanks before a line, lines and words in any order,
     numbers that are nearly equal.
     """
-    own, others = _without_empty_ends(printed), _without_empty_ends(expected)
-    if own.count("\n") != others.count("\n"):  # an agent may print a million lines
+    printed, expected = _without_empty_ends(printed), _without_empty_ends(expected)
+    if printed.count("\n") != expected.count("\n"):  # an agent may print a million lines
         return False
-    return [line.rstrip() for line in own.split("\n")] == [
-        line.rstrip() for line in others.split("\n")
+    return [line.rstrip() for line in printed.split("\n")] == [
+        line.rstrip() for line in expected.split("\n")
     ]
 
 

@@ -139,31 +139,31 @@ def convert_record(record: Record) -> Record:
     """
     if "query" in record and "gold" in record:
         return record
-    found = dict(record)
+    converted = dict(record)
     if "question" not in record:
-        for theirs, ours in _MBPP.items():
-            if ours not in found and theirs in found:
-                found[ours] = found.pop(theirs)
-        return found
-    question, starter = str(found.pop("question")), str(found.get("starter_code") or "")
-    found["query"] = (
+        for published, field in _MBPP.items():
+            if field not in converted and published in converted:
+                converted[field] = converted.pop(published)
+        return converted
+    question, starter = str(converted.pop("question")), str(converted.get("starter_code") or "")
+    converted["query"] = (
         f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
     )
-    solutions = found.pop("solutions", None)
+    solutions = converted.pop("solutions", None)
     try:
         solutions = (
             json.loads(solutions) if isinstance(solutions, str) and solutions.strip() else solutions
         )
         if solutions:
             future = "from __future__" in solutions[0]  # such an import must be the first
-            found["gold"] = solutions[0] if future else f"{_APPS_IMPORTS}\n{solutions[0]}"
+            converted["gold"] = solutions[0] if future else f"{_APPS_IMPORTS}\n{solutions[0]}"
     except (ValueError, LookupError, TypeError) as error:
         raise DataError(
             f"the field `solutions` is {solutions!r:.60}; a list of texts, or its JSON, is expected"
         ) from error
-    if "id" not in found and found.get("problem_id") is not None:
-        found["id"] = str(found["problem_id"])
-    return found
+    if "id" not in converted and converted.get("problem_id") is not None:
+        converted["id"] = str(converted["problem_id"])
+    return converted
 
 
 # -- tests -----------------------------------------------------------------------------------------
@@ -250,17 +250,17 @@ def _text_field(record: Mapping[str, Any], field: str, task: Task) -> str:
 
 def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:
     try:
-        found = _load_json(cases) if isinstance(cases, str) else cases
+        parsed = _load_json(cases) if isinstance(cases, str) else cases
         for field in ("inputs", "outputs"):
-            if not isinstance(value := found.get(field, []), list):
+            if not isinstance(value := parsed.get(field, []), list):
                 raise TypeError(f"`{field}` is {value!r:.60}; a list is expected")
-        pairs = list(zip(found.get("inputs", []), found.get("outputs", []), strict=True))
+        pairs = list(zip(parsed.get("inputs", []), parsed.get("outputs", []), strict=True))
     except (ValueError, AttributeError, TypeError) as error:
         raise DataError(
             f"task {task.id}: its cases are not pairs of inputs and outputs ({error})"
         ) from error
     for given, expected in pairs:
-        if name := found.get("fn_name"):
+        if name := parsed.get("fn_name"):
             arguments = given if isinstance(given, list) else [given]
             yield Test("assert", hidden, f"assert _agrees({name}(*{arguments!r}), {expected!r})")
         else:
@@ -277,10 +277,10 @@ def _joined_lines(value: Any) -> str:
 def _method(task: Task) -> str:
     """Return the function, or the method of `Solution`, that the cases call; empty if none."""
     for field in ("cases", "input_output", "hidden_cases"):
-        found = task.extra.get(field)
-        found = _load_json(found) if isinstance(found, str) and found.strip() else found
-        if isinstance(found, dict) and found.get("fn_name"):
-            return _text_field(found, "fn_name", task)
+        cases = task.extra.get(field)
+        cases = _load_json(cases) if isinstance(cases, str) and cases.strip() else cases
+        if isinstance(cases, dict) and cases.get("fn_name"):
+            return _text_field(cases, "fn_name", task)
     return ""
 
 

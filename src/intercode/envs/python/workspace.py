@@ -26,16 +26,16 @@ class PythonSpec(WorkspaceSpec):
     """A `WorkspaceSpec` whose sessions are Python interpreters."""
 
     def make(self) -> GuestSandbox:
-        made = self.provider.sandbox(
+        sandbox = self.provider.sandbox(
             self.template,
             session="persistent",
             limits=self.limits,
             environment=self.environment,
             program="python",
         )
-        if isinstance(made, GuestSandbox):
-            return made
-        made.close()
+        if isinstance(sandbox, GuestSandbox):
+            return sandbox
+        sandbox.close()
         name = type(self.provider).__name__
         raise UsageError(
             f"{name} has no Python sessions, whose copies run tests; use --sandbox local or docker"
