@@ -136,27 +136,27 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
             "no rows" if agent is None else "another number of columns",
         )
     window = range(order.start, order.start + len(gold.rows))
-    ours, theirs = comparable(
+    agent_rows, gold_rows = comparable(
         [tuple(row[place] for place in places) for row in agent.rows],
         order.rows,
         window,
         shortened(agent, gold, places),
     )
-    common = _match(ours, theirs, order.ties, window).total()
-    either = len(ours) + len(gold.rows) - common
+    common = _match(agent_rows, gold_rows, order.ties, window).total()
+    either = len(agent_rows) + len(gold.rows) - common
     rows = common / either if either else 1.0
     if rows == 1:  # each row at a place of its tie group, and no group gives a row too often
-        groups, ties = _groups(theirs, order.ties), [order.ties[place] for place in window]
-        in_order = all(found <= groups[tie] for tie, found in _groups(ours, ties).items())
+        groups, ties = _groups(gold_rows, order.ties), [order.ties[place] for place in window]
+        in_order = all(group <= groups[tie] for tie, group in _groups(agent_rows, ties).items())
     else:
-        in_order = _rises(ours, theirs, order.ties)
+        in_order = _rises(agent_rows, gold_rows, order.ties)
     solved = rows == 1 and in_order and not (agent.cut or gold.cut)
     reward = 1.0 if solved else _BELOW_ONE * rows * (1.0 if in_order else _DISORDER)
     ambiguous = not solved and mostly_in(_values(gold), _values(agent))
     if solved:
         rule = (
             "same rows"
-            if ours == theirs[window.start : window.stop]
+            if agent_rows == gold_rows[window.start : window.stop]
             else "same rows in another order"
         )
     elif len(agent.rows) != len(gold.rows) or agent.cut or gold.cut:
@@ -174,50 +174,48 @@ def difference(agent: Table, gold: Table, order: Order) -> tuple[list[Row], list
     places = alignment(agent.columns, gold.columns)
     if places is None:
         return list(gold.rows), list(agent.rows)
-    ours = [tuple(row[place] for place in places) for row in agent.rows]
+    aligned = [tuple(row[place] for place in places) for row in agent.rows]
     window = range(order.start, order.start + len(gold.rows))
-    mine, theirs = comparable(ours, order.rows, window, shortened(agent, gold, places))
-    matched, own = _match(mine, theirs, order.ties, window), [*map(_plain_row, gold.rows)]
+    agent_rows, gold_rows = comparable(aligned, order.rows, window, shortened(agent, gold, places))
+    matched = _match(agent_rows, gold_rows, order.ties, window)
+    plain_gold = [*map(_plain_row, gold.rows)]
     missing, extra = (
-        [shown[row] for row in (Counter(plain) - matched).elements()]
-        for plain, shown in (
-            (own, dict(zip(own, gold.rows, strict=True))),
-            (mine, dict(zip(mine, ours, strict=True))),
+        [original[row] for row in (Counter(plain) - matched).elements()]
+        for plain, original in (
+            (plain_gold, dict(zip(plain_gold, gold.rows, strict=True))),
+            (agent_rows, dict(zip(agent_rows, aligned, strict=True))),
         )
     )
-    # another member of a cut tie is no missing row
-    return (
-        missing[: len(gold.rows) - matched.total()],
-        extra,
-    )
+    # another member of a cut tie is not a missing row
+    return missing[: len(gold.rows) - matched.total()], extra
 
 
 def _values(table: Table | None) -> list[str]:
     return [str(value) for row in table.rows for value in row] if table else []
 
 
-def alignment(ours: Sequence[str], theirs: Sequence[str]) -> list[int] | None:
+def alignment(agent: Sequence[str], gold: Sequence[str]) -> list[int] | None:
     """Return for each of the gold's columns the place of the agent's; None if the numbers of
     columns differ."""
-    if len(ours) != len(theirs):
+    if len(agent) != len(gold):
         return None
-    mine, wanted = ([name.casefold() for name in names] for names in (ours, theirs))
-    shared = set(mine) & set(wanted)
-    once = all(mine.count(name) == wanted.count(name) == 1 for name in shared)
-    if not once or len(mine) - len(shared) > 1:
-        return list(range(len(ours)))
-    rest = [place for place, name in enumerate(mine) if name not in shared]
-    return [mine.index(name) if name in shared else rest[0] for name in wanted]
+    agent_names, gold_names = ([name.casefold() for name in names] for names in (agent, gold))
+    shared = set(agent_names) & set(gold_names)
+    once = all(agent_names.count(name) == gold_names.count(name) == 1 for name in shared)
+    if not once or len(agent_names) - len(shared) > 1:
+        return list(range(len(agent)))
+    rest = [place for place, name in enumerate(agent_names) if name not in shared]
+    return [agent_names.index(name) if name in shared else rest[0] for name in gold_names]
 
 
 def shortened(agent: Table, gold: Table, places: Sequence[int]) -> tuple[Digits | None, ...]:
     """Return what the server left of the gold's numbers, by column; None for a column that it left
     as it is, or shortened alike on both sides."""
     nothing = (None,) * len(places)
-    ours, theirs = agent.digits or nothing, gold.digits or nothing
+    agent_digits, gold_digits = agent.digits or nothing, gold.digits or nothing
     return tuple(
-        None if ours[place] == digits else digits
-        for place, digits in zip(places, theirs, strict=True)
+        None if agent_digits[place] == digits else digits
+        for place, digits in zip(places, gold_digits, strict=True)
     )
 
 
@@ -226,41 +224,41 @@ def shortened(agent: Table, gold: Table, places: Sequence[int]) -> tuple[Digits 
 
 def _groups(rows: Iterable[Row], ties: Iterable[int]) -> dict[int, Counter[Row]]:
     """Return the rows of each tie group, as a multiset."""
-    found: dict[int, Counter[Row]] = defaultdict(Counter)
+    groups: dict[int, Counter[Row]] = defaultdict(Counter)
     for row, tie in zip(rows, ties, strict=True):
-        found[tie][row] += 1
-    return found
+        groups[tie][row] += 1
+    return groups
 
 
 def _match(
-    ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int], window: range
+    agent: Sequence[Row], gold: Sequence[Row], ties: Sequence[int], window: range
 ) -> Counter[Row]:
     """Return the agent's rows that an answer can have in common with the gold, in any order.
 
     Groups that the window shows whole come first; of a group that the window cuts, any members up
     to its places there.
     """
-    left, groups, found = Counter(ours), _groups(theirs, ties), Counter[Row]()
+    unmatched, groups, matched = Counter(agent), _groups(gold, ties), Counter[Row]()
     places = Counter(ties[place] for place in window if place < len(ties))
     for tie in sorted(places, key=lambda tie: places[tie] < groups[tie].total()):
-        taken = Counter(islice((left & groups[tie]).elements(), places[tie]))
-        left -= taken
-        found += taken
-    return found
+        taken = Counter(islice((unmatched & groups[tie]).elements(), places[tie]))
+        unmatched -= taken
+        matched += taken
+    return matched
 
 
-def _rises(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int]) -> bool:
+def _rises(agent: Sequence[Row], gold: Sequence[Row], ties: Sequence[int]) -> bool:
     """Tell whether the agent's rows that the gold has too can be read as standing in order."""
-    known: dict[Row, list[int]] = defaultdict(list)
-    for row, tie in zip(theirs, ties, strict=True):
-        known[row].append(tie)
+    gold_ties: dict[Row, list[int]] = defaultdict(list)
+    for row, tie in zip(gold, ties, strict=True):
+        gold_ties[row].append(tie)
     now = 0
-    for row in ours:
-        if row in known:
-            place = bisect_left(known[row], now)
-            if place == len(known[row]):
+    for row in agent:
+        if row in gold_ties:
+            place = bisect_left(gold_ties[row], now)
+            if place == len(gold_ties[row]):
                 return False
-            now = known[row][place]
+            now = gold_ties[row][place]
     return True
 
 
@@ -268,7 +266,7 @@ def _rises(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int]) -> b
 
 
 def comparable(
-    ours: Sequence[Row], theirs: Sequence[Row], window: range, digits: Sequence[Digits | None]
+    agent: Sequence[Row], gold: Sequence[Row], window: range, digits: Sequence[Digits | None]
 ) -> tuple[list[Row], list[Row]]:
     """Return both sides' rows as `==` tells them apart; an agent's row that equals one of the
     gold's becomes that row.
@@ -276,17 +274,18 @@ def comparable(
     Each of the gold's rows stands for one of the agent's at most. `window`: the places of the
     gold's own rows in `theirs`; `digits`: of the gold's columns (see `shortened`).
     """
-    mine, gold = [*map(_plain_row, ours)], [*map(_plain_row, theirs)]
-    floats = {place for place, shown in enumerate(digits) if shown and shown.significant}
-    places = _inexact(theirs) & (_inexact(ours) | floats)
-    if not places or Counter(mine) <= Counter(gold):
-        return mine, gold
-    agents = [*map(partial(_numbered, places, (None,) * len(digits)), ours, mine)]
-    golds = [*map(partial(_numbered, places, digits), theirs, gold)]
-    shown = golds[window.start : window.stop]
-    if len(agents) == len(shown) and all(map(_equal, agents, shown)):
-        return gold[window.start : window.stop], gold
-    return [row or mine[place] for place, row in enumerate(_partners(agents, golds, gold))], gold
+    agent_rows, gold_rows = [*map(_plain_row, agent)], [*map(_plain_row, gold)]
+    floats = {place for place, column in enumerate(digits) if column and column.significant}
+    places = _inexact(gold) & (_inexact(agent) | floats)
+    if not places or Counter(agent_rows) <= Counter(gold_rows):
+        return agent_rows, gold_rows
+    agents = [*map(partial(_numbered, places, (None,) * len(digits)), agent, agent_rows)]
+    golds = [*map(partial(_numbered, places, digits), gold, gold_rows)]
+    in_window = golds[window.start : window.stop]
+    if len(agents) == len(in_window) and all(map(_equal, agents, in_window)):
+        return gold_rows[window.start : window.stop], gold_rows
+    partners = enumerate(_partners(agents, golds, gold_rows))
+    return [row or agent_rows[place] for place, row in partners], gold_rows
 
 
 def _inexact(rows: Sequence[Row]) -> set[int]:
@@ -375,18 +374,18 @@ def _equal(one: _Numbered, other: _Numbered) -> bool:
     return all(map(_equal_values, one, other))
 
 
-def _equal_values(ours: _Number, gold: _Number) -> bool:
-    if ours.value == gold.value:
+def _equal_values(agent: _Number, gold: _Number) -> bool:
+    if agent.value == gold.value:
         return True
-    is_number = isinstance(ours.value, int | Decimal)
-    if gold.slack and is_number and abs(ours.value - gold.value) <= gold.slack:
+    is_number = isinstance(agent.value, int | Decimal)
+    if gold.slack and is_number and abs(agent.value - gold.value) <= gold.slack:
         return True
-    if ours.scale is None or gold.scale is None:
+    if agent.scale is None or gold.scale is None:
         return False
-    doubles = ours.is_double + gold.is_double
-    if not doubles and ours.scale == gold.scale:
+    doubles = agent.is_double + gold.is_double
+    if not doubles and agent.scale == gold.scale:
         return False
-    larger, scale = max(abs(ours.value), abs(gold.value)), min(ours.scale, gold.scale)
+    larger, scale = max(abs(agent.value), abs(gold.value)), min(agent.scale, gold.scale)
     tolerance = larger * (Decimal(0), _DIGITS, _RELATIVE)[doubles]
     if gold.is_double:
         tolerance = max(tolerance, _ZERO)
@@ -395,7 +394,7 @@ def _equal_values(ours: _Number, gold: _Number) -> bool:
         if abs(gold.value) < _SURE * unit:
             unit = unit / 2 if gold.scale == scale else Decimal(0)
         tolerance = max(tolerance, unit)
-    return bool(abs(ours.value - gold.value) <= tolerance)
+    return bool(abs(agent.value - gold.value) <= tolerance)
 
 
 def _partners(
@@ -412,19 +411,20 @@ def _partners(
     reaches = [*map(_reach, columns)]
     tolerant = {place: reach for place, reach in enumerate(reaches) if reach is not None}
     cells = [*zip(*map(_cells, columns, reaches), strict=True)]
-    ours, theirs = _by_cell(cells[: len(agents)]), _by_cell(cells[len(agents) :])
+    agent_cells, gold_cells = _by_cell(cells[: len(agents)]), _by_cell(cells[len(agents) :])
     partners: list[Row | None] = [None] * len(agents)
-    for cell in ours.keys() & theirs.keys():
-        if len(ours[cell]) == len(theirs[cell]) == 1:
-            (mine,), (yours,) = ours[cell], theirs[cell]
-            partners[mine] = rows[yours] if _equal(agents[mine], golds[yours]) else None
+    for cell in agent_cells.keys() & gold_cells.keys():
+        if len(agent_cells[cell]) == len(gold_cells[cell]) == 1:
+            (place,), (near,) = agent_cells[cell], gold_cells[cell]
+            partners[place] = rows[near] if _equal(agents[place], golds[near]) else None
             continue
         key = max(
-            tolerant, key=lambda place: len({golds[row][place].value for row in theirs[cell]})
+            tolerant, key=lambda place: len({golds[row][place].value for row in gold_cells[cell]})
         )
-        left = sorted(theirs[cell], key=lambda row: _rank(golds[row], key))
+        left = sorted(gold_cells[cell], key=lambda row: _rank(golds[row], key))
         line = [golds[row][key].position for row in left]
-        for place in sorted(ours[cell], key=lambda row: _rank(agents[row], key), reverse=True):
+        falling = sorted(agent_cells[cell], key=lambda row: _rank(agents[row], key), reverse=True)
+        for place in falling:
             position = agents[place][key].position
             room = tolerant[key].of(position)
             first, last = bisect_left(line, position - room), bisect_right(line, position + room)
@@ -469,10 +469,10 @@ def _cells(column: Sequence[_Number], reach: _Reach | None) -> list[Hashable]:
 
 
 def _by_cell(cells: Sequence[tuple[Hashable, ...]]) -> dict[tuple[Hashable, ...], list[int]]:
-    found: dict[tuple[Hashable, ...], list[int]] = defaultdict(list)
+    places: dict[tuple[Hashable, ...], list[int]] = defaultdict(list)
     for place, cell in enumerate(cells):
-        found[cell].append(place)
-    return found
+        places[cell].append(place)
+    return places
 
 
 def _rank(row: _Numbered, key: int) -> list[tuple[Decimal, bool]]:

@@ -88,13 +88,13 @@ def read_databases(path: Path) -> Databases:
     if not path.is_dir() and path.suffix not in _SUFFIXES:
         return Databases.of_scripts("mysql", _dumped(path, _text(path)))
     scripts = sorted(path.glob("*.sql"))
-    found = (
+    candidates = (
         file
         for suffix in _SUFFIXES
         for pattern in ("*", "*/*")
         for file in path.glob(pattern + suffix)
     )
-    files = [path] if path.is_file() else sorted(found)
+    files = [path] if path.is_file() else sorted(candidates)
     if scripts and files:
         raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
     if scripts:
@@ -123,14 +123,14 @@ def read_databases(path: Path) -> Databases:
 def _dumped(path: Path, text: str) -> dict[str, tuple[str, ...]]:
     """Return the statements of each database of a dump. Raises `UsageError` if there is none,
     `DataError` for its name."""
-    found = split_dump(text) or split_dump(text, path.stem)
-    if not found:
+    databases = split_dump(text) or split_dump(text, path.stem)
+    if not databases:
         raise UsageError(f"{path} holds no statement that makes a database")
-    if odd := [name for name in found if "/" in name or "\0" in name]:
+    if odd := [name for name in databases if "/" in name or "\0" in name]:
         raise DataError(
             f"{path}: the database {odd[0]!r} cannot be a file's name; give it another one"
         )
-    return found
+    return databases
 
 
 def _is_mysqls(text: str) -> bool:
@@ -156,21 +156,21 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
     def adapt(schema: str) -> str:
         return _DEFINER.sub("", _FOREIGN_COLLATION.sub(_KNOWN_COLLATION, schema))
 
-    found = {default: beginning(default)} if default else {}
+    databases = {default: beginning(default)} if default else {}
     settings: list[str] = []
     current = default
     for statement in split_statements(_OF_MARIADB.sub("", text, count=1)):
         if match := _CREATE.match(statement) or _USE.match(statement):
             current = match["bare"] or match["quoted"].replace("``", "`")
             charset = adapt(statement[match.end() :]) if match.re is _CREATE else ""
-            found.setdefault(current, [*beginning(current, charset), *settings])
+            databases.setdefault(current, [*beginning(current, charset), *settings])
         elif _DROPPED.match(statement):
             continue
         elif current is None:
             settings += [adapt(statement)] if _SETTING.match(statement) else []
         else:
-            found[current].append(statement if _DATA.match(statement) else adapt(statement))
-    return {name: tuple(lines) for name, lines in found.items() if len(lines) > 2}
+            databases[current].append(statement if _DATA.match(statement) else adapt(statement))
+    return {name: tuple(lines) for name, lines in databases.items() if len(lines) > 2}
 
 
 def _in_backticks(name: str) -> str:
@@ -179,13 +179,13 @@ def _in_backticks(name: str) -> str:
 
 def _by_name(files: list[Path]) -> dict[str, Path]:
     """Return the files by database; neither the suffix nor upper and lower case count."""
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for file in files:
-        if (other := found.setdefault(file.stem.lower(), file)) is not file:
+        if (other := by_name.setdefault(file.stem.lower(), file)) is not file:
             raise UsageError(
                 f"{other} and {file} would both be the database {file.stem}; leave one of them away"
             )
-    return {file.stem: file for file in found.values()}
+    return {file.stem: file for file in by_name.values()}
 
 
 def _file_digest(file: Path) -> str:

@@ -206,32 +206,32 @@ class SqlEnv(InterCodeEnv):
         missing, extra  rows that only the gold has, and that only the agent has (10 at most each)
         """
         gold = self._gold(self._engine, self.task)
-        ours = self._last
+        answer = self._last
         parts = self._score.parts if self._score else {}
         right = {
             "rows": (
                 parts.get("rows", parts.get("iou", 1.0)) == 1
-                and not (ours.table and ours.table.cut)
+                and not (answer.table and answer.table.cut)
             ),
             "order": parts.get("columns", 1.0) < 1 or parts.get("order", 1.0) == 1,
             "robust": parts.get("robust", 1.0) == 1,
         }
         failed = (
             ["error"]
-            if ours.error is not None
+            if answer.error is not None
             else [name for name, holds in right.items() if not holds]
         )
-        found: dict[str, Any] = {
+        report: dict[str, Any] = {
             "failed": failed,
             **({"rule": self._score.rule} if self._score and self._score.rule else {}),
-            "agent": _answer_json(ours),
+            "agent": _answer_json(answer),
             "gold": _answer_json(gold.answer),
         }
-        if ours.table is not None and gold.table is not None:
-            missing, extra = difference(ours.table, gold.table, gold.order)
-            found["missing"] = _rows_json(missing[:_DIFFERENT], _DIFFERENCE_BYTES)
-            found["extra"] = _rows_json(extra[:_DIFFERENT], _DIFFERENCE_BYTES)
-        return found
+        if answer.table is not None and gold.table is not None:
+            missing, extra = difference(answer.table, gold.table, gold.order)
+            report["missing"] = _rows_json(missing[:_DIFFERENT], _DIFFERENCE_BYTES)
+            report["extra"] = _rows_json(extra[:_DIFFERENT], _DIFFERENCE_BYTES)
+        return report
 
     def copy_world(self, copy: Self, live: bool) -> None:
         copy._engine, copy._variant = self._databases.make_engine(), None
@@ -251,8 +251,8 @@ class SqlEnv(InterCodeEnv):
             if callable(self.reward):
                 return call_reward(self.reward, answer, gold.table, task)
             if self.reward != "exact":
-                found: Score = resolve_name(self.rewards[self.reward])(answer, gold.table)
-                return found
+                result: Score = resolve_name(self.rewards[self.reward])(answer, gold.table)
+                return result
             return sql_exact(answer, gold.table, gold.order)
 
         return best_score(score(self._gold(engine, task), task) for task in self._tasks_by_gold)
@@ -315,18 +315,18 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
         )
     names = _rows_json([answer.table.columns], _TABLE_BYTES)
     rows = _rows_json(answer.table.rows[:_ROWS], _TABLE_BYTES)
-    found = {"columns": names[0] if names else [], "rows": rows}
+    report = {"columns": names[0] if names else [], "rows": rows}
     return (
-        found
+        report
         if len(rows) == len(answer.table.rows)
-        else {**found, "rows_total": len(answer.table.rows)}
+        else {**report, "rows_total": len(answer.table.rows)}
     )
 
 
 def _rows_json(rows: Iterable[Row], size: int) -> list[list[Any]]:
     """Return the first rows, as many as take no more than `size` bytes: numbers and NULL as they
     are, other values as text."""
-    found: list[list[Any]] = []
+    listed: list[list[Any]] = []
     for row in rows:
         values = [
             (
@@ -339,5 +339,5 @@ def _rows_json(rows: Iterable[Row], size: int) -> list[list[Any]]:
         size -= len(json.dumps(values))
         if size < 0:
             break
-        found.append(values)
-    return found
+        listed.append(values)
+    return listed

@@ -67,16 +67,16 @@ def lint(task: Task) -> Iterator[TaskIssue]:
     gold, explained = task.gold, f"{task.gold} {task.extra.get('evidence') or ''}"
     yield from unheeded(_CUES, query, gold)
     span = re.search(r"\b(oldest|latest|youngest) to\b|\bfrom the\b", query, re.IGNORECASE)
-    for wanted, opposite in () if span else _OPPOSITES:
-        word = re.search(wanted, query, re.IGNORECASE)
+    for cue, opposite in () if span else _OPPOSITES:
+        word = re.search(cue, query, re.IGNORECASE)
         taken = re.search(opposite, gold, re.IGNORECASE)
         if word and taken:
             yield disagrees(f"query says {word[0]!r}, the gold takes the opposite ({taken[0]})")
     # A number may be counted, or stand in a column of that name.
-    found = re.search(r"\bhow many (?:\w+ )??(\w{3})\w*\b", query, re.IGNORECASE)
+    match = re.search(r"\bhow many (?:\w+ )??(\w{3})\w*\b", query, re.IGNORECASE)
     counted = r"\bcount\b|\bsum\b|\bavg\b|max|min|num|total|amount|quantity|capacity|size|iif|case"
-    if found and not re.search(rf"{counted}|select.*{found[1]}.* from", gold, re.IGNORECASE):
-        yield disagrees(f"query says {found[0]!r}, but the gold has no count")
+    if match and not re.search(rf"{counted}|select.*{match[1]}.* from", gold, re.IGNORECASE):
+        yield disagrees(f"query says {match[0]!r}, but the gold has no count")
     values = re.sub(r"[%_\s]", "", explained).lower()
     for value in quoted(query):
         if re.sub(r"[%_\s.,!?]+$|[%_\s]", "", value).lower() not in values:

@@ -127,17 +127,17 @@ def literals(sql: str, dialect: Dialect) -> set[str | int | float]:
     query = parse_statement(sql, dialect)
     if query is None:
         return set()
-    found: set[str | int | float] = set()
+    named: set[str | int | float] = set()
     for literal in query.find_all(exp.Literal):
         text, above = literal.this, literal.parent
         if literal.is_string:
-            found |= {text, text.strip("%_")} if isinstance(above, exp.Like | exp.ILike) else {text}
+            named |= {text, text.strip("%_")} if isinstance(above, exp.Like | exp.ILike) else {text}
         elif not isinstance(above, exp.Limit | exp.Offset | exp.Ordered | exp.Fetch):
             number = int(text) if text.isdigit() else float(text)
-            found.add(-number if isinstance(above, exp.Neg) else number)
+            named.add(-number if isinstance(above, exp.Neg) else number)
     if dialect.texts_in_marks:
-        found |= {name.this for name in query.find_all(exp.Identifier) if name.quoted}
-    return found
+        named |= {name.this for name in query.find_all(exp.Identifier) if name.quoted}
+    return named
 
 
 def parse_statement(sql: str, dialect: Dialect) -> exp.Expr | None:
@@ -149,10 +149,10 @@ def parse_statement(sql: str, dialect: Dialect) -> exp.Expr | None:
     if not _KNOWN.match(sql):
         return None
     try:
-        found = [statement for statement in parse(sql, read=dialect.name) if statement is not None]
+        statements = [parsed for parsed in parse(sql, read=dialect.name) if parsed is not None]
     except (SqlglotError, RecursionError, ValueError):
         return None
-    return found[0] if len(found) == 1 else None
+    return statements[0] if len(statements) == 1 else None
 
 
 def _derived(query: exp.Query, dialect: Dialect) -> tuple[list[str], tuple[int, ...]]:
@@ -172,14 +172,15 @@ def _derived(query: exp.Query, dialect: Dialect) -> tuple[list[str], tuple[int, 
     for part in ("limit", "offset"):
         whole.set(part, None)
     expressions = [key for key in keys if isinstance(key, exp.Expr)]
-    aliases = {one.alias.lower(): one.this for one in query.selects if isinstance(one, exp.Alias)}
+    outputs = [output for output in query.selects if isinstance(output, exp.Alias)]
+    aliases = {output.alias.lower(): output.this for output in outputs}
     if isinstance(query, exp.SetOperation) and expressions:
         aliases = {}
         whole.set("order", None)
         whole = exp.select("intercode_all.*").from_(whole.subquery("intercode_all"))
         whole.set("order", order and order.copy())
     columns = [column for key in expressions for column in key.find_all(exp.Column)]
-    unsure = [one for one in columns if aliases.get(_bare(one), one) != one]
+    unsure = [column for column in columns if aliases.get(_bare(column), column) != column]
     if any(
         isinstance(column.parent, exp.Collate)  # some servers look for an alias first
         or (dialect.texts_in_marks and column.this.quoted)  # a text, where no source has it
@@ -211,7 +212,7 @@ def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
     from sqlglot import exp
 
     selected, place = query.selects, None
-    star = next((n for n, one in enumerate(selected) if one.is_star), len(selected))
+    star = next((n for n, output in enumerate(selected) if output.is_star), len(selected))
     while isinstance(key, exp.Paren):
         key = key.this
     if isinstance(key, exp.Literal):
@@ -221,19 +222,19 @@ def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
         if not 0 <= place < len(selected):
             return None
     elif name := _bare(key):
-        named = [n for n, one in enumerate(selected) if one.alias_or_name.lower() == name]
+        named = [n for n, output in enumerate(selected) if output.alias_or_name.lower() == name]
         if len({selected[number].unalias() for number in named}) > 1:
             return None
         place = named[0] if named and named[0] < star else None
     expression = key if place is None else selected[place].unalias()
     if isinstance(query, exp.SetOperation):
-        outputs = [one.unalias() for one in selected]
+        outputs = [output.unalias() for output in selected]
         if expression not in outputs:
             return expression
-        place, names = outputs.index(expression), [one.alias_or_name.lower() for one in selected]
+        place, names = outputs.index(expression), [out.alias_or_name.lower() for out in selected]
         unique = names[place] and len(set(names)) == len(names)
         return exp.column(selected[place].alias_or_name, quoted=True) if unique else place
-    others = {one.alias.lower() for one in selected if one.alias and one.unalias() != expression}
+    others = {out.alias.lower() for out in selected if out.alias and out.unalias() != expression}
     if place is None or _bare(expression) not in others:
         return expression
     return place  # some servers take the name for the other output

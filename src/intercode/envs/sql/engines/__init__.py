@@ -319,8 +319,8 @@ def engine_class(name: str) -> type[Engine]:
     base = f"{Engine.__module__}.Engine"
     if not (isinstance(engine, type) and issubclass(engine, Engine)):
         raise UsageError(f"{name} is no database engine; name a class derived from {base}")
-    wanted = [word for word in ("name", "dialect") if not hasattr(engine, word)]
-    if lacking := [*wanted, *sorted(engine.__abstractmethods__)]:
+    undeclared = [word for word in ("name", "dialect") if not hasattr(engine, word)]
+    if lacking := [*undeclared, *sorted(engine.__abstractmethods__)]:
         raise UsageError(f"{name} lacks {', '.join(lacking)}; see {base}")
     _loaded[name] = engine
     return engine

@@ -16,6 +16,7 @@ import shutil
 import socket
 import time
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import chain
 from pathlib import Path
@@ -82,7 +83,7 @@ class EmbeddedEngine(Engine):
         words = (cls.name, below.digest, databases.digest, *code)
         key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
         build = cls._copy if databases.files else cls._load
-        return below.over(cache.folder("layers", key, lambda made: build(below, databases, made)))
+        return below.over(cache.folder("layers", key, partial(build, below, databases)))
 
     @classmethod
     def _with_packages(cls, below: Template) -> Template:
@@ -92,34 +93,34 @@ class EmbeddedEngine(Engine):
             return below
         words = [
             cls.name,
-            *(f"{one.name} {one.version} {one.locate_file('')}" for one in installed),
+            *(f"{dist.name} {dist.version} {dist.locate_file('')}" for dist in installed),
         ]
 
-        def build(made: Path) -> None:
-            target = template.new_tree(made) / cls.folder()[1:] / "packages"
-            for file in chain.from_iterable(one.files or () for one in installed):
+        def build(layer: Path) -> None:
+            target = template.new_tree(layer) / cls.folder()[1:] / "packages"
+            for file in chain.from_iterable(dist.files or () for dist in installed):
                 if not {"..", template.PYTHON_CACHE} & {*file.parts}:
                     (target / file).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(str(file.locate()), target / file)
-            _own(made)
+            _own(layer)
 
         key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
         return below.over(cache.folder("layers", key, build))
 
     @classmethod
-    def _copy(cls, below: Template, databases: Databases, made: Path) -> None:
-        original = template.new_tree(made) / cls.folder()[1:] / "original"
+    def _copy(cls, below: Template, databases: Databases, layer: Path) -> None:
+        original = template.new_tree(layer) / cls.folder()[1:] / "original"
         original.mkdir(parents=True)
         for name, file in databases.files.items():
             shutil.copyfile(file, original / f"{name}.{cls.name}")
             (original / f"{name}.{cls.name}").chmod(0o644)
-        _own(made)
+        _own(layer)
 
     @classmethod
-    def _load(cls, below: Template, databases: Databases, made: Path) -> None:
-        made.chmod(0o755)
+    def _load(cls, below: Template, databases: Databases, layer: Path) -> None:
+        layer.chmod(0o755)
         with usual_provider().sandbox(
-            below, limits=_BUILD, session="stateless", export=made
+            below, limits=_BUILD, session="stateless", export=layer
         ) as sandbox:
             for name, texts in databases.scripts.items():
                 script = ";\n".join(texts).encode("utf-8", "surrogateescape")
@@ -136,7 +137,7 @@ class EmbeddedEngine(Engine):
                     f"{cls.name} died while databases were being loaded (status"
                     f" {result.exit_code}); its output ends:\n{output}"
                 )
-            sandbox.export(made)
+            sandbox.export(layer)
 
     @classmethod
     def _write_server(cls, sandbox: LocalSandbox) -> None:
@@ -279,9 +280,9 @@ class EmbeddedEngine(Engine):
         return self.death(f"the {self.name} server died during {when} ({how})")
 
 
-def _own(made: Path) -> None:
+def _own(layer: Path) -> None:
     """Give a layer's files to the sandboxes' user."""
-    for path in (made / template.TREE).rglob("*"):
+    for path in (layer / template.TREE).rglob("*"):
         identity().own(path)
 
 

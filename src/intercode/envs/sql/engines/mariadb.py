@@ -41,6 +41,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -425,8 +426,8 @@ class Session:
         text, so that the cut does not depend on how the stream was packed."""
         rows: list[tuple[Any, ...]] = []
         enough = 2 * room + _BUFFER
-        while some := cursor.fetchmany(_FETCHED):
-            rows += some
+        while batch := cursor.fetchmany(_FETCHED):
+            rows += batch
             if len(rows) > most or self.socket.received > enough:
                 break
         if self.socket.received > room:
@@ -434,7 +435,7 @@ class Session:
                 room -= len(repr(row).encode("utf-8", "replace"))
                 if room < 0:
                     return tuple(rows[:number]), True
-        return tuple(rows[:most]), len(rows) > most or bool(some)
+        return tuple(rows[:most]), len(rows) > most or bool(batch)
 
     @contextmanager
     def _loss(self) -> Iterator[None]:
@@ -502,10 +503,10 @@ def _alive(sandbox: LocalSandbox) -> bool:
     return sandbox.exec("", argv=["bash", "-c", f"kill -0 $(cat {LOGS}/pid)"]).exit_code == 0
 
 
-def _build(below: Template, databases: Databases, made: Path) -> None:
-    made.chmod(0o755)
+def _build(below: Template, databases: Databases, layer: Path) -> None:
+    layer.chmod(0o755)
     with usual_provider().sandbox(
-        below, limits=_BUILD, session="stateless", export=made
+        below, limits=_BUILD, session="stateless", export=layer
     ) as sandbox:
         result = sandbox.exec("", argv=["bash", "-c", _INSTALL], cwd="/")
         if result.exit_code != 0:
@@ -538,7 +539,7 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
         ):  # the server was killed: its last second of loading is lost
             raise SandboxDied("mariadbd was killed while databases were being loaded; start again")
         sandbox.exec("", argv=["bash", "-c", f"rm -f {SOCKET} {LOGS}/* /tmp/*"], cwd="/")
-        sandbox.export(made)
+        sandbox.export(layer)
 
 
 def load(session: Session, databases: Databases, name: str) -> None:
@@ -605,7 +606,7 @@ class MariadbEngine(Engine):
         ).stdout.strip()
         words = (_LAYOUT, below.digest, version, databases.digest, _INSTALL, _OPTIONS)
         key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
-        return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
+        return below.over(cache.folder("layers", key, partial(_build, below, databases)))
 
     @classmethod
     def attacks(cls) -> Sequence[Attack]:

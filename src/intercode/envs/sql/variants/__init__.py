@@ -82,8 +82,8 @@ def variant_databases(
     )
 
     def build(folder: Path) -> None:
-        made = variant_contents(engine, literals, seed=seed)
-        (folder / "variant.json").write_text(json.dumps(made.scripts), "ascii")
+        variant = variant_contents(engine, literals, seed=seed)
+        (folder / "variant.json").write_text(json.dumps(variant.scripts), "ascii")
 
     folder = cache.folder("variant", hashlib.sha256(key.encode()).hexdigest()[:32], build)
     return _databases(engine, json.loads((folder / "variant.json").read_text("ascii")))
@@ -118,14 +118,14 @@ def perturb_tables(
     """Return other rows for each table: a pure function, so equal arguments give equal rows."""
     tables = relations.with_implied(tables)
     referenced = relations.referenced_keys(tables)
-    found: dict[str, TablePerturber] = {}
+    done: dict[str, TablePerturber] = {}
     for relation in relations.parents_first(tables):
         table = TablePerturber(
-            relation, literals, referenced[relation.name], found, Random(f"{seed}\0{relation.name}")
+            relation, literals, referenced[relation.name], done, Random(f"{seed}\0{relation.name}")
         )
         table.fill()
-        found[relation.name] = table
-    return {relation.name: found[relation.name].rows for relation in tables}
+        done[relation.name] = table
+    return {relation.name: done[relation.name].rows for relation in tables}
 
 
 class TablePerturber:
@@ -154,9 +154,9 @@ class TablePerturber:
         )
         self._loose = [index for index in range(len(relation.columns)) if index not in bound]
         self._used_keys = [{_folded(row, key) for row in relation.rows} for key in relation.unique]
-        self._movable = [each for each in relation.references if self._may_move(each)]
-        own = (reference for reference in self._movable if reference.table == relation.name)
-        self._depths = {reference: relations.depths(relation, reference) for reference in own}
+        self._movable = [ref for ref in relation.references if self._may_move(ref)]
+        recursive = (ref for ref in self._movable if ref.table == relation.name)
+        self._depths = {ref: relations.depths(relation, ref) for ref in recursive}
         self._doubles: dict[Row, Row] = {}
         self._pools: dict[Reference, tuple[list[Row], dict[Row, Row]]] = {}
         self._favourites = [
@@ -172,8 +172,8 @@ class TablePerturber:
             [number for number in range(len(old)) if number not in named] if len(old) > 4 else []
         )
         removed = {number for number in removable if self._is_removed(old[number])}
-        kept = [row for number, row in enumerate(old) if number not in removed]
-        favoured = [old[number] for number in named] or kept
+        remaining = [row for number, row in enumerate(old) if number not in removed]
+        favoured = [old[number] for number in named] or remaining
         for number, row in enumerate(old):
             if number in named:
                 self.rows.append(self._change_named(row))
@@ -182,9 +182,9 @@ class TablePerturber:
                 self.rows.append(
                     self._empty(self._alter(new if self._take_keys(new, row) else row, _CHANGED))
                 )
-        wanted = min(max(len(old) if len(old) <= 200 else len(old) // 3, _LEAST_ADDED), _MOST_ADDED)
-        for _ in range(wanted if kept else 0):
-            self._add(rng.choice(favoured if rng.random() < 0.5 else kept))
+        count = min(max(len(old) if len(old) <= 200 else len(old) // 3, _LEAST_ADDED), _MOST_ADDED)
+        for _ in range(count if remaining else 0):
+            self._add(rng.choice(favoured if rng.random() < 0.5 else remaining))
         self.rows += self.added
         rng.shuffle(self.rows)
 
@@ -193,20 +193,20 @@ class TablePerturber:
     def _named_rows(self) -> dict[int, None]:
         """Return, for each value that a literal names, one row; rows with many such values go
         first."""
-        rows, wanted = self.relation.rows, [{*column.named} for column in self.columns]
-        indexes = [index for index, named in enumerate(wanted) if named]
+        rows, uncovered = self.relation.rows, [{*column.named} for column in self.columns]
+        indexes = [index for index, named in enumerate(uncovered) if named]
         ranked = sorted(
-            (-sum(row[index] in wanted[index] for index in indexes), number)
+            (-sum(row[index] in uncovered[index] for index in indexes), number)
             for number, row in enumerate(rows)
         )
-        found: dict[int, None] = {}
+        chosen: dict[int, None] = {}
         for _, number in ranked:
-            fresh = [index for index in indexes if rows[number][index] in wanted[index]]
+            fresh = [index for index in indexes if rows[number][index] in uncovered[index]]
             for index in fresh:
-                wanted[index].discard(rows[number][index])
-            if fresh and len(found) < max(1, len(rows) // 3):
-                found[number] = None
-        return found
+                uncovered[index].discard(rows[number][index])
+            if fresh and len(chosen) < max(1, len(rows) // 3):
+                chosen[number] = None
+        return chosen
 
     def _is_removed(self, row: Row) -> bool:
         """Choose a row to remove, by chance: none that another row refers to, or that alone holds a
@@ -342,8 +342,8 @@ class TablePerturber:
                 # a tree stays one if new parents are nearer to the root
                 if reference in self._depths:
                     depth = self._depths[reference]
-                    own = depth.get(pick(row, reference.targets), 0)
-                    pool = [key for key in pool if depth.get(key, own) < own]
+                    row_depth = depth.get(pick(row, reference.targets), 0)
+                    pool = [key for key in pool if depth.get(key, row_depth) < row_depth]
                     if not pool:
                         continue
                 chosen = doubles.get(old)  # children are divided between it and the old parent
@@ -356,10 +356,10 @@ class TablePerturber:
     def _may_move(self, reference: Reference) -> bool:
         """Tell whether a reference alone leads to its table, and shares no column with others, nor
         depends on any."""
-        others = [each for each in self.relation.references if each is not reference]
-        bound = [*(each.columns for each in others), *self._bundles, self.relation.fixed]
-        alone = reference.table not in {each.table for each in others}
-        return alone and not any(set(reference.columns) & set(each) for each in bound)
+        others = [ref for ref in self.relation.references if ref is not reference]
+        bound = [*(ref.columns for ref in others), *self._bundles, self.relation.fixed]
+        alone = reference.table not in {ref.table for ref in others}
+        return alone and not any(set(reference.columns) & set(columns) for columns in bound)
 
     def _pool(self, reference: Reference) -> tuple[list[Row], dict[Row, Row]]:
         """Return the parents' keys, shuffled once, and the keys of doubles by the parent's."""
@@ -383,13 +383,13 @@ class TablePerturber:
 
 def _folded(row: Row, indexes: Sequence[int]) -> Row:
     """Return a key as it is compared where neither case nor accents count."""
-    found = [
+    folded = [
         value.casefold().rstrip() if isinstance(value, str) else value
         for value in pick(row, indexes)
     ]
-    for place, value in enumerate(found):
+    for place, value in enumerate(folded):
         if isinstance(value, str) and not value.isascii():
-            found[place] = "".join(
+            folded[place] = "".join(
                 letter for letter in normalize("NFKD", value) if not combining(letter)
             )
-    return tuple(found)
+    return tuple(folded)

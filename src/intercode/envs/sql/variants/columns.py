@@ -50,10 +50,10 @@ class Scale:
 def plain(value: object) -> object:
     """Return a value as it is compared with a literal: texts without case, numbers as floats, days
     as ISO text."""
-    found = _natural(value.strip().casefold() if isinstance(value, str) else value)
-    if isinstance(found, int | float | Decimal):
-        return float(found)
-    return str(found) if isinstance(found, datetime.date) else found
+    natural = _natural(value.strip().casefold() if isinstance(value, str) else value)
+    if isinstance(natural, int | float | Decimal):
+        return float(natural)
+    return str(natural) if isinstance(natural, datetime.date) else natural
 
 
 class Column:
@@ -80,7 +80,7 @@ class Column:
         self.labels = (
             len(self.distinct) == len(present)
             and bool(present)
-            and all(isinstance(one, str) for one in present)
+            and all(isinstance(value, str) for value in present)
         )
         self._taken = set(self.distinct)
         self._present, self._sorted_named = present, sorted(self.named, key=repr)
@@ -91,7 +91,7 @@ class Column:
         self.edges = sorted(
             step for step in edges if step is not None and self._steps[0] <= step <= self._steps[-1]
         )
-        whole = [one for one in self.distinct if isinstance(one, int)]
+        whole = [value for value in self.distinct if isinstance(value, int)]
         self._whole = 0 < len(whole) == len(self.distinct)
         self._beyond = itertools.count(max(self._steps[-1:] or whole, default=0) + 1)
 
@@ -206,27 +206,27 @@ def _scale(values: Sequence[object]) -> Scale | None:
         width = max(map(len, texts))
 
     def step(value: object) -> int | None:
-        found = _natural(value)
-        if not isinstance(found, int | float | Decimal) or not abs(float(found)) < 1e15:
+        number = _natural(value)
+        if not isinstance(number, int | float | Decimal) or not abs(float(number)) < 1e15:
             return None
         # the literal 100.0 in a percentage is no value of whole numbers
-        factor = kind is int and isinstance(found, float)
-        return None if factor else round(Decimal(found).scaleb(digits))
+        factor = kind is int and isinstance(number, float)
+        return None if factor else round(Decimal(number).scaleb(digits))
 
     return Scale(step, lambda step: write(kind(Decimal(step).scaleb(-digits))), 10**digits)
 
 
 def _day(value: object) -> int | None:
-    found = _natural(value)
-    return found.toordinal() if isinstance(found, datetime.date) else None
+    day = _natural(value)
+    return day.toordinal() if isinstance(day, datetime.date) else None
 
 
 def _second(value: object) -> int | None:
-    found = _natural(value)
-    if isinstance(found, datetime.date) and not isinstance(found, datetime.datetime):
-        found = datetime.datetime.combine(found, datetime.time())
+    moment = _natural(value)
+    if isinstance(moment, datetime.date) and not isinstance(moment, datetime.datetime):
+        moment = datetime.datetime.combine(moment, datetime.time())
     return (
-        (found - _EPOCH) // datetime.timedelta(seconds=1)
-        if isinstance(found, datetime.datetime)
+        (moment - _EPOCH) // datetime.timedelta(seconds=1)
+        if isinstance(moment, datetime.datetime)
         else None
     )

@@ -105,8 +105,8 @@ def read_schema(
 
     def indexes(table: object, wanted: Iterable[object]) -> tuple[int, ...]:
         """Return the columns' indexes; none if a name is no column that is read."""
-        found = [places.get(str(table).lower(), {}).get(str(name).lower()) for name in wanted]
-        return () if None in found else tuple(index for index in found if index is not None)
+        indexed = [places.get(str(table).lower(), {}).get(str(name).lower()) for name in wanted]
+        return () if None in indexed else tuple(index for index in indexed if index is not None)
 
     relations = []
     for table, create in creates.items():
@@ -121,8 +121,8 @@ def read_schema(
             parent = rows[0][0]
             children = indexes(table, [row[1] for row in rows])
             targets = [row[2] for row in rows]
-            if children and (found := indexes(parent, targets)):
-                references.append(Reference(children, names[str(parent).lower()], found))
+            if children and (referenced := indexes(parent, targets)):
+                references.append(Reference(children, names[str(parent).lower()], referenced))
         relations.append(
             Relation(
                 table,
@@ -149,22 +149,22 @@ def _rows(
     names = [dialect.quote(name) for name in columns]
     select = f"SELECT {', '.join(names)} FROM {dialect.quote(table)}"
     first = engine.table(db, f"{select} LIMIT {_MOST + 1}", seconds=_SECONDS)
-    wanted = ", ".join(
+    texts = ", ".join(
         sorted(dialect.write(value) for value in literals if isinstance(plain(value), str))
     )
-    if not wanted or (len(first.rows) <= _MOST and not first.cut):
+    if not texts or (len(first.rows) <= _MOST and not first.cut):
         return first.rows[:_MOST]
-    where = " OR ".join(f"{name} IN ({wanted})" for name in names)
+    where = " OR ".join(f"{name} IN ({texts})" for name in names)
     named = engine.table(db, f"{select} WHERE {where} LIMIT {_MOST_NAMED}", seconds=_SECONDS)
     return list(dict.fromkeys([*first.rows[:_MOST], *named.rows]))
 
 
 def _grouped(rows: Iterable[Row]) -> dict[object, list[Row]]:
     """Group rows by their first value, which is left out."""
-    found: dict[object, list[Row]] = defaultdict(list)
+    groups: dict[object, list[Row]] = defaultdict(list)
     for first, *rest in rows:
-        found[first].append(tuple(rest))
-    return found
+        groups[first].append(tuple(rest))
+    return groups
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def with_implied(relations: Sequence[Relation]) -> list[Relation]:
         for key in relation.unique
         if len(key) == 1
     ]
-    found = []
+    extended = []
     for relation in relations:
         references = list(relation.references)
         taken = {index for reference in references for index in reference.columns} | relation.fixed
@@ -216,8 +216,8 @@ def with_implied(relations: Sequence[Relation]) -> list[Relation]:
                 ):
                     references.append(Reference((index,), parent.name, (target,)))
                     break
-        found.append(replace(relation, references=tuple(references)))
-    return found
+        extended.append(replace(relation, references=tuple(references)))
+    return extended
 
 
 def _may_refer(name: str, values: set[Value], parent: Relation, target: int) -> bool:
@@ -236,23 +236,23 @@ def _may_refer(name: str, values: set[Value], parent: Relation, target: int) -> 
 
 def referenced_keys(relations: Sequence[Relation]) -> dict[str, dict[tuple[int, ...], set[Row]]]:
     """Return, by table, the key values that other rows hold."""
-    found: dict[str, dict[tuple[int, ...], set[Row]]] = {
+    keys: dict[str, dict[tuple[int, ...], set[Row]]] = {
         relation.name: defaultdict(set) for relation in relations
     }
     for relation in relations:
         for reference in relation.references:
-            if reference.table in found:
-                found[reference.table][reference.targets] |= {
+            if reference.table in keys:
+                keys[reference.table][reference.targets] |= {
                     pick(row, reference.columns) for row in relation.rows
                 }
-    return found
+    return keys
 
 
 def parents_first(relations: Sequence[Relation]) -> list[Relation]:
     """Return each relation after those that it refers to, except in circles."""
     by_name = {relation.name: relation for relation in relations}
     parents = {
-        name: {one.table for one in relation.references} - {name}
+        name: {reference.table for reference in relation.references} - {name}
         for name, relation in by_name.items()
     }
     return [
@@ -263,10 +263,10 @@ def parents_first(relations: Sequence[Relation]) -> list[Relation]:
 def depths(relation: Relation, reference: Reference) -> dict[Row, int]:
     """Return how far each row is from the root of its tree; rows in a circle are left out."""
     parent = {pick(row, reference.targets): pick(row, reference.columns) for row in relation.rows}
-    found: dict[Row, int] = {}
+    levels: dict[Row, int] = {}
     for key in _sorted({key: [up] if up in parent else [] for key, up in parent.items()}):
-        found[key] = found.get(parent[key], -1) + 1
-    return found
+        levels[key] = levels.get(parent[key], -1) + 1
+    return levels
 
 
 def _sorted(graph: Mapping[Node, Iterable[Node]]) -> Iterator[Node]:
