@@ -80,12 +80,12 @@ def language_of(settings: Mapping[str, Any]) -> Language:
 def known_options() -> dict[str, tuple[Any, Option, list[str]]]:
     """Return the options of these environments by name: default, declaration, and the environments
     that take it."""
-    known: dict[str, tuple[Any, Option, list[str]]] = {}
+    options: dict[str, tuple[Any, Option, list[str]]] = {}
     for env in ("bash", "sql", "python", "ctf"):
         module = import_module(f"intercode.envs.{env}.options")
-        for name, default, one in getattr(module, f"{env.title()}Options").declared():
-            known.setdefault(name, (default, one, []))[2].append(env)
-    return known
+        for name, default, declaration in getattr(module, f"{env.title()}Options").declared():
+            options.setdefault(name, (default, declaration, []))[2].append(env)
+    return options
 
 
 def prepare(env: str, **options: Any) -> EnvFactory:
@@ -96,8 +96,8 @@ def prepare(env: str, **options: Any) -> EnvFactory:
     `DataError` for data that cannot be read.
     """
     env_class = environment_class(env)
-    known = env_class.Options.of(options, f"the environment {env}")
-    factory = env_class.prepare(known)
+    parsed = env_class.Options.of(options, f"the environment {env}")
+    factory = env_class.prepare(parsed)
     return replace(
         factory,
         make=partial(_make, factory, env_class),
@@ -131,11 +131,11 @@ def _make(factory: EnvFactory, env_class: type[InterCodeEnv]) -> InterCodeEnv:
 def make(env: str, *, render_mode: str | None = None, **options: Any) -> InterCodeEnv:
     """Return one environment; `intercode.make("bash", data=…, tree=…)`. The options are the fields
     of its class's `Options`."""
-    made = prepare(env, **options)()
+    environment = prepare(env, **options)()
     if render_mode is not None and render_mode not in (
-        modes := made.metadata.get("render_modes", ())
+        modes := environment.metadata.get("render_modes", ())
     ):
-        made.close()
+        environment.close()
         raise UsageError(f"render_mode {render_mode!r}: it is one of {modes}, or None")
-    made.render_mode = render_mode
-    return made
+    environment.render_mode = render_mode
+    return environment

@@ -74,7 +74,7 @@ def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
     with room_left(), Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/") as reader:
         assert reader.stdin is not None
         assert reader.stdout is not None
-        found = list[tuple[str, ...]]()
+        digests = list[tuple[str, ...]]()
         for data in contents:
             line = b""
             with suppress(BrokenPipeError):  # the reader has ended
@@ -82,22 +82,22 @@ def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
                     reader.stdin.write(SIZE.pack(len(data)) + data)
                     reader.stdin.flush()
                     line = reader.stdout.readline()
-            found.append(tuple(line.decode().split()))
+            digests.append(tuple(line.decode().split()))
         complaint = reader.communicate()[1].decode(errors="replace")
     if reader.returncode > 0 or reader.returncode == -signal.SIGKILL:
         raise SandboxError(
             f"archives cannot be read (status {reader.returncode}): {complaint[-500:]}"
         )
-    return found
+    return digests
 
 
 def _digests(data: bytes) -> list[str]:
     """Return the hex digests of the content, owners, modes and times; [] if the data are no archive
     that can be read."""
     try:
-        formats, found = _unpacked(data)
-        contents = formats, sorted(each[:3] for each in found)
-        attributes = (sorted((each[0], each[place]) for each in found) for place in (3, 4, 5))
+        formats, members = _unpacked(data)
+        contents = formats, sorted(member[:3] for member in members)
+        attributes = (sorted((member[0], member[at]) for member in members) for at in (3, 4, 5))
         texts = [repr(part).encode(errors="surrogateescape") for part in (contents, *attributes)]
         return [_digest(text).hex() for text in texts] if formats else []
     except Exception:  # whatever the agent's bytes do to the readers, they are no archive
@@ -138,25 +138,25 @@ def _decompressed(data: bytes, make: Callable[[], Any]) -> bytes:
 def _of_tar(data: bytes) -> Iterator[_Member]:
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         _require_room(member.size for member in archive)
-        found = _extracted(archive)
+        extracted = _extracted(archive)
         if data[archive.offset :].strip(b"\0"):
             raise _Unread  # other programs read on behind a damaged header
         entries = {posixpath.normpath(member.name): member for member in archive}
-    folders = {".", *map(posixpath.dirname, found)}
-    for name, (kind, what) in found.items():
+    folders = {".", *map(posixpath.dirname, extracted)}
+    for name, (kind, content) in extracted.items():
         if kind != _FOLDER or name not in folders:
             entry = entries[name]
             owner = entry.uname or entry.uid, entry.gname or entry.gid
-            yield name, kind, what, owner, entry.mode, int(entry.mtime)
+            yield name, kind, content, owner, entry.mode, int(entry.mtime)
 
 
 def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
     """Return each name's kind and content after unpacking the members in order; a hard link takes
     the content of its target."""
-    found: dict[str, tuple[str, bytes]] = {}
+    extracted: dict[str, tuple[str, bytes]] = {}
     for member in archive:
         entry_now = (
-            found.get(posixpath.normpath(member.linkname), ("", b""))
+            extracted.get(posixpath.normpath(member.linkname), ("", b""))
             if member.islnk()
             else ("", b"")
         )
@@ -165,8 +165,8 @@ def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
             assert file is not None
             entry_now = ("file", _digest(file.read(ROOM)))
         other = (member.type.decode(), member.linkname.encode(errors="surrogateescape"))
-        found[posixpath.normpath(member.name)] = entry_now if entry_now[0] == "file" else other
-    return found
+        extracted[posixpath.normpath(member.name)] = entry_now if entry_now[0] == "file" else other
+    return extracted
 
 
 def _of_zip(data: bytes) -> Iterator[_Member]:

@@ -100,12 +100,12 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
 def best_score(scores: Iterable[Score]) -> Score:
     """Return the first success, or else the highest score. After a success no further score is
     computed."""
-    found: list[Score] = []
+    computed: list[Score] = []
     for score in scores:
-        found.append(score)
+        computed.append(score)
         if score.success:
             break
-    return max(found, key=rank)
+    return max(computed, key=rank)
 
 
 def rank(score: Score) -> tuple[bool, float, bool]:
@@ -119,5 +119,5 @@ def mostly_in(gold: Iterable[Hashable], agent: Iterable[Hashable]) -> bool:
 
     A wrong answer with most of the gold's values is ambiguous: a judge may read it.
     """
-    wanted = Counter(gold)
-    return 2 * (wanted & Counter(agent)).total() > wanted.total()
+    gold_counts = Counter(gold)
+    return 2 * (gold_counts & Counter(agent)).total() > gold_counts.total()

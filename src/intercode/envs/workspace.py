@@ -206,8 +206,8 @@ def split_refused(
     reasons = {
         task.id: next(filter(None, map(provider.refuses, task.golds)), None) for task in tasks
     }
-    kept = [task for task in tasks if not reasons[task.id]]
-    return kept, [
+    playable = [task for task in tasks if not reasons[task.id]]
+    return playable, [
         (task, TaskIssue(why, "needs_files")) for task in tasks if (why := reasons[task.id])
     ]
 
@@ -401,10 +401,10 @@ def missing_paths(workspace: Workspace, paths: Sequence[str]) -> list[str]:
     """Return those of `paths` below an existing folder of `/` with which no path begins now."""
     if not paths:
         return []
-    found = workspace.sandbox.exec(
+    result = workspace.sandbox.exec(
         "", argv=["bash", "-c", _ABSENT, "bash", *sorted(set(paths))], cwd="/"
     )
-    return found.output.splitlines()
+    return result.output.splitlines()
 
 
 def ends_in_failure(status: int | None, gold: str, output: str) -> bool:

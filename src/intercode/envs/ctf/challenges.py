@@ -140,9 +140,9 @@ def survey(
     odd = _odd_golds(tasks, source.read_text("utf-8-sig") if source and is_json else "")
     challenges = {}
     for task in tasks:
-        found = _find_assets(task, assets)
-        file = None if found or furnished else needs_file(task)
-        challenges[task.id] = Challenge(found, needs_network(task), file, odd.get(task.id))
+        task_assets = _find_assets(task, assets)
+        file = None if task_assets or furnished else needs_file(task)
+        challenges[task.id] = Challenge(task_assets, needs_network(task), file, odd.get(task.id))
     return challenges
 
 
@@ -172,8 +172,8 @@ def _find_assets(task: Task, folder: Path | None) -> Path | None:
 
 def needs_network(task: Task) -> str | None:
     """Return why a task needs a network, or None."""
-    found = _ADDRESS.search(f"{task.query}\n{task.extra.get('setup') or ''}")
-    return f"needs the network ({found[0].rstrip('.,)')})" if found else None
+    address = _ADDRESS.search(f"{task.query}\n{task.extra.get('setup') or ''}")
+    return f"needs the network ({address[0].rstrip('.,)')})" if address else None
 
 
 def needs_file(task: Task) -> str | None:
@@ -189,7 +189,7 @@ def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
     """Return why a flag looks wrong, by the task's id. Golds that are scripts are not examined."""
     flags = {task.id: task.gold for task in tasks if gold_is(task) == "flag"}
     forms = {
-        name: found[1] if (found := _FLAG.fullmatch(flag)) else "" for name, flag in flags.items()
+        name: match[1] if (match := _FLAG.fullmatch(flag)) else "" for name, flag in flags.items()
     }
     usual, count = Counter(forms.values()).most_common(1)[0] if forms else ("", 0)
     odd = {}
@@ -204,11 +204,11 @@ def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
     lost = (
         {json.loads(f'"{raw}"') for raw in golds} if golds and _PLAIN_SLASH.search(text) else set()
     )
-    eaten = (
+    fault = (
         r"was written with \/, which JSON reads as / alone: a backslash is lost; write \\/ to"
         r" keep it"
     )
-    return odd | {name: f"the gold {flag} {eaten}" for name, flag in flags.items() if flag in lost}
+    return odd | {name: f"the gold {flag} {fault}" for name, flag in flags.items() if flag in lost}
 
 
 def _pack(folder: Path) -> bytes:

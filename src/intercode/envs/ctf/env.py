@@ -258,15 +258,15 @@ def _playable(
     left_out = [
         (task, issue) for task in tasks if not everything for issue in challenges[task.id].issues
     ]
-    kept = [
+    playable = [
         replace(task, extra={**task.extra, "gold_is": gold_is(task), **challenges[task.id].facts})
         for task in tasks
         if everything or not challenges[task.id].issues
     ]
-    if not kept:
+    if not playable:
         first, why = left_out[0][0].id, left_out[0][1]
         raise UsageError(
             f"no task can be played (task {first} {why}); "
             "give their files with --assets, or add --keep-unplayable"
         )
-    return kept, left_out
+    return playable, left_out
