@@ -77,7 +77,7 @@ class Target:
 
     def fill(self, text: str) -> str:
         """Return the text with each word that has a value replaced."""
-        return re.sub("@([A-Z0-9]+)@", lambda found: self.values.get(found[1], found[0]), text)
+        return re.sub("@([A-Z0-9]+)@", lambda match: self.values.get(match[1], match[0]), text)
 
 
 def attack(
@@ -93,7 +93,7 @@ def attack(
     Each worker has environments of its own. Raises `UsageError` if there is no sound task.
     """
     owner = environment_class(env)
-    accepted = {one.name for one in fields(owner.Options)}
+    accepted = {option.name for option in fields(owner.Options)}
     limits: dict[str, Any] = {name: value for name, value in _LIMITS.items() if name in accepted}
     factory = prepare(env, max_turns=None, **limits, **options)
     with contextlib.closing(factory()) as first:
@@ -102,31 +102,31 @@ def attack(
     exploits = list_exploits(owner.language, engine)
     # each worker's environments, made when first needed
     idle: SimpleQueue[dict[bool, InterCodeEnv]] = SimpleQueue()
-    own: EnvFactory | str = ""  # on the suite's own data, or why there is none
+    suite_factory: EnvFactory | str = ""  # on the suite's own data, or why there is none
 
     def run(exploit: Exploit) -> Verdict:
-        needs_own, envs = bool(exploit.task), idle.get()
+        needs_suite_data, envs = bool(exploit.task), idle.get()
         try:
-            made = own if needs_own else factory
-            if isinstance(made, str):
-                return Verdict(exploit, tried=False, why=f"not on the suite's own data: {made}")
-            env = envs[needs_own] = envs.get(needs_own) or made()
+            maker = suite_factory if needs_suite_data else factory
+            if isinstance(maker, str):
+                return Verdict(exploit, tried=False, why=f"not on the suite's own data: {maker}")
+            env = envs[needs_suite_data] = envs.get(needs_suite_data) or maker()
             neighbour = (
-                contextlib.closing(made()) if exploit.beside else contextlib.nullcontext(env)
+                contextlib.closing(maker()) if exploit.beside else contextlib.nullcontext(env)
             )
-            where = (
+            chosen = (
                 [Target(task, {}) for task in env.tasks if task.id == exploit.task]
-                if needs_own
+                if needs_suite_data
                 else targets
             )
             verdict = Verdict(exploit, tried=False, why="there is no such task")
-            for target in where[:1] if exploit.honest_action else where:
+            for target in chosen[:1] if exploit.honest_action else chosen:
                 with neighbour as after:
                     verdict = run_exploit(env, exploit, target, after)
                 # the next exploit needs a sound environment
                 if not (verdict.held and verdict.tried):
                     with contextlib.suppress(IntercodeError):
-                        envs.pop(needs_own).close()
+                        envs.pop(needs_suite_data).close()
                     break
             return verdict
         finally:
@@ -137,12 +137,12 @@ def attack(
         data = Path(folder) / "data"
         if (write := attacks_of(owner.language).write_data) is not None:
             write(data)
-            kept = {name: value for name, value in options.items() if name not in _DATA}
-            kept |= {"data": str(data)} | ({"engine": str(engine)} if engine else {})
+            suite_options = {name: value for name, value in options.items() if name not in _DATA}
+            suite_options |= {"data": str(data)} | ({"engine": str(engine)} if engine else {})
             try:
-                own = prepare(env, max_turns=None, **limits, **kept)
+                suite_factory = prepare(env, max_turns=None, **limits, **suite_options)
             except IntercodeError as error:
-                own = str(error)
+                suite_factory = str(error)
         for _ in range(workers):
             idle.put({})
         try:

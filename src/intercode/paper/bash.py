@@ -62,11 +62,11 @@ class PaperReward:
 
 def bash_paper(agent: Outcome, gold: Outcome, tracked: Collection[str]) -> Score:
     """Score an agent's outcome against the gold's; `tracked` is that of `git_status.status`."""
-    ours, theirs = (pairs(text(status(side.changes, tracked))) for side in (agent, gold))
+    entries, gold_entries = (pairs(text(status(side.changes, tracked))) for side in (agent, gold))
     parts = {
         "base": BASE,
-        "effects": effects(ours, theirs),
-        "contents": contents(ours & theirs, _whole(agent, tracked), _whole(gold, tracked)),
+        "effects": effects(entries, gold_entries),
+        "contents": contents(entries & gold_entries, _whole(agent, tracked), _whole(gold, tracked)),
         "answer": answer(agent, gold),
     }
     reward = sum(parts.values())
@@ -83,14 +83,14 @@ def _whole(side: Outcome, tracked: Collection[str]) -> Mapping[str, Change]:
 def pairs(status_text: str) -> set[Pair]:
     """Return the words of the status text as (path, status) pairs; a blank in a name shifts the
     pairs."""
-    found = status_text.split()
-    found += [""] * (len(found) % 2)
-    return set(zip(found[1::2], found[::2], strict=True))
+    words = status_text.split()
+    words += [""] * (len(words) % 2)
+    return set(zip(words[1::2], words[::2], strict=True))
 
 
-def effects(ours: set[Pair], theirs: set[Pair]) -> float:
+def effects(agent: set[Pair], gold: set[Pair]) -> float:
     """Return p1: 0.33 for the same entries, 0.05 if one is on one side only, 0 from two on."""
-    return round(WEIGHT * (1 - math.erf(len(ours ^ theirs))), 2)
+    return round(WEIGHT * (1 - math.erf(len(agent ^ gold))), 2)
 
 
 def contents(common: set[Pair], agent: Mapping[str, Change], gold: Mapping[str, Change]) -> float:
@@ -119,8 +119,8 @@ def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
             "nothing",
             "",
         )
-    found = leaf(posixpath.normpath("/" + word), changes)
-    return ("folder", "") if found[0] == "folder" else found
+    content = leaf(posixpath.normpath("/" + word), changes)
+    return ("folder", "") if content[0] == "folder" else content
 
 
 def leaf(path: str, changes: Mapping[str, Change], links: int = _LINKS) -> Leaf:

@@ -120,19 +120,19 @@ def _gone(path: str, changes: Mapping[str, Change]) -> bool:
 
 
 def _untracked(changes: Mapping[str, Change], tracked: Collection[str]) -> set[Entry]:
-    known = {folder for path in tracked for folder in _folders(path)}
+    tracked_folders = {folder for path in tracked for folder in _folders(path)}
     files = {
         path
         for path, change in changes.items()
         if _is_file(change) and path not in tracked and not ignored(path)
     }
     repositories = {
-        path for path in _repositories(changes) if path not in known and not ignored(path)
+        path for path in _repositories(changes) if path not in tracked_folders and not ignored(path)
     }
     below = files | {f"{path}/" for path in repositories}
     # each as the highest folder above it that holds nothing tracked
     printed = {
-        next((f"{folder}/" for folder in _folders(path) if folder not in known), path)
+        next((f"{folder}/" for folder in _folders(path) if folder not in tracked_folders), path)
         for path in below
     }
     return {Entry("??", path[1:]) for path in printed if path.rstrip("/") not in tracked}
@@ -145,8 +145,8 @@ def _is_file(change: Change) -> bool:
 def _repositories(changes: Mapping[str, Change]) -> Iterator[str]:
     """Yield the folders in which `git init` was run."""
     for path, change in changes.items():
-        top, found, rest = path.rpartition("/.git/HEAD")
-        is_head = found and top and not rest and _is_file(change)
+        top, head, rest = path.rpartition("/.git/HEAD")
+        is_head = head and top and not rest and _is_file(change)
         if is_head and {f"{top}/.git/objects", f"{top}/.git/refs"} <= changes.keys():
             yield top
 

@@ -81,7 +81,7 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
         "protocol": "submit" if react else "paper",
         "turns": max(limits) or None,
         "keeps_reward": "logs" in content,
-        **{name: found for name, found in labels.items() if found},
+        **{name: values for name, values in labels.items() if values},
     }, episodes
 
 

@@ -38,11 +38,12 @@ def sql_paper(agent: Table | None, gold: Table | None, *, ordered: bool = True) 
     is one)."""
     if agent is None or gold is None:
         return Score(0.0, False, {"iou": 0.0})
-    ours, theirs = ([str(row) for row in side.rows] for side in (agent, gold))
-    common = Counter(ours) & Counter(theirs)
-    either = len(ours) + len(theirs) - common.total()
+    agent_rows, gold_rows = ([str(row) for row in side.rows] for side in (agent, gold))
+    common = Counter(agent_rows) & Counter(gold_rows)
+    either = len(agent_rows) + len(gold_rows) - common.total()
     iou = common.total() / either if either else 1.0
-    tau = kendall_tau(_common_rows(ours, common), _common_rows(theirs, common)) if ordered else None
+    sides = [_common_rows(rows, common) for rows in (agent_rows, gold_rows)]
+    tau = kendall_tau(*sides) if ordered else None
     if tau is None:
         return Score(iou, iou == 1, {"iou": iou})
     reward = round(iou * tau, 2)
@@ -57,12 +58,12 @@ order of rows."""
 def _common_rows(rows: Sequence[str], common: Counter[str]) -> list[str]:
     """Return the rows of the intersection in this side's order, the first ones where this side has
     more."""
-    left, found = common.copy(), []
+    left, taken = common.copy(), []
     for row in rows:
         if left[row] > 0:
             left[row] -= 1
-            found.append(row)
-    return found
+            taken.append(row)
+    return taken
 
 
 def kendall_tau(first: Sequence[str], second: Sequence[str]) -> float | None:
