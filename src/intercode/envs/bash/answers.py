@@ -1,19 +1,19 @@
-"""Compare two printed answers, apart from formatting noise, and name the rule that decided.
+"""Compare two printed answers, ignoring formatting noise, and name the rule that decided.
 
-Always noise: `\\r` at line ends; blanks at the ends of the text; runs of blanks and tabs; blank
-lines in a list; a leading `./`; a slash at the end of a path; the sign after a line number. If the
-query is about blanks, empty lines or slashes, only blanks at the end of a line are.
+Always noise: `\\r` at line ends; whitespace at the start and end; runs of spaces and tabs; empty
+lines in a list; a leading `./`; a slash at the end of a path; punctuation after a line number. If
+the query is about spaces, empty lines or slashes, only spaces at the end of a line are noise.
 
-An answer that differs otherwise is accepted under one or more of these names:
+Other differences are accepted under these rules, which may be combined:
 
-    paths below a folder    both without a folder that the task names, in front of every path
-    columns of ls -l        the agent's without what `ls -l` prints before a name
-    signs between words     the agent's with blanks for `,` `:` `=` and the like, and 1,234 as 1234
-    a sentence around it    the agent's without a sentence, a title or a column (`wording`)
-    other line breaks       one line, or one word a line, on more or fewer lines
+    paths below a folder    a folder that the task names is removed from the paths on both sides
+    columns of ls -l        the columns before a name in `ls -l` are removed from the agent's lines
+    signs between words     `,` `:` `=` etc. in the agent's lines become spaces, and 1,234 is 1234
+    a sentence around it    a sentence, title or column is removed from the agent's (`wording`)
+    other line breaks       one line, or one word per line, is split over more or fewer lines
 
-Never noise: letters, digits, case, the number of equal lines, and, if the query asks for one, the
-order.
+Never noise: letters, digits, case, the number of equal lines, and the order if the query asks for
+one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _INVISIBLE = re.compile(
     r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
 )
 _TIMES, _ROOM = 4, 1 << 18
-"""An answer longer than this many times the gold's, and so many characters, is refused unread."""
+"""An answer longer than `_TIMES` times the gold's plus `_ROOM` characters is refused unread."""
 _SPACES = re.compile(
     r"white ?space|\bblanks?\b|(?<!disk )(?<!free )\bspaces?\b(?!"
     r" (used|left|available|usage))|\btabs?\b|indent|\btrim|\bstrip"
@@ -81,7 +81,7 @@ _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Whether an answer is accepted, and by which rules, or what refused it, in plain words."""
+    """Whether an answer is accepted, and the rules that accepted it or the reason for refusal."""
 
     accepted: bool
     rule: str
@@ -89,7 +89,7 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Both answers as lines without noise, and the names of the rules that made them so."""
+    """Both answers as lines without noise, and the names of the rules that were applied."""
 
     agent: Lines
     gold: Lines
@@ -97,7 +97,7 @@ class _Reading:
 
 
 def compare_answers(agent: str, gold: str, task: Task) -> Ruling:
-    """Return whether the agent's output equals the gold's, apart from noise, and the rule."""
+    """Return whether the agent's output equals the gold's, ignoring noise, and the rule."""
     if agent == gold:
         return Ruling(True, "same output")
     if len(agent) > _TIMES * len(gold) + _ROOM:
@@ -124,8 +124,8 @@ def compare_answers(agent: str, gold: str, task: Task) -> Ruling:
 
 
 def hides(agent: str, gold: str) -> bool:
-    """Return whether ours has invisible characters (other than blanks, tabs and line ends) that
-    theirs has not."""
+    """Return whether the agent's text contains invisible characters (other than spaces, tabs and
+    line ends) that the gold's does not."""
     return not set(_INVISIBLE.findall(agent)) <= set(_INVISIBLE.findall(gold))
 
 
@@ -134,7 +134,7 @@ def _same_lines(plain: _Reading) -> str:
 
 
 def _difference(plain: _Reading, ordered: bool, task: Task) -> str:
-    """Return what refused an answer that no reading makes equal to the gold's."""
+    """Return why an answer is refused that no reading makes equal to the gold's."""
     agent, gold = Counter(plain.agent), Counter(plain.gold)
     agent_words, gold_words = (
         Counter(word for line in side for word in line.split()) for side in (agent, gold)
@@ -171,12 +171,12 @@ def _lines(text: str, query: str, ordered: bool, exact: bool) -> Lines:
 
 
 def _rebased(plain: _Reading, task: Task) -> Iterator[_Reading]:
-    """Yield both answers with paths relative to each folder that the task names, unless two lines
-    become equal."""
+    """For each folder that the task names, yield both answers with paths relative to it, unless
+    that makes two lines equal."""
     a, b = plain.agent, plain.gold
     if _PATHS.search(task.query) or any("/" in line and line in task.query.split() for line in b):
         return
-    folders = {"/"}  # everything starts there
+    folders = {"/"}  # every absolute path is below it
     for word in _NAMED_PATH.findall(f"{task.gold} {task.query}"):
         names = [name for name in word.split("/") if name not in ("", ".")]
         folders |= {"/" + "/".join(names[:end]) for end in range(1, len(names) + 1)}
@@ -190,7 +190,7 @@ def _rebased(plain: _Reading, task: Task) -> Iterator[_Reading]:
 def _relative(lines: Lines, folder: str) -> Lines:
     """Return the lines with paths below the folder made relative to it.
 
-    Other paths stay, and so does a folder at the top: `root` is not `/root`.
+    Other paths are unchanged, as is a top-level folder: `root` is not `/root`.
     """
     below = "/" if folder == "/" else rf"/?{re.escape(folder[1:])}/"
     rest = "[^ /]+/[^ /]" if folder == "/" else "[^ /]"
@@ -198,8 +198,8 @@ def _relative(lines: Lines, folder: str) -> Lines:
 
 
 def _readings(paths: _Reading, task: Task) -> Iterator[_Reading]:
-    """Yield readings of both: unchanged; ours without the columns of `ls -l`; ours with blanks for
-    signs between words."""
+    """Yield readings of both answers: unchanged, without the `ls -l` columns in the agent's, and
+    with spaces for punctuation in the agent's."""
     yield paths
     answer = about_the_answer(task.query)
     if FORM.search(answer):
@@ -223,11 +223,11 @@ def _readings(paths: _Reading, task: Task) -> Iterator[_Reading]:
 
 
 def _rule_for_extras(reading: _Reading, ordered: bool, task: Task) -> str | None:
-    """Return the rule under which the answers are equal without a sentence, a title or extra
-    columns in the agent's: "" if nothing is extra, None if they are not equal.
+    """Return the rule under which the answers are equal once a sentence, a title or extra columns
+    are removed from the agent's: "" if nothing is extra, None if they are not equal.
 
-    Where the gold prints one line, or one word a line, the agent may print its words on more or
-    fewer lines, unless the query says what a line is.
+    If the gold prints one line, or one word per line, the agent may print the words on more or
+    fewer lines, unless the query says what goes on a line.
     """
     agent = without_extras(reading.agent, reading.gold, task.query)
     gold = [" ".join(line.split()) for line in reading.gold]
