@@ -93,7 +93,7 @@ def test_what_is_no_text_is_the_callers_fault_and_costs_no_turn(make: Make) -> N
         (
             "bash",
             {"reward": "generous"},
-            r"reward 'generous': it is 'exact', 'paper'.* or a function of \(",
+            r"reward 'generous': use 'exact', 'paper'.* or a function of \(",
         ),
         ("sql", {"engine": "oracle"}, "there is no engine 'oracle'"),
         (

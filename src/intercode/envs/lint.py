@@ -1,5 +1,5 @@
-"""Parts of lint rules of all languages: quotes and numbers in a query, and cues (words that ask for
-something in the gold)."""
+"""Shared parts of the lint rules for all languages: quotes and numbers in a query, and cues (words
+that ask for something in the gold)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _NUMBER = re.compile(r"(?<![\w.,/#:%$-])\d+(?:\.\d+)?(?![\d/:-]|\.\w|,\d|\w*_)")
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """If the query matches `asked`, the gold should match `given`, ignoring case; `what` names what
-    it lacks otherwise."""
+    """If the query matches `asked`, the gold should match `given`, ignoring case. Otherwise `what`
+    names what the gold lacks."""
 
     asked: str
     given: str
@@ -40,8 +40,8 @@ def numbers(query: str) -> list[float]:
 
 
 def named(number: float, gold: str) -> bool:
-    """Return whether the gold has the number, its neighbour (< 5 is <= 4), or its value in another
-    unit of size or time."""
+    """Return whether the gold contains the number, its neighbour (< 5 is <= 4), or its value in
+    another unit of size or time."""
     in_gold = {float(digits) for digits in re.findall(r"\d+(?:\.\d+)?", gold)}
     scaled = {number * unit for unit in (60, 1000, 1024, 1440, 1_000_000, 1 << 20, 0.01)}
     return bool(in_gold & {number, number - 1, number + 1, *scaled})
