@@ -1,21 +1,21 @@
-"""PythonEnv: actions are Python in an interpreter that lives as long as its episode; the answer is
-a function.
+"""PythonEnv: actions are Python code in an interpreter that lives as long as its episode; the
+answer is a function.
 
     step         ──► one action, compiled as a module; if its last statement is an expression, the
-                     observation has its value
+                     observation includes its value
     submit NAME  ──► the tests, each in a copy of the interpreter; the comparisons run elsewhere
                      (`grading.py`)
 
-`submit` alone submits the function that has the gold's name, or else the function or class that was
+`submit` alone submits the function with the gold's name, or else the function or class that was
 defined last; if the task asks for a program that reads and prints, the text of the last action. If
-NAME is not defined, is no name (`submit f()`), or cannot be called as the tests call it, the
-submission costs a turn, is not scored, and the agent reads why.
+NAME is undefined, is not a name (`submit f()`), or cannot be called as the tests call it, the
+submission costs a turn, is not scored, and the agent is told why.
 
-    reward exact    1 if all tests pass, hidden tests included, else 0
-    reward paper    the share of public tests that end as they end for the gold: passed or failed
+    reward exact    1 if all tests pass, including hidden tests, otherwise 0
+    reward paper    the share of public tests with the same result as for the gold: passed or failed
 
-A score's `parts` have the shares of public and of hidden tests that passed, and each test by its
-number, from 1.
+A score's `parts` contain the shares of public and hidden tests that passed, and the result of each
+test by its number, from 1.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _FUNCTION = (
     re.compile(r"^def (\w+)\(", re.MULTILINE),
     re.compile(r"^def (\w+)\s*\(", re.MULTILINE),
 )
-"""InterCode v1 did not see a function with a blank before its parenthesis if there was another
+"""InterCode v1 missed a function with a space before its parenthesis if there was another
 function."""
 
 
 class PythonEnv(InterCodeEnv):
-    """`seconds` is each test's time limit; `tell` is what the agent reads about a wrong submission:
-    nothing, the number of the first public test that failed, or that test itself. Other arguments
-    are those of `InterCodeEnv`.
+    """An environment for Python tasks. `seconds` is each test's time limit. `tell` is what the
+    agent sees after a wrong submission: nothing, the number of the first public test that failed,
+    or that test itself. The other arguments are those of `InterCodeEnv`.
     """
 
     Options = PythonOptions
@@ -79,10 +79,10 @@ class PythonEnv(InterCodeEnv):
     ) -> None:
         super().__init__(tasks, **how)
         if not seconds > 0:
-            raise UsageError(f"seconds {seconds}: a test has more than 0")
+            raise UsageError(f"seconds {seconds}: a test's time limit is more than 0")
         require_reward(reward, self.rewards, "results, task")
         if tell not in ("nothing", "number", "case"):
-            raise UsageError(f"tell {tell!r}: it is 'nothing', 'number' or 'case'")
+            raise UsageError(f"tell {tell!r}: use 'nothing', 'number' or 'case'")
         self.reward = reward
         self._is_papers = is_papers(reward, self.rewards)
         self._tell = tell
@@ -221,12 +221,12 @@ class PythonEnv(InterCodeEnv):
         return scorer(_passed(results), _passed(self._gold_results(suite)))
 
     def _score_as_v1(self, suite: Suite) -> Score:
-        """Score the first function of the turn's action under the name of the gold's first
+        """Score the first function in the turn's action under the name of the gold's first
         function.
 
         InterCode v1 cleared its namespace before it executed the gold there, and the gold stayed
         for the next turn. So from the second scoring on, an action that fails leaves the gold in
-        place and earns 1. The agent's own session stays as it is.
+        place and earns 1. The agent's own session is not affected.
         """
         submitted, gold_name = _first_function(self._last_action), _first_function(self.task.gold)
         if not submitted or not gold_name:
@@ -238,7 +238,7 @@ class PythonEnv(InterCodeEnv):
         return self._score_as_gold(suite, self._results)
 
     def _submitted_answer(self, suite: Suite) -> tuple[str | None, str | None]:
-        """Return a name, or the text of a program; neither if there is nothing to submit."""
+        """Return a name or the text of a program; both are None if there is nothing to submit."""
         if self._word:
             return self._word, None
         if suite.program:
@@ -250,7 +250,7 @@ class PythonEnv(InterCodeEnv):
         return (definitions and definitions.last) or None, None
 
     def is_final(self, score: Score) -> bool:
-        """Return whether hidden tests ran: the agent's code may have noted their arguments."""
+        """Return whether hidden tests ran: the agent's code may have recorded their arguments."""
         return any(result.test.hidden for result in self._results)
 
     def feedback(self, score: Score) -> str:
@@ -269,8 +269,8 @@ class PythonEnv(InterCodeEnv):
         )
 
     def outcomes(self) -> dict[str, Any]:
-        """Return how the executed tests ended, failed tests first, 30 at most. No agent may read
-        it: it has hidden tests."""
+        """Return the results of the executed tests, failed tests first, at most 30. The agent must
+        not see them, because they include hidden tests."""
         golds = (
             self._gold_results(self._suite(self.task)) if self._is_papers and self._results else ()
         )
@@ -304,14 +304,14 @@ class PythonEnv(InterCodeEnv):
 
 
 def score_exact(public: Sequence[bool], hidden: Sequence[bool]) -> Score:
-    """Return 1 if there are tests and all passed, else 0."""
+    """Return 1 if there are tests and all passed, otherwise 0."""
     passed = [*public, *hidden]
     success = bool(passed) and all(passed)
     return Score(float(success), success, score_parts(public, hidden))
 
 
 def score_parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, float]:
-    """Return the shares of tests that passed, and each test by its number, from 1."""
+    """Return the shares of tests that passed, and the result of each test by its number, from 1."""
     groups = {"public": public, "hidden": hidden}
     shares = {name: sum(passed) / len(passed) for name, passed in groups.items() if passed}
     tests = enumerate([*public, *hidden], start=1)
@@ -319,8 +319,8 @@ def score_parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, flo
 
 
 def _with_submission(task: Task) -> Task:
-    """Return a task with the word that submits its gold. If its tests cannot be read, playing the
-    task raises the error."""
+    """Return the task with the name under which its gold is submitted. If its tests cannot be read,
+    the error is raised when the task is played."""
     try:
         suite = read_suite(task)
     except DataError:
