@@ -430,9 +430,7 @@ class BashEnv(InterCodeEnv):
         for task in split_golds(self.task):
             try:
                 gold = self.gold_outcome(workspace.spec, task)
-            except (
-                DataError
-            ):  # an alternative gold that fails is skipped
+            except DataError:  # an alternative gold that fails is skipped
                 if not comparisons:
                     raise
                 continue
