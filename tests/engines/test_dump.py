@@ -37,7 +37,7 @@ REFUSED = [
     ({"deep/other.sqlite": b""}, UsageError, "no database"),
     ({"a.sqlite": EMPTY, "a.db": EMPTY}, UsageError, r"a\.(db|sqlite) .*a\.(db|sqlite) "),
     ({"x.sqlite": EMPTY, "x/x.sqlite": EMPTY}, UsageError, r"x\.sqlite .*x\.sqlite "),
-    ({"a.sqlite": b"something else"}, DataError, "no SQLite database"),
+    ({"a.sqlite": b"something else"}, DataError, "is not a SQLite database"),
     ({"b.sql": b"\xff\xfe"}, DataError, "UTF-8"),
     (
         {"dump": b"CREATE DATABASE `../x`; USE `../x`; CREATE TABLE t (a INT);"},

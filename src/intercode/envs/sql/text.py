@@ -1,26 +1,26 @@
-"""SQL text: the meaning of a gold's order, its literals, and the statements of a script.
+"""SQL text: the meaning of a gold's row order, its literals, and the statements in a script.
 
     the gold                        SELECT name FROM pet ORDER BY age, RANK() OVER (…) LIMIT 3
     every row and its keys          SELECT name, DENSE_RANK() OVER (ORDER BY age) AS intercode_1,
     (`Ordering.derived`)            RANK() OVER (…) AS intercode_2
                                     FROM pet ORDER BY age, RANK() OVER (…)
 
-Rows with equal keys tie: they are free in order, and a LIMIT may take any of them. Without ORDER BY
-a LIMIT may take any rows: then all rows tie. The database ranks by itself, so that rows tie under
-its own collation; a window's result cannot be ranked, and counts as it prints, as does the column
-that a position under `*` names, or one in a UNION whose columns have no names or equal ones.
+Rows with equal keys tie: they may come in any order, and a LIMIT may take any of them. Without
+ORDER BY a LIMIT may take any rows, so all rows tie. The database computes the ranks, so that ties
+follow its collation. A window function's result cannot be ranked and is compared as printed; so is
+a column that a position under `*` names, and a column in a UNION without unique column names.
 
     the key                         its column
     a position, an output name      the expression that is selected there
-    an expression                   itself: a name is a source's column, else an alias
-    beside UNION                    the same over the outputs, SELECT … FROM (… UNION …)
+    an expression                   itself: a name is a source's column, otherwise an alias
+    with UNION                      the same over the outputs, SELECT … FROM (… UNION …)
 
-There is no derived statement, and the gold's own order counts ("strict"), for an output name that
-has two meanings, an OFFSET that is not a number, FETCH, ORDER BY behind parentheses or at random,
-variables of the gold's own, and SQL that cannot be parsed; nor does one help that the database
-refuses (as MariaDB does for an expression beside a UNION of which two columns have one name). No
-text makes a function here raise: whether a gold runs is for its engine to say. sqlglot is imported
-when first used.
+There is no derived statement, so the gold's own order is required ("strict"), for an output name
+with two meanings, an OFFSET that is not a number, FETCH, ORDER BY after parentheses or at random,
+variables that the gold sets, and SQL that cannot be parsed. The same applies if the database
+refuses the derived statement (as MariaDB does for an expression with a UNION in which two columns
+have the same name). The functions here never raise for invalid SQL: whether a gold runs is for its
+engine to decide. sqlglot is imported on first use.
 
 Left out: ties under a LIMIT inside a subquery and under ROW_NUMBER, which the database decides.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from intercode.envs.sql.dialect import Dialect
 
 _ALIASES = 3
-"""The most aliases inside the keys of one ORDER BY that are looked into."""
+"""The most aliases that are resolved inside the keys of one ORDER BY."""
 
 _KNOWN = re.compile(
     r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH|VALUES|INSERT|UPDATE|DELETE)\b",
@@ -58,12 +58,12 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """The meaning of a statement's order.
+    """The meaning of a statement's row order.
 
     `ordered`: ORDER BY at top level; `limited`: LIMIT or OFFSET at top level; `offset`: how many
-    rows are skipped; `distinct`: SELECT DISTINCT. `derived`: statements that give every row without
-    the limit, in order, with keys as further columns; the first that the database takes is right.
-    `places`: columns of the gold's that are keys too. Rows tie whose keys are all equal.
+    rows are skipped; `distinct`: SELECT DISTINCT. `derived`: statements that return all rows
+    without the limit, in order, with the keys as extra columns; the first that the database accepts
+    is used. `places`: columns of the gold that are also keys. Rows tie if all keys are equal.
     """
 
     ordered: bool
@@ -75,13 +75,13 @@ class Ordering:
 
     @property
     def free(self) -> bool:
-        """Tell whether the rows' order says nothing. An order that is neither free nor derived is
+        """Return whether rows may come in any order. An order that is neither free nor derived is
         strict."""
         return not self.ordered and not self.limited
 
 
 def ordering(sql: str, dialect: Dialect) -> Ordering:
-    """Return what the order of a gold's rows means."""
+    """Return the meaning of the order of a gold's rows."""
     from sqlglot import exp
 
     query = parse_statement(sql, dialect)
@@ -117,10 +117,10 @@ def ordering(sql: str, dialect: Dialect) -> Ordering:
 
 
 def literals(sql: str, dialect: Dialect) -> set[str | int | float]:
-    """Return the values that a statement names; a LIKE pattern also without its wildcards. LIMIT
-    and positions do not count.
+    """Return the literals in a statement; a LIKE pattern also without its wildcards. LIMIT and
+    positions do not count.
 
-    Where quoted names may be texts (`Dialect.texts_in_marks`), they count too.
+    If quoted names may be texts (`Dialect.texts_in_marks`), they are included.
     """
     from sqlglot import exp
 
@@ -141,8 +141,8 @@ def literals(sql: str, dialect: Dialect) -> set[str | int | float]:
 
 
 def parse_statement(sql: str, dialect: Dialect) -> exp.Expr | None:
-    """Return the one statement of a text; None if there is none or more than one, or sqlglot does
-    not understand the text."""
+    """Return the single statement in a text; None if there is not exactly one, or sqlglot cannot
+    parse the text."""
     from sqlglot import parse
     from sqlglot.errors import SqlglotError
 
@@ -156,10 +156,10 @@ def parse_statement(sql: str, dialect: Dialect) -> exp.Expr | None:
 
 
 def _derived(query: exp.Query, dialect: Dialect) -> tuple[list[str], tuple[int, ...]]:
-    """Return `Ordering.derived` and `Ordering.places`; no statement where a key is uncertain.
+    """Return `Ordering.derived` and `Ordering.places`; no statement if a key is uncertain.
 
-    Whether a name inside an expression is a source's column or an alias is for the database to say:
-    the first statement resolves no alias, the next ones replace one, two, … by what they stand for.
+    Whether a name inside an expression is a source's column or an alias depends on the database:
+    the first statement resolves no alias, the next ones replace one, two, … by their expressions.
     """
     from sqlglot import exp
 
@@ -183,7 +183,7 @@ def _derived(query: exp.Query, dialect: Dialect) -> tuple[list[str], tuple[int, 
     unsure = [column for column in columns if aliases.get(_bare(column), column) != column]
     if any(
         isinstance(column.parent, exp.Collate)  # some servers look for an alias first
-        or (dialect.texts_in_marks and column.this.quoted)  # a text, where no source has it
+        or (dialect.texts_in_marks and column.this.quoted)  # a text if no source has the column
         for column in unsure
     ):
         return [], ()
@@ -207,8 +207,8 @@ def _derived(query: exp.Query, dialect: Dialect) -> tuple[list[str], tuple[int, 
 
 
 def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
-    """Return what a key of ORDER BY stands for: an expression over the sources (beside UNION, over
-    the outputs), or the place of an output; None where that is uncertain."""
+    """Return the meaning of an ORDER BY key: an expression over the sources (with UNION, over the
+    outputs), or the index of an output; None if it is uncertain."""
     from sqlglot import exp
 
     selected, place = query.selects, None
@@ -237,11 +237,11 @@ def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
     others = {out.alias.lower() for out in selected if out.alias and out.unalias() != expression}
     if place is None or _bare(expression) not in others:
         return expression
-    return place  # some servers take the name for the other output
+    return place  # some servers resolve the name to the other output
 
 
 def _bare(node: exp.Expr) -> str:
-    """Return a column's name in small letters; "" for anything else, and beside a table's name."""
+    """Return a column's name in lower case; "" for other nodes and for names with a table."""
     from sqlglot import exp
 
     return node.name.lower() if isinstance(node, exp.Column) and not node.table else ""
@@ -251,7 +251,7 @@ def _bare(node: exp.Expr) -> str:
 
 
 def split_statements(text: str) -> Iterator[str]:
-    """Yield a MySQL script's statements, without comments; `/*! … */` is no comment. DELIMITER
+    """Yield a MySQL script's statements, without comments; `/*! … */` is not a comment. DELIMITER
     lines change the end mark."""
     begin, mark, piece = 0, ";", list[str]()
     for token in _TOKEN.finditer(text):
