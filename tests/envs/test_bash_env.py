@@ -89,7 +89,7 @@ def test_what_is_no_text_is_the_callers_fault_and_costs_no_turn(make: Make) -> N
         ("bash", {"max_turns": 0}, "max_turns 0"),
         ("bash", {"shell": "zsh"}, "shell"),
         ("bash", {"data": "/nowhere"}, "nowhere"),
-        ("bash", {"render_mode": "human"}, r"render_mode 'human': it is one of \['ansi'\]"),
+        ("bash", {"render_mode": "human"}, r"render_mode 'human': use one of \['ansi'\]"),
         (
             "bash",
             {"reward": "generous"},
@@ -99,7 +99,7 @@ def test_what_is_no_text_is_the_callers_fault_and_costs_no_turn(make: Make) -> N
         (
             "sql",
             {"engine": "http://localhost/"},
-            "there is no engine 'http'.*of a running server, dump",
+            "there is no engine 'http'.*for a running server, dump",
         ),
         ("sql", {"databases": "/nowhere"}, "/nowhere"),
         ("sql", {"dump": "a.sql", "databases": "b"}, "not with both"),

@@ -136,6 +136,6 @@ def make(env: str, *, render_mode: str | None = None, **options: Any) -> InterCo
         modes := environment.metadata.get("render_modes", ())
     ):
         environment.close()
-        raise UsageError(f"render_mode {render_mode!r}: it is one of {modes}, or None")
+        raise UsageError(f"render_mode {render_mode!r}: use one of {modes}, or None")
     environment.render_mode = render_mode
     return environment

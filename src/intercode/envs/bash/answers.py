@@ -81,7 +81,7 @@ _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Whether an answer is accepted, and the rules that accepted it or the reason for refusal."""
+    """The verdict on an answer, and the rules that accepted it or the reason for refusal."""
 
     accepted: bool
     rule: str

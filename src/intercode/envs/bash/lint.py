@@ -177,11 +177,11 @@ def _words(query: str, gold: str) -> Iterator[TaskIssue]:
     for word in quoted(query):
         plain = re.sub(r"[\\*\s]", "", word).lower().strip("/.")
         if plain and plain not in bare and "/" not in plain:
-            yield disagrees(f"query quotes {word!r}, which the gold does not have")
+            yield disagrees(f"query quotes {word!r}, which the gold does not contain")
     for number in map(float, _AMOUNT.findall(query)):
         usual = number == 10 and re.search(r"\bhead\b|\btail\b", gold)
         if number > 1 and not usual and not named(number, gold):
-            yield disagrees(f"query names the number {number:g}, which the gold does not have")
+            yield disagrees(f"query names the number {number:g}, which the gold does not contain")
 
 
 def _unasked(query: str, gold: str) -> Iterator[TaskIssue]:

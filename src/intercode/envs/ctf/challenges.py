@@ -180,9 +180,9 @@ def needs_file(task: Task) -> str | None:
     """Return why a task needs its own files, or None."""
     query = _ADDRESS.sub(" ", task.query)
     if named := _FILE_NAME.search(query) or _FILE_NOUN.search(query):
-        return f"speaks of {named[0]!r}, and has no assets"
+        return f"mentions {named[0]!r}, but has no assets"
     data = _DATA.search(query) or _ADDRESS.search(task.query)
-    return None if data else "gives nothing to work on, and has no assets"
+    return None if data else "gives no data to work on, and has no assets"
 
 
 def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
@@ -195,7 +195,7 @@ def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
     odd = {}
     if usual and 2 * count > len(forms):
         odd = {
-            name: f"the gold {flags[name]} is not of the others' form {usual}{{…}}"
+            name: f"the gold {flags[name]} does not have the others' form {usual}{{…}}"
             for name in forms
             if forms[name] != usual
         }

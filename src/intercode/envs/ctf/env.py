@@ -133,7 +133,7 @@ class CtfEnv(InterCodeEnv):
         except DataError as error:
             return GoldRun(None, "", (*issues, str(error)))
         if name := self._challenges[task.id].file_with(flag):
-            issues.append(TaskIssue(f"the flag stands in plain text in {name}", "plain_flag"))
+            issues.append(TaskIssue(f"the flag is in {name} as plain text", "plain_flag"))
         return GoldRun(flag, flag, tuple(issues))
 
     def start_episode(self, task: Task) -> None:

@@ -44,7 +44,7 @@ def lint(task: Task) -> Iterator[TaskIssue]:
         with warnings.catch_warnings(action="ignore"):
             compile(task.gold, "gold", "exec", dont_inherit=True)
     except SYNTAX_ERRORS as error:
-        yield TaskIssue(f"gold is no Python ({syntax_message(error)})")
+        yield TaskIssue(f"gold is not Python ({syntax_message(error)})")
     try:
         suite = read_suite(task)
     except DataError as error:
