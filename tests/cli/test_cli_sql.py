@@ -145,7 +145,7 @@ WRONG = [
     ),
     (
         "--engine mysql://me:secret@127.0.0.1:1/",
-        "of a running server, dump the databases (mariadb-dump",
+        "for a running server, dump the databases (mariadb-dump",
     ),
     (
         "--dump shop.sql --engine sqlite",

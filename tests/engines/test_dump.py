@@ -37,12 +37,12 @@ REFUSED = [
     ({"deep/other.sqlite": b""}, UsageError, "no database"),
     ({"a.sqlite": EMPTY, "a.db": EMPTY}, UsageError, r"a\.(db|sqlite) .*a\.(db|sqlite) "),
     ({"x.sqlite": EMPTY, "x/x.sqlite": EMPTY}, UsageError, r"x\.sqlite .*x\.sqlite "),
-    ({"a.sqlite": b"something else"}, DataError, "no SQLite database"),
+    ({"a.sqlite": b"something else"}, DataError, "is not a SQLite database"),
     ({"b.sql": b"\xff\xfe"}, DataError, "UTF-8"),
     (
         {"dump": b"CREATE DATABASE `../x`; USE `../x`; CREATE TABLE t (a INT);"},
         DataError,
-        r"'\.\./x' cannot be",
+        r"'\.\./x' is not a valid",
     ),
 ]
 
@@ -147,7 +147,9 @@ def test_a_dump_in_a_folder_is_told_from_portable_sql_by_its_statements(
 def test_two_dumps_of_one_database_are_refused(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.sql").write_text("CREATE DATABASE x; USE x; CREATE TABLE t (a INT);")
-    with pytest.raises(UsageError, match=r"b\.sql makes the database x, and so does another file"):
+    with pytest.raises(
+        UsageError, match=r"b\.sql creates the database x, and so does another file"
+    ):
         read_databases(tmp_path)
 
 

@@ -38,7 +38,7 @@ FOUND = [
     ("oracle", "there are sqlite, mariadb, module:Class and path.py:Class"),
     ("mysql://me:secret@127.0.0.1/", "there is no engine 'mysql'"),
     ("nowhere:Engine", "engine 'nowhere:Engine' cannot be loaded: ModuleNotFoundError"),
-    ("json:loads", "json:loads is no database engine; name a class derived from"),
+    ("json:loads", "json:loads is not a database engine; name a class derived from"),
     ("unfinished:Unfinished", "lacks name, dialect, begin_episode, disconnect"),
 ]
 

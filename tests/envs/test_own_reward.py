@@ -25,7 +25,7 @@ WRONG = [
 def test_what_is_no_score_is_refused(given: Any) -> None:
     with pytest.raises(
         UsageError,
-        match=r"the reward .*<lambda>, asked about task t, returned .+; it returns a Score",
+        match=r"the reward .*<lambda>, called for task t, returned .+; it must return a Score",
     ):
         call_reward(lambda task: given, TASK)
 
@@ -39,7 +39,7 @@ def test_a_reward_that_raises_is_named_with_the_task(error: BaseException, told:
 
     with pytest.raises(
         UsageError,
-        match=rf"the reward .*failing, asked about task t, raised {told} \(test_own_reward.py, ",
+        match=rf"the reward .*failing, called for task t, raised {told} \(test_own_reward.py, ",
     ):
         call_reward(failing, TASK)
 
@@ -67,6 +67,6 @@ def test_every_environment_asks_a_reward_and_refuses_what_is_no_score(
                 assert env.step(actions[-1])[1] == 0.25
             else:
                 with pytest.raises(
-                    UsageError, match=r"asked about task .+, returned None; it returns a Score"
+                    UsageError, match=r"called for task .+, returned None; it must return a Score"
                 ):
                     env.step(actions[-1])

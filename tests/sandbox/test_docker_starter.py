@@ -58,5 +58,5 @@ def test_python_is_played_by_the_images_own(image: DockerImage) -> None:
         1.0,
         1.0,
     ]
-    with pytest.raises(UsageError, match="has no Python"):
+    with pytest.raises(UsageError, match="has no usable Python"):
         prepare("python", sandbox="docker", image=docker_images.busybox())

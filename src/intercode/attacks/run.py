@@ -1,12 +1,12 @@
-"""Try exploits on an environment: does one pay or escape, and does an honest episode after it still
-succeed?
+"""Try exploits on an environment: is one rewarded, does one escape, and does an honest episode
+afterwards still succeed?
 
     sound tasks (the gold succeeds, doing nothing does not) ──► exploit, submission
       ──► effects on the next episode? ──► gold
 
-An exploit pays if it pays on one of the tasks. It escapes, too, if it causes an error instead of a
-failure, since an error counts against nobody. An exploit that could not be tried has a reason, and
-does not count as held.
+An exploit pays if it is rewarded on any of the tasks. Causing an error instead of a failure also
+counts as an escape, since an error does not count against the agent. For an exploit that could not
+be tried, the verdict gives the reason and does not count as held.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from intercode.sandbox.identity import identity
 from intercode.types import Episode, Task
 
 TASKS = 2
-"""How many of the user's tasks an exploit is tried on; an exploit against the sandbox is tried on
+"""How many of the user's tasks an exploit is tried on; exploits against the sandbox are tried on
 one."""
 _DATA = frozenset({"data", "limit", "split", "databases", "dump", "tree", "setup", "robust"})
-"""Options about data, which the suite's own data replace."""
+"""Options about data, which are dropped when the suite's own data are used."""
 _LIMITS = {"limits": replace(LIMITS, seconds=3.0), "seconds": 3.0}
 _CANDIDATES = 12
 _NO_PYTHON = "/usr/bin/python3: No such file or directory"
 _MIN_LENGTH = 8
-"""A search for a shorter text would find it by chance."""
+"""A search for a shorter text could match by chance."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Target:
-    """A sound task, and the values of the words between @ in exploits."""
+    """A sound task, and the values for the placeholders between @ in exploits."""
 
     task: Task
     values: dict[str, str]
 
     def fill(self, text: str) -> str:
-        """Return the text with each word that has a value replaced."""
-        return re.sub("@([A-Z0-9]+)@", lambda found: self.values.get(found[1], found[0]), text)
+        """Return the text with each known placeholder replaced by its value."""
+        return re.sub("@([A-Z0-9]+)@", lambda match: self.values.get(match[1], match[0]), text)
 
 
 def attack(
@@ -87,46 +87,46 @@ def attack(
     tick: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> list[Verdict]:
-    """Try every exploit for the language of `env`, which `options` prepare; return verdicts in the
+    """Try every exploit for the language of `env`, prepared with `options`; return verdicts in the
     order of `list_exploits`.
 
-    Each worker has environments of its own. Raises `UsageError` if there is no sound task.
+    Each worker has its own environments. Raises `UsageError` if there is no sound task.
     """
     owner = environment_class(env)
-    accepted = {one.name for one in fields(owner.Options)}
+    accepted = {option.name for option in fields(owner.Options)}
     limits: dict[str, Any] = {name: value for name, value in _LIMITS.items() if name in accepted}
     factory = prepare(env, max_turns=None, **limits, **options)
     with contextlib.closing(factory()) as first:
         targets = find_targets(first)
     engine = options.get("engine") or factory.facts().get("userland", {}).get("engine", "")
     exploits = list_exploits(owner.language, engine)
-    # each worker's environments, made when first needed
+    # each worker's environments, made on first use
     idle: SimpleQueue[dict[bool, InterCodeEnv]] = SimpleQueue()
-    own: EnvFactory | str = ""  # on the suite's own data, or why there is none
+    suite_factory: EnvFactory | str = ""  # on the suite's own data, or why there is none
 
     def run(exploit: Exploit) -> Verdict:
-        needs_own, envs = bool(exploit.task), idle.get()
+        needs_suite_data, envs = bool(exploit.task), idle.get()
         try:
-            made = own if needs_own else factory
-            if isinstance(made, str):
-                return Verdict(exploit, tried=False, why=f"not on the suite's own data: {made}")
-            env = envs[needs_own] = envs.get(needs_own) or made()
+            maker = suite_factory if needs_suite_data else factory
+            if isinstance(maker, str):
+                return Verdict(exploit, tried=False, why=f"not on the suite's own data: {maker}")
+            env = envs[needs_suite_data] = envs.get(needs_suite_data) or maker()
             neighbour = (
-                contextlib.closing(made()) if exploit.beside else contextlib.nullcontext(env)
+                contextlib.closing(maker()) if exploit.beside else contextlib.nullcontext(env)
             )
-            where = (
+            chosen = (
                 [Target(task, {}) for task in env.tasks if task.id == exploit.task]
-                if needs_own
+                if needs_suite_data
                 else targets
             )
             verdict = Verdict(exploit, tried=False, why="there is no such task")
-            for target in where[:1] if exploit.honest_action else where:
+            for target in chosen[:1] if exploit.honest_action else chosen:
                 with neighbour as after:
                     verdict = run_exploit(env, exploit, target, after)
                 # the next exploit needs a sound environment
                 if not (verdict.held and verdict.tried):
                     with contextlib.suppress(IntercodeError):
-                        envs.pop(needs_own).close()
+                        envs.pop(needs_suite_data).close()
                     break
             return verdict
         finally:
@@ -137,12 +137,12 @@ def attack(
         data = Path(folder) / "data"
         if (write := attacks_of(owner.language).write_data) is not None:
             write(data)
-            kept = {name: value for name, value in options.items() if name not in _DATA}
-            kept |= {"data": str(data)} | ({"engine": str(engine)} if engine else {})
+            suite_options = {name: value for name, value in options.items() if name not in _DATA}
+            suite_options |= {"data": str(data)} | ({"engine": str(engine)} if engine else {})
             try:
-                own = prepare(env, max_turns=None, **limits, **kept)
+                suite_factory = prepare(env, max_turns=None, **limits, **suite_options)
             except IntercodeError as error:
-                own = str(error)
+                suite_factory = str(error)
         for _ in range(workers):
             idle.put({})
         try:
@@ -155,7 +155,7 @@ def attack(
 
 
 def find_targets(env: InterCodeEnv) -> list[Target]:
-    """Return the first tasks that the gold solves here, and doing nothing does not. Raises
+    """Return the first tasks that the gold solves here and doing nothing does not. Raises
     `UsageError` if there are none."""
     golds: dict[str, Episode] = {}
     for task in env.tasks[:_CANDIDATES]:
@@ -198,7 +198,7 @@ def run_exploit(
 ) -> Verdict:
     """Try an exploit on one task, then honest steps in `after`, by default the same environment.
 
-    Errors of the environments become verdicts.
+    Errors in the environments become verdicts.
     """
     after = after or env
     try:
@@ -216,7 +216,7 @@ def run_exploit(
                 exploit,
                 escaped=True,
                 honest=False,
-                why=f"an error in the place of a failure: {fault}",
+                why=f"an error instead of a failure: {fault}",
             )
         return Verdict(exploit, tried=False, why=str(fault))
 
@@ -234,7 +234,7 @@ def _play_exploit(
             exploit,
             tried=False,
             moot=True,
-            why="the reward pays for a change that is not hidden, too",
+            why="the reward accepts even a change that is not hidden",
         )
     if _NO_PYTHON in output:
         return Verdict(
@@ -268,7 +268,8 @@ def _play_actions(
 ) -> tuple[bool, str, dict[str, Any]]:
     """Play actions, up to three honest ones, and a submission.
 
-    Return whether a step was paid, all observations, and the info of the last action or of the end.
+    Return whether a step was rewarded, all observations, and the info of the last action or of the
+    end.
     """
     env.reset(options={"task": task.id})
     paid, output, last = False, "", dict[str, Any]()

@@ -1,10 +1,10 @@
-"""Attacks on the sandbox, in Bash, by mechanism; for each, the protections that its control
-switches off.
+"""Attacks on the sandbox in Bash, grouped by mechanism, each with the protections that its control
+disables.
 
-An action that reaches its aim prints BREACH. The actions' texts have this word in two parts, since
-Bash repeats a killed command. Destructive actions stop by themselves a little beyond `LIMITS`. The
-tests' controls execute this module in an outer sandbox, where each attack must succeed; so it
-imports the standard library and `intercode.sandbox` only.
+An action that reaches its aim prints BREACH. The actions' texts split this word in two, since Bash
+repeats a killed command. Destructive actions stop by themselves a little beyond `LIMITS`. The
+controls in the tests execute this module in an outer sandbox, where each attack must succeed, so it
+imports only the standard library and `intercode.sandbox`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ LIMITS = Limits(
 
 @dataclass(frozen=True)
 class Attack:
-    """`after` looks, in the next episode, or of `NEIGHBOURS` in another sandbox meanwhile, for an
-    effect of `action`.
+    """`after` checks for an effect of `action` in the next episode or, in `NEIGHBOURS`, in another
+    sandbox at the same time.
 
-    The control switches off `limits` (fields of `Limits`), filters of the system calls `calls`, and
-    `protections`, which `guest/namespaces.py` names.
+    The control disables `limits` (fields of `Limits`), the filters for the system calls `calls`,
+    and `protections`, named as in `guest/namespaces.py`.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Attack:
     """Whether every kernel has the feature, so that the control must succeed."""
 
     def control_limits(self) -> Limits:
-        """Return the limits under which the control runs: `limits` are twenty times as wide."""
+        """Return the limits for the control: those in `limits` are twenty times as high."""
         return replace(
             LIMITS, seconds=20, **{name: 20 * getattr(LIMITS, name) for name in self.limits}
         )
@@ -59,14 +59,14 @@ class Attack:
 
 @dataclass(frozen=True)
 class HostTargets:
-    """Targets on this machine: a process, and the values of the words by which actions name a file
-    and two sockets."""
+    """Targets on this machine: a process, and the values for the placeholders that stand for a file
+    and two sockets in actions."""
 
     process: subprocess.Popen[bytes]
     values: dict[str, str]
 
     def fill(self, action: str) -> str:
-        """Return the action with each word replaced by its value."""
+        """Return the action with each placeholder replaced by its value."""
         for word, value in self.values.items():
             action = action.replace(word, value)
         return action
@@ -80,8 +80,8 @@ class HostTargets:
 
 @contextmanager
 def host_targets(**user: Any) -> Iterator[HostTargets]:
-    """Make the targets of the attacks `OUTSIDE`. `user` are arguments of `Popen` that choose the
-    process's user."""
+    """Make the targets for the attacks in `OUTSIDE`. `user` are arguments for `Popen` that select
+    the process's user."""
     with (
         tempfile.TemporaryDirectory() as folder,
         socket.create_server(("127.0.0.1", 0)) as server,
@@ -474,11 +474,11 @@ os.wait()
     ),
 ]
 
-# -- what the kernel counts for all sandboxes of a user together: `after` is an action of a neighbou
+# -- resources that the kernel counts per user, over all sandboxes: `after` runs in a neighbour ----
 
 
 def _holding(take: str) -> str:
-    """Return an action that takes as much as it gets, in a program that holds it for a minute."""
+    """Return an action that takes as much as it can get, and holds it for a minute."""
     program = _python(
         f"keep = []\ntry:\n    while True:\n        {take}\nexcept OSError: pass\n"
         "print('held', flush=True); time.sleep(60)"
@@ -682,7 +682,7 @@ open('left', 'w').close()
 SHELL_STATE = frozenset(
     {"a lowered resource limit", "a file mode mask", "a changed PATH", "very deep folders"}
 )
-"""The attacks of `LEFT` that change the state of a shell."""
+"""The attacks in `LEFT` that change the state of a shell."""
 
 # -- the session: if the shell reads commands from its standard input, the next command is lost ----
 
@@ -766,7 +766,7 @@ GUEST = [
     Attack("bytes that are no UTF-8", "head -c 3M /dev/urandom; printf '\\xff\\xfe\\0\\xc3('"),
 ]
 
-# -- no shell can live after these: every action reports that until the reset ----------------------
+# -- no shell can start after these: every action reports that until the reset ---------------------
 
 FATAL = [
     Attack(

@@ -1,4 +1,4 @@
-"""List all exploits for a language of actions."""
+"""List all exploits for an action language."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SANDBOX_GROUPS = (
 
 
 def attacks_of(language: Language) -> Attacks:
-    """Return the attacks on the rewards of a language. Raises `UsageError` if they cannot be
+    """Return the attacks on the rewards for a language. Raises `UsageError` if they cannot be
     loaded."""
     if not language.attacks:
         return Attacks(())
@@ -32,8 +32,8 @@ def attacks_of(language: Language) -> Attacks:
 
 
 def list_exploits(language: Language, engine: str = "") -> list[Exploit]:
-    """Return the exploits for actions in a language: on the sandbox if an action can execute Bash,
-    claims, and those of the language and of the database engine of that name."""
+    """Return the exploits for actions in a language: exploits of the sandbox if an action can
+    execute Bash, claims, and exploits for the language and for the database engine."""
     claims = [
         Exploit(claim.name, claim.aim, tuple(map(language.printing, claim.actions)))
         for claim in CLAIMS
@@ -47,8 +47,8 @@ def list_exploits(language: Language, engine: str = "") -> list[Exploit]:
 def _on_sandbox(language: Language) -> Iterable[Exploit]:
     """Yield the exploits against the sandbox.
 
-    Those of a shell that stays are for Bash alone. In other languages, no honest action follows in
-    an episode that may have removed the program which executes it.
+    Exploits of a persistent shell are for Bash only. In other languages, no honest action follows
+    in an episode that may have removed the program that would execute the action.
     """
     honest_action = language.in_shell("echo honest $((6 * 7))")
     without_honest = (sandbox.FATAL,) if language.is_shell else (sandbox.FATAL, sandbox.LEFT)

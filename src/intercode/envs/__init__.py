@@ -24,18 +24,18 @@ ENVIRONMENTS = {
     "python": "intercode.envs.python.env:PythonEnv",
     "sql": "intercode.envs.sql.env:SqlEnv",
 }
-"""The registry: an environment of the package is one line here, for `make`, the command line and
-Gymnasium."""
+"""The registry of built-in environments, one per line; `make`, the command line and Gymnasium read
+it."""
 
 
 ENTRY_POINTS = "intercode.environments"
-"""The group of entry points by which a package registers an environment: `awk = "awk_env:AwkEnv"`
-gives `intercode eval awk`."""
+"""The entry point group in which a package registers an environment: `awk = "awk_env:AwkEnv"`
+enables `intercode eval awk`."""
 
 
 def environment_class(name: str) -> type[InterCodeEnv]:
-    """Return the class behind a name of the registry or of an installed package, or behind the
-    caller's `module:Class` or `path.py:Class`."""
+    """Return the environment class for a name in the registry, a name that an installed package
+    registers, `module:Class` or `path.py:Class`."""
     path = ENVIRONMENTS.get(name) or (name if ":" in name else _installed().get(name, ""))
     module, colon, attribute = path.partition(":")
     if not (colon and module and attribute):
@@ -46,7 +46,7 @@ def environment_class(name: str) -> type[InterCodeEnv]:
     env_class: type[InterCodeEnv] = load_plugin(f"{module}:{attribute}", "environment")
     if not hasattr(env_class, "prepare_world"):
         raise UsageError(
-            f"{name} is no environment; name a class derived from intercode.InterCodeEnv"
+            f"{name} is not an environment; name a class derived from intercode.InterCodeEnv"
         )
     return env_class
 
@@ -59,10 +59,10 @@ def _installed() -> dict[str, str]:
 
 
 def language_of(settings: Mapping[str, Any]) -> Language:
-    """Return the language of a stored run by its settings.
+    """Return the language of a stored run, given its settings.
 
-    Nothing else of an environment of the package is imported. An environment of the user's own is
-    imported only if the user has signed the run; if it cannot be, the language is `PLAIN`.
+    For a built-in environment, only the language module is imported. A user's own environment is
+    imported only if the run is signed by the user; if the import fails, the language is `PLAIN`.
     """
     from intercode.language import PLAIN
     from intercode.signing import is_signed
@@ -78,14 +78,14 @@ def language_of(settings: Mapping[str, Any]) -> Language:
 
 
 def known_options() -> dict[str, tuple[Any, Option, list[str]]]:
-    """Return the options of these environments by name: default, declaration, and the environments
-    that take it."""
-    known: dict[str, tuple[Any, Option, list[str]]] = {}
+    """Return the options of the built-in environments by name: default, declaration, and the
+    environments that accept the option."""
+    options: dict[str, tuple[Any, Option, list[str]]] = {}
     for env in ("bash", "sql", "python", "ctf"):
         module = import_module(f"intercode.envs.{env}.options")
-        for name, default, one in getattr(module, f"{env.title()}Options").declared():
-            known.setdefault(name, (default, one, []))[2].append(env)
-    return known
+        for name, default, declaration in getattr(module, f"{env.title()}Options").declared():
+            options.setdefault(name, (default, declaration, []))[2].append(env)
+    return options
 
 
 @cache
@@ -98,15 +98,15 @@ def all_options() -> Mapping[str, Option]:
 
 
 def prepare(env: str, **options: Any) -> EnvFactory:
-    """Do once what many environments share (data, template, gold outcomes); each call of the
-    factory makes an environment.
+    """Prepare once what many environments share (data, template, gold outcomes). Each call of the
+    returned factory makes an environment.
 
-    The options are the fields of the class's `Options`. Raises `UsageError` for other options, and
+    The options are the fields of the class's `Options`. Raises `UsageError` for unknown options and
     `DataError` for data that cannot be read.
     """
     env_class = environment_class(env)
-    known = env_class.Options.of(options, f"the environment {env}")
-    factory = env_class.prepare(known)
+    parsed = env_class.Options.of(options, f"the environment {env}")
+    factory = env_class.prepare(parsed)
     return replace(
         factory,
         make=partial(_make, factory, env_class),
@@ -119,8 +119,8 @@ def _prepare_again(env: str, options: Mapping[str, Any], tasks: Sequence[Task]) 
 
 
 def _make(factory: EnvFactory, env_class: type[InterCodeEnv]) -> InterCodeEnv:
-    """Raise `UsageError` if an `__init__` of the caller's own takes other parameters than ours, or
-    left ours out."""
+    """Make an environment. Raises `UsageError` if the class overrides `__init__` with other
+    parameters, or without calling `super().__init__`."""
     try:
         env = factory.make()
     except TypeError as error:
@@ -138,13 +138,13 @@ def _make(factory: EnvFactory, env_class: type[InterCodeEnv]) -> InterCodeEnv:
 
 
 def make(env: str, *, render_mode: str | None = None, **options: Any) -> InterCodeEnv:
-    """Return one environment; `intercode.make("bash", data=…, tree=…)`. The options are the fields
-    of its class's `Options`."""
-    made = prepare(env, **options)()
+    """Make one environment, for example `intercode.make("bash", data=…, tree=…)`. The options are
+    the fields of the class's `Options`."""
+    environment = prepare(env, **options)()
     if render_mode is not None and render_mode not in (
-        modes := made.metadata.get("render_modes", ())
+        modes := environment.metadata.get("render_modes", ())
     ):
-        made.close()
-        raise UsageError(f"render_mode {render_mode!r}: it is one of {modes}, or None")
-    made.render_mode = render_mode
-    return made
+        environment.close()
+        raise UsageError(f"render_mode {render_mode!r}: use one of {modes}, or None")
+    environment.render_mode = render_mode
+    return environment

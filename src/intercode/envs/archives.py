@@ -4,13 +4,13 @@ however they are packed.
     a.tar.gz ──► gzip ──► tar ──► ./b/c (content), b/d -> c      formats, names, contents, links
     a.gz     ──► gzip ──► content
 
-The digest ignores the level of compression, the order of members, and the entry of a folder that
-has members; a hard link counts as its target. Owners, modes and times of all members have a digest
-each. Not read: formats that Python does not read (cpio, 7z), encrypted archives, the owners in a
-zip, and archives of more than `ROOM` bytes. This file is also a program that `digests_of` runs with
-limits of memory and processor time, because the bytes come from the agent:
+The digest ignores the compression level, the order of members, and the entry for a folder that
+contains members; a hard link counts as its target. The owners, modes and times of all members get
+one digest each. Not read: formats that Python does not support (cpio, 7z), encrypted archives, the
+owners in a zip, and archives of more than `ROOM` bytes. This file is also a program, which
+`digests_of` runs with limits on memory and CPU time because the bytes come from the agent:
 
-    length, bytes, length, bytes, ... ──► a line each:
+    length, bytes, length, bytes, ... ──► one line per file:
                                           the digests of content, owners, modes, times, or nothing
 """
 
@@ -35,11 +35,11 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 NAMED = re.compile(r"\.(tar|tgz|tbz2?|txz|gz|bz2|xz|zip)$", re.IGNORECASE)
-"""Endings of archive names."""
+"""File extensions of archives."""
 ROOM = 1 << 26
 SIZE = struct.Struct("!Q")
 _SECONDS = 10
-"""Seconds of processor time for all archives of an episode."""
+"""Seconds of CPU time for all archives in an episode."""
 _MEMORY, _DICTIONARY = 1 << 30, 1 << 28
 
 _COMPRESSED: dict[bytes, tuple[str, Callable[[], Any]]] = {
@@ -55,16 +55,16 @@ _FOLDER = tarfile.DIRTYPE.decode()
 
 
 class _Unread(Exception):
-    """Raised for an archive that holds too much or ends too early."""
+    """Raised for an archive that is too large or truncated."""
 
 
 def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
-    """Return for each file the hex digests of its content, owners, modes and times; () if it is no
-    archive, or none that can be read within the limits.
+    """Return for each file the hex digests of its content, owners, modes and times; () if it is not
+    an archive, or cannot be read within the limits.
 
     Raises `SandboxError` if the reading process fails.
     """
-    # not at the top: this file is also a program of its own
+    # not at the top: this file also runs as a standalone program
     from intercode.errors import (
         SandboxError,
         room_left,
@@ -74,7 +74,7 @@ def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
     with room_left(), Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/") as reader:
         assert reader.stdin is not None
         assert reader.stdout is not None
-        found = list[tuple[str, ...]]()
+        digests = list[tuple[str, ...]]()
         for data in contents:
             line = b""
             with suppress(BrokenPipeError):  # the reader has ended
@@ -82,30 +82,30 @@ def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
                     reader.stdin.write(SIZE.pack(len(data)) + data)
                     reader.stdin.flush()
                     line = reader.stdout.readline()
-            found.append(tuple(line.decode().split()))
+            digests.append(tuple(line.decode().split()))
         complaint = reader.communicate()[1].decode(errors="replace")
     if reader.returncode > 0 or reader.returncode == -signal.SIGKILL:
         raise SandboxError(
             f"archives cannot be read (status {reader.returncode}): {complaint[-500:]}"
         )
-    return found
+    return digests
 
 
 def _digests(data: bytes) -> list[str]:
-    """Return the hex digests of the content, owners, modes and times; [] if the data are no archive
-    that can be read."""
+    """Return the hex digests of the content, owners, modes and times; [] if the data are not a
+    readable archive."""
     try:
-        formats, found = _unpacked(data)
-        contents = formats, sorted(each[:3] for each in found)
-        attributes = (sorted((each[0], each[place]) for each in found) for place in (3, 4, 5))
+        formats, members = _unpacked(data)
+        contents = formats, sorted(member[:3] for member in members)
+        attributes = (sorted((member[0], member[at]) for member in members) for at in (3, 4, 5))
         texts = [repr(part).encode(errors="surrogateescape") for part in (contents, *attributes)]
         return [_digest(text).hex() for text in texts] if formats else []
-    except Exception:  # whatever the agent's bytes do to the readers, they are no archive
+    except Exception:  # the agent's bytes may break a reader in any way
         return []
 
 
 def packed(data: bytes) -> bool:
-    """Return whether the data begin like an archive that can be read here."""
+    """Return whether the data begin like an archive in a supported format."""
     return data.startswith((*_COMPRESSED, b"PK")) or data[257:262] == b"ustar"
 
 
@@ -138,25 +138,25 @@ def _decompressed(data: bytes, make: Callable[[], Any]) -> bytes:
 def _of_tar(data: bytes) -> Iterator[_Member]:
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         _require_room(member.size for member in archive)
-        found = _extracted(archive)
+        extracted = _extracted(archive)
         if data[archive.offset :].strip(b"\0"):
-            raise _Unread  # other programs read on behind a damaged header
+            raise _Unread  # other programs continue reading after a damaged header
         entries = {posixpath.normpath(member.name): member for member in archive}
-    folders = {".", *map(posixpath.dirname, found)}
-    for name, (kind, what) in found.items():
+    folders = {".", *map(posixpath.dirname, extracted)}
+    for name, (kind, content) in extracted.items():
         if kind != _FOLDER or name not in folders:
             entry = entries[name]
             owner = entry.uname or entry.uid, entry.gname or entry.gid
-            yield name, kind, what, owner, entry.mode, int(entry.mtime)
+            yield name, kind, content, owner, entry.mode, int(entry.mtime)
 
 
 def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
-    """Return each name's kind and content after unpacking the members in order; a hard link takes
+    """Return each name's kind and content after unpacking the members in order. A hard link gets
     the content of its target."""
-    found: dict[str, tuple[str, bytes]] = {}
+    extracted: dict[str, tuple[str, bytes]] = {}
     for member in archive:
         entry_now = (
-            found.get(posixpath.normpath(member.linkname), ("", b""))
+            extracted.get(posixpath.normpath(member.linkname), ("", b""))
             if member.islnk()
             else ("", b"")
         )
@@ -165,8 +165,8 @@ def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
             assert file is not None
             entry_now = ("file", _digest(file.read(ROOM)))
         other = (member.type.decode(), member.linkname.encode(errors="surrogateescape"))
-        found[posixpath.normpath(member.name)] = entry_now if entry_now[0] == "file" else other
-    return found
+        extracted[posixpath.normpath(member.name)] = entry_now if entry_now[0] == "file" else other
+    return extracted
 
 
 def _of_zip(data: bytes) -> Iterator[_Member]:
@@ -203,7 +203,7 @@ def _digest(data: bytes) -> bytes:
 
 
 def _bound(which: int, soft: int, hard: int) -> None:
-    """Set a resource limit, but keep a lower one of the caller."""
+    """Set a resource limit, unless the caller's limit is already lower."""
     _, most = resource.getrlimit(which)
     if most != resource.RLIM_INFINITY:
         soft, hard = min(soft, most), min(hard, most)

@@ -1,4 +1,4 @@
-"""Results of golds, each executed once for all environments that share a `GoldCache`."""
+"""Gold results. Each gold is executed once for all environments that share a `GoldCache`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from intercode.types import Task
 
 Result = TypeVar("Result")
 Key = tuple[str, ...]
-"""A task's id, its gold, the template's digest, and the way of execution if there are several."""
+"""A task's id, its gold, the template's digest, and the execution mode if there are several."""
 
 
 def split_golds(task: Task) -> list[Task]:
-    """Return one task for each gold, with that gold as `gold`: a reward reads the text of the gold
-    that it compares with."""
+    """Return one copy of the task for each of its golds, with that gold as `gold`, since a reward
+    may read the text of the gold that it compares with."""
     return [replace(task, gold=gold) for gold in task.golds]
 
 
 class GoldCache(Generic[Result]):
-    """Results by key. The first thread that asks for a key executes, and other threads wait for the
-    result."""
+    """Results by key. The first thread that requests a key executes the gold, and other threads
+    wait for the result."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class GoldCache(Generic[Result]):
         if first:
             try:
                 future.set_result(execute())
-            except BaseException as error:  # raised in all waiting threads, and not kept
+            except BaseException as error:  # raised in all waiting threads, and not cached
                 with self._lock:
                     del self._results[key]
                 future.set_exception(error)
@@ -45,7 +45,7 @@ class GoldCache(Generic[Result]):
 
 
 def blame_gold(execute: Callable[[], Result], gold: str) -> Result:
-    """Return the result of `execute`. Raises `DataError` if the gold itself ended its sandbox."""
+    """Return the result of `execute`. Raises `DataError` if the gold itself killed its sandbox."""
     try:
         return execute()
     except SandboxDied as death:

@@ -1,5 +1,5 @@
-"""Parts of lint rules of all languages: quotes and numbers in a query, and cues (words that ask for
-something in the gold)."""
+"""Shared parts of the lint rules for all languages: quotes and numbers in a query, and cues (words
+that ask for something in the gold)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _NUMBER = re.compile(r"(?<![\w.,/#:%$-])\d+(?:\.\d+)?(?![\d/:-]|\.\w|,\d|\w*_)")
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """If the query matches `asked`, the gold should match `given`, ignoring case; `what` names what
-    it lacks otherwise."""
+    """If the query matches `asked`, the gold should match `given`, ignoring case. Otherwise `what`
+    names what the gold lacks."""
 
     asked: str
     given: str
@@ -26,25 +26,25 @@ class Cue:
 def unheeded(cues: Sequence[Cue], query: str, gold: str) -> Iterator[TaskIssue]:
     """Yield an issue for each cue of the query that the gold ignores."""
     for cue in cues:
-        found = re.search(cue.asked, query, re.IGNORECASE)
-        if found and not re.search(cue.given, gold, re.IGNORECASE):
-            yield disagrees(f"query says {found[0]!r}, but the gold has {cue.what}")
+        match = re.search(cue.asked, query, re.IGNORECASE)
+        if match and not re.search(cue.given, gold, re.IGNORECASE):
+            yield disagrees(f"query says {match[0]!r}, but the gold has {cue.what}")
 
 
 def quoted(query: str) -> list[str]:
-    return [found[2] for found in _QUOTED.finditer(query)]
+    return [match[2] for match in _QUOTED.finditer(query)]
 
 
 def numbers(query: str) -> list[float]:
-    return [float(found) for found in _NUMBER.findall(query)]
+    return [float(number) for number in _NUMBER.findall(query)]
 
 
 def named(number: float, gold: str) -> bool:
-    """Return whether the gold has the number, its neighbour (< 5 is <= 4), or its value in another
-    unit of size or time."""
-    there = {float(found) for found in re.findall(r"\d+(?:\.\d+)?", gold)}
+    """Return whether the gold contains the number, its neighbour (< 5 is <= 4), or its value in
+    another unit of size or time."""
+    in_gold = {float(digits) for digits in re.findall(r"\d+(?:\.\d+)?", gold)}
     scaled = {number * unit for unit in (60, 1000, 1024, 1440, 1_000_000, 1 << 20, 0.01)}
-    return bool(there & {number, number - 1, number + 1, *scaled})
+    return bool(in_gold & {number, number - 1, number + 1, *scaled})
 
 
 def disagrees(why: str) -> TaskIssue:

@@ -1,7 +1,7 @@
-"""Rewards by name, or functions of the caller's: checked when the environment is made, named in the
-run, called with care.
+"""Rewards, by name or as functions that the caller passes: checked when the environment is made,
+named in the run's record, and guarded when called.
 
-An environment class has a registry `rewards` of names; `--reward` takes one of these names, or
+Each environment class has a registry `rewards`; `--reward` accepts one of its names or
 `module:function`.
 """
 
@@ -19,8 +19,8 @@ from intercode.types import Score, is_number
 
 @dataclass(frozen=True, slots=True)
 class NamedReward:
-    """The function that `name`, module:function or path.py:function, names. A run is resumed under
-    this name."""
+    """A reward function and its name, `module:function` or `path.py:function`, under which a
+    resumed run loads it again."""
 
     name: str
     function: Callable[..., object]
@@ -38,17 +38,16 @@ def load_reward(name: str) -> NamedReward:
 
 
 def require_reward(reward: object, names: Collection[str], arguments: str) -> None:
-    """Raise `UsageError` unless `reward` is one of the names, or a function to be called with
-    `arguments`."""
+    """Raise `UsageError` unless `reward` is one of the names or a function; the message lists the
+    function's `arguments`."""
     if not callable(reward) and reward not in names:
         raise UsageError(
-            f"reward {reward!r}: "
-            f"it is {', '.join(map(repr, names))}, or a function of ({arguments})"
+            f"reward {reward!r}: use {', '.join(map(repr, names))}, or a function of ({arguments})"
         )
 
 
 def reward_name(reward: object) -> str:
-    """Return the name that stands for the reward in a run."""
+    """Return the reward's name in a run's record."""
     if isinstance(reward, str):
         return reward
     return (
@@ -59,17 +58,19 @@ def reward_name(reward: object) -> str:
 
 
 def is_papers(reward: object, rewards: Mapping[str, str]) -> bool:
-    """Return whether the reward is one of InterCode v1's, by the registry of its environment."""
+    """Return whether the environment's registry maps this reward name to one of InterCode v1's
+    rewards."""
     return isinstance(reward, str) and rewards.get(reward, "").startswith("intercode.paper.")
 
 
 def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
-    """Return the score that a function of the caller's gives; `arguments` end with the task. Of
-    numbers only 1 is success.
+    """Call a user's reward function and return its score. The task is the last of the `arguments`.
+    A plain number counts as success only if it is 1.
 
-    Raises `UsageError` if the function returns no score, or raises anything but an error of ours.
+    Raises `UsageError` if the function does not return a score, or raises an exception that is not
+    an `IntercodeError`.
     """
-    who = f"the reward {reward_name(reward)}, asked about task {arguments[-1].id},"
+    who = f"the reward {reward_name(reward)}, called for task {arguments[-1].id},"
     try:
         score = reward(*arguments)
         if is_number(score) and 0 <= score <= 1:
@@ -88,7 +89,7 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
         if not isinstance(score, Score) or not valid:
             raise UsageError(
                 f"{who} returned {score!r:.200}; "
-                "it returns a Score with a reward from 0 to 1, or such a number"
+                "it must return a Score with a reward from 0 to 1, or a number from 0 to 1"
             )
         return score
     except IntercodeError:
@@ -98,26 +99,25 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
 
 
 def best_score(scores: Iterable[Score]) -> Score:
-    """Return the first success, or else the highest score. After a success no further score is
-    computed."""
-    found: list[Score] = []
+    """Return the first success, otherwise the highest score. No further scores are computed after a
+    success."""
+    computed: list[Score] = []
     for score in scores:
-        found.append(score)
+        computed.append(score)
         if score.success:
             break
-    return max(found, key=rank)
+    return max(computed, key=rank)
 
 
 def rank(score: Score) -> tuple[bool, float, bool]:
-    """Return the key by which scores against several golds are compared."""
+    """Return the sort key for scores against several golds."""
     return score.success, score.reward, score.ambiguous
 
 
 def mostly_in(gold: Iterable[Hashable], agent: Iterable[Hashable]) -> bool:
-    """Return whether more than half of the gold's values, counted with repeats, are among the
-    agent's.
+    """Return whether more than half of the gold's values, repeats included, are among the agent's.
 
-    A wrong answer with most of the gold's values is ambiguous: a judge may read it.
+    A wrong answer that contains most of the gold's values is ambiguous, so a judge may review it.
     """
-    wanted = Counter(gold)
-    return 2 * (wanted & Counter(agent)).total() > wanted.total()
+    gold_counts = Counter(gold)
+    return 2 * (gold_counts & Counter(agent)).total() > gold_counts.total()

@@ -1,4 +1,4 @@
-"""Bash as a language of actions, which the environments Bash and CTF share."""
+"""Bash as the action language of the Bash and CTF environments."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _WRITER = re.compile(
 
 
 def kind_of(action: str) -> Kind:
-    """Return "editing" if a command or a redirection of the action changes files; what a script
-    does that the action calls by name is not seen."""
+    """Return "editing" if a command or a redirection in the action changes files. Scripts that the
+    action calls are not examined."""
     bare = _QUOTED.sub('""', action)
     return "editing" if _WRITER.search(bare) or _REDIRECT.search(bare) else "exploring"
 

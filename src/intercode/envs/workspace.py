@@ -1,13 +1,13 @@
-"""Where episodes start: templates from a data set and the command line's options, and sandboxes on
-them.
+"""The starting points of episodes: templates built from a data set and command-line options, and
+sandboxes on these templates.
 
 DataSet + options ──► WorkspaceSpec (template, session, limits) ──► Workspace (one sandbox:
                           │                                         start_episode, execute, outcome)
-                          └─ for_task(task) ──► the spec with the image and the setup script that
-                                                the task's record names
+                          └─ for_task(task) ──► the spec with the image and the setup script from
+                                                the task's record
 
-A stateless session and the container of the paper's reward are InterCode v1's: `paper/session.py`,
-imported when asked for.
+Stateless sessions and the container for the paper's reward reproduce InterCode v1. They are in
+`paper/session.py`, which is imported when needed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ for path; do
     [[ ! -e /$top ]] || compgen -G "$path*" >/dev/null || printf '%s\\n' "$path"
 done
 """
-"""Print the arguments that no path begins with, though the first folder of the argument exists."""
+"""Print each argument that no existing path begins with, if the argument's top-level folder
+exists."""
 _NOTHING = ExecResult("", 0)
 _SCRIPT_SECONDS = 60.0
 _ARCHIVES = 1000
@@ -55,7 +56,7 @@ _NOT_CODE = re.compile(
     r"""|\$\(\(?|[<>]\(|\d*&?[<>]+&?[ \t]*[^\s;&|()]*""",
     re.DOTALL,
 )
-"""Quoted texts, comments, redirections and the begin of a substitution."""
+"""Quoted text, comments, redirections, and the beginning of a substitution."""
 _COMMAND = re.compile(
     r"(?:^|&&|[;\n|&({])[\s({]*?(?:\w+=\S*\s+)*(?:[^\s;|&]*/)?(!(?=\s)|\[\[?(?=\s)|\(\(|[\w.+-]+)"
 )
@@ -69,9 +70,9 @@ _COMPLAINT = re.compile(
 class WorkspaceSpec:
     """A starting point that many sandboxes share.
 
-    `start` is Bash that begins each episode (for services: no process outlives the building of an
-    image). `probe` is Bash that runs after the episode and prints what else the reward should see.
-    `build` makes the template with another image.
+    `start` is Bash code that runs at the start of each episode, for example to start services (no
+    process survives the building of an image). `probe` is Bash code that runs after the episode and
+    prints what else the reward should see. `build` makes the template with another image.
     """
 
     provider: Provider[Any]
@@ -101,8 +102,8 @@ class WorkspaceSpec:
         )
 
     def for_task(self, task: Task) -> WorkspaceSpec:
-        """Return this spec, or for a record with an `image` or a `setup` the spec with these, built
-        at the first call."""
+        """Return this spec, or, if the task's record has an `image` or a `setup`, a spec with
+        these, built at the first call."""
         key = task.extra.get("image"), task.extra.get("setup")
         if key == (None, None):
             return self
@@ -127,8 +128,8 @@ class WorkspaceSpec:
         )
 
     def images(self, tasks: Iterable[Task]) -> dict[str, dict[str, str]]:
-        """Return as the fact `images` the digest of each image that a record names; no fact if no
-        record names any."""
+        """Return the fact `images`, the digest of each image named in a record; no fact if no
+        record names an image."""
         first = {
             str(task.extra["image"]): task
             for task in reversed(list(tasks))
@@ -141,7 +142,7 @@ class WorkspaceSpec:
         return {"images": digests} if digests else {}
 
     def facts(self) -> dict[str, Any]:
-        """Return what decides results: the template's content and the programs in it."""
+        """Return what determines results: the template's content and the programs in it."""
         scripts = {
             name: text for name, text in (("start", self.start), ("probe", self.probe)) if text
         }
@@ -168,10 +169,10 @@ def prepare_workspaces(
     start: str | None = None,
     probe: str | None = None,
 ) -> tuple[WorkspaceSpec, WorkspaceSpec | None]:
-    """Return the spec, and a spec with variant data if the data set has them. The caller's own tree
-    or setup wins.
+    """Return the spec, and a spec with variant data if the data set has them. The caller's tree and
+    setup override the data set's.
 
-    `paper` asks for InterCode v1's container in the first spec.
+    `paper` selects InterCode v1's container for the first spec.
     """
 
     source = provider(sandbox or usual_provider_name(), partial(load_plugin, what="sandbox"))
@@ -201,28 +202,28 @@ def prepare_workspaces(
 def split_refused(
     tasks: Sequence[Task], provider: Provider[Any]
 ) -> tuple[list[Task], list[tuple[Task, TaskIssue]]]:
-    """Return the tasks whose golds can run in the provider's sandboxes; and the others, with the
-    reasons."""
+    """Return the tasks whose golds can run in the provider's sandboxes, and the other tasks with
+    the reasons."""
     reasons = {
         task.id: next(filter(None, map(provider.refuses, task.golds)), None) for task in tasks
     }
-    kept = [task for task in tasks if not reasons[task.id]]
-    return kept, [
+    playable = [task for task in tasks if not reasons[task.id]]
+    return playable, [
         (task, TaskIssue(why, "needs_files")) for task in tasks if (why := reasons[task.id])
     ]
 
 
 def _find_image(file: Path | None, image: str) -> str:
-    """Return an image that a record names: a path from the task file's folder if the path exists,
-    else the name itself.
+    """Return the image that a record names: a path relative to the task file's folder if it exists,
+    otherwise the name itself.
 
-    Raises `UsageError` for a path that leads out of that folder: records may be a stranger's.
+    Raises `UsageError` for a path outside that folder, since records may be untrusted.
     """
     folder = file.parent if file else Path()
     path = folder / image
     try:
         inside, exists = path.resolve().is_relative_to(folder.resolve()), path.exists()
-    except (OSError, RuntimeError) as error:  # too long, or links in a circle
+    except (OSError, RuntimeError) as error:  # too long, or a cycle of links
         raise UsageError(
             f"{image!r:.100} can be neither an image nor a path next to the task file "
             f"({error!s:.100})"
@@ -236,8 +237,8 @@ def _find_image(file: Path | None, image: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GoldOutcome:
-    """The outcome of a gold, and the contents of small text files that the gold added or changed,
-    by path."""
+    """A gold's outcome, and by path the contents of small text files that the gold added or
+    changed."""
 
     outcome: Outcome
     texts: Mapping[str, str]
@@ -253,12 +254,12 @@ class Workspace:
         self._clean = True
 
     def switch_to(self, spec: WorkspaceSpec) -> None:
-        """Replace the sandbox with one of `spec`, unless it has that spec already."""
+        """Replace the sandbox with one made from `spec`, unless it already is."""
         if spec is not self.spec:
             self._replace_sandbox(spec)
 
     def start_episode(self) -> None:
-        """Undo everything, then run the start script. Replace a sandbox that is dead."""
+        """Reset the sandbox, then run the start script. Replace a sandbox that has died."""
         if not self._clean:
             try:
                 self.sandbox.reset()
@@ -272,7 +273,7 @@ class Workspace:
                 raise _script_error("the start script", done)
 
     def execute(self, action: str) -> ExecResult:
-        """Execute one action in the session. A stateless session is InterCode v1's."""
+        """Execute one action in the session. A stateless session behaves as in InterCode v1."""
         self._clean = False
         if self.spec.session == "stateless":
             self.last = resolve_name(_STATELESS)(self, action)
@@ -287,11 +288,11 @@ class Workspace:
             self.execute(action)
 
     def outcome(self, gold: str | None = None) -> Outcome:
-        """Return the answer (what the last action printed), all changes, and the probe's output,
-        and whether the action failed.
+        """Return the answer (the output of the last action), all changes, the probe's output, and
+        whether the last action failed.
 
-        `gold` is what was executed, if that was a gold. Raises `DataError` if the probe fails after
-        a gold: a broken probe would print the same after anything.
+        `gold` is the gold that was executed, if any. Raises `DataError` if the probe fails after a
+        gold, since a broken probe prints the same after any episode.
         """
         changes = call_plugin(self.sandbox.diff, dict)
         archives = [
@@ -317,11 +318,11 @@ class Workspace:
         )
 
     def only_fails(self, gold: str, outcome: Outcome) -> bool:
-        """Return whether the gold ended in failure, changed nothing, and printed nothing but error
-        messages.
+        """Return whether the gold failed, changed nothing, and printed nothing but error messages.
 
-        `outcome` is the gold's, which was the last action. The gold is executed again, without its
-        error messages, if it printed something. `2>&1` in a gold makes the message its answer.
+        `outcome` is the outcome of the gold, which must be the last action. If the gold printed
+        something, it is executed again with standard error discarded. `2>&1` in a gold makes the
+        error message its answer.
         """
         last = self.last
         if (
@@ -338,8 +339,8 @@ class Workspace:
         return not self.sandbox.exec("", argv=silent, cwd="/").output.strip()
 
     def gold_outcome(self, gold: str) -> GoldOutcome:
-        """Return the outcome after a gold was executed, with the texts of the first files that the
-        gold added or changed."""
+        """Return the outcome after a gold was executed, with the contents of the first files that
+        the gold added or changed."""
         outcome = self.outcome(gold)
         files = [
             path
@@ -349,8 +350,8 @@ class Workspace:
         return GoldOutcome(outcome, self.read_texts(files))
 
     def read_texts(self, paths: Sequence[str]) -> dict[str, str]:
-        """Return the content of the first 20 paths, less those that are no UTF-8 text of at most 4
-        KiB or are not there."""
+        """Return the contents of the first 20 paths, without those that do not exist or are not
+        UTF-8 text of at most 4 KiB."""
         texts = dict[str, str]()
         for path in paths[:_TEXTS]:
             with suppress(OSError, UnicodeDecodeError):
@@ -364,17 +365,17 @@ class Workspace:
             return b""
 
     def _run_script(self, script: str) -> ExecResult:
-        """Run Bash in a process of its own, which does not touch the agent's shell."""
+        """Run Bash in a separate process, which does not affect the agent's shell."""
         return self.sandbox.exec("", argv=["bash", "-c", script], cwd="/", timeout=_SCRIPT_SECONDS)
 
     def _replace_sandbox(self, spec: WorkspaceSpec) -> None:
-        """Make the new sandbox first: if that fails, the workspace stays as it was."""
+        """Make the new sandbox first: if that fails, the workspace is unchanged."""
         sandbox = spec.make()
         self.sandbox.close()
         self.sandbox, self.spec, self._clean = sandbox, spec, True
 
     def fork(self, *, live: bool) -> Self:
-        """Return a second workspace of this spec: a live copy of the sandbox, or a new sandbox."""
+        """Return a second workspace with this spec, and a live copy of the sandbox or a new one."""
         other = copy.copy(self)
         other.sandbox = self.sandbox.fork() if live else self.spec.make()
         other._clean = not live
@@ -387,7 +388,7 @@ def _script_error(script: str, done: ExecResult) -> DataError:
 
 
 def execute_gold(workspace: Workspace, gold: str) -> GoldOutcome:
-    """Return the outcome of a gold on the untouched tree. Raises `DataError` if the gold ends its
+    """Return the outcome of a gold in a fresh episode. Raises `DataError` if the gold kills its
     sandbox."""
 
     def execute() -> GoldOutcome:
@@ -398,22 +399,23 @@ def execute_gold(workspace: Workspace, gold: str) -> GoldOutcome:
 
 
 def missing_paths(workspace: Workspace, paths: Sequence[str]) -> list[str]:
-    """Return those of `paths` below an existing folder of `/` with which no path begins now."""
+    """Return the `paths` that no existing path begins with although their top-level folder
+    exists."""
     if not paths:
         return []
-    found = workspace.sandbox.exec(
+    result = workspace.sandbox.exec(
         "", argv=["bash", "-c", _ABSENT, "bash", *sorted(set(paths))], cwd="/"
     )
-    return found.output.splitlines()
+    return result.output.splitlines()
 
 
 def ends_in_failure(status: int | None, gold: str, output: str) -> bool:
     """Return whether the gold failed.
 
-    Status 1 is an answer of a last command such as `grep` or `diff`, unless the last line is a
-    complaint of that command or of Bash. Any other status but 0 is a failure. The gold is not
-    parsed: of `[ -f x ] && cat x` only `cat` is read, and status 1 of an earlier command (by `&&`,
-    `set -e` or `pipefail`) is taken for the status of the last command.
+    Status 1 is an answer if the last command is one like `grep` or `diff`, unless the last line is
+    an error message from that command or from Bash. Any other nonzero status is a failure. The gold
+    is not parsed: in `[ -f x ] && cat x` only `cat` is considered, and status 1 from an earlier
+    command (by `&&`, `set -e` or `pipefail`) is attributed to the last command.
     """
     if status != 1:
         return bool(status)

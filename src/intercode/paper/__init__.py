@@ -1,1 +1,1 @@
-"""InterCode v1, the system of the paper (Yang et al., NeurIPS 2023): its rewards and records."""
+"""Rewards and run logs of InterCode v1, the system in the paper (Yang et al., NeurIPS 2023)."""

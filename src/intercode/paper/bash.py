@@ -1,24 +1,23 @@
-"""The paper's Bash reward, number for number, so that published results can be compared (InterCode,
-appendix).
+"""The paper's Bash reward, reproduced exactly so that results can be compared with published ones
+(InterCode, appendix).
 
-    reward = 0.01 + p1 + p2 + p3, each part rounded to 2 digits; solved if it is 1
+    reward = 0.01 + p1 + p2 + p3, each part rounded to 2 digits; solved if the sum is 1
 
     p1 "effects"   0.33 · (1 − erf(entries of `git status` on one side only))
-    p2 "contents"  0.33 · (share of the common entries with status A, C or ?? whose MD5 sums agree);
-                   0.33 without any
-    p3 "answer"    0.33 · cosine of the TF-IDF vectors of both outputs; without any word: 1 if they
-                   are equal, else 0
+    p2 "contents"  0.33 · (share of equal MD5 sums among common entries with status A, C or ??);
+                   0.33 if there are no such entries
+    p3 "answer"    0.33 · cosine similarity of the outputs' TF-IDF vectors; if there are no words,
+                   0.33 if the outputs are equal, otherwise 0
 
-The first system's own ways are kept: the status text is split at white space and taken in pairs, so
-a name with a blank shifts the pairs (where an odd word is left over, the first system crashed; here
-it is a pair with an empty path). A path with a dot goes through `md5sum`, which follows links and
-prints the same error on both sides for a folder. One without goes through `md5deep`, which the
-first system's image lacks: it fails on both sides, so such paths agree. Content digests stand for
-MD5.
+InterCode v1's quirks are kept: the status text is split at whitespace and read in pairs, so a name
+with a space shifts the pairs (v1 crashed if an odd word was left over; here it forms a pair with an
+empty path). A path with a dot is hashed with `md5sum`, which follows links and, for a folder,
+prints the same error on both sides. Other paths are hashed with `md5deep`, which v1's image lacks:
+it fails on both sides, so such paths agree. Content digests replace MD5.
 
-Left out: links to different unchanged or missing paths agreeing by chance (the template's digests
-are not known here). An answer beyond the sandbox's limit agrees if the digests do, else its kept
-part is compared.
+Left out: accidental agreement between links to different unchanged or missing paths (the template's
+digests are not known here). Answers beyond the sandbox's limit agree if their digests do; otherwise
+the kept parts are compared.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _LINKS = 40
 
 Pair = tuple[str, str]
 Leaf = tuple[str, str]
-"""What stands at a path: ("file", digest), ("template", unchanged path), ("folder", path), or
+"""The content at a path: ("file", digest), ("template", unchanged path), ("folder", path), or
 ("nothing", "")."""
 
 
@@ -49,24 +48,24 @@ class PaperReward:
     """The reward `paper` of `BashEnv`."""
 
     full: ClassVar = {"base": BASE, "effects": WEIGHT, "contents": WEIGHT, "answer": WEIGHT}
-    """Each part's number in a reward of 1."""
+    """The value of each part in a reward of 1."""
 
     @staticmethod
     def compare(env: BashEnv, spec: WorkspaceSpec, agent: Outcome) -> tuple[Score, GoldOutcome]:
-        """Return the score against the first gold, and the gold's outcome: from the second turn
-        that is scored on, the outcome of the gold's second execution."""
+        """Return the score against the first gold, and the gold's outcome. From the second scored
+        turn on, this is the outcome of the gold's second execution."""
         again = env.protocol == "paper" and env.turn > 1
         gold = env.gold_outcome(spec, env.task, execute_gold_again if again else None)
         return bash_paper(agent, gold.outcome, tracked_files(spec.template)), gold
 
 
 def bash_paper(agent: Outcome, gold: Outcome, tracked: Collection[str]) -> Score:
-    """Score an agent's outcome against the gold's; `tracked` is that of `git_status.status`."""
-    ours, theirs = (pairs(text(status(side.changes, tracked))) for side in (agent, gold))
+    """Score an agent's outcome against the gold's; for `tracked` see `git_status.status`."""
+    entries, gold_entries = (pairs(text(status(side.changes, tracked))) for side in (agent, gold))
     parts = {
         "base": BASE,
-        "effects": effects(ours, theirs),
-        "contents": contents(ours & theirs, _whole(agent, tracked), _whole(gold, tracked)),
+        "effects": effects(entries, gold_entries),
+        "contents": contents(entries & gold_entries, _whole(agent, tracked), _whole(gold, tracked)),
         "answer": answer(agent, gold),
     }
     reward = sum(parts.values())
@@ -75,26 +74,26 @@ def bash_paper(agent: Outcome, gold: Outcome, tracked: Collection[str]) -> Score
 
 
 def _whole(side: Outcome, tracked: Collection[str]) -> Mapping[str, Change]:
-    """Return the changes over the template's state, if `tracked` has it: a new link may lead to an
-    old file."""
+    """Return the changes on top of the template's state, if `tracked` contains it, since a new link
+    may lead to an old file."""
     return {**tracked, **side.changes} if isinstance(tracked, Mapping) else side.changes
 
 
 def pairs(status_text: str) -> set[Pair]:
-    """Return the words of the status text as (path, status) pairs; a blank in a name shifts the
+    """Return the words of the status text as (path, status) pairs; a space in a name shifts the
     pairs."""
-    found = status_text.split()
-    found += [""] * (len(found) % 2)
-    return set(zip(found[1::2], found[::2], strict=True))
+    words = status_text.split()
+    words += [""] * (len(words) % 2)
+    return set(zip(words[1::2], words[::2], strict=True))
 
 
-def effects(ours: set[Pair], theirs: set[Pair]) -> float:
-    """Return p1: 0.33 for the same entries, 0.05 if one is on one side only, 0 from two on."""
-    return round(WEIGHT * (1 - math.erf(len(ours ^ theirs))), 2)
+def effects(agent: set[Pair], gold: set[Pair]) -> float:
+    """Return p1: 0.33 for equal entries, 0.05 if one entry is on one side only, 0 for more."""
+    return round(WEIGHT * (1 - math.erf(len(agent ^ gold))), 2)
 
 
 def contents(common: set[Pair], agent: Mapping[str, Change], gold: Mapping[str, Change]) -> float:
-    """Return p2: the share of the new entries on both sides whose content agrees."""
+    """Return p2: the share with equal content among the new entries on both sides."""
     hashed = [path for path, letters in common if letters in _HASHED]
     if not hashed:
         return WEIGHT
@@ -103,7 +102,7 @@ def contents(common: set[Pair], agent: Mapping[str, Change], gold: Mapping[str, 
 
 
 def answer(agent: Outcome, gold: Outcome) -> float:
-    """Return p3: how similar the outputs are, as bags of words."""
+    """Return p3: the similarity of the outputs as bags of words."""
     if agent.overflow is not None and agent.overflow == gold.overflow:
         return WEIGHT
     close = similarity(agent.output, gold.output)
@@ -111,20 +110,20 @@ def answer(agent: Outcome, gold: Outcome) -> float:
 
 
 def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
-    """Return a value for a word of the status text; two words have equal values if the hash command
-    prints the same."""
+    """Return a value for a word in the status text; two words have equal values if the hash command
+    prints the same for both."""
     if "." not in word or set(word) & set("\"'\\"):
-        # no such command; or a quoted name, or half of one, which is no file on either side
+        # no such command, or (part of) a quoted name, which is not a file on either side
         return (
             "nothing",
             "",
         )
-    found = leaf(posixpath.normpath("/" + word), changes)
-    return ("folder", "") if found[0] == "folder" else found
+    content = leaf(posixpath.normpath("/" + word), changes)
+    return ("folder", "") if content[0] == "folder" else content
 
 
 def leaf(path: str, changes: Mapping[str, Change], links: int = _LINKS) -> Leaf:
-    """Follow links and return what is at a path."""
+    """Follow links and return the content at a path."""
     above, change = _first_link(path, changes)
     if change is not None and change.target is not None:
         target = posixpath.join(posixpath.dirname(above), change.target, path[len(above) + 1 :])
@@ -139,7 +138,7 @@ def leaf(path: str, changes: Mapping[str, Change], links: int = _LINKS) -> Leaf:
 
 
 def _first_link(path: str, changes: Mapping[str, Change]) -> tuple[str, Change | None]:
-    """Return the highest new link among a path and the folders above it, or the path and None."""
+    """Return the topmost new link among a path and the folders above it, or the path and None."""
     names = path.split("/")
     for end in range(2, len(names) + 1):
         above = "/".join(names[:end])

@@ -7,5 +7,5 @@ from intercode.types import Score
 
 
 def flag_paper(submitted: str, flag: str) -> Score:
-    """Score the flag; upper and lower case do not count."""
+    """Score the flag, ignoring case."""
     return score_flag(submitted.strip().lower(), flag.strip().lower())

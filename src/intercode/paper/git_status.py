@@ -1,18 +1,18 @@
-"""Compute what `git status --short` would print for a repository at `/`, without git: a pure
-function of what changed.
+"""Compute the output of `git status --short` for a repository at `/` without git, as a pure
+function of the changes.
 
-The first system commits the whole tree at `/` with a `.gitignore` (`IGNORED`) and reads the status
+InterCode v1 commits the whole tree at `/` with a `.gitignore` (`IGNORED`) and reads the status
 after an action.
 
     tracked path     gone → " D"           link for file, or back → " T"
                                            other content or owner's x bit → " M"
-    any other path   ignored → nothing     file or link → "??", as its topmost folder that git
-                                           knows nothing of
+    any other path   ignored → nothing     file or link → "??", as its topmost folder without
+                                           tracked files
 
-A folder in the place of a tracked file is " D" only. Empty folders, sockets, pipes and everything
-in a folder named `.git` are invisible; a folder that is a repository of its own is one entry. Left
-out, since a list of changes does not tell it: an index or a `.gitignore` that the agent changed
-(`git add`, `git commit`), `.git` files that point elsewhere, and a `.git` whose HEAD is nonsense.
+A folder in place of a tracked file is only " D". Empty folders, sockets, pipes and everything in a
+folder named `.git` are invisible; a folder with its own repository is one entry. Left out, since a
+list of changes does not show it: an index or a `.gitignore` that the agent changed (`git add`, `git
+commit`), `.git` files that point elsewhere, and a `.git` with an invalid HEAD.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from intercode.types import Change
 
 _NAMES = "bin boot dev etc home lib media opt proc root run sbin srv sys usr var .dockerenv"
 IGNORED = frozenset(_NAMES.split(" "))
-"""The names in the first system's `.gitignore`; each is ignored at any depth, with everything below
+"""The names in InterCode v1's `.gitignore`; each is ignored at any depth, with everything below
 it."""
 UNSEEN = IGNORED | {".git"}
-"""What git never tracks."""
+"""Names that git never tracks."""
 
 _ESCAPES = {
     7: "\\a",
@@ -43,7 +43,7 @@ _ESCAPES = {
 
 
 class Entry(NamedTuple):
-    """A line of the status: the two letters without blanks (M, D, T, ??), and the path relative to
+    """A line of the status: the two letters without spaces (M, D, T, ??), and the path relative to
     `/`, not quoted."""
 
     status: str
@@ -54,10 +54,10 @@ def status(changes: Mapping[str, Change], tracked: Collection[str]) -> list[Entr
     """Return the entries in git's order: tracked ones, then untracked ones, each sorted by the
     bytes of the path.
 
-    `changes` are absolute path → change against the template; `tracked` the absolute paths of the
-    template's files and links outside `UNSEEN`. Where `tracked` is a mapping from path to the
-    template's own state (a `Change`), they are compared; where it has paths only, whatever
-    `changes` calls changed is taken for a change of content.
+    `changes` maps absolute paths to changes against the template; `tracked` contains the absolute
+    paths of the template's files and links outside `UNSEEN`. If `tracked` maps the paths to their
+    state in the template (a `Change`), the states are compared; otherwise every path in `changes`
+    counts as changed.
     """
     modified = {
         entry
@@ -74,8 +74,8 @@ def text(entries: Collection[Entry]) -> str:
 
 
 def quoted(path: str) -> str:
-    """Return a path as git prints it: in double quotes with C escapes if it has a blank, a quote,
-    or bytes outside ASCII."""
+    """Return a path as git prints it: in double quotes with C escapes if it contains a space, a
+    quote, or bytes outside ASCII."""
     raw = path.encode(errors="surrogateescape")
     escaped = "".join(
         _ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw
@@ -84,8 +84,8 @@ def quoted(path: str) -> str:
 
 
 def ignored(path: str) -> bool:
-    """Return whether git ignores an absolute path: below an ignored name, or one of a repository's
-    own files."""
+    """Return whether git ignores an absolute path: at or below an ignored name, or inside
+    `.git`."""
     return any(name in UNSEEN for name in path.split("/"))
 
 
@@ -111,7 +111,7 @@ def _runs(change: Change) -> bool:
 
 def _gone(path: str, changes: Mapping[str, Change]) -> bool:
     """Return whether a tracked path was removed or became a folder, or a folder above it is no
-    folder any more."""
+    longer a folder."""
     here = changes.get(path)
     if here is not None and (here.kind == "removed" or here.type == "dir"):
         return True
@@ -120,19 +120,19 @@ def _gone(path: str, changes: Mapping[str, Change]) -> bool:
 
 
 def _untracked(changes: Mapping[str, Change], tracked: Collection[str]) -> set[Entry]:
-    known = {folder for path in tracked for folder in _folders(path)}
+    tracked_folders = {folder for path in tracked for folder in _folders(path)}
     files = {
         path
         for path, change in changes.items()
         if _is_file(change) and path not in tracked and not ignored(path)
     }
     repositories = {
-        path for path in _repositories(changes) if path not in known and not ignored(path)
+        path for path in _repositories(changes) if path not in tracked_folders and not ignored(path)
     }
     below = files | {f"{path}/" for path in repositories}
-    # each as the highest folder above it that holds nothing tracked
+    # print the topmost folder above each path that contains no tracked file
     printed = {
-        next((f"{folder}/" for folder in _folders(path) if folder not in known), path)
+        next((f"{folder}/" for folder in _folders(path) if folder not in tracked_folders), path)
         for path in below
     }
     return {Entry("??", path[1:]) for path in printed if path.rstrip("/") not in tracked}
@@ -145,14 +145,14 @@ def _is_file(change: Change) -> bool:
 def _repositories(changes: Mapping[str, Change]) -> Iterator[str]:
     """Yield the folders in which `git init` was run."""
     for path, change in changes.items():
-        top, found, rest = path.rpartition("/.git/HEAD")
-        is_head = found and top and not rest and _is_file(change)
+        top, head, rest = path.rpartition("/.git/HEAD")
+        is_head = head and top and not rest and _is_file(change)
         if is_head and {f"{top}/.git/objects", f"{top}/.git/refs"} <= changes.keys():
             yield top
 
 
 def _folders(path: str) -> Iterator[str]:
-    """Yield the folders above a path, highest first: `/a/b/c` has `/a` and `/a/b`."""
+    """Yield the folders above a path, topmost first: `/a` and `/a/b` for `/a/b/c`."""
     end = path.find("/", 1)
     while end > 0:
         yield path[:end]

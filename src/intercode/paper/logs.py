@@ -1,17 +1,16 @@
-"""Read the logs of InterCode v1 as settings and episodes, the form in which `store.read_run`
-returns a run.
+"""Read logs of InterCode v1 as settings and episodes, in the form that `store.read_run` returns.
 
     {"0": {turn_history, summary, info, …}, …}    Try Again: scored after every turn (protocol
                                                   `paper`)
     {"0": {… actions "execute[…]", "submit"}}     ReAct: scored at the submission (protocol
                                                   `submit`)
-    {"meta": …, "logs": {"0": …}}                 Plan & Solve: as Try Again, but a turn without
+    {"meta": …, "logs": {"0": …}}                 Plan & Solve: like Try Again, but a turn without
                                                   code keeps the reward
 
-Actions are returned as InterCode v1 executed them: a ReAct action without its wrapper, and None
-where the reply had no code. Fences that InterCode v1 did not strip stay. A log has no tokens, no
-times, and of errors only that there was one: such a turn gets the exit status 1. Python logs did
-not record even that, so the observation decides. Left out: the model's thoughts.
+Actions are returned as InterCode v1 executed them: a ReAct action without its wrapper, and None if
+the reply contained no code. Fences that InterCode v1 did not strip are kept. A log records no
+tokens and no times, and for an error only that there was one: such a turn gets the exit status 1.
+Python logs do not record even that, so the observation decides. Left out: the model's thoughts.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
     """Return the settings and the episodes of a log. `keeps_reward` in the settings: a turn without
     code keeps the reward.
 
-    Raises `UsageError` if the file cannot be read, `DataError` naming the episode if it is no log.
+    Raises `UsageError` if the file cannot be read, and `DataError` if it is not a log.
     """
     try:
         content = json.loads(path.read_text("utf-8"))
@@ -81,7 +80,7 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
         "protocol": "submit" if react else "paper",
         "turns": max(limits) or None,
         "keeps_reward": "logs" in content,
-        **{name: found for name, found in labels.items() if found},
+        **{name: values for name, values in labels.items() if values},
     }, episodes
 
 
@@ -101,7 +100,7 @@ def _episode(entry: Mapping[str, Any], react: bool) -> Episode:
         elif not react and _NO_CODE.match(observation):
             action = None
         if not isinstance(action, str | None):
-            raise TypeError(f"{action!r:.50} is no text")
+            raise TypeError(f"{action!r:.50} is not text")
         failed = fine is False or bool(_PYTHON_ERROR.match(observation))
         turn = Turn(
             action=action,
@@ -112,7 +111,7 @@ def _episode(entry: Mapping[str, Any], react: bool) -> Episode:
         )
         turns.append(turn)
     if not isinstance(query, str):
-        raise TypeError(f"{query!r:.50} is no text")
+        raise TypeError(f"{query!r:.50} is not text")
     submitted = (
         bool(turns)
         and (turns[-1].action or "").split()[:1] == ["submit"]

@@ -1,4 +1,4 @@
-"""The protocol of the paper: every action is scored, in a new shell each."""
+"""The paper's protocol: every action runs in a new shell and is scored."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from intercode.types import Score
 
 
 def score_paper(agent: Sequence[bool], gold: Sequence[bool]) -> Score:
-    """Return the share of public tests that ended as they end for the gold, as InterCode v1 did
+    """Return the share of public tests with the same result as for the gold, as in InterCode v1
     (Yang et al. 2023)."""
-    same = [ours == theirs for ours, theirs in zip(agent, gold, strict=True)]
+    same = [passed == gold_passed for passed, gold_passed in zip(agent, gold, strict=True)]
     reward = sum(same) / len(same) if same else 0.0
     return Score(reward, reward == 1, score_parts(agent, ()))

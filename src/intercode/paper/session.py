@@ -2,9 +2,9 @@
 (InterCode, appendix).
 
     container             the tree without the files that v1's `git clean -fd` removed at each
-                          reset, and v1's variables
-    execute_stateless     one action in a new shell, quoted as v1 quoted it; only `cd` carries over
-                          to the next action
+                          reset, and v1's environment variables
+    execute_stateless     one action in a new shell, quoted as in v1; only `cd` affects the next
+                          action
     execute_gold_again    a gold's second execution, from the second scored turn on
 
 `intercode.envs.workspace` names the first two, and the reward in `paper/bash.py` calls the third.
@@ -40,30 +40,29 @@ done
 }}
 touch -r /dev/shm/root /
 """
-"""Make `/.dockerenv`, remove folders without a tracked file (/tmp and /mnt among them), and make
-the repository at `/`, in a userland without git an empty folder. `/` keeps its modification
-time."""
+"""Make `/.dockerenv`, remove folders without tracked files (including /tmp and /mnt), and make the
+repository at `/`, or an empty folder if the userland lacks git. `/` keeps its modification time."""
 _STARTS_JOBS = re.compile(r"(?<![&>])&(?![&>\d])|>\(")
 _WAIT_FOR_JOBS = (
     "for i in {1..100}; do set -- /proc/[0-9]*; [ $# -le 2 ] && break; sleep 0.02; done"
 )
-"""Docker passed on what jobs printed after their shell had ended, for up to 2 s. The two processes
-are init and this bash."""
+"""Docker forwarded output that jobs printed up to 2 s after their shell had ended. The two
+processes are init and this bash."""
 _UNDECODABLE = re.compile(r"\\x[89a-f][0-9a-f]")
-"""A byte that is not UTF-8, as an output shows it (and the same four characters, if a program
-printed them)."""
+"""An escaped byte in an output that was not UTF-8 (or the same four characters printed by a
+program)."""
 _ARCHIVE, _NAMES_FILE = "/dev/shm/left.tar", "/dev/shm/left.names"
 
 
 def container(spec: WorkspaceSpec, data: str) -> WorkspaceSpec:
-    """Return `spec` with v1's container for the data set `data`: the tree after a reset, and
-    `docker exec`'s variables."""
+    """Return `spec` with v1's container for the data set `data`: the tree after a reset, and the
+    environment variables of `docker exec`."""
 
     def reset(template: Start) -> Start:
         start: Start = spec.provider.add_script(template, _RESET, name="the paper's reset")
         return start
 
-    # other data counts as the first file system
+    # other data sets count as the first file system
     number = match[1] if (match := re.search(r"fs_(\d+)$", data)) else "1"
     environment = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}
     environment |= {"file_system_version": number, "script": f"setup_nl2b_fs_{number}.sh"}
@@ -85,8 +84,8 @@ def tracked_files(template: Start) -> dict[str, Change]:
 def execute_stateless(workspace: Workspace, action: str) -> ExecResult:
     """Execute the appendix's "Bash action": in double quotes after `/bin/bash -c`, split by shlex.
 
-    An action that starts with `cd` moves to the folder that its text names. Like v1, wait for what
-    background jobs print, and call an output that is not UTF-8 malformed.
+    An action that starts with `cd` changes to the folder that the rest of its text names. As in v1,
+    wait for the output of background jobs, and treat an output that is not UTF-8 as malformed.
     """
     cwd, target = workspace.last.cwd, None
     if action.startswith("cd "):
@@ -115,10 +114,10 @@ def execute_stateless(workspace: Workspace, action: str) -> ExecResult:
 def execute_gold_again(workspace: Workspace, gold: str) -> GoldOutcome:
     """Return the outcome of a gold's second execution.
 
-    V1 executed the gold anew at each scoring, in a container of its own, after `git reset --hard;
-    git clean -fd`: what the gold had left in folders that git ignores (a link in /root, say) was
-    there when it ran again, and the tracked files that it had changed or removed were new. Raises
-    `DataError` if the gold ends its sandbox, or if its files cannot be carried over.
+    V1 executed the gold again at each scoring, in a separate container, after `git reset --hard;
+    git clean -fd`: files that the gold had left in ignored folders (such as a link in /root) were
+    still there when it ran again, and tracked files that it had changed or removed were restored.
+    Raises `DataError` if the gold kills its sandbox, or if its files cannot be carried over.
     """
     first = execute_gold(workspace, gold)
     changes = first.outcome.changes

@@ -1,8 +1,8 @@
-"""The paper's SQL reward, number for number, so that published results can be compared (InterCode,
-appendix).
+"""The paper's SQL reward, reproduced exactly so that results can be compared with published ones
+(InterCode, appendix).
 
     reward = iou                     if the rows in common have no order (tau is undefined)
-             round(iou · tau, 2)     else; below 0 where the order is reversed
+             round(iou · tau, 2)     otherwise; negative if the order is reversed
 
     "iou"    rows in common / rows on either side, as multisets of printed rows; 1 if both are empty
     "order"  Kendall's tau-b of the rows in common, in the agent's order and in the gold's, ranked
@@ -11,15 +11,15 @@ appendix).
     tau_b = (C − D) / √((N − X)(N − Y))      N pairs of places; C agree, D disagree, X tie in the
                                              first, Y in the second
 
-Rows are compared as Python prints the driver's tuples. A row that one side has more often than the
-other is taken as often as both have it, and at its first places: of the readings of "the rows of
-the intersection in their order", the one that agrees with most recorded rewards. Recorded rewards
-also show that the product is rounded, not tau.
+Rows are compared as Python prints the driver's tuples. If one side contains a row more often than
+the other, only its first places are used, as many as the other side has. Of the interpretations of
+"the rows of the intersection in their order", this one agrees with most recorded rewards. Recorded
+rewards also show that the product is rounded, not tau.
 
-Source of tau: Kendall, "The treatment of ties in ranking problems", 1945; of the counting: Knight,
-1966: sort by the first list, then D is the number of exchanges that a merge sort of the second
-needs, so n·log n steps in all. Left out: rows beyond the limit of what is kept (`Table.cut`); both
-sides are compared by the rows that were kept.
+Source of tau: Kendall, "The treatment of ties in ranking problems", 1945; of the algorithm: Knight,
+1966: sort by the first list; D is then the number of exchanges in a merge sort of the second, which
+takes O(n log n) steps. Left out: rows beyond the size limit (`Table.cut`); both sides are compared
+by the rows that were kept.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ from intercode.types import Score, Table
 
 
 def sql_paper(agent: Table | None, gold: Table | None, *, ordered: bool = True) -> Score:
-    """Score an agent's rows against the gold's; 0 unless both sides returned rows (an empty result
-    is one)."""
+    """Score an agent's rows against the gold's; 0 unless both sides returned a table, which may be
+    empty."""
     if agent is None or gold is None:
         return Score(0.0, False, {"iou": 0.0})
-    ours, theirs = ([str(row) for row in side.rows] for side in (agent, gold))
-    common = Counter(ours) & Counter(theirs)
-    either = len(ours) + len(theirs) - common.total()
+    agent_rows, gold_rows = ([str(row) for row in side.rows] for side in (agent, gold))
+    common = Counter(agent_rows) & Counter(gold_rows)
+    either = len(agent_rows) + len(gold_rows) - common.total()
     iou = common.total() / either if either else 1.0
-    tau = kendall_tau(_common_rows(ours, common), _common_rows(theirs, common)) if ordered else None
+    sides = [_common_rows(rows, common) for rows in (agent_rows, gold_rows)]
+    tau = kendall_tau(*sides) if ordered else None
     if tau is None:
         return Score(iou, iou == 1, {"iou": iou})
     reward = round(iou * tau, 2)
@@ -50,24 +51,24 @@ def sql_paper(agent: Table | None, gold: Table | None, *, ordered: bool = True) 
 
 
 sql_overlap = partial(sql_paper, ordered=False)
-"""The reward of some recordings (all of ReAct), which were made before InterCode v1 weighed the
-order of rows."""
+"""The reward in some recordings (all of ReAct), made before InterCode v1 scored the order of
+rows."""
 
 
 def _common_rows(rows: Sequence[str], common: Counter[str]) -> list[str]:
-    """Return the rows of the intersection in this side's order, the first ones where this side has
-    more."""
-    left, found = common.copy(), []
+    """Return the rows of the intersection in this side's order; of repeated rows, the first
+    ones."""
+    left, taken = common.copy(), []
     for row in rows:
         if left[row] > 0:
             left[row] -= 1
-            found.append(row)
-    return found
+            taken.append(row)
+    return taken
 
 
 def kendall_tau(first: Sequence[str], second: Sequence[str]) -> float | None:
-    """Return tau-b of two lists of one length, ranked as strings; None if either has fewer than two
-    different values."""
+    """Return tau-b of two lists of equal length, ranked as strings; None if either has fewer than
+    two different values."""
     paired = sorted(zip(first, second, strict=True))
     x_ties, y_ties, both = _ties(first), _ties(second), _ties(paired)
     pairs = math.comb(len(paired), 2)

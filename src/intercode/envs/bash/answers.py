@@ -1,19 +1,19 @@
-"""Compare two printed answers, apart from formatting noise, and name the rule that decided.
+"""Compare two printed answers, ignoring formatting noise, and name the rule that decided.
 
-Always noise: `\\r` at line ends; blanks at the ends of the text; runs of blanks and tabs; blank
-lines in a list; a leading `./`; a slash at the end of a path; the sign after a line number. If the
-query is about blanks, empty lines or slashes, only blanks at the end of a line are.
+Always noise: `\\r` at line ends; whitespace at the start and end; runs of spaces and tabs; empty
+lines in a list; a leading `./`; a slash at the end of a path; punctuation after a line number. If
+the query is about spaces, empty lines or slashes, only spaces at the end of a line are noise.
 
-An answer that differs otherwise is accepted under one or more of these names:
+Other differences are accepted under these rules, which may be combined:
 
-    paths below a folder    both without a folder that the task names, in front of every path
-    columns of ls -l        the agent's without what `ls -l` prints before a name
-    signs between words     the agent's with blanks for `,` `:` `=` and the like, and 1,234 as 1234
-    a sentence around it    the agent's without a sentence, a title or a column (`wording`)
-    other line breaks       one line, or one word a line, on more or fewer lines
+    paths below a folder    a folder that the task names is removed from the paths on both sides
+    columns of ls -l        the columns before a name in `ls -l` are removed from the agent's lines
+    signs between words     `,` `:` `=` etc. in the agent's lines become spaces, and 1,234 is 1234
+    a sentence around it    a sentence, title or column is removed from the agent's (`wording`)
+    other line breaks       one line, or one word per line, is split over more or fewer lines
 
-Never noise: letters, digits, case, the number of equal lines, and, if the query asks for one, the
-order.
+Never noise: letters, digits, case, the number of equal lines, and the order if the query asks for
+one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _INVISIBLE = re.compile(
     r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
 )
 _TIMES, _ROOM = 4, 1 << 18
-"""An answer longer than this many times the gold's, and so many characters, is refused unread."""
+"""An answer longer than `_TIMES` times the gold's plus `_ROOM` characters is refused unread."""
 _SPACES = re.compile(
     r"white ?space|\bblanks?\b|(?<!disk )(?<!free )\bspaces?\b(?!"
     r" (used|left|available|usage))|\btabs?\b|indent|\btrim|\bstrip"
@@ -81,7 +81,7 @@ _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Whether an answer is accepted, and by which rules, or what refused it, in plain words."""
+    """The verdict on an answer, and the rules that accepted it or the reason for refusal."""
 
     accepted: bool
     rule: str
@@ -89,33 +89,33 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Both answers as lines without noise, and the names of the rules that made them so."""
+    """Both answers as lines without noise, and the names of the rules that were applied."""
 
-    ours: Lines
-    theirs: Lines
+    agent: Lines
+    gold: Lines
     rules: tuple[str, ...] = ()
 
 
-def compare_answers(ours: str, theirs: str, task: Task) -> Ruling:
-    """Return whether the agent's output equals the gold's, apart from noise, and the rule."""
-    if ours == theirs:
+def compare_answers(agent: str, gold: str, task: Task) -> Ruling:
+    """Return whether the agent's output equals the gold's, ignoring noise, and the rule."""
+    if agent == gold:
         return Ruling(True, "same output")
-    if len(ours) > _TIMES * len(theirs) + _ROOM:
+    if len(agent) > _TIMES * len(gold) + _ROOM:
         return Ruling(False, "a much longer output")
-    ours, theirs = (_LINE_END.sub("\n", text) for text in (ours, theirs))
-    if hides(ours, theirs):
+    agent, gold = (_LINE_END.sub("\n", text) for text in (agent, gold))
+    if hides(agent, gold):
         return Ruling(False, "hidden characters")
-    if theirs.strip() and not ours.strip():
+    if gold.strip() and not agent.strip():
         return Ruling(False, "no output")
     ordered = asks_for_order(task.query)
     exact = bool(_SPACES.search(without_file_sentences(task.query)))
     lines = partial(_lines, query=task.query, ordered=ordered, exact=exact)
-    plain = _Reading(lines(ours), lines(theirs))
+    plain = _Reading(lines(agent), lines(gold))
     spaced = exact and any(
-        not line or line != " ".join(line.split()) for line in (*plain.ours, *plain.theirs)
+        not line or line != " ".join(line.split()) for line in (*plain.agent, *plain.gold)
     )
     for paths in chain([plain], _rebased(plain, task)):
-        if _match(paths.ours, paths.theirs, ordered):
+        if _match(paths.agent, paths.gold, ordered):
             return Ruling(True, ", ".join(paths.rules) or _same_lines(plain))
         for reading in [] if spaced else _readings(paths, task):
             if (rule := _rule_for_extras(reading, ordered, task)) is not None:
@@ -123,29 +123,29 @@ def compare_answers(ours: str, theirs: str, task: Task) -> Ruling:
     return Ruling(False, _difference(plain, ordered, task))
 
 
-def hides(ours: str, theirs: str) -> bool:
-    """Return whether ours has invisible characters (other than blanks, tabs and line ends) that
-    theirs has not."""
-    return not set(_INVISIBLE.findall(ours)) <= set(_INVISIBLE.findall(theirs))
+def hides(agent: str, gold: str) -> bool:
+    """Return whether the agent's text contains invisible characters (other than spaces, tabs and
+    line ends) that the gold's does not."""
+    return not set(_INVISIBLE.findall(agent)) <= set(_INVISIBLE.findall(gold))
 
 
 def _same_lines(plain: _Reading) -> str:
-    return "same lines" if plain.ours == plain.theirs else "same lines in another order"
+    return "same lines" if plain.agent == plain.gold else "same lines in another order"
 
 
 def _difference(plain: _Reading, ordered: bool, task: Task) -> str:
-    """Return what refused an answer that no reading makes equal to the gold's."""
-    ours, theirs = Counter(plain.ours), Counter(plain.theirs)
-    words, wanted = (
-        Counter(word for line in side for word in line.split()) for side in (ours, theirs)
+    """Return why an answer is refused that no reading makes equal to the gold's."""
+    agent, gold = Counter(plain.agent), Counter(plain.gold)
+    agent_words, gold_words = (
+        Counter(word for line in side for word in line.split()) for side in (agent, gold)
     )
-    if ours == theirs:
+    if agent == gold:
         return "another order"
-    if words == wanted:
+    if agent_words == gold_words:
         return "other blanks or line breaks"
-    if ours < theirs:
+    if agent < gold:
         return "missing lines"
-    if wanted <= words:
+    if gold_words <= agent_words:
         return "more than the answer alone" if asks_alone(task.query) else "other words around it"
     return "other lines"
 
@@ -162,8 +162,8 @@ def _lines(text: str, query: str, ordered: bool, exact: bool) -> Lines:
     lines = []
     for line in text.split("\n"):
         plain = _BLANKS.sub(" ", line).strip(" ")
-        for pattern, kept in _NOISE:
-            plain = pattern.sub(kept, plain)
+        for pattern, replacement in _NOISE:
+            plain = pattern.sub(replacement, plain)
         lines.append(plain)
     return (
         "\n".join(lines).rstrip("\n").split("\n") if ordered else [line for line in lines if line]
@@ -171,26 +171,26 @@ def _lines(text: str, query: str, ordered: bool, exact: bool) -> Lines:
 
 
 def _rebased(plain: _Reading, task: Task) -> Iterator[_Reading]:
-    """Yield both answers with paths relative to each folder that the task names, unless two lines
-    become equal."""
-    a, b = plain.ours, plain.theirs
+    """For each folder that the task names, yield both answers with paths relative to it, unless
+    that makes two lines equal."""
+    a, b = plain.agent, plain.gold
     if _PATHS.search(task.query) or any("/" in line and line in task.query.split() for line in b):
         return
-    folders = {"/"}  # everything starts there
+    folders = {"/"}  # every absolute path is below it
     for word in _NAMED_PATH.findall(f"{task.gold} {task.query}"):
         names = [name for name in word.split("/") if name not in ("", ".")]
         folders |= {"/" + "/".join(names[:end]) for end in range(1, len(names) + 1)}
     for folder in sorted(folders):
-        ours, theirs = _relative(a, folder), _relative(b, folder)
-        unequal = len(set(ours)) == len(set(a)) and len(set(theirs)) == len(set(b))
-        if unequal and (ours, theirs) != (a, b):
-            yield _Reading(ours, theirs, ("paths below a folder",))
+        agent, gold = _relative(a, folder), _relative(b, folder)
+        unequal = len(set(agent)) == len(set(a)) and len(set(gold)) == len(set(b))
+        if unequal and (agent, gold) != (a, b):
+            yield _Reading(agent, gold, ("paths below a folder",))
 
 
 def _relative(lines: Lines, folder: str) -> Lines:
     """Return the lines with paths below the folder made relative to it.
 
-    Other paths stay, and so does a folder at the top: `root` is not `/root`.
+    Other paths are unchanged, as is a top-level folder: `root` is not `/root`.
     """
     below = "/" if folder == "/" else rf"/?{re.escape(folder[1:])}/"
     rest = "[^ /]+/[^ /]" if folder == "/" else "[^ /]"
@@ -198,46 +198,47 @@ def _relative(lines: Lines, folder: str) -> Lines:
 
 
 def _readings(paths: _Reading, task: Task) -> Iterator[_Reading]:
-    """Yield readings of both: unchanged; ours without the columns of `ls -l`; ours with blanks for
-    signs between words."""
+    """Yield readings of both answers: unchanged, without the `ls -l` columns in the agent's, and
+    with spaces for punctuation in the agent's."""
     yield paths
     answer = about_the_answer(task.query)
     if FORM.search(answer):
         return
-    ours, theirs = paths.ours, paths.theirs
-    bare = without_listing(ours, theirs)
-    if bare != ours:
-        yield _Reading(bare, theirs, (*paths.rules, "columns of ls -l"))
+    agent, gold = paths.agent, paths.gold
+    bare = without_listing(agent, gold)
+    if bare != agent:
+        yield _Reading(bare, gold, (*paths.rules, "columns of ls -l"))
     if _GIVES_SEPARATOR.search(answer):
         return
-    wanted = {word for line in theirs for word in line.split()}
+    gold_words = {word for line in gold for word in line.split()}
 
     def joined(number: re.Match[str]) -> str:
         """Return 1,234 as 1234 if the gold prints 1234."""
         digits = number[0].replace(",", "")
-        return digits if digits in wanted else number[0]
+        return digits if digits in gold_words else number[0]
 
-    plain = [_SEPARATOR.sub(" ", _THOUSANDS.sub(joined, line)).strip() for line in ours]
-    if plain != ours:
-        yield _Reading(plain, theirs, (*paths.rules, "signs between words"))
+    plain = [_SEPARATOR.sub(" ", _THOUSANDS.sub(joined, line)).strip() for line in agent]
+    if plain != agent:
+        yield _Reading(plain, gold, (*paths.rules, "signs between words"))
 
 
 def _rule_for_extras(reading: _Reading, ordered: bool, task: Task) -> str | None:
-    """Return the rule under which the answers are equal without a sentence, a title or extra
-    columns in the agent's: "" if nothing is extra, None if they are not equal.
+    """Return the rule under which the answers are equal once a sentence, a title or extra columns
+    are removed from the agent's: "" if nothing is extra, None if they are not equal.
 
-    Where the gold prints one line, or one word a line, the agent may print its words on more or
-    fewer lines, unless the query says what a line is.
+    If the gold prints one line, or one word per line, the agent may print the words on more or
+    fewer lines, unless the query says what goes on a line.
     """
-    ours = without_extras(reading.ours, reading.theirs, task.query)
-    theirs = [" ".join(line.split()) for line in reading.theirs]
-    if ours is None:
+    agent = without_extras(reading.agent, reading.gold, task.query)
+    gold = [" ".join(line.split()) for line in reading.gold]
+    if agent is None:
         return None
-    if _match(ours, theirs, ordered):
-        return "" if _match(reading.ours, theirs, ordered) else "a sentence around it"
-    words, wanted = " ".join(ours).split(), " ".join(theirs).split()
-    free = len(theirs) in (1, len(wanted)) and "" not in theirs and not fixes_lines(task.query)
-    if len(ours) == len(theirs) or not free:
+    if _match(agent, gold, ordered):
+        return "" if _match(reading.agent, gold, ordered) else "a sentence around it"
+    agent_words, gold_words = " ".join(agent).split(), " ".join(gold).split()
+    free = len(gold) in (1, len(gold_words)) and "" not in gold and not fixes_lines(task.query)
+    if len(agent) == len(gold) or not free:
         return None
-    same = words == wanted or (not ordered and len(ours) == 1 and sorted(words) == sorted(wanted))
-    return "other line breaks" if same else None
+    if not ordered and len(agent) == 1:
+        agent_words, gold_words = sorted(agent_words), sorted(gold_words)
+    return "other line breaks" if agent_words == gold_words else None

@@ -1,26 +1,26 @@
-r"""Attacks on the reward, in Bash (claims in any language), by mechanism: be paid without doing the
-task.
+r"""Attacks on the reward in Bash (claims in any language), grouped by mechanism. Each tries to earn
+a reward without doing the task.
 
-Each pays under its `control`, a flaw that a naive environment has (`tests/exploits/naive.py`):
+Each attack succeeds under its `control`, a flaw in a naive environment (`tests/exploits/naive.py`):
 
-    trusts_output       the verdict is read from what the agent printed
+    trusts_output       the verdict is read from the agent's output
     checks_in_shell     the state is examined by commands in the agent's shell
     checks_in_child     the state is examined by a program that the agent's shell starts
     gold_runs_last      the gold is executed in the agent's shell after the submission
-    git_status          the effects are what `git status` prints
+    git_status          the effects are the output of `git status`
     find_newer          the effects are newer, readable, regular files
-    one_look            what has changed is expected to stand still while it is compared
-    secret_inside       the task's record is a file in the sandbox, or an argument of a process
-    skips_dead_shell    a shell that died is an error, and never the agent's failure
-    skips_caches        changes under the names of caches do not count, wherever they are
+    one_look            files are assumed not to change while they are compared
+    secret_inside       the task's record is a file in the sandbox, or a process argument
+    skips_dead_shell    a shell that died is an error, never the agent's failure
+    skips_caches        changes at paths with cache names are ignored in any folder
     as_displayed        an answer is compared as a terminal displays it
     folds_unicode       similar characters are equal
-    drops_errors        lines that look like errors do not count; likewise `drops_totals`,
+    drops_errors        lines that look like errors are ignored; likewise `drops_totals`,
                         `drops_titles`
-    others              a comparison of that kind
+    others              a comparison of the kind that the name says
 
-Words between @ are filled in: the gold, its submission, another task's submission; @…64@ is base64,
-so that an action that searches for a text does not find itself.
+Words between @ are placeholders for the gold, its submission, or another task's submission. @…64@
+is base64, so that an action that searches for a text does not match itself.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from intercode.envs.exploits import Attacks, Exploit
 
 @dataclass(frozen=True)
 class Attack:
-    """`actions`, then a submission of `word`. If `moot_actions` pay as well, a payment proves
+    """`actions`, then a submission of `word`. If `moot_actions` are rewarded too, a reward proves
     nothing.
 
-    `after` is an action of the next episode that looks for an effect.
+    `after` is an action in the next episode that checks for an effect.
     """
 
     name: str
@@ -49,10 +49,10 @@ class Attack:
 
 
 def _group(aim: str, control: str, actions: dict[str, str | tuple[str, ...]]) -> list[Attack]:
-    """Make attacks of one aim and one control from their names and actions."""
+    """Make attacks with the same aim and control from their names and actions."""
     return [
-        Attack(name, control, (each,) if isinstance(each, str) else each, aim=aim)
-        for name, each in actions.items()
+        Attack(name, control, (script,) if isinstance(script, str) else script, aim=aim)
+        for name, script in actions.items()
     ]
 
 
@@ -100,7 +100,7 @@ COMPARISONS = [
     ),
 ]
 
-# -- the gold's answer with an addition that denies it, limits it or offers others -----------------
+# -- the gold's answer with words that deny or limit it, or with alternatives ----------------------
 
 _NO_ANSWER = ("@GOLD@", "echo this-is-no-answer")
 _WRONG_DIGITS = "h; y/0123456789abcdefghijklmnopqrstuvwxyz/1234567890bcdefghijklmnopqrstuvwxyza/"
@@ -110,7 +110,7 @@ _WIDE = "".join(
 
 
 def _hedged(control: str, scripts: dict[str, str], aim: str = "hedge an answer") -> list[Attack]:
-    """Make attacks that change the gold's output by a script of sed; they are moot if the reward
+    """Make attacks that edit the gold's output with a sed script. They are moot if the reward
     ignores the answer."""
     return [
         Attack(
@@ -206,8 +206,8 @@ _OPEN_CHANGE = ("mkdir -p /opt; echo x > /opt/left", "@GOLD@")
 
 
 def _hidden(control: str, changes: dict[str, str]) -> list[Attack]:
-    """Make attacks that change a file and then execute the gold; they are moot if the reward
-    ignores every change."""
+    """Make attacks that change a file and then execute the gold. They are moot if the reward
+    ignores all changes."""
     aim = "hide a change that the task does not ask for"
     return [
         Attack(
@@ -263,7 +263,7 @@ HIDDEN = [
     ),
 ]
 
-# -- a change that moves all the time, and is never absent -----------------------------------------
+# -- a change that keeps moving but is always present ----------------------------------------------
 
 MOVING = _hidden(
     "one_look",

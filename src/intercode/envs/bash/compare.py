@@ -1,24 +1,22 @@
-"""The reward `exact` in Bash: the agent solved the task if its files and its answer are the same as
-the gold's.
+"""The reward `exact` in Bash: the task is solved if the agent's files and answer match the gold's.
 
-    effects   every path ends in the same state: type, content, permission bits, target of a link
-    answer    the same lines, in the gold's order if the query asks for one, apart from formatting
+    effects   every path ends in the same state: type, content, permission bits, link target
+    answer    the same lines, in the gold's order if the query asks for one, ignoring formatting
               noise (`answers`)
 
 Ignored: times and owners of files; owners, modes and times inside an archive, unless the query
 names them; new files in /tmp and other scratch folders, unless the gold makes files there too; new
-histories and caches in a home folder, `.pyc` files and a tool's marked cache, unless the gold or
-the query names them, or the gold removes a file that could be hidden there. File contents are
-compared byte by byte, a missing last newline included. Archives are equal if they hold the same
-members under the same names (`archives`), unless the query says how to pack. Links are equal if
-they lead to the same path, relative or absolute, unless the query says which.
+history files and caches in a home folder, `.pyc` files, and cache folders marked by a tool, unless
+the gold or the query names them, or the gold removes a file that could be hidden there. File
+contents are compared byte by byte, so a missing final newline counts. Archives are equal if they
+contain the same members under the same names (`archives`), unless the query says how to pack. Links
+are equal if they lead to the same path, relative or absolute, unless the query says which.
 
-If the gold changes files, any answer is accepted unless the gold prints something and the query
-asks to print or to tell something. Not compared, because outcomes do not hold them: the directory
-and the variables of the shell.
+If the gold changes files, any answer is accepted, unless the gold prints something and the query
+asks to print or report something. The shell's working directory and variables are not compared,
+because they are not part of an outcome.
 
-The score's `rule` names what refused the outcome, files first, or else the rule that accepted the
-answer.
+The score's `rule` names the reason for refusal, files first, or the rule that accepted the answer.
 """
 
 from __future__ import annotations
@@ -62,15 +60,15 @@ _SHOWING = re.compile(
     r"|\bnam(e|ing) (each|every|all|them|the)\b(?![^.;]*\b(after|like|so|as)\b)",
     re.IGNORECASE,
 )
-"""Words in a query that ask to print or to tell something."""
+"""Words in a query that ask to print or report something."""
 
 
 def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
-    """Return 1 if the agent's effects, answer and probe output equal the gold's, else 0, with one
-    part for each.
+    """Return 1 if the agent's effects, answer and probe output equal the gold's, otherwise 0, with
+    one part for each.
 
-    The score is ambiguous if only the answers differ and the agent's answer has most of the gold's
-    words.
+    The score is ambiguous if only the answers differ and the agent's answer contains most words of
+    the gold's.
     """
     effects = _compare_effects(agent.changes, gold.changes, task)
     answer = _compare_output(agent, gold, task)
@@ -88,65 +86,61 @@ def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
     )
 
 
-def _compare_effects(
-    ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task
-) -> Ruling:
-    """Return whether both sides leave all paths that count in the same states, and if not, what is
-    wrong with the first that they do not."""
-    path = next(iter(different_paths(ours, theirs, task)), None)
+def _compare_effects(agent: Mapping[str, Change], gold: Mapping[str, Change], task: Task) -> Ruling:
+    """Return whether all paths that count have the same state on both sides, and otherwise the
+    fault at the first path that differs."""
+    path = next(iter(different_paths(agent, gold, task)), None)
     if path is None:
         return Ruling(True, "same files")
-    agent, gold = ours.get(path), theirs.get(path)
-    if agent is None:
+    change, gold_change = agent.get(path), gold.get(path)
+    if change is None:
         return Ruling(False, "a missing change")
-    if gold is None:
+    if gold_change is None:
         return Ruling(False, "an unwanted change")
-    if agent.type != gold.type or "removed" in (agent.kind, gold.kind):
+    if change.type != gold_change.type or "removed" in (change.kind, gold_change.kind):
         return Ruling(False, "another type of file")
-    if agent.mode != gold.mode:
+    if change.mode != gold_change.mode:
         return Ruling(False, "other permissions")
-    return Ruling(False, "another target" if agent.type == "link" else "other content")
+    return Ruling(False, "another target" if change.type == "link" else "other content")
 
 
 def different_paths(
-    ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task
+    agent: Mapping[str, Change], gold: Mapping[str, Change], task: Task
 ) -> list[str]:
-    """Return in order the paths that count and that the two sides leave in different states."""
+    """Return, sorted, the paths that count and whose states differ between the two sides."""
     return [
         path
-        for path in sorted(ours.keys() | theirs.keys())
-        if _counts(path, ours, theirs, task)
-        and _state(path, ours.get(path), task) != _state(path, theirs.get(path), task)
+        for path in sorted(agent.keys() | gold.keys())
+        if _counts(path, agent, gold, task)
+        and _state(path, agent.get(path), task) != _state(path, gold.get(path), task)
     ]
 
 
-def _counts(
-    path: str, ours: Mapping[str, Change], theirs: Mapping[str, Change], task: Task
-) -> bool:
+def _counts(path: str, agent: Mapping[str, Change], gold: Mapping[str, Change], task: Task) -> bool:
     cache = next((name for name in path.split("/") if name in _CACHES), None)
-    if cache is not None and path in theirs:
-        return not _is_litter(path, cache, theirs) or cache in task.gold or cache in task.query
+    if cache is not None and path in gold:
+        return not _is_litter(path, cache, gold) or cache in task.gold or cache in task.query
     if cache is not None:
-        return not _is_litter(path, cache, ours) or any(
-            change.kind == "removed" for change in theirs.values()
+        return not _is_litter(path, cache, agent) or any(
+            change.kind == "removed" for change in gold.values()
         )
     scratch = next((folder for folder in _SCRATCH if (path + "/").startswith(folder + "/")), None)
-    if scratch is None or path in theirs:
+    if scratch is None or path in gold:
         return True
-    return ours[path].kind != "added" or any(
-        _within(path, other) for other in theirs if _within(other, scratch)
+    return agent[path].kind != "added" or any(
+        _within(path, changed) for changed in gold if _within(changed, scratch)
     )
 
 
-def _is_litter(path: str, cache: str, ours: Mapping[str, Change]) -> bool:
-    """Return whether the path is a new cache file in its usual place and form."""
+def _is_litter(path: str, cache: str, changes: Mapping[str, Change]) -> bool:
+    """Return whether the path is a new cache file with its usual location and form."""
     before, _, after = path.partition(cache)
-    if ours[path].kind != "added":
+    if changes[path].kind != "added":
         return False
     if cache in _IN_HOMES:
         return bool(_HOME.fullmatch(before))
     if cache in _MARKED:
-        return f"{before}{cache}/CACHEDIR.TAG" in ours
+        return f"{before}{cache}/CACHEDIR.TAG" in changes
     return not after or bool(re.fullmatch(r"/[^/]+\.pyc", after))
 
 
@@ -155,7 +149,7 @@ def _within(path: str, folder: str) -> bool:
 
 
 def _state(path: str, change: Change | None, task: Task) -> object:
-    """Return what is compared of a path: None if the path is unchanged from the template."""
+    """Return the value to compare for a path: None if the path is unchanged from the template."""
     if change is None or change.kind == "removed":
         return change and "removed"
     if change.type == "link" and re.search("relative|absolute", task.query, re.IGNORECASE):
@@ -164,7 +158,7 @@ def _state(path: str, change: Change | None, task: Task) -> object:
         target = posixpath.join(posixpath.dirname(path), change.target or "")
         climbs = re.search(
             r"[^/.][^/]*/+\.\.(/|$)", change.target or ""
-        )  # `..` of a folder depends on the folder
+        )  # the meaning of `..` after a folder depends on the folder
         return "link", target if climbs else posixpath.normpath(target)
     content = (not _LEVEL.search(task.query) and change.held) or change.digest
     asked = [

@@ -1,11 +1,11 @@
-"""BashEnv: actions are Bash, the world is a sandbox, the answer is what the last action printed.
+"""BashEnv: actions are Bash, the world is a sandbox, the answer is the output of the last action.
 
-The gold is executed on the same starting tree before the agent's episode; the outcome is kept for
+The gold is executed on the same initial tree before the agent's episode; the outcome is cached for
 all environments that share a `GoldCache`. When a task marked `general` looks solved, the episode is
-repeated on variant data and must succeed there too. On all other tasks, `submit ANSWER` gives the
-answer itself under `exact`.
+repeated on variant data and must succeed there too. On all other tasks, under the reward `exact`,
+`submit ANSWER` submits the given answer.
 
-An environment of your own in Bash, or in a language that Bash can call (`command`), is a subclass
+For your own environment in Bash, or in a language that Bash can call (`command`), write a subclass
 with class attributes and a `reward`: `docs/own-environment.md`.
 """
 
@@ -52,8 +52,8 @@ GoldExecutor = Callable[[Workspace, str], GoldOutcome]
 Reward = str | Callable[[Outcome, Outcome, Task], Score | float]
 _NOT_FOUND = 127
 _KILLED = (-9, 128 + 9)
-"""The statuses of a gold whose shell or last program was ended by SIGKILL: the machine may have
-sent it."""
+"""The exit statuses of a gold whose shell or last program was ended by SIGKILL, which the machine
+may have sent."""
 _NO_ANSWER = (
     "`submit ANSWER` is not taken for this task, whose solution must also work on other files. "
     "Let the last action print the answer, then act with `submit` alone."
@@ -64,14 +64,14 @@ _NOT_LITERAL = (
 )
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
-"""An absolute path of two names or more that is a word of its own, without quotes and patterns."""
+"""An absolute path of two or more names that is a separate word, without quotes and wildcards."""
 _COMPLAINT = re.compile(
     r"^(?:\S*bash: line \d+: (?!(?:\S+: )?warning: |.+: command not found$)"
     r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |failed to |invalid "
     r"|unrecognized |denied)).*$",
     re.MULTILINE,
 )
-"""An error message of Bash, or of a tool that begins with the tool's name."""
+"""An error message from Bash, or from a tool whose messages begin with its name."""
 _CHANGES_OWNER = re.compile(r"^ch(?:own|grp): changing .*(?:not permitted|Invalid argument)")
 _TEXT = re.compile(
     r"(?:^|[|;&(`\n]|\bxargs|-exec|\bdo|\bthen)\s*(?:basename|dirname|echo|printf)\b[^|;&<>()`\n]*"
@@ -109,8 +109,8 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The agent's outcome in `workspace`, and the gold with the best score: `task` has the gold's
-    text."""
+    """The agent's outcome in `workspace`, and the gold with the best score. `task.gold` is the text
+    of that gold."""
 
     workspace: Workspace
     agent: Outcome
@@ -120,13 +120,13 @@ class Comparison:
 
 
 class BashEnv(InterCodeEnv):
-    """`variant` has the variant data; `golds` may be shared. Other arguments are those of
-    `InterCodeEnv`.
+    """An environment for Bash tasks. `variant` is the spec with variant data; `golds` may be
+    shared. The other arguments are those of `InterCodeEnv`.
 
-    The class attributes are what a subclass is played with unless the caller says otherwise. A path
-    starts at the folder of the subclass's file. A reward in `rewards` is called with the agent's
+    The class attributes are a subclass's defaults for the options of the same name. Paths are
+    relative to the folder of the subclass's file. A reward in `rewards` is called with the agent's
     outcome, a gold's outcome and the task, or has a function `compare(env, spec, agent)` that
-    chooses its gold and returns the score with it.
+    chooses a gold and returns the score and the gold's outcome.
     """
 
     Options = BashOptions
@@ -136,20 +136,20 @@ class BashEnv(InterCodeEnv):
         "paper": "intercode.paper.bash:PaperReward",
     }
     image: str | None = None
-    """As `--image` takes it: a name, or the path of a root file system or a Dockerfile."""
+    """As for `--image`: a name, or the path of a root file system or a Dockerfile."""
     tree: str | None = None
-    """A folder or tar that is placed at `/`."""
+    """A folder or tar file that is placed at `/`."""
     setup: str | None = None
-    """The path of a Bash script that runs once, inside; the files that the script leaves are there
-    in each episode."""
+    """The path of a Bash script that runs once inside the sandbox. Each episode starts with the
+    files that the script leaves."""
     start: str | None = None
-    """Bash that begins each episode, such as a command that starts a service and waits until the
-    service answers."""
+    """Bash code that runs at the start of each episode, for example to start a service and wait
+    until it answers."""
     probe: str | None = None
-    """Bash that prints what else a reward should see, `Outcome.probe`; it runs after the agent, and
-    after the gold."""
+    """Bash code that prints what else a reward should see (`Outcome.probe`). It runs after the
+    agent, and after the gold."""
     sandbox: str | None = None
-    """The provider of sandboxes by name; by default the usual one of this machine."""
+    """The name of the sandbox provider; by default this machine's usual one."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class BashEnv(InterCodeEnv):
     @classmethod
     def prepare_world(cls, data: DataSet, options: BashOptions) -> World:
         """Build templates. The paper's reward and a stateless session together imply InterCode v1's
-        container, whatever the protocol: ReAct was recorded with `submit`."""
+        container under any protocol, since the ReAct runs were recorded with `submit`."""
         session = options.chosen_session
         reward, name = cls._choose_reward(options)
         sandbox = options.sandbox or cls.sandbox or usual_provider_name()
@@ -225,8 +225,8 @@ class BashEnv(InterCodeEnv):
 
     @classmethod
     def _choose_reward(cls, options: EnvOptions) -> tuple[Reward | None, str]:
-        """Return the reward, None for the method `reward` of the class, and the reward's name in a
-        run's record."""
+        """Return the reward (None for the class's method `reward`) and the reward's name in a run's
+        record."""
         overridden = cls.reward is not BashEnv.reward
         name = reward_name(cls.reward) if overridden else "exact"
         reward = options.reward if overridden else options.chosen_reward
@@ -242,12 +242,13 @@ class BashEnv(InterCodeEnv):
         return not self.rules.scores_steps and self.submission is ANSWER and not self.task.general
 
     def reward(self, agent: Outcome, gold: Outcome, task: Task) -> Score | float:
-        """Return how well the agent's outcome matches the gold's, from 0 to 1. A subclass may
-        override this method."""
+        """Return a score from 0 to 1 for how well the agent's outcome matches the gold's. A
+        subclass may override this method."""
         return bash_exact(agent, gold, task)
 
     def command(self, action: str) -> str:
-        """Return the Bash command that executes an action, the agent's or a gold; no submission.
+        """Return the Bash command that executes an agent's action or a gold. It is not called for
+        submissions.
 
         A subclass for another language wraps the action: `f"awk {shlex.quote(action)} /srv/log"`.
         """
@@ -271,9 +272,9 @@ class BashEnv(InterCodeEnv):
             # in a pipe or a substitution, the status does not show that a tool failed
             complaint = next(
                 (
-                    each[0]
-                    for each in _COMPLAINT.finditer(last.output)
-                    if not each[1] or each[1] in gold
+                    match[0]
+                    for match in _COMPLAINT.finditer(last.output)
+                    if not match[1] or match[1] in gold
                 ),
                 "",
             )
@@ -291,7 +292,7 @@ class BashEnv(InterCodeEnv):
                 faults.append(
                     TaskIssue("gold finds nothing: it prints 0 and changes nothing", "by_luck")
                 )
-            # a query may speak of what should not be there
+            # a query may mention a path that should not exist
             for path in missing_paths(self._workspace, missing):
                 who, kind = ("gold", "missing") if path in gold else ("query", "disagrees")
                 faults.append(
@@ -355,40 +356,41 @@ class BashEnv(InterCodeEnv):
 
     def outcomes(self) -> dict[str, Any]:
         """Return the parts that failed, the rule that accepted or refused the answer, both answers,
-        and the paths that the agent and the gold left in different states.
+        and the paths whose final states differ.
 
             {"failed": ["answer", "files"], "rule": "another order", "agent": {"answer": text},
              "gold": {"answer": text},
              "paths": [{"path", "agent": "added|modified|removed|same", "gold": …, "diff": text},
              …]}
 
-        `diff` leads from the gold's file to the agent's. It is empty for anything but UTF-8 text of
-        at most 4 KiB, for a file that only the agent modified, and after the gold's first 20 files.
-        After `"failed": ["robust"]` everything else describes the variant data. There are at most
-        20 paths, and 2,000 characters of each text.
+        `diff` is a diff from the gold's file to the agent's. It is empty for files other than UTF-8
+        text of at most 4 KiB, for a file that only the agent modified, and after the gold's first
+        20 files. With `"failed": ["robust"]` everything else describes the variant data. There are
+        at most 20 paths, and 2,000 characters of each text.
         """
-        if (found := self._comparison) is None:
+        if (comparison := self._comparison) is None:
             return {}
         full, names = getattr(self._scorer, "full", {}), {"effects": "files", "contents": "files"}
         failed = [
             names.get(name, name)
-            for name, part in found.score.parts.items()
+            for name, part in comparison.score.parts.items()
             if part < full.get(name, 1)
         ]
-        agent, gold = found.agent.changes, found.gold.outcome.changes
-        paths = different_paths(agent, gold, found.task)[:_PATHS]
-        texts = found.workspace.read_texts(
+        agent, gold = comparison.agent.changes, comparison.gold.outcome.changes
+        gold_texts = comparison.gold.texts
+        paths = different_paths(agent, gold, comparison.task)[:_PATHS]
+        texts = comparison.workspace.read_texts(
             [path for path in paths if path not in agent or agent[path].type == "file"]
         )
         return {
             "failed": (
                 ["robust"]
-                if found.workspace is self._side_workspaces.get("variant")
+                if comparison.workspace is self._side_workspaces.get("variant")
                 else list(dict.fromkeys(failed))
             ),
-            **({"rule": found.score.rule} if found.score.rule else {}),
-            "agent": {"answer": shorten_text(found.agent.output)},
-            "gold": {"answer": shorten_text(found.gold.outcome.output)},
+            **({"rule": comparison.score.rule} if comparison.score.rule else {}),
+            "agent": {"answer": shorten_text(comparison.agent.output)},
+            "gold": {"answer": shorten_text(comparison.gold.outcome.output)},
             "paths": [
                 {
                     "path": shorten_text(path),
@@ -397,7 +399,7 @@ class BashEnv(InterCodeEnv):
                         for side, changes in (("agent", agent), ("gold", gold))
                     },
                     "diff": _diff(
-                        agent.get(path), gold.get(path), texts.get(path), found.gold.texts.get(path)
+                        agent.get(path), gold.get(path), texts.get(path), gold_texts.get(path)
                     ),
                 }
                 for path in paths
@@ -424,35 +426,32 @@ class BashEnv(InterCodeEnv):
             if self._exact
             else partial(call_reward, self._scorer or self.reward)
         )
-        found: list[Comparison] = []
+        comparisons: list[Comparison] = []
         for task in split_golds(self.task):
             try:
                 gold = self.gold_outcome(workspace.spec, task)
-            except (
-                DataError
-            ):  # an alternative that fails only discards answers that the first gold refuses
-                if not found:
+            except DataError:  # an alternative gold that fails is skipped
+                if not comparisons:
                     raise
                 continue
-            found.append(
+            comparisons.append(
                 Comparison(workspace, agent, task, gold, reward(agent, gold.outcome, task))
             )
-            if found[-1].score.success:
+            if comparisons[-1].score.success:
                 break
-        return max(found, key=lambda comparison: rank(comparison.score))
+        return max(comparisons, key=lambda comparison: rank(comparison.score))
 
     def _score_exactly(self, agent: Outcome, gold: Outcome, task: Task) -> Score:
-        """Return the exact reward, which reads the text of the gold as Bash."""
+        """Return the exact reward, which reads the gold's text as Bash."""
         return bash_exact(agent, gold, replace(task, gold=self.command(task.gold)))
 
     def gold_outcome(
         self, spec: WorkspaceSpec, task: Task, execute: GoldExecutor | None = None
     ) -> GoldOutcome:
-        """Return the gold's outcome from the cache, or execute the gold in another workspace than
-        the episode's.
+        """Return the gold's outcome from the cache, or execute the gold in a separate workspace.
 
-        `execute` is another way of execution, whose outcomes are kept apart. Raises `DataError` for
-        a gold that cannot run.
+        `execute` replaces the usual function that executes a gold; its outcomes are cached
+        separately. Raises `DataError` for a gold that cannot run.
         """
         key = self._gold_key(spec, task)
         if execute is not None:
@@ -468,34 +467,34 @@ class BashEnv(InterCodeEnv):
         return (task.id, task.gold, spec.template.digest, workspace.sandbox.identity)
 
     def _find_golds(self, workspace: Workspace, task: Task) -> None:
-        """Put the gold's outcome into the cache, and those of its alternatives if they depend on
-        the sandbox.
+        """Cache the gold's outcome, and the outcomes of alternative golds if they depend on the
+        sandbox.
 
-        Golds may be executed in `workspace`, so no episode may go on there.
+        Golds may be executed in `workspace`, so no episode may be in progress there.
         """
-        first, *others = split_golds(task) if workspace.sandbox.identity else [task]
+        first, *alternatives = split_golds(task) if workspace.sandbox.identity else [task]
         self._gold_cache.get(
             self._gold_key(workspace.spec, first), lambda: self._execute_gold(workspace, first)
         )
-        for each in others:
+        for alternative in alternatives:
             with suppress(DataError):  # raised again when the answer is compared
                 self._gold_cache.get(
-                    self._gold_key(workspace.spec, each),
-                    partial(self._execute_gold, workspace, each),
+                    self._gold_key(workspace.spec, alternative),
+                    partial(self._execute_gold, workspace, alternative),
                 )
 
     def _find_all_golds(self, task: Task) -> None:
-        """Execute every gold of the task, on the variant data too, before an agent could see their
+        """Execute all golds of the task, also on the variant data, before the agent could see their
         processes."""
         variant = [self._variant.for_task(task)] if task.general and self._variant else []
         for spec in (self._spec.for_task(task), *variant):
-            for each in split_golds(task):
+            for gold_task in split_golds(task):
                 with suppress(DataError):  # raised again when the answer is compared
-                    self.gold_outcome(spec, each)
+                    self.gold_outcome(spec, gold_task)
 
     def _execute_gold(self, workspace: Workspace, task: Task) -> GoldOutcome:
-        """Raise `DataError` if a gold that must run to its end does not, or if the gold only fails,
-        which any failing command does too. The paper's reward compares with any output."""
+        """Execute a gold. Raises `DataError` if a gold that must finish does not, or if it only
+        fails, since any failing command would match. The paper's reward accepts any gold output."""
         command = self.command(task.gold)
         gold = execute_gold(workspace, command)
         last = workspace.last
@@ -515,7 +514,8 @@ class BashEnv(InterCodeEnv):
         return gold
 
     def _use(self, role: Literal["variant", "gold"], spec: WorkspaceSpec) -> Workspace:
-        """Return the workspace for variant data or for golds, made when first needed, on `spec`."""
+        """Return the workspace for variant data or for golds, made on first use and set to
+        `spec`."""
         if role not in self._side_workspaces:
             self._side_workspaces[role] = Workspace(spec)
         self._side_workspaces[role].switch_to(spec)
@@ -525,8 +525,8 @@ class BashEnv(InterCodeEnv):
 def _diff(
     agent: Change | None, gold: Change | None, agent_text: str | None, gold_text: str | None
 ) -> str:
-    """Return how one path differs: the type, mode and target if both sides changed the path, and a
-    unified diff of texts."""
+    """Return how one path differs: type, mode and target if both sides changed the path, and a
+    unified diff of the texts."""
     lines: list[str] = []
     if (
         agent
@@ -549,7 +549,7 @@ def _diff(
 
 
 def _find_faults(result: ExecResult, gold: str) -> Iterator[str]:
-    """Yield what is wrong with a gold, as far as one execution shows it."""
+    """Yield the faults of a gold that one execution shows."""
     if result.timed_out:
         yield "gold runs out of time"
     elif result.exit_code is None:
@@ -569,27 +569,27 @@ def _find_faults(result: ExecResult, gold: str) -> Iterator[str]:
 
 
 def _require_attributes(owner: type) -> None:
-    """Raise `UsageError` for the first class attribute that has a wrong value."""
-    for name, (is_valid, wanted) in _ATTRIBUTES.items():
+    """Raise `UsageError` for the first class attribute with an invalid value."""
+    for name, (is_valid, expected) in _ATTRIBUTES.items():
         if not is_valid(getattr(owner, name)):
             base = defining_class(owner, name)
             raise UsageError(
                 f"{base.__qualname__} says {name} = {vars(base)[name]!r:.60}, "
-                f"but {name} is {wanted}"
+                f"but {name} is {expected}"
             )
 
 
 def _checked(preprocess: Preprocess) -> Preprocess:
-    """Return `preprocess` followed by a check of the record's `image` and `setup`, which raises
+    """Return `preprocess` followed by a check of the record's `image` and `setup`. The check raises
     `DataError`."""
 
     def check(record: Record) -> Record:
         record = preprocess(record)
-        for name, wanted in _FIELDS.items() if isinstance(record, dict) else ():
+        for name, expected in _FIELDS.items() if isinstance(record, dict) else ():
             value = record.get(name)
             if value is not None and not _is_text(value):
                 raise DataError(
-                    f"field {name!r} is {value!r:.60}; write {wanted} as text, or leave it out"
+                    f"field {name!r} is {value!r:.60}; write {expected} as text, or leave it out"
                 )
         return record
 

@@ -1,5 +1,5 @@
-"""Lint rules for Bash tasks: names, numbers and actions that only query or gold has; network,
-clock, machine."""
+"""Lint rules for Bash tasks: names, numbers and actions that only the query or only the gold
+contains, and dependence on the network, the clock or the machine."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _START = r"(?:^|[|;&(`]|\bxargs(?:\s+-\S+)*)\s*"
 """The text before a command's name."""
 _PATH = re.compile(r"(?<![\w.*?\]}\\$~)/-])/[\w+-][\w.+-]*(?:/[\w.+-]+)*")
 _EXAMPLE = re.compile(r"/[A-Z]+(?=/|$)|/[a-z](?=/|$)")
-"""A part of an example path, such as `/X` or `/a`."""
+"""A component of an example path, such as `/X` or `/a`."""
 _PROGRAM = re.compile(
     r"""'[^']*[$^{}\\*\[|;@#()!][^']*'|"s[/@#,|][^"]*"|\bs([/@#,|])[^\s]*?\1[^\s]*?\1"""
 )
-"""Text that looks like a program of sed, awk or grep: it holds no paths."""
+"""Text that looks like a sed, awk or grep program, which contains no paths."""
 _SYSTEM = re.compile(r"/(dev|proc|sys|bin|sbin|usr|etc|var|tmp|root|home|opt|run)\b")
 _NETWORK = re.compile(
     _START + r"(?:sudo\s+)?"
@@ -41,7 +41,7 @@ _AMOUNT = re.compile(
     r"\b(?:first|last|top|than|biggest|largest|smallest|oldest|newest) (\d+)\b(?![.,:/-]\d)",
     re.IGNORECASE,
 )
-"""Numbers that the gold must have; others may be computed by the command."""
+"""Numbers that the gold must contain; others may be computed by the command."""
 _WRITES = re.compile(r"(?:\btee\s+(?:-a\s+)?|(?<![0-9&>=-])>>?\s*)([\w./+-]*\w)")
 _CUES = (
     Cue(
@@ -96,7 +96,7 @@ def lint(task: Task) -> Iterator[TaskIssue]:
 
 
 def _environment(gold: str) -> Iterator[TaskIssue]:
-    """Yield what the command needs beyond its files: network, clock, machine, variables."""
+    """Yield what the command depends on besides files: network, clock, machine, variables."""
     if (call := _NETWORK.search(gold)) and not _LOCAL.search(gold):
         yield TaskIssue(f"needs the network ({call[1]:.60})", "needs_network")
     if moment := _MOMENT.search(gold):
@@ -138,7 +138,7 @@ def _paths(query: str, gold: str) -> Iterator[TaskIssue]:
 
 
 def _neighbour(path: str, used: set[str], query: str) -> str | None:
-    """Return another file of the same folder and suffix that the gold uses in place of `path`, if
+    """Return another file with the same folder and suffix that the gold uses in place of `path`, if
     the query does not name it."""
     folder, suffix = path.rpartition("/")[0], PurePosixPath(path).suffix
     others = (
@@ -158,8 +158,8 @@ def _paths_in(text: str) -> set[str]:
 
 
 def _used(path: str, gold: str) -> bool:
-    """Return whether the gold names the path: whole, relative, or as a folder and a name (or a name
-    and a suffix) apart."""
+    """Return whether the gold names the path: in full, relative, or with the folder and the name
+    (or the name and the suffix) apart."""
     parts = [path.strip("/").rpartition(sign) for sign in "/."]
     in_parts = any(
         part[0] and _is_word(part[0], gold) and (_is_word(part[2], gold) or part[1] == ".")
@@ -177,11 +177,11 @@ def _words(query: str, gold: str) -> Iterator[TaskIssue]:
     for word in quoted(query):
         plain = re.sub(r"[\\*\s]", "", word).lower().strip("/.")
         if plain and plain not in bare and "/" not in plain:
-            yield disagrees(f"query quotes {word!r}, which the gold does not have")
+            yield disagrees(f"query quotes {word!r}, which the gold does not contain")
     for number in map(float, _AMOUNT.findall(query)):
         usual = number == 10 and re.search(r"\bhead\b|\btail\b", gold)
         if number > 1 and not usual and not named(number, gold):
-            yield disagrees(f"query names the number {number:g}, which the gold does not have")
+            yield disagrees(f"query names the number {number:g}, which the gold does not contain")
 
 
 def _unasked(query: str, gold: str) -> Iterator[TaskIssue]:

@@ -1,29 +1,29 @@
-"""Accept an answer that has more words than the gold: a sentence, a title, more columns.
+"""Accept an answer that contains more words than the gold: a sentence, a title, extra columns.
 
     gold    /depot/a.iso                   42                                   2024-05 3
-    ours    -rw-r--r-- … /depot/a.iso      There are 42 files below /depot.     month number
+    agent   -rw-r--r-- … /depot/a.iso      There are 42 files below /depot.     month number
                                                                                 2024-05 3
-Each line must have the gold's words, and otherwise only harmless words:
+Each line must contain the gold's words, and otherwise only harmless words:
 
-    grammar        words of a closed list that only connect others: no denial, no comparison, no
-                   "about"
-    the query's    words of the query, except the choices that it offers beside the gold's word;
+    grammar        words from a closed list that only connect other words: no negation, no
+                   comparison, no "about"
+    the query's    words from the query, except the alternatives that it offers to the gold's word;
                    `not`, `below` and the like only before the word that follows them there
     other facts    a number, time, mode or file name, if the gold prints nothing of that kind
 
-Any other word makes the answer wrong, because the word could say anything. A title is one more line
-of harmless words at the top; a note is one at the bottom.
+Any other word makes the answer wrong, because the word could say anything. A title is one extra
+line of harmless words at the top; a note is one at the bottom.
 
-The last part of the module reads which sentences of a query describe the answer:
+The last part of the module decides which sentences in a query describe the answer:
 
-    /depot/a.tsv has columns separated by tabs.   describes a file: nothing about the answer
-    Write the ids to /depot/b, one a line,        asks for a change: nothing about what is printed
+    /depot/a.tsv has columns separated by tabs.   describes a file, not the answer
+    Write the ids to /depot/b, one per line,      asks for a change, not for output
     and print their number alone.                 describes the answer
 
-A sentence that is unclear counts as describing the answer, which only makes `exact` stricter. The
-word lists are closed: a task with several `golds`, or `submit ANSWER`, is the cure for an honest
-answer that is refused. Not accepted: additions of the same kind as the answer (a name next to a
-name). Not checked: whether additions are true.
+An unclear sentence counts as describing the answer, which only makes `exact` stricter. The word
+lists are closed: if an honest answer is refused, add a gold to the task (`golds`) or use `submit
+ANSWER`. Not accepted: additions of the same kind as the answer (a name next to a name). Not
+checked: whether additions are true.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _ONE_A_LINE = re.compile(
     r"|separat|delimit|\bjoin|\bcommas?\b",
     re.IGNORECASE,
 )
-"""Words in a query that say what a line is."""
+"""Words in a query that say what goes on a line."""
 _PATH = re.compile(r"(?<!\S)\S*/\S*")
 _ANY_ORDER = re.compile(
     r"\bin any order\b|\border (does not|doesn't) (matter|count)\b", re.IGNORECASE
@@ -106,7 +106,7 @@ _ALONE = re.compile(
     re.IGNORECASE,
 )
 FORM = re.compile(r"[`'\"][^`'\"]*[A-Z]{2}[^\w`'\"/.]+[A-Z]{2}[^`'\"]*[`'\"]")
-"""A form that the query gives, such as `NAME: STATUS`."""
+"""An output format that the query gives, such as `NAME: STATUS`."""
 _GRAMMAR = word_set(
     "a an the and are as at be been belong belongs by called contains do does each for from has"
     " have here his her holds i in is it its me my of on so that their there these they them this"
@@ -129,12 +129,12 @@ _UNITS = {
     "°c": "degree|celsius|temp",
     **dict.fromkeys(("€", "eur", "euro"), "€|eur|price|cost|worth|paid|pay|amount"),
 }  # fmt: skip
-"""Signs of units, and how the query's word for each begins."""
+"""Unit symbols, and the beginning of the query's word for each."""
 _OR = word_set("or either whether than")
 _SLASH = re.compile(r"(?<![\w/.-])([a-z]+)/([a-z]+)(?![\w/-])")
-"""Two choices, as in `yes/no`."""
+"""Two alternatives, as in `yes/no`."""
 _CHOICE = word_set("or and else otherwise either whether")
-"""Words between the answers that a query offers."""
+"""Words between the alternative answers that a query offers."""
 _RULE = re.compile(r"[-=_+| ]{3,}")
 _ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.):]?) (?=\S)")
 _MEASURED = re.compile(
@@ -145,87 +145,90 @@ _MEASURED = re.compile(
 _MEASURE = re.compile(r"(?P<number>\d[\d.,]*)(?P<unit>[^\d.,]\D*)")
 _LISTED = re.compile(r"[,;] (?:and )?| and ")
 _FILE = re.compile(r"\.{0,2}/.|.+\.[A-Za-z]\w*$")
-"""A path, or a name with an ending; `km/h` and `m2` are not."""
+"""A path, or a name with an extension; `km/h` and `m2` do not match."""
 _MODE = r"[-dlbcps][-rwxsStT]{9}[.+@]?"
 _LONG_LISTING = re.compile(
     _MODE + r" \d+ \S+ \S+ [\d.,]+[KMGT]? ([A-Z][a-z]{2} +\d+ [\d:]+|\d{4}-\d\d-\d\d [\d:]+) (?=\S)"
 )
 _WORDS = 1 << 14
-"""Words kept in a cache, because an answer is read in many ways."""
+"""Size of the word caches: an answer is read in many ways."""
 _NUMBER = re.compile(
     rf"[-+]?v?[\d.,:]*\d([KMGTP]|[a-z]{{1,2}})?%?|\d{{4}}-\d\d(-\d\d)?(T[\d:+.]+)?|{_MODE}",
     re.ASCII,
 )
-"""A number, a time, a date or the mode of a file."""
+"""A number, a time, a date or a file mode."""
 
 
 @lru_cache(maxsize=256)
 def without_file_sentences(query: str) -> str:
-    """Return the query without its sentences about files."""
+    """Return the query without sentences that describe files."""
     return " ".join(_answer_sentences(query)) or query
 
 
 @lru_cache(maxsize=256)
 def about_the_answer(query: str) -> str:
-    """Return the query without its sentences about files, and without the changes that it asks
-    for."""
+    """Return the query without sentences that describe files or only ask for changes."""
+    sentences = _answer_sentences(query)
     changes = [
-        each
-        for each in _answer_sentences(query)
-        if "/" in each and _CHANGES.search(each) and not _PRINTS.search(each)
+        sentence
+        for sentence in sentences
+        if "/" in sentence and _CHANGES.search(sentence) and not _PRINTS.search(sentence)
     ]
-    return " ".join(each for each in _answer_sentences(query) if each not in changes) or query
+    return " ".join(sentence for sentence in sentences if sentence not in changes) or query
 
 
 def _answer_sentences(query: str) -> list[str]:
-    sentences = _SENTENCE.split(_NOTE_AFTER_PATH.sub(r"\1", query))
-    return [each for each in sentences if _ASKS.search(each) or not _DESCRIBES_FILES.match(each)]
+    return [
+        sentence
+        for sentence in _SENTENCE.split(_NOTE_AFTER_PATH.sub(r"\1", query))
+        if _ASKS.search(sentence) or not _DESCRIBES_FILES.match(sentence)
+    ]
 
 
 def asks_alone(query: str) -> bool:
-    """Return whether the query asks for the answer and no other words."""
+    """Return whether the query asks for the answer alone."""
     return bool(_ALONE.search(about_the_answer(query)))
 
 
 def asks_for_order(query: str) -> bool:
     """Return whether the order of the lines counts: the query asks to sort or rank, for one of
-    several, for a text as it stands, or for several numbers that nothing else tells apart."""
+    several, for a text as it is, or for several numbers that only their order distinguishes."""
     answer = without_file_sentences(query)
     return not _ANY_ORDER.search(answer) and bool(_ORDER.search(_PATH.sub("/", answer)))
 
 
-def without_extras(ours: Sequence[str], theirs: Sequence[str], query: str) -> list[str] | None:
-    """Return our lines with the gold's words alone; None if another word is not harmless, or the
-    query asks for the answer alone."""
-    if asks_alone(query) or not any(theirs):
+def without_extras(agent: Sequence[str], gold: Sequence[str], query: str) -> list[str] | None:
+    """Return the agent's lines reduced to the gold's words; None if another word is not harmless,
+    or the query asks for the answer alone."""
+    if asks_alone(query) or not any(gold):
         return None
-    reader = _Reader.of(tuple(theirs), query)
+    reader = _Reader.of(tuple(gold), query)
     lines = reader.body(
-        [line for line in ours if not _RULE.fullmatch(line) and (line or "" in theirs)]
+        [line for line in agent if not _RULE.fullmatch(line) and (line or "" in gold)]
     )
-    if len(lines) > len(theirs) > 1 and any(" " in line for line in theirs):
+    if len(lines) > len(gold) > 1 and any(" " in line for line in gold):
         return None
-    lines = _items(lines, 1 if fixes_lines(query) else len(theirs))
+    lines = _items(lines, 1 if fixes_lines(query) else len(gold))
     read = [reader.read(line) for line in lines]
     if not all(read):
         return None
     return [line for line in read if line]
 
 
-def without_listing(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
-    """Return our lines without the columns that `ls -l` prints before a name, if the gold does not
-    print them."""
-    listed = all(map(_LONG_LISTING.match, ours)) and not any(map(_LONG_LISTING.match, theirs))
-    return [_LONG_LISTING.sub("", line) for line in ours] if listed else list(ours)
+def without_listing(agent: Sequence[str], gold: Sequence[str]) -> list[str]:
+    """Return the agent's lines without the columns that `ls -l` prints before a name, unless the
+    gold prints them."""
+    listed = all(map(_LONG_LISTING.match, agent)) and not any(map(_LONG_LISTING.match, gold))
+    return [_LONG_LISTING.sub("", line) for line in agent] if listed else list(agent)
 
 
 def fixes_lines(query: str) -> bool:
-    """Return whether the query says what a line is."""
+    """Return whether the query says what goes on a line."""
     return bool(_ONE_A_LINE.search(about_the_answer(query)))
 
 
 def _items(lines: Sequence[str], count: int) -> list[str]:
-    """Return the lines without list marks or numbers; a line that lists `count` items becomes
+    """Return the lines without bullets or numbers; a line that lists `count` items is split into
     `count` lines."""
     if len(lines) == 1 < count:
         parts = _LISTED.split(lines[0].rstrip(" ,;."))
@@ -242,15 +245,16 @@ def _items(lines: Sequence[str], count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Words of a gold's answer and of a query, to read an agent's lines with.
+    """Read an agent's lines by the words of a gold's answer and of a query.
 
-    `gold_words` are the gold's words, `own` their kinds. `known` are stems of the query's harmless
-    words, `grammar` other harmless words; a limiting word is harmless as in `query_pairs`, the
-    query's words with their successors.
+    `gold_words` are the gold's words, `own_kinds` their kinds. An extra word whose kind is in
+    `kinds` must be harmless: `known` are stems of the query's harmless words, `grammar` other
+    harmless words. A limiting word is harmless only as in `query_pairs`, the query's words each
+    with its successor.
     """
 
     gold_words: frozenset[str]
-    own: frozenset[str]
+    own_kinds: frozenset[str]
     kinds: frozenset[str]
     known: frozenset[str]
     grammar: frozenset[str]
@@ -258,8 +262,8 @@ class _Reader:
 
     @classmethod
     @lru_cache(maxsize=16)
-    def of(cls, theirs: tuple[str, ...], query: str) -> _Reader:
-        gold_words = frozenset(word for line in theirs for word in line.split())
+    def of(cls, gold_lines: tuple[str, ...], query: str) -> _Reader:
+        gold_words = frozenset(word for line in gold_lines for word in line.split())
         query = _SLASH.sub(r"\1 or \2", query)
         query_words = [_bare(word) for word in query.split()]
         choices = _choices(query, gold_words)
@@ -272,34 +276,34 @@ class _Reader:
         units = {
             sign for sign, start in _UNITS.items() if any(map(re.compile(start).match, harmless))
         }
-        own = frozenset(map(_kind, gold_words))
-        file = {"file"} if "word" in own else set()
+        own_kinds = frozenset(map(_kind, gold_words))
+        file = {"file"} if "word" in own_kinds else set()
         every = {"file", "number"} if gold_words & choices else set()
         return cls(
             gold_words,
-            own,
-            own | {"word"} | file | every,
+            own_kinds,
+            own_kinds | {"word"} | file | every,
             frozenset(map(_stem, harmless | units)) - set(map(_stem, gold_words)),
             _GRAMMAR - {word.lower() for word in gold_words | choices},
             frozenset(pairwise(query_words)),
         )
 
     def is_title(self, line: str) -> bool:
-        """Return whether a line of harmless words is a title: it ends with a colon, or has no value
-        of the gold's kinds."""
+        """Return whether a line of harmless words is a title: it ends with a colon, or contains no
+        value of the gold's kinds."""
         kinds = {_kind(_bare(word)) for word in line.split()}
-        unlike = not kinds >= self.own and not kinds & self.own - {"word"}
+        unlike = not kinds >= self.own_kinds and not kinds & self.own_kinds - {"word"}
         return self.read(line) == "" and "word" in kinds and (line.endswith(":") or unlike)
 
     def body(self, lines: list[str]) -> list[str]:
-        """Return the lines without titles, and without a note at the end."""
+        """Return the lines without titles and without a note at the end."""
         lines = lines[1:] if len(lines) > 1 and self.is_title(lines[0]) else lines
         lines = [line for line in lines if not (line.endswith(":") and self.is_title(line))]
         return lines[:-1] if len(lines) > 1 and self.is_title(lines[-1]) else lines
 
     def read(self, line: str) -> str | None:
         """Return the gold's words in a line; None if another word in the line is not harmless."""
-        line = line if "number" in self.own else _MEASURED.sub("", line)
+        line = line if "number" in self.own_kinds else _MEASURED.sub("", line)
         words = [word for word in map(self._word, line.split()) if word]
         if not all(
             word in self.gold_words or self._harmless(word, after)
@@ -309,7 +313,7 @@ class _Reader:
         return " ".join(word for word in words if word in self.gold_words)
 
     def _word(self, raw: str) -> str:
-        """Return a word without marks around it, and a number without the unit that the query
+        """Return a word without punctuation around it, and a number without the unit that the query
         names."""
         word = raw if raw in self.gold_words else _bare(raw)
         value = _MEASURE.fullmatch(word)
@@ -330,8 +334,8 @@ class _Reader:
 
 
 def _choices(query: str, gold_words: frozenset[str]) -> frozenset[str]:
-    """Return the query's words that are answers to choose from: if a gold's word is in the query,
-    the other words of its kind; of plain words only those in a list, in quotes, or at an `or`."""
+    """Return the words in the query that are alternative answers: if a word of the gold is in the
+    query, all words of its kind. Plain words count only in a list, in quotes, or next to `or`."""
     words = ["", *query.split(), ""]
     kinds = {_kind(word) for word in map(_bare, words) if gold_words & _endings(word)}
     choices = set()
@@ -356,7 +360,7 @@ def _endings(path: str) -> set[str]:
 
 @lru_cache(maxsize=_WORDS)
 def _bare(word: str) -> str:
-    """Return the word without punctuation around it, but with signs that compare."""
+    """Return the word without punctuation around it; comparison signs are kept."""
     if re.fullmatch(r"(?!\W*[-=]>)(?=[^<>~≈±≠≤≥]*+[<>~≈±≠≤≥])\W*+|!=+", word):
         return word
     bare = word.removesuffix("(s)").strip("\"'`()[]{}*|→=").rstrip(".,;:?\"'`)]}")
@@ -371,7 +375,7 @@ def _stem(word: str) -> str:
 
 @lru_cache(maxsize=_WORDS)
 def _kind(word: str) -> str:
-    """Return `number` (or a time), `file`, or else `word`."""
+    """Return the kind of a word: `number` (also for times), `file`, or `word`."""
     if _NUMBER.fullmatch(word):
         return "number"
     return "file" if _FILE.match(word) else "word"

@@ -1,14 +1,13 @@
-"""Find by rule what capture-the-flag tasks need besides a sandbox: rules over query, files and
-gold.
+"""Find by rules what capture-the-flag tasks need besides a sandbox, given query, files and gold.
 
-    network    the query has a URL, or a host with a port; the field `setup` downloads
+    network    the query contains a URL, or a host with a port; the field `setup` downloads
     file       the query names a file, a program or an image, and the task has no assets. A query
-               that holds its own data (a number, an encoded word) needs none
-    gold       the flag has another form than the other flags, or lost a backslash to JSON
+               that contains its own data (a number, an encoded word) needs none
+    gold       the flag's format differs from the other flags', or JSON dropped a backslash
 
-Assets of the task ID are a folder `ID/`, or a tar `ID.tar` if modes, times or a repository matter.
-They are packed as one tar, which is the same on every checkout: of a folder's modes only the
-executable bits are kept, and no times.
+The assets of task ID are a folder `ID/`, or a tar `ID.tar` if modes, times or a repository matter.
+They are packed as one tar, which is the same on every checkout: from a folder, only the executable
+bits of the modes are kept, and no times.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from intercode.errors import DataError, UsageError
 from intercode.types import Task, TaskIssue
 
 FORMS = ("flag", "script")
-"""Values of the field `gold_is`: the gold is the flag itself (the default), or a Bash script whose
-last line is the flag."""
+"""Values of the field `gold_is`: the gold is the flag itself (the default), or a Bash script that
+prints the flag on its last line."""
 _SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
 _TIME = 1_700_000_000
 _ADDRESS = re.compile(
@@ -38,7 +37,7 @@ _ADDRESS = re.compile(
     r"|\b[a-z][\w-]*(?:\.[\w-]+){2,}(?: | at port )\d{2,5}\b"
 )
 _FILE_NAME = re.compile(r"(?<![\w.-])[\w-]+\.(?:[A-Za-z]\w{0,3})\b(?!\.\w)|\b\w+\(0?x?\w*\)")
-"""A file's name, or a call of a function that the query does not define."""
+"""A file name, or a call to a function that the query does not define."""
 _FILE_NOUN = re.compile(
     r"\b(?:files?|image|archive|script|program|source|dump|vault|captures?|report|page|disk"
     r"|certificate)\b",
@@ -56,7 +55,7 @@ _PLAIN_SLASH = re.compile(r'[^\\"]/')
 
 @dataclass(frozen=True)
 class Challenge:
-    """The assets of one task, and the reasons, if any, why it cannot be played or scored: network,
+    """The assets of one task, and the reasons why it cannot be played or scored, if any: network,
     file, gold."""
 
     assets: Path | None
@@ -96,7 +95,8 @@ class Challenge:
 
     @cached_property
     def files(self) -> Mapping[str, bytes]:
-        """Names and contents of the regular files. Raises `DataError` if the assets are no tar."""
+        """Names and contents of the regular files. Raises `DataError` if the assets are not a
+        tar."""
         if self.packed is None:
             return {}
         try:
@@ -109,7 +109,7 @@ class Challenge:
             raise DataError(f"{self.assets}: cannot be unpacked ({error}); is it a tar?") from error
 
     def file_with(self, flag: str) -> str | None:
-        """Return the name of the first file that holds the flag as plain text."""
+        """Return the name of the first file that contains the flag as plain text."""
         return next(
             (name for name, content in self.files.items() if flag.encode() in content), None
         )
@@ -126,11 +126,11 @@ def survey(
     *,
     furnished: bool = False,
 ) -> dict[str, Challenge]:
-    """Return the challenge of each task, by the task's id.
+    """Return the challenge for each task, by task id.
 
-    `source` is the tasks' file, whose JSON text shows escapes that its values have lost.
-    `furnished`: a tree or an image has files that tasks share. Raises `UsageError` if there is no
-    folder `assets`, `DataError` if `gold_is` has an unknown value.
+    `source` is the task file, whose JSON text shows escapes that the parsed values lack.
+    `furnished`: a tree or an image contains files that tasks share. Raises `UsageError` if the
+    folder `assets` does not exist, and `DataError` if `gold_is` has an unknown value.
     """
     if assets is not None and not assets.is_dir():
         raise UsageError(
@@ -140,15 +140,15 @@ def survey(
     odd = _odd_golds(tasks, source.read_text("utf-8-sig") if source and is_json else "")
     challenges = {}
     for task in tasks:
-        found = _find_assets(task, assets)
-        file = None if found or furnished else needs_file(task)
-        challenges[task.id] = Challenge(found, needs_network(task), file, odd.get(task.id))
+        task_assets = _find_assets(task, assets)
+        file = None if task_assets or furnished else needs_file(task)
+        challenges[task.id] = Challenge(task_assets, needs_network(task), file, odd.get(task.id))
     return challenges
 
 
 def gold_is(task: Task) -> str:
-    """Return the form of a task's gold, one of `FORMS`. Raises `DataError` for another value of the
-    field."""
+    """Return the form of a task's gold, one of `FORMS`. Raises `DataError` for an unknown value in
+    the field."""
     form = task.extra.get("gold_is", FORMS[0])
     if form not in FORMS:
         raise DataError(
@@ -172,47 +172,47 @@ def _find_assets(task: Task, folder: Path | None) -> Path | None:
 
 def needs_network(task: Task) -> str | None:
     """Return why a task needs a network, or None."""
-    found = _ADDRESS.search(f"{task.query}\n{task.extra.get('setup') or ''}")
-    return f"needs the network ({found[0].rstrip('.,)')})" if found else None
+    address = _ADDRESS.search(f"{task.query}\n{task.extra.get('setup') or ''}")
+    return f"needs the network ({address[0].rstrip('.,)')})" if address else None
 
 
 def needs_file(task: Task) -> str | None:
-    """Return why a task needs files of its own, or None."""
+    """Return why a task needs its own files, or None."""
     query = _ADDRESS.sub(" ", task.query)
     if named := _FILE_NAME.search(query) or _FILE_NOUN.search(query):
-        return f"speaks of {named[0]!r}, and has no assets"
+        return f"mentions {named[0]!r}, but has no assets"
     data = _DATA.search(query) or _ADDRESS.search(task.query)
-    return None if data else "gives nothing to work on, and has no assets"
+    return None if data else "gives no data to work on, and has no assets"
 
 
 def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
     """Return why a flag looks wrong, by the task's id. Golds that are scripts are not examined."""
     flags = {task.id: task.gold for task in tasks if gold_is(task) == "flag"}
     forms = {
-        name: found[1] if (found := _FLAG.fullmatch(flag)) else "" for name, flag in flags.items()
+        name: match[1] if (match := _FLAG.fullmatch(flag)) else "" for name, flag in flags.items()
     }
     usual, count = Counter(forms.values()).most_common(1)[0] if forms else ("", 0)
     odd = {}
     if usual and 2 * count > len(forms):
         odd = {
-            name: f"the gold {flags[name]} is not of the others' form {usual}{{…}}"
+            name: f"the gold {flags[name]} does not have the others' form {usual}{{…}}"
             for name in forms
             if forms[name] != usual
         }
-    # If the file has both `\/` and a plain `/`, the backslash was meant, and JSON dropped it.
+    # If the file contains `\/` and plain `/`, the backslash was intended, but JSON dropped it.
     golds = {raw for raw in _GOLD.findall(text) if _ESCAPED_SLASH.search(raw)}
     lost = (
         {json.loads(f'"{raw}"') for raw in golds} if golds and _PLAIN_SLASH.search(text) else set()
     )
-    eaten = (
+    fault = (
         r"was written with \/, which JSON reads as / alone: a backslash is lost; write \\/ to"
         r" keep it"
     )
-    return odd | {name: f"the gold {flag} {eaten}" for name, flag in flags.items() if flag in lost}
+    return odd | {name: f"the gold {flag} {fault}" for name, flag in flags.items() if flag in lost}
 
 
 def _pack(folder: Path) -> bytes:
-    """Return a tar of a folder, in the order of names, with one owner, one time, and two modes."""
+    """Return a tar of a folder, sorted by name, with one owner, one time, and two modes."""
 
     def normalize(entry: tarfile.TarInfo) -> tarfile.TarInfo:
         entry.uid = entry.gid = 0

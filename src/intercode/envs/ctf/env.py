@@ -1,19 +1,19 @@
-"""CtfEnv: actions are Bash in a sandbox that has one task's files in /ctf; the answer is a flag.
+"""CtfEnv: actions are Bash in a sandbox with one task's files in /ctf; the answer is a flag.
 
     reset ──► the task's assets are unpacked into an empty /ctf; the shell starts there
-    step  ──► Bash, or `submit FLAG`: the right flag ends the episode; the agent reads that a flag
-              is wrong, and has `submits` submissions
+    step  ──► Bash, or `submit FLAG`: the right flag ends the episode; after a wrong flag the agent
+              gets a message. At most `submits` submissions are allowed
 
-A gold is the flag itself, or, if the task says `gold_is: script`, a Bash script whose last line is
-the flag. The script runs in a sandbox like the agent's, once for all environments and before the
-agent's first action. So the sandbox holds the flag only if the task's files do. Tasks that cannot
-be played as they are (`challenges.py`) are left out, unless `everything` is set.
+A gold is the flag itself, or, if the task says `gold_is: script`, a Bash script that prints the
+flag on its last line. The script runs in a sandbox like the agent's, once for all environments and
+before the agent's first action, so the sandbox contains the flag only if the task's files do. Tasks
+that cannot be played as they are (`challenges.py`) are left out, unless `everything` is set.
 
-Under the paper's protocol `submit FLAG` is an action among others, and may be repeated.
+Under the paper's protocol `submit FLAG` is an ordinary action and may be repeated.
 
-    reward exact    1 for the same text; blanks around the flag and a pair of quotes, as in a shell,
-                    do not count
-    reward paper    upper and lower case do not count either, as in InterCode v1
+    reward exact    1 for the same text, ignoring whitespace around the flag and one pair of quotes,
+                    as in a shell
+    reward paper    also ignores case, as in InterCode v1
 
 An empty submission is never right.
 """
@@ -53,8 +53,8 @@ _UNPACK = f"tar -C {FOLDER} --no-same-owner -xpf {_ARCHIVE}; status=$?; rm {_ARC
 
 
 class CtfEnv(InterCodeEnv):
-    """`challenges` has each task's assets by its id; environments may share `golds`. For other
-    arguments see `InterCodeEnv`."""
+    """An environment for capture-the-flag tasks. `challenges` maps task ids to assets; environments
+    may share `golds`. For other arguments see `InterCodeEnv`."""
 
     Options = CtfOptions
     rewards: ClassVar = {
@@ -88,7 +88,7 @@ class CtfEnv(InterCodeEnv):
     @classmethod
     def prepare_world(cls, data: DataSet, options: CtfOptions) -> World:
         """Survey the tasks' files. Tasks get the fields `needs_network`, `has_assets` and
-        `broken_gold`; the facts list why tasks are left out."""
+        `broken_gold`; the facts say why tasks are left out."""
         session, reward = options.chosen_session, options.chosen_reward
         challenges = _survey(data, options)
         tasks, left_out = _playable(data.tasks, challenges, options.everything)
@@ -133,12 +133,12 @@ class CtfEnv(InterCodeEnv):
         except DataError as error:
             return GoldRun(None, "", (*issues, str(error)))
         if name := self._challenges[task.id].file_with(flag):
-            issues.append(TaskIssue(f"the flag stands in plain text in {name}", "plain_flag"))
+            issues.append(TaskIssue(f"the flag is in {name} as plain text", "plain_flag"))
         return GoldRun(flag, flag, tuple(issues))
 
     def start_episode(self, task: Task) -> None:
         """Find the flag of each gold, then give the agent a new sandbox. An alternative script that
-        finds none is skipped."""
+        does not find a flag is skipped."""
         first, *others = split_golds(task)
         self._flags = [(first, self._flag(first))]
         for other in others:
@@ -148,7 +148,7 @@ class CtfEnv(InterCodeEnv):
 
     def execute(self, action: str) -> ExecResult:
         """Execute an action. Under the paper's protocol this may be a submission, which is an
-        action like others."""
+        ordinary action."""
         self._word = submitted_word(self.submission, action)
         if is_submission(action, self.submission):
             score = self.score()
@@ -158,7 +158,7 @@ class CtfEnv(InterCodeEnv):
         return self._workspace.execute(action)
 
     def score(self) -> Score:
-        """Score the submitted word against each gold's flag; under the paper's reward, against the
+        """Score the submission against each gold's flag; under the paper's reward, against the
         first flag only."""
         if is_papers(self.reward, self.rewards):
             scorer = resolve_name(self.rewards[str(self.reward)])
@@ -172,7 +172,7 @@ class CtfEnv(InterCodeEnv):
         return self._last_score
 
     def outcomes(self) -> dict[str, Any]:
-        """Return the submitted word. The flag is left out, since people share runs."""
+        """Return the submission. The flag is left out, since runs are shared."""
         failed = [] if self._last_score.success else ["flag"]
         return {"failed": failed, "agent": {"submitted": shorten_text(self._word)}}
 
@@ -186,7 +186,7 @@ class CtfEnv(InterCodeEnv):
         self._workspace.sandbox.close()
 
     def _start_in_assets(self, task: Task) -> None:
-        """Start the workspace with the task's assets, and the shell in their folder."""
+        """Start an episode with the task's assets unpacked and the shell in their folder."""
         workspace, challenge = self._workspace, self._challenges[task.id]
         workspace.start_episode()
         workspace.execute(f"cd {FOLDER}")
@@ -241,7 +241,7 @@ def score_flag(submitted: str, flag: str) -> Score:
 
 
 def last_line(output: str) -> str:
-    """Return the last line of an output, where a script prints its flag."""
+    """Return the last line of an output, which contains the flag of a script."""
     return output.strip().rpartition("\n")[2].strip()
 
 
@@ -254,19 +254,19 @@ def _survey(data: DataSet, options: CtfOptions) -> dict[str, Challenge]:
 def _playable(
     tasks: Sequence[Task], challenges: Mapping[str, Challenge], everything: bool
 ) -> tuple[list[Task], list[tuple[Task, TaskIssue]]]:
-    """Return the tasks to play, with their new fields; and each reason why a task is left out."""
+    """Return the tasks to play, with their new fields, and the reasons why tasks are left out."""
     left_out = [
         (task, issue) for task in tasks if not everything for issue in challenges[task.id].issues
     ]
-    kept = [
+    playable = [
         replace(task, extra={**task.extra, "gold_is": gold_is(task), **challenges[task.id].facts})
         for task in tasks
         if everything or not challenges[task.id].issues
     ]
-    if not kept:
+    if not playable:
         first, why = left_out[0][0].id, left_out[0][1]
         raise UsageError(
             f"no task can be played (task {first} {why}); "
             "give their files with --assets, or add --keep-unplayable"
         )
-    return kept, left_out
+    return playable, left_out

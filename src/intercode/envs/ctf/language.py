@@ -1,4 +1,4 @@
-"""The language of `CtfEnv`: Bash, and a submission has a flag."""
+"""The language of `CtfEnv`: Bash, with a flag in each submission."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Attacks on the tests of a Python task, by mechanism. The task: return the sum of the squares
-below `n`.
+"""Attacks on the tests of a Python task, grouped by mechanism. The task: return the sum of the
+squares of the numbers below `n`.
 
-An attack's `effect` is what happens in a naive grader (`tests/envs/naive_grader.py`), which tests
-in the agent's process:
+An attack's `effect` is its result in a naive grader (`tests/envs/naive_grader.py`), which runs the
+tests in the agent's process:
 
     passes              the grader reports that the tests passed
-    passes_public       the same, for public tests only; so it is under the paper's reward
-    takes_over          the grader executes a test of the attacker's. This grader has a process of
-                        its own, but takes any late answer for its next test
+    passes_public       the same for public tests only, as under the paper's reward
+    takes_over          the grader executes a test from the attacker. This grader has a separate
+                        process, but mistakes any late answer for its next test
     harms_next          the next honest submission fails in the same grader process, or the grader
                         hangs
     harms_next_grader   the next honest submission fails in a new grader process
@@ -44,7 +44,7 @@ class Attack:
 def _group(
     effect: Effect, attacks: Mapping[str, str | tuple[str, ...]], hidden: tuple[str, ...] = HIDDEN
 ) -> list[Attack]:
-    """Make attacks of one effect from their names and code; a tuple has tests after the code."""
+    """Make attacks with one effect from their names and code; in a tuple, tests follow the code."""
     parts = {name: (code,) if isinstance(code, str) else code for name, code in attacks.items()}
     return [
         Attack(name, effect, code, tuple(tests) or TESTS, hidden)
@@ -76,8 +76,8 @@ LATE = (
     time.sleep(9)
 """
 )
-"""Answer after the test gave up, with a message that a grader of several tests would execute as the
-next test."""
+"""Answer after the test gave up, with a message that a grader for several tests would execute as
+the next test."""
 GIVING_UP = {
     "an alarm": (
         """
@@ -136,7 +136,8 @@ loop = asyncio.new_event_loop()
 got = loop.run_until_complete(main())"""
     ),
 }
-"""Tests that stop waiting for their own call. They accept no answer too: a machine may be slow."""
+"""Tests that stop waiting for their own call. They also accept a missing answer, since a machine
+may be slow."""
 
 ATTACKS = [
     # -- values that compare as the attacker wants -------------------------------------------------

@@ -1,21 +1,21 @@
-"""PythonEnv: actions are Python in an interpreter that lives as long as its episode; the answer is
-a function.
+"""PythonEnv: actions are Python code in an interpreter that lives as long as its episode; the
+answer is a function.
 
     step         ──► one action, compiled as a module; if its last statement is an expression, the
-                     observation has its value
+                     observation includes its value
     submit NAME  ──► the tests, each in a copy of the interpreter; the comparisons run elsewhere
                      (`grading.py`)
 
-`submit` alone submits the function that has the gold's name, or else the function or class that was
+`submit` alone submits the function with the gold's name, or else the function or class that was
 defined last; if the task asks for a program that reads and prints, the text of the last action. If
-NAME is not defined, is no name (`submit f()`), or cannot be called as the tests call it, the
-submission costs a turn, is not scored, and the agent reads why.
+NAME is undefined, is not a name (`submit f()`), or cannot be called as the tests call it, the
+submission costs a turn, is not scored, and the agent is told why.
 
-    reward exact    1 if all tests pass, hidden tests included, else 0
-    reward paper    the share of public tests that end as they end for the gold: passed or failed
+    reward exact    1 if all tests pass, including hidden tests, otherwise 0
+    reward paper    the share of public tests with the same result as for the gold: passed or failed
 
-A score's `parts` have the shares of public and of hidden tests that passed, and each test by its
-number, from 1.
+A score's `parts` contain the shares of public and hidden tests that passed, and the result of each
+test by its number, from 1.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _FUNCTION = (
     re.compile(r"^def (\w+)\(", re.MULTILINE),
     re.compile(r"^def (\w+)\s*\(", re.MULTILINE),
 )
-"""InterCode v1 did not see a function with a blank before its parenthesis if there was another
+"""InterCode v1 missed a function with a space before its parenthesis if there was another
 function."""
 
 
 class PythonEnv(InterCodeEnv):
-    """`seconds` is each test's time limit; `tell` is what the agent reads about a wrong submission:
-    nothing, the number of the first public test that failed, or that test itself. Other arguments
-    are those of `InterCodeEnv`.
+    """An environment for Python tasks. `seconds` is each test's time limit. `tell` is what the
+    agent sees after a wrong submission: nothing, the number of the first public test that failed,
+    or that test itself. The other arguments are those of `InterCodeEnv`.
     """
 
     Options = PythonOptions
@@ -79,10 +79,10 @@ class PythonEnv(InterCodeEnv):
     ) -> None:
         super().__init__(tasks, **how)
         if not seconds > 0:
-            raise UsageError(f"seconds {seconds}: a test has more than 0")
+            raise UsageError(f"seconds {seconds}: a test's time limit is more than 0")
         require_reward(reward, self.rewards, "results, task")
         if tell not in ("nothing", "number", "case"):
-            raise UsageError(f"tell {tell!r}: it is 'nothing', 'number' or 'case'")
+            raise UsageError(f"tell {tell!r}: use 'nothing', 'number' or 'case'")
         self.reward = reward
         self._is_papers = is_papers(reward, self.rewards)
         self._tell = tell
@@ -144,15 +144,15 @@ class PythonEnv(InterCodeEnv):
 
     def run_gold(self, task: Task) -> GoldRun:
         try:
-            result, results = self._sessions.run_gold(self._suite(task), task.gold)
+            execution, results = self._sessions.run_gold(self._suite(task), task.gold)
         except DataError as error:
             return GoldRun(None, "", (str(error),))
-        failed = [(number, each) for number, each in enumerate(results, start=1) if not each.passed]
+        failed = [pair for pair in enumerate(results, start=1) if not pair[1].passed]
         faults: tuple[str, ...] = ()
-        if result.timed_out:
+        if execution.timed_out:
             faults = ("gold runs out of time",)
-        elif result.exit_code:
-            faults = (f"gold fails: {result.output.strip().rpartition(chr(10))[2][:200]}",)
+        elif execution.exit_code:
+            faults = (f"gold fails: {execution.output.strip().rpartition(chr(10))[2][:200]}",)
         elif failed:
             (number, first), more = failed[0], f" and {len(failed) - 1} more" if failed[1:] else ""
             faults = (
@@ -161,8 +161,8 @@ class PythonEnv(InterCodeEnv):
                     f"{first.why[:200]}"
                 ),
             )
-        summary = "\n".join(f"{each.test.description}: {each.why or 'passed'}" for each in results)
-        return GoldRun(_passed(results), summary, faults)
+        lines = [f"{result.test.description}: {result.why or 'passed'}" for result in results]
+        return GoldRun(_passed(results), "\n".join(lines), faults)
 
     # -- submissions -------------------------------------------------------------------------------
 
@@ -175,19 +175,19 @@ class PythonEnv(InterCodeEnv):
                 f"A submission is a name alone, as in `submit {suite.gold_name or 'main'}`; "
                 f"{word!r} is none."
             )
-        found = self._sessions.describe(word, suite.method)
-        if found is None:
+        definitions = self._sessions.describe(word, suite.method)
+        if definitions is None:
             return f"The interpreter did not answer whether there is a function or class {word}."
-        if not found.callable:
+        if not definitions.callable:
             listed = (
-                f"there are {', '.join(found.names[:20])}"
-                if found.names
+                f"there are {', '.join(definitions.names[:20])}"
+                if definitions.names
                 else "nothing is defined yet"
             )
             return f"There is no function or class {word}; {listed}."
-        if suite.program or found.arity is None or suite.arity is None:
+        if suite.program or definitions.arity is None or suite.arity is None:
             return None
-        (least, most), (fewest, largest) = found.arity, suite.arity
+        (least, most), (fewest, largest) = definitions.arity, suite.arity
         if (most != -1 and most < fewest) or (largest != -1 and least > largest):
             return (
                 f"{word} takes {_count(least, most)}; "
@@ -221,41 +221,41 @@ class PythonEnv(InterCodeEnv):
         return scorer(_passed(results), _passed(self._gold_results(suite)))
 
     def _score_as_v1(self, suite: Suite) -> Score:
-        """Score the first function of the turn's action under the name of the gold's first
+        """Score the first function in the turn's action under the name of the gold's first
         function.
 
         InterCode v1 cleared its namespace before it executed the gold there, and the gold stayed
         for the next turn. So from the second scoring on, an action that fails leaves the gold in
-        place and earns 1. The agent's own session stays as it is.
+        place and earns 1. The agent's own session is not affected.
         """
-        submitted, wanted = _first_function(self._last_action), _first_function(self.task.gold)
-        if not submitted or not wanted:
+        submitted, gold_name = _first_function(self._last_action), _first_function(self.task.gold)
+        if not submitted or not gold_name:
             return Score(0.0, False, {})
         gold = self.task.gold if self._scored else None
         self._scored = True
-        public = replace(_part(suite, hidden=False), name=wanted)
+        public = replace(_part(suite, hidden=False), name=gold_name)
         self._results = self._sessions.run_as_v1(public, self._last_action, submitted, gold)
         return self._score_as_gold(suite, self._results)
 
     def _submitted_answer(self, suite: Suite) -> tuple[str | None, str | None]:
-        """Return a name, or the text of a program; neither if there is nothing to submit."""
+        """Return a name or the text of a program; both are None if there is nothing to submit."""
         if self._word:
             return self._word, None
         if suite.program:
             return None, self._last_action or None
         for name in (suite.name, SOLUTION) if suite.method else (suite.name,):
-            found = self._sessions.describe(name)
-            if found and found.callable:
+            definitions = self._sessions.describe(name)
+            if definitions and definitions.callable:
                 return name, None
-        return (found and found.last) or None, None
+        return (definitions and definitions.last) or None, None
 
     def is_final(self, score: Score) -> bool:
-        """Return whether hidden tests ran: the agent's code may have noted their arguments."""
+        """Return whether hidden tests ran: the agent's code may have recorded their arguments."""
         return any(result.test.hidden for result in self._results)
 
     def feedback(self, score: Score) -> str:
         public = [result for result in self._results if not result.test.hidden]
-        failed = next((number for number, each in enumerate(public) if not each.passed), None)
+        failed = next((number for number, result in enumerate(public) if not result.passed), None)
         if self._tell == "nothing" or failed is None:
             return (
                 "Wrong."
@@ -269,24 +269,25 @@ class PythonEnv(InterCodeEnv):
         )
 
     def outcomes(self) -> dict[str, Any]:
-        """Return how the executed tests ended, failed tests first, 30 at most. No agent may read
-        it: it has hidden tests."""
+        """Return the results of the executed tests, failed tests first, at most 30. The agent must
+        not see them, because they include hidden tests."""
         golds = (
             self._gold_results(self._suite(self.task)) if self._is_papers and self._results else ()
         )
-        of_gold = {each.test: each.why or "passed" for each in golds}
+        of_gold = {result.test: result.why or "passed" for result in golds}
         same = all(
-            each.passed == (of_gold.get(each.test, "passed") == "passed") for each in self._results
+            result.passed == (of_gold.get(result.test, "passed") == "passed")
+            for result in self._results
         )
         rows = [
             {
-                "test": shorten_text(each.test.description)[:300],
-                **({"hidden": True} if each.test.hidden else {}),
-                "passed": each.passed,
-                "gold": shorten_text(of_gold.get(each.test, "passed"))[:500],
-                "agent": shorten_text(each.why or "passed")[:500],
+                "test": shorten_text(result.test.description)[:300],
+                **({"hidden": True} if result.test.hidden else {}),
+                "passed": result.passed,
+                "gold": shorten_text(of_gold.get(result.test, "passed"))[:500],
+                "agent": shorten_text(result.why or "passed")[:500],
             }
-            for each in sorted(self._results, key=lambda each: each.passed)[:30]
+            for result in sorted(self._results, key=lambda result: result.passed)[:30]
         ]
         return {"failed": [] if rows and same else ["tests"], "tests": rows}
 
@@ -303,30 +304,23 @@ class PythonEnv(InterCodeEnv):
 
 
 def score_exact(public: Sequence[bool], hidden: Sequence[bool]) -> Score:
-    """Return 1 if there are tests and all passed, else 0."""
+    """Return 1 if there are tests and all passed, otherwise 0."""
     passed = [*public, *hidden]
     success = bool(passed) and all(passed)
     return Score(float(success), success, score_parts(public, hidden))
 
 
 def score_parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, float]:
-    """Return the shares of tests that passed, and each test by its number, from 1."""
-    shares = {
-        name: sum(each) / len(each)
-        for name, each in (("public", public), ("hidden", hidden))
-        if each
-    }
-    return {
-        **shares,
-        **{
-            f"test {number}": float(each) for number, each in enumerate([*public, *hidden], start=1)
-        },
-    }
+    """Return the shares of tests that passed, and the result of each test by its number, from 1."""
+    groups = {"public": public, "hidden": hidden}
+    shares = {name: sum(passed) / len(passed) for name, passed in groups.items() if passed}
+    tests = enumerate([*public, *hidden], start=1)
+    return {**shares, **{f"test {number}": float(passed) for number, passed in tests}}
 
 
 def _with_submission(task: Task) -> Task:
-    """Return a task with the word that submits its gold. If its tests cannot be read, playing the
-    task raises the error."""
+    """Return the task with the name under which its gold is submitted. If its tests cannot be read,
+    the error is raised when the task is played."""
     try:
         suite = read_suite(task)
     except DataError:
@@ -339,7 +333,7 @@ def _part(suite: Suite, *, hidden: bool) -> Suite:
 
 
 def _first_function(text: str) -> str | None:
-    return next((found[1] for pattern in _FUNCTION if (found := pattern.search(text))), None)
+    return next((match[1] for pattern in _FUNCTION if (match := pattern.search(text))), None)
 
 
 def _passed(results: Sequence[Result]) -> list[bool]:

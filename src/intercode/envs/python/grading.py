@@ -1,5 +1,5 @@
-"""Grade an answer: what a test calls runs in a copy of the agent's interpreter, what it compares
-runs in another sandbox.
+"""Grade an answer: the calls in a test run in a copy of the agent's interpreter, the comparisons in
+another sandbox.
 
     agent's sandbox                               host                             grader's sandbox
     interpreter ─ fork ─ branch ◄── arguments ── Grader ◄── arguments ── branch ─ fork ─ interpreter
@@ -7,11 +7,11 @@ runs in another sandbox.
                                                      ◄── passed, or reason ──┘
 
 The grader's branch holds the test and the expected values; its sandbox is in the same container.
-The host carries calls and results in pieces, without opening them; what it reads itself is small.
-Each test has a new copy of both interpreters and its own time limit; the processes that it started
-are killed after it. A verdict counts only if it comes from the grader's branch and carries the
-host's nonce. Scripts and programs are compared here, by what they printed. If the agent's process
-ends, whoever ended it, its test has failed.
+The host forwards calls and results in pieces without parsing them; the messages that it parses are
+small. Each test gets a new copy of both interpreters and its own time limit; the processes that it
+started are killed afterwards. A verdict counts only if it comes from the grader's branch and
+contains the host's nonce. The outputs of scripts and programs are compared here, on the host. If
+the agent's process ends for any reason, its test has failed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from intercode.sandbox.guest import wire_values
 from intercode.sandbox.guest.limit import Limit
 
 PATIENCE = 3
-"""Tests of an answer that may run out of time: an answer that never ends must not cost its worker
-the time of all tests."""
+"""How many tests of an answer may time out: an endless answer must not cost its worker the time of
+all tests."""
 _MOST_READ = 1 << 16
-"""Bytes of the largest message that the host itself reads: a verdict, a status, what is defined."""
+"""The most bytes in a message that the host parses: a verdict, a status, a list of definitions."""
 _SPARE_OUTPUT = 1 << 20
-"""A program may print this much more than what is expected, in blanks."""
+"""A program may print this many bytes of extra whitespace."""
 _LATE = "ran out of time"
 _NOT_DUMPABLE = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
 """PR_SET_DUMPABLE: no process in the grader's sandbox may read or write its interpreters' memory.
@@ -44,11 +44,11 @@ An image may lack ctypes."""
 
 
 class _TestFailed(Exception):
-    """The agent's process ended or sent what cannot be used; the message is the reason."""
+    """The agent's process ended or sent unusable data; the message is the reason."""
 
 
 class _GraderEnded(Exception):
-    """The grader's process ended. `called`: it had called the answer, a possible cause."""
+    """The grader's process ended. `called`: it had already called the answer, a possible cause."""
 
     def __init__(self, called: bool = False) -> None:
         self.called = called
@@ -56,7 +56,7 @@ class _GraderEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of a test; `why` is the reason of a failure, in one line."""
+    """The outcome of a test; `why` is the reason for a failure, in one line."""
 
     test: Test
     passed: bool
@@ -65,12 +65,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What the agent's interpreter reports of itself: help for the agent, and never a part of the
-    score.
+    """The definitions that the agent's interpreter reports. They help the agent and never affect
+    the score.
 
     `names` are its functions and classes in order, `last` is the one that was defined last.
-    `callable` and `arity` (the least and the greatest number of positional arguments, −1: any)
-    describe the name in question.
+    `callable` and `arity` (the least and greatest number of positional arguments, −1: any) describe
+    the requested name.
     """
 
     names: tuple[str, ...] = ()
@@ -80,10 +80,10 @@ class Definitions:
 
 
 class Grader:
-    """Grade answers in `sandbox`, which belongs to the grader alone.
+    """Grade answers in `sandbox`, which only the grader uses.
 
-    `seconds` is each test's time limit. When `patience` tests of an answer have run out of time,
-    the tests after them fail without execution; None executes all.
+    `seconds` is each test's time limit. After `patience` tests of an answer have timed out, the
+    remaining tests fail without execution; None executes all.
     """
 
     def __init__(
@@ -93,10 +93,10 @@ class Grader:
         sandbox.exec(_NOT_DUMPABLE)
 
     def describe(self, agent: GuestSandbox, name: str = "", method: str = "") -> Definitions | None:
-        """Return what the agent defined; None if its interpreter does not answer, for example
+        """Return the agent's definitions; None if its interpreter does not answer, for example
         because it cannot fork."""
         reply = None
-        for _ in range(2):  # a branch may have ended with its interpreter, which is then a new one
+        for _ in range(2):  # a branch may have died with its interpreter, which was then replaced
             with suppress(_TestFailed):
                 with suppress(TimeoutError):
                     reply = self._ask_agent(
@@ -108,9 +108,7 @@ class Grader:
             return None
         names, arity = reply.get("defined"), reply.get("takes")  # the agent may send anything
         listed = tuple(map(str, names)) if isinstance(names, list) else ()
-        is_pair = (
-            isinstance(arity, list) and len(arity) == 2 and all(type(each) is int for each in arity)
-        )
+        is_pair = isinstance(arity, list) and [*map(type, arity)] == [int, int]
         pair = (arity[0], arity[1]) if is_pair and isinstance(arity, list) else None
         return Definitions(
             listed, str(reply.get("last") or ""), reply.get("callable") is True, pair
@@ -153,8 +151,8 @@ class Grader:
             yield result
 
     def _ask_agent(self, agent: GuestSandbox, request: dict[str, Any]) -> dict[str, Any]:
-        """Send a request to a new branch of the agent's interpreter; return the reply, empty if it
-        has no known form.
+        """Send a request to a new branch of the agent's interpreter and return the reply, or an
+        empty dict if the reply is malformed.
 
         Raises `_TestFailed`, and `TimeoutError` after the test's time limit.
         """
@@ -162,8 +160,8 @@ class Grader:
             return _exchange(line, wire_values.pack(request), Limit(self._seconds))
 
     def _run_text(self, agent: GuestSandbox, test: Test, request: dict[str, Any]) -> Result:
-        """Run a script or a program in a new branch of the agent's interpreter. Raises as
-        `_ask_agent`."""
+        """Run a script or a program in a new branch of the agent's interpreter. Raises the same
+        errors as `_ask_agent`."""
         most = 4 * len(test.expected) + _SPARE_OUTPUT
         try:
             body = wire_values.pack({**request, "most": most + 1})
@@ -189,10 +187,10 @@ class Grader:
     def _assert(
         self, agent: GuestSandbox, suite: Suite, test: Test, request: dict[str, Any]
     ) -> Result:
-        """Execute an assert in a new process of the grader's. Raises `_TestFailed`, `TimeoutError`,
-        and `DataError` if the test ends its own process twice before it calls the answer: no answer
-        can cause that. Whoever ended the grader's process, no answer and no test is blamed while an
-        empty test ends it too."""
+        """Execute an assert in a new grader process. Raises `_TestFailed`, `TimeoutError`, and
+        `DataError` if the test ends its own process twice before it calls the answer, which no
+        answer can cause. If the grader's process ends, neither the answer nor the test is blamed
+        unless an empty test still runs."""
         texts = [*suite.setup, test.text]
         for _ in range(2):
             order = {
@@ -239,8 +237,8 @@ def _exchange(line: socket.socket, request: bytes, limit: Limit) -> dict[str, An
 
 @contextmanager
 def _agent_at_fault() -> Iterator[None]:
-    """Raise `_TestFailed` if the agent's process has ended, or its message is no plain data.
-    `TimeoutError` stays as it is."""
+    """Raise `_TestFailed` if the agent's process has ended, or its message is not plain data.
+    `TimeoutError` passes through."""
     try:
         yield
     except TimeoutError:
@@ -254,7 +252,7 @@ def _agent_at_fault() -> Iterator[None]:
 def _relay_calls(
     test: Test, grader: socket.socket, agent: socket.socket, order: dict[str, Any], limit: Limit
 ) -> Result:
-    """Carry the test's calls to the agent, and the answers back, until the grader's process gives
+    """Forward the test's calls to the agent, and the results back, until the grader's process sends
     its verdict.
 
     Raises `_TestFailed`, `_GraderEnded` and `TimeoutError`.
@@ -272,7 +270,7 @@ def _relay_calls(
         if waiting and _first_ready(grader, agent, limit) is agent:
             with _agent_at_fault():
                 for piece in wire_values.receive_pieces(agent, limit):
-                    # if the grader's process has ended, the next message from it tells
+                    # if the grader's process has ended, reading its next message fails
                     with suppress(OSError):
                         wire_values.send_piece(grader, piece, limit)
             waiting = False
@@ -295,8 +293,8 @@ def _relay_calls(
 
 
 def _first_ready(grader: socket.socket, agent: socket.socket, limit: Limit) -> socket.socket:
-    """Return the socket that can be read first: a test may give up its call and end. Raises
-    `TimeoutError`."""
+    """Return the socket that becomes readable first, since a test may abandon its call and end.
+    Raises `TimeoutError`."""
     poll = select.poll()
     poll.register(grader, select.POLLIN)
     poll.register(agent, select.POLLIN)
@@ -311,17 +309,17 @@ def _cannot_execute(test: Test, error: Exception) -> DataError:
 
 
 def same_text(printed: str, expected: str) -> bool:
-    """Return whether two texts are equal line by line, but for blanks at the ends of lines and
+    """Return whether two texts are equal line by line, ignoring whitespace at the ends of lines and
     empty lines around the text.
 
-    APPS accepts more: empty lines anywhere, blanks before a line, lines and words in any order,
+    APPS accepts more: empty lines anywhere, leading whitespace, lines and words in any order, and
     numbers that are nearly equal.
     """
-    own, others = _without_empty_ends(printed), _without_empty_ends(expected)
-    if own.count("\n") != others.count("\n"):  # an agent may print a million lines
+    printed, expected = _without_empty_ends(printed), _without_empty_ends(expected)
+    if printed.count("\n") != expected.count("\n"):  # an agent may print a million lines
         return False
-    return [line.rstrip() for line in own.split("\n")] == [
-        line.rstrip() for line in others.split("\n")
+    return [line.rstrip() for line in printed.split("\n")] == [
+        line.rstrip() for line in expected.split("\n")
     ]
 
 

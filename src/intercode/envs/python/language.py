@@ -10,8 +10,8 @@ from intercode.envs.python.suite import SYNTAX_ERRORS, parse
 from intercode.language import Kind, Language
 
 NAME = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?""")
-"""`submit NAME`, where `submit = 5` and `submit in x` are code. A word that is no name submits too,
-and is rejected: it could not be Python either."""
+"""`submit NAME`; `submit = 5` and `submit in x` are code. A word that is not a name counts as a
+submission and is rejected, since the action would not be valid Python either."""
 _LAST = re.compile(r"submit(?:\s+(?!(?:and|if|in|is|not|or)\b)\w+(?:\(.*\))?)?")
 """A last line that submits a name or, by mistake, a call."""
 _DEFINES = re.compile(r"^\s*(?:async\s+def|def|class)\b", re.MULTILINE)

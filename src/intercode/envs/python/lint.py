@@ -1,8 +1,8 @@
-"""Lint rules for Python tasks: tests that a wrong answer passes or reaches, means that the query
-asks for, chance, errors.
+"""Lint rules for Python tasks: tests that a wrong answer passes or can tamper with, techniques that
+the query asks for, randomness, errors.
 
-The rules about constants and arguments read asserts such as `assert f(1, 2) == 3`, a call with
-literal arguments and a literal; they skip a task with other asserts.
+The rules about constants and arguments read asserts of the form `assert f(1, 2) == 3`, a call with
+literal arguments and a literal. They skip a task with other asserts.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _CHANCE = re.compile(
 
 
 def lint(task: Task) -> Iterator[TaskIssue]:
-    """Yield the issues that the texts of a Python task show. Nothing is executed."""
+    """Yield the issues that the text of a Python task shows. Nothing is executed."""
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(task.gold, "gold", "exec", dont_inherit=True)
     except SYNTAX_ERRORS as error:
-        yield TaskIssue(f"gold is no Python ({syntax_message(error)})")
+        yield TaskIssue(f"gold is not Python ({syntax_message(error)})")
     try:
         suite = read_suite(task)
     except DataError as error:
@@ -90,7 +90,7 @@ def lint(task: Task) -> Iterator[TaskIssue]:
 
 
 def _case(test: str) -> Case | None:
-    """Return the arguments and the expected value of an assert; None if they are no literals."""
+    """Return the arguments and the expected value of an assert; None if they are not literals."""
     try:
         (statement,) = parse(test.strip()).body
     except SYNTAX_ERRORS:
@@ -111,5 +111,5 @@ def _case(test: str) -> Case | None:
         return tuple(ast.literal_eval(argument) for argument in call.args), ast.literal_eval(
             expected
         )
-    except (ValueError, TypeError):  # no literal, or an impossible one: a list as a key
+    except (ValueError, TypeError):  # not a literal, or an invalid one: a list as a key
         return None

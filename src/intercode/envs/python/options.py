@@ -12,8 +12,8 @@ SECONDS = 10.0
 
 @dataclass(frozen=True)
 class PythonOptions(SandboxOptions, SubmissionOptions):
-    """Options of the Python environment; `seconds` is each test's time limit. An interpreter lives
-    as long as its episode, whatever `session` says."""
+    """Options of the Python environment; `seconds` is each test's time limit. The interpreter lives
+    as long as its episode, regardless of `session`."""
 
     tell: Literal["nothing", "number", "case"] | None = option(
         None, "Environment",

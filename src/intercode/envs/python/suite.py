@@ -1,21 +1,21 @@
-"""Read a task's record into the tests that it means, in one form. Nothing is executed here.
+"""Convert the test fields of a task's record to one form, `Suite`. Nothing is executed here.
 
     tests, hidden                asserts, in which the submitted name is a proxy: MBPP and ours
     cases, hidden_cases          {"inputs": […], "outputs": […], "fn_name"?}: APPS; calls if there
-                                 is a fn_name, else stdin and stdout
-    input_output                 the same as JSON text, as APPS has it
-    script, hidden_script        a text that runs against what the agent defined (classes,
-    expected, hidden_expected    generators), and what it must print
+                                 is a fn_name, otherwise stdin and stdout
+    input_output                 the same as JSON text, as in APPS
+    script, hidden_script        code that runs on the agent's definitions (classes, generators),
+    expected, hidden_expected    and the output that it must print
     name, test_setup_code        the name that the tests use (default: found in tests and gold), and
-                                 code before each test
+                                 code to run before each test
 
-`convert_record` first brings published forms to this one:
+`convert_record` first converts published formats to this one:
 
     MBPP    text (or prompt), code, test_list, test_setup_code       → query, gold, tests
     APPS    question, solutions, input_output, starter_code          → query, gold, input_output
 
-`solutions` and `input_output` may be JSON texts, as APPS has them. The first solution is the gold,
-after the imports that APPS puts before every solution. Other fields stay.
+`solutions` and `input_output` may be JSON texts, as in APPS. The gold is the first solution, after
+the imports that APPS puts before every solution. Other fields are unchanged.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from intercode.types import Task
 Record = dict[str, Any]
 Kind = Literal["assert", "script", "program"]
 SYNTAX_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""The errors by which `parse` refuses a text."""
+"""The errors that `parse` raises for invalid text."""
 SOLUTION = "Solution"
-"""The class whose method APPS calls where there is no such function."""
+"""The class with the method that APPS calls if there is no function of that name."""
 _APPS_EQUAL = """
 from math import inf, nan
 def _agrees(got, expected):
@@ -49,8 +49,8 @@ def _agrees(got, expected):
         return True
     return isinstance(expected, list) and len(expected) == 1 and got == expected[0]
 """
-"""APPS compares tuples as lists, and accepts the value inside an expected list of one. Its JSON may
-hold Infinity."""
+"""APPS compares tuples as lists, and accepts the bare value for an expected one-element list. Its
+JSON may contain Infinity."""
 _APPS_IMPORTS = """import sys, time, itertools, collections, math, fractions, random, heapq
 from itertools import accumulate, product, permutations, combinations
 from collections import Counter, OrderedDict, deque, defaultdict, ChainMap
@@ -62,14 +62,14 @@ from heapq import *
 _MBPP = {"text": "query", "prompt": "query", "code": "gold", "test_list": "tests"}
 _BUILTINS = set(dir(builtins))
 _load_json = functools.lru_cache(maxsize=1)(json.loads)
-"""Cached, since a record's cases may be a megabyte of JSON, and are read more than once."""
+"""Cached, since a record's cases may be a megabyte of JSON and are parsed more than once."""
 _parsing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A test. `text` is an assert or a script, empty for a program; `expected` is what a script or
-    a program must print."""
+    """A test. `text` is an assert or a script, and empty for a program; `expected` is the required
+    output of a script or program."""
 
     kind: Kind
     hidden: bool
@@ -79,7 +79,7 @@ class Test:
 
     @property
     def description(self) -> str:
-        """The test in the form in which an agent may read it."""
+        """The test as it may be shown to an agent."""
         return (
             self.text.strip()
             if self.kind != "program"
@@ -92,9 +92,9 @@ class Suite:
     """The tests of a task.
 
     `name` is the function or class that the tests call, `names` are all names that the agent must
-    define, `setup` is code that precedes each assert. `arity` is the least and the greatest number
-    of positional arguments of the gold's function (−1: any number). A submitted class is called
-    through its method `method`. `gold_name` is the name that a gold submits.
+    define, `setup` is code that precedes each assert. `arity` is the least and greatest number of
+    positional arguments of the gold's function (−1: any number). A submitted class is called
+    through its method `method`. `gold_name` is the name under which the gold is submitted.
     """
 
     name: str
@@ -107,16 +107,16 @@ class Suite:
 
     @property
     def program(self) -> bool:
-        """True if the answer is a program that reads and prints, and not a function."""
+        """True if the answer is a program that reads and prints instead of a function."""
         return any(test.kind == "program" for test in self.tests)
 
 
 def parse(text: str) -> ast.Module:
     """Return the syntax tree of a text with any line ends. Raises one of `SYNTAX_ERRORS` if it is
-    no Python.
+    not Python.
 
-    One thread at a time: before CPython 3.11.5 all threads share one count of depth, and two parses
-    at once may end in `SystemError: AST constructor recursion depth mismatch`
+    A lock admits one thread at a time: before CPython 3.11.5 all threads share one depth counter,
+    and two concurrent parses may fail with `SystemError: AST constructor recursion depth mismatch`
     (python/cpython#106905).
     """
     with _parsing:
@@ -124,7 +124,7 @@ def parse(text: str) -> ast.Module:
 
 
 def syntax_message(error: Exception) -> str:
-    """Return the message of one of `SYNTAX_ERRORS`; a parser out of memory gives none."""
+    """Return the message of one of `SYNTAX_ERRORS`; a parser that is out of memory gives none."""
     return str(error) or "nested too deep"
 
 
@@ -132,46 +132,46 @@ def syntax_message(error: Exception) -> str:
 
 
 def convert_record(record: Record) -> Record:
-    """Convert a record of MBPP or APPS; for `preprocess`. Return a record that has `query` and
-    `gold` as it is.
+    """Convert an MBPP or APPS record, for `preprocess`. A record that has `query` and `gold` is
+    returned unchanged.
 
-    Raises `DataError` if `solutions` is neither a list of texts nor its JSON.
+    Raises `DataError` if `solutions` is neither a list of texts nor JSON for one.
     """
     if "query" in record and "gold" in record:
         return record
-    found = dict(record)
+    converted = dict(record)
     if "question" not in record:
-        for theirs, ours in _MBPP.items():
-            if ours not in found and theirs in found:
-                found[ours] = found.pop(theirs)
-        return found
-    question, starter = str(found.pop("question")), str(found.get("starter_code") or "")
-    found["query"] = (
+        for published, field in _MBPP.items():
+            if field not in converted and published in converted:
+                converted[field] = converted.pop(published)
+        return converted
+    question, starter = str(converted.pop("question")), str(converted.get("starter_code") or "")
+    converted["query"] = (
         f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
     )
-    solutions = found.pop("solutions", None)
+    solutions = converted.pop("solutions", None)
     try:
         solutions = (
             json.loads(solutions) if isinstance(solutions, str) and solutions.strip() else solutions
         )
         if solutions:
             future = "from __future__" in solutions[0]  # such an import must be the first
-            found["gold"] = solutions[0] if future else f"{_APPS_IMPORTS}\n{solutions[0]}"
+            converted["gold"] = solutions[0] if future else f"{_APPS_IMPORTS}\n{solutions[0]}"
     except (ValueError, LookupError, TypeError) as error:
         raise DataError(
             f"the field `solutions` is {solutions!r:.60}; a list of texts, or its JSON, is expected"
         ) from error
-    if "id" not in found and found.get("problem_id") is not None:
-        found["id"] = str(found["problem_id"])
-    return found
+    if "id" not in converted and converted.get("problem_id") is not None:
+        converted["id"] = str(converted["problem_id"])
+    return converted
 
 
 # -- tests -----------------------------------------------------------------------------------------
 
 
 def read_suite(task: Task) -> Suite:
-    """Return the tests of a task. Raises `DataError` if it has none, or if they are no Python or
-    have an unknown form."""
+    """Return the tests of a task. Raises `DataError` if there are none, or if they are not Python
+    or have an unknown form."""
     try:
         return _read_suite(task)
     except (TypeError, AttributeError, ValueError, LookupError, RecursionError) as error:
@@ -238,7 +238,8 @@ def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:
 
 
 def _text_field(record: Mapping[str, Any], field: str, task: Task) -> str:
-    """Return a field's text, empty if the record has none. Raises `DataError` if it is no text."""
+    """Return a field's text, or "" if the record lacks the field. Raises `DataError` for other
+    types."""
     value = record.get(field)
     if value is not None and not isinstance(value, str):
         raise DataError(
@@ -250,17 +251,17 @@ def _text_field(record: Mapping[str, Any], field: str, task: Task) -> str:
 
 def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:
     try:
-        found = _load_json(cases) if isinstance(cases, str) else cases
+        parsed = _load_json(cases) if isinstance(cases, str) else cases
         for field in ("inputs", "outputs"):
-            if not isinstance(value := found.get(field, []), list):
+            if not isinstance(value := parsed.get(field, []), list):
                 raise TypeError(f"`{field}` is {value!r:.60}; a list is expected")
-        pairs = list(zip(found.get("inputs", []), found.get("outputs", []), strict=True))
+        pairs = list(zip(parsed.get("inputs", []), parsed.get("outputs", []), strict=True))
     except (ValueError, AttributeError, TypeError) as error:
         raise DataError(
             f"task {task.id}: its cases are not pairs of inputs and outputs ({error})"
         ) from error
     for given, expected in pairs:
-        if name := found.get("fn_name"):
+        if name := parsed.get("fn_name"):
             arguments = given if isinstance(given, list) else [given]
             yield Test("assert", hidden, f"assert _agrees({name}(*{arguments!r}), {expected!r})")
         else:
@@ -270,22 +271,22 @@ def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:
 
 
 def _joined_lines(value: Any) -> str:
-    """Return the text of an input or output, which APPS gives as one text or as a list of lines."""
+    """Return the text of an input or output, which APPS stores as one text or a list of lines."""
     return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _method(task: Task) -> str:
-    """Return the function, or the method of `Solution`, that the cases call; empty if none."""
+    """Return the function or method of `Solution` that the cases call; "" if there is none."""
     for field in ("cases", "input_output", "hidden_cases"):
-        found = task.extra.get(field)
-        found = _load_json(found) if isinstance(found, str) and found.strip() else found
-        if isinstance(found, dict) and found.get("fn_name"):
-            return _text_field(found, "fn_name", task)
+        cases = task.extra.get(field)
+        cases = _load_json(cases) if isinstance(cases, str) and cases.strip() else cases
+        if isinstance(cases, dict) and cases.get("fn_name"):
+            return _text_field(cases, "fn_name", task)
     return ""
 
 
 def _parse_or_empty(text: str) -> ast.Module:
-    """Parse a text; return an empty tree if it is no Python, since executing it tells why."""
+    """Parse a text; return an empty tree if it is not Python, since executing it shows why."""
     try:
         return parse(text)
     except SYNTAX_ERRORS:
@@ -293,7 +294,7 @@ def _parse_or_empty(text: str) -> ast.Module:
 
 
 def _called_function(functions: list[str], asserts: list[str]) -> str:
-    """Return the gold's function that the tests call, the outermost of several; or else the gold's
+    """Return the gold's function that the tests call, the outermost of several, or else the gold's
     last function."""
     for text in asserts:
         for node in ast.walk(_parse_or_empty(text)):
@@ -307,8 +308,8 @@ def _called_function(functions: list[str], asserts: list[str]) -> str:
 
 
 def find_empty_tests(suite: Suite) -> Iterator[int]:
-    """Return the numbers, from 1, of tests that use no name of the answer, so that any answer
-    passes them."""
+    """Yield the numbers, from 1, of tests that do not use the answer, so that any answer passes
+    them."""
     for number, test in enumerate(suite.tests, start=1):
         used, bound = _names(_parse_or_empty("\n".join([*suite.setup, test.text])))
         if test.kind != "program" and not used - bound - (_BUILTINS - {suite.name}):

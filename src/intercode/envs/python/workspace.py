@@ -1,9 +1,9 @@
-"""The sandboxes of a Python environment: interpreters for the agent, for the grader and for golds,
-in one container.
+"""The sandboxes of a Python environment: interpreters for the agent, the grader and golds, in one
+container.
 
-PythonSessions ── agent    the episode's own interpreter, reset for each episode
-               ├─ grader   executes tests; never a line of the agent's code
-               └─ gold     executes golds while an episode goes on
+PythonSessions ── agent    the episode's interpreter, reset for each episode
+               ├─ grader   executes tests, never the agent's code
+               └─ gold     executes golds while an episode is in progress
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from intercode.types import ExecResult
 
 @dataclass(frozen=True)
 class PythonSpec(WorkspaceSpec):
-    """A `WorkspaceSpec` whose sessions are Python interpreters."""
+    """A `WorkspaceSpec` with Python interpreters as sessions."""
 
     def make(self) -> GuestSandbox:
-        made = self.provider.sandbox(
+        sandbox = self.provider.sandbox(
             self.template,
             session="persistent",
             limits=self.limits,
             environment=self.environment,
             program="python",
         )
-        if isinstance(made, GuestSandbox):
-            return made
-        made.close()
+        if isinstance(sandbox, GuestSandbox):
+            return sandbox
+        sandbox.close()
         name = type(self.provider).__name__
         raise UsageError(
             f"{name} has no Python sessions, whose copies run tests; use --sandbox local or docker"
         )
 
     def require_python(self) -> None:
-        """Raise `UsageError` if the image has no Python that works."""
+        """Raise `UsageError` if the image has no working Python."""
         with self.make() as sandbox:
             if (output := sandbox.exec("1 + 1").output.strip()) != "2":
                 raise UsageError(
-                    f"the image has no Python that can be used ({output[-300:]}); "
+                    f"the image has no usable Python ({output[-300:]}); "
                     "build one with the package python3"
                 )
 
 
 class PythonSessions:
-    """`seconds` is each test's time limit; for `patience` see `Grader`. Grader and gold sandbox are
-    made when first needed."""
+    """The interpreters of one environment. `seconds` is each test's time limit; for `patience` see
+    `Grader`. The grader's and the golds' sandboxes are made on first use."""
 
     _agent: GuestSandbox
     _gold_sandbox: GuestSandbox | None
@@ -85,8 +85,8 @@ class PythonSessions:
         return self._agent.exec(action)
 
     def describe(self, name: str, method: str = "") -> Definitions | None:
-        """Return what the agent defined, and what `name` is; None if its interpreter does not
-        answer."""
+        """Return the agent's definitions and a description of `name`; None if its interpreter does
+        not answer."""
         self._clean = False
         return self._open_grader().describe(self._agent, name, method)
 
@@ -98,10 +98,10 @@ class PythonSessions:
         return self._grade(self._agent, suite, name, text) if suite.tests else []
 
     def run_gold(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
-        """Return a gold's output in a new interpreter, and the results of its tests. A program is
-        executed by its tests only.
+        """Execute a gold in a new interpreter; return its output and the results of its tests. A
+        program is executed only by its tests.
 
-        Raises `DataError` if the gold ends its interpreter or its sandbox.
+        Raises `DataError` if the gold kills its interpreter or its sandbox.
         """
 
         def execute() -> tuple[ExecResult, list[Result]]:
@@ -116,8 +116,8 @@ class PythonSessions:
         return blame_gold(execute, gold)
 
     def run_as_v1(self, suite: Suite, action: str, name: str, gold: str | None) -> list[Result]:
-        """Return the results of InterCode v1: of the action alone, run after the gold if the last
-        scoring left it there."""
+        """Return the test results as in InterCode v1: for the action alone, executed after `gold`
+        if an earlier scoring left the gold there."""
         sandbox = self._new_gold_sandbox()
         for text in (gold, action):
             if text is not None:
@@ -125,7 +125,7 @@ class PythonSessions:
         return self._grade(sandbox, suite, name)
 
     def fork(self) -> Self:
-        """Return new sessions without actions, in the same container."""
+        """Return new sessions in the same container, without the actions so far."""
         other = copy.copy(self)
         other._start_with(self._open_sibling())
         return other
@@ -144,8 +144,8 @@ class PythonSessions:
     def _grade(
         self, sandbox: GuestSandbox, suite: Suite, name: str | None, text: str | None = None
     ) -> list[Result]:
-        """Grade in the grader's sandbox. If either sandbox dies, the grader may be out of step, and
-        a new one grades next."""
+        """Grade in the grader's sandbox. If either sandbox dies, the grader may be out of sync, so
+        a new one is used next."""
         grader = self._open_grader()
         try:
             return grader.grade(sandbox, suite, name=name, text=text)

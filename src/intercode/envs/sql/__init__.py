@@ -1,2 +1,2 @@
-"""SQL: the environment (`env.py`), its database engines, its reward (`compare.py`), variant data,
-lint rules and attacks."""
+"""SQL: the environment (`env.py`), database engines, the reward (`compare.py`), variant data, lint
+rules and attacks."""

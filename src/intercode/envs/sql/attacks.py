@@ -1,22 +1,22 @@
-"""Ways to earn a reward with a statement that does not answer, by mechanism, on a small data set of
-two databases.
+"""Attacks that try to earn a reward with a statement that does not answer, grouped by mechanism, on
+a small data set with two databases.
 
-    orchard   trees, what was picked from them, and the meaning of the marks of a picking
+    orchard   trees, pickings from them, and the meanings of the marks of pickings
     cellar    another database, which the agent must not reach
 
 A control is the same attack on a real server on which exactly one protection is off:
 
-    late        golds are executed in the agent's session when it submits, not before, on the
+    late        golds are executed in the agent's session when it submits, instead of earlier on the
                 original content
     kept        nothing happens between two episodes on one database: no new session, no rebuilt
                 content
     one         no variant data
 
-An engine has further attacks, and controls, of its own (`Engine.attacks`).
+Engines have additional attacks and controls (`Engine.attacks`).
 
-Signs that an attack works: it *pays* (the submission is a success), it *harms* (the next honest
-gold is not), it goes *through* (its last statement is not refused), something is *left* (a probe in
-the next episode finds it), or the evaluation *ends* (an exception that nobody expects).
+Signs that an attack works: it *pays* (the submission succeeds), it *harms* (the next honest gold
+fails), it goes *through* (its last statement is not refused), something is *left* (a probe in the
+next episode finds it), or the evaluation *ends* (an unexpected exception).
 """
 
 from __future__ import annotations
@@ -102,14 +102,14 @@ GOLDS = {task["id"]: task["gold"] for task in TASKS}
 CONSTANT = (
     "SELECT 'apple', 160 UNION SELECT 'pear', 43 UNION SELECT 'plum', 9 UNION SELECT 'quince', 6"
 )
-"""What the gold of `weights` returns on the first contents."""
+"""The result of the gold of `weights` on the original contents."""
 FEW = "SELECT * FROM old WHERE id = 1"
 
 
 @dataclass(frozen=True)
 class Attack:
-    """Actions on `task`; `answer` is the statement that the actions should make right; `probe` runs
-    in the next episode."""
+    """Actions on `task`; `answer` is the statement that the actions should make correct; `probe`
+    runs in the next episode."""
 
     name: str
     control: str
@@ -166,11 +166,11 @@ ATTACKS = [
     ),
     Attack("constant", "one", "pays", (), CONSTANT, "weights"),
 ]
-"""Attacks on any engine; `Engine.attacks` has those on one alone."""
+"""Attacks on any engine; `Engine.attacks` returns those on one engine."""
 
 
 def write_data(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:
-    """Write a data folder; a task without a `db` is played on `orchard`."""
+    """Write a data folder. A task without a `db` uses `orchard`."""
     (folder / "databases").mkdir(parents=True)
     (folder / "databases" / "orchard.sql").write_text(ORCHARD, "utf-8")
     (folder / "databases" / "cellar.sql").write_text(CELLAR, "utf-8")

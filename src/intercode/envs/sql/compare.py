@@ -1,39 +1,38 @@
-"""Compare an agent's rows with the gold's as a careful person would: the gold's rows, in the gold's
-order where it has one.
+"""Compare an agent's rows with the gold's as a careful person would: the same rows, in the gold's
+order if the order matters.
 
-    columns   as many as the gold's; in any order where their names decide it, else by position
+    columns   as many as the gold's; in any order if their names identify them, else by position
     rows      the same multiset
-    order     rows may change places with those that tie with them; a LIMIT that cuts a tie may take
-              any of the tie
+    order     rows that tie may exchange places; if a LIMIT cuts a tie group, any of its rows may be
+              returned
 
     place     1   2   3 │ 4            gold: … ORDER BY age LIMIT 3
-    tie       1   2   2 │ 2            place 1 must be the row of tie 1, places 2 and 3 any two of
-                                       the three of tie 2
+    tie       1   2   2 │ 2            place 1 must be the row in tie group 1, places 2 and 3 any
+                                       two of the three rows in tie group 2
 
-    numbers                           value by value, by the type and the scale that the server
-                                      gives them:
-      an integer, a short DECIMAL     exactly: 1 == 1.00; a DOUBLE counts as the digits that print
-                                      it
+    numbers                           value by value, by the type and scale that the server reports:
+      an integer, a short DECIMAL     exactly: 1 == 1.00; a DOUBLE is compared by its printed digits
       two DOUBLEs                     within 1e-9 of the larger, or within 1e-12
-      DECIMALs, scales from 4 up      exactly if the scales are equal, else within one unit of the
-                                      smaller: 33.3333, 33.33333
+      DECIMALs, scales from 4 up      exactly if the scales are equal, otherwise within one unit of
+                                      the smaller scale: 33.3333, 33.33333
       DOUBLE, DECIMAL from scale 4    within one unit of that scale, or within 1e-12 of the larger
-      less than 100 such units        within half a unit if the gold is the shorter, else exactly
-      the gold's FLOAT                to the digits that the server prints of it: 1.7, 1.70000005
-      the gold's DOUBLE that prints   within one unit of that scale, too: STDDEV(n) is 7.4288, or
+      less than 100 such units        within half a unit if the gold has the smaller scale,
+                                      otherwise exactly
+      the gold's FLOAT                to the digits that the server prints: 1.7, 1.70000005
+      the gold's DOUBLE that prints   also within one unit of that scale: STDDEV(n) is 7.4288, or
       a fixed scale from 4 up         7.428828979
     None, str, bytes                  equal as in Python; NULL equals only NULL, NaN equals NaN
     date, datetime, time, timedelta   equal to the text that MySQL prints: 2020-01-02,
                                       2020-01-02 03:04:05, 03:04:05
 
-SQLite's REAL is a DOUBLE. Only the gold's column tells how far the server shortened its numbers,
-and it does not count where the answer's column is shortened alike. A number never equals a text,
-nor bytes a text. Text counts letter by letter, case and blanks included; a date is not midnight.
-Names decide the order of columns if all names that both sides share occur once and at most one
-column is left on each side. A cut answer (`Table.cut`) is never solved. Left out: the best pairing
-of rows each of which equals several others (it is looked for row by row, among `_LOOKS`
-neighbours), answers with every member of a tie where the gold's LIMIT takes one, and values of
-other types, which are compared as they are, or by their text where they cannot be hashed.
+SQLite's REAL is a DOUBLE. Rounding by the server is known only for the gold's columns, and ignored
+if the answer's column is rounded the same way. A number never equals a text, nor do bytes. Texts
+are compared letter by letter, including case and whitespace; a date does not equal midnight. Names
+identify columns if each name that both sides share is unique and at most one other column remains
+on each side. A truncated answer (`Table.cut`) is never solved. Left out: the optimal pairing of
+rows that equal several others (each row is paired in turn, with one of `_LOOKS` neighbours),
+answers with every row of a tie group if the gold's LIMIT takes one, and values of other types,
+which are compared directly, or by their text if they cannot be hashed.
 """
 
 from __future__ import annotations
@@ -59,23 +58,23 @@ Row = tuple[object, ...]
 _BELOW_ONE, _DISORDER = 0.99, 0.5
 _NAN = ("not a number",)
 _DOUBLE, _FINE = math.inf, 4
-"""The scale of a DOUBLE, and the least scale of a DECIMAL that may stand for another scale."""
+"""The scale of a DOUBLE, and the least scale of a DECIMAL that may equal one of another scale."""
 _RELATIVE, _DIGITS, _ZERO = Decimal("1e-9"), Decimal("1e-12"), Decimal("1e-12")
-"""Tolerances: relative, of two DOUBLEs; relative, of a DOUBLE and a DECIMAL; absolute, of two
+"""Tolerances: relative for two DOUBLEs, relative for a DOUBLE and a DECIMAL, absolute for two
 DOUBLEs."""
 _SURE = 100
-"""Another scale stands for a number of so many of its units: at least two of its digits are
-sure."""
+"""Numbers of at least this many units may differ in scale, since at least two of their digits are
+certain."""
 _LOOKS = 100
-"""The most rows of the gold's that one row is held against."""
+"""The most gold rows that one row is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """The meaning of the order of a gold's rows.
 
-    `rows`: all that the gold would return without its LIMIT, in order; `ties`: the number of each
-    row's tie group, rising; `start`: how many rows its OFFSET skips.
+    `rows`: the rows that the gold would return without its LIMIT, in order; `ties`: the number of
+    each row's tie group, ascending; `start`: how many rows the OFFSET skips.
     """
 
     rows: tuple[Row, ...]
@@ -89,16 +88,16 @@ def free(gold: Table) -> Order:
 
 
 def strict(gold: Table) -> Order:
-    """Return the order that accepts only the gold's own."""
+    """Return the order that accepts only the gold's order."""
     return Order(gold.rows, tuple(range(len(gold.rows))))
 
 
 def order_of(gold: Table, ordering: Ordering, full: Table | None) -> Order:
-    """Return the order of a gold's rows; `full` is what the first of `ordering.derived` returned
-    that the database took, None if there is none.
+    """Return the order of a gold's rows. `full` is the result of the first statement in
+    `ordering.derived` that the database accepted, None if it accepted none.
 
-    The order is strict where `full` does not help: it is cut, or the gold's own rows do not fit it.
-    Tie groups without a row of the gold are left out.
+    The order is strict if `full` cannot be used: it is truncated, or the gold's rows do not fit it.
+    Tie groups that contain no row of the gold are left out.
     """
     if ordering.free:
         return free(gold)
@@ -123,8 +122,8 @@ def order_of(gold: Table, ordering: Ordering, full: Table | None) -> Order:
 def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
     """Score an agent's rows against the gold's.
 
-    1 if solved; else 0.99 times the share of common rows (intersection over union), half of that if
-    their order is wrong. Unsure if not solved, but most of the gold's values are among the agent's.
+    Return 1 if solved, otherwise 0.99 times the share of common rows (intersection over union),
+    halved if their order is wrong. A wrong answer with most of the gold's values is ambiguous.
     """
     places = None if agent is None or gold is None else alignment(agent.columns, gold.columns)
     if agent is None or gold is None or places is None:
@@ -136,27 +135,27 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
             "no rows" if agent is None else "another number of columns",
         )
     window = range(order.start, order.start + len(gold.rows))
-    ours, theirs = comparable(
+    agent_rows, gold_rows = comparable(
         [tuple(row[place] for place in places) for row in agent.rows],
         order.rows,
         window,
         shortened(agent, gold, places),
     )
-    common = _match(ours, theirs, order.ties, window).total()
-    either = len(ours) + len(gold.rows) - common
+    common = _match(agent_rows, gold_rows, order.ties, window).total()
+    either = len(agent_rows) + len(gold.rows) - common
     rows = common / either if either else 1.0
-    if rows == 1:  # each row at a place of its tie group, and no group gives a row too often
-        groups, ties = _groups(theirs, order.ties), [order.ties[place] for place in window]
-        in_order = all(found <= groups[tie] for tie, found in _groups(ours, ties).items())
+    if rows == 1:  # each row is at a place of its tie group, and no group has a row too often
+        groups, ties = _groups(gold_rows, order.ties), [order.ties[place] for place in window]
+        in_order = all(group <= groups[tie] for tie, group in _groups(agent_rows, ties).items())
     else:
-        in_order = _rises(ours, theirs, order.ties)
+        in_order = _rises(agent_rows, gold_rows, order.ties)
     solved = rows == 1 and in_order and not (agent.cut or gold.cut)
     reward = 1.0 if solved else _BELOW_ONE * rows * (1.0 if in_order else _DISORDER)
     ambiguous = not solved and mostly_in(_values(gold), _values(agent))
     if solved:
         rule = (
             "same rows"
-            if ours == theirs[window.start : window.stop]
+            if agent_rows == gold_rows[window.start : window.stop]
             else "same rows in another order"
         )
     elif len(agent.rows) != len(gold.rows) or agent.cut or gold.cut:
@@ -169,55 +168,53 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
 
 
 def difference(agent: Table, gold: Table, order: Order) -> tuple[list[Row], list[Row]]:
-    """Return the gold's rows that the agent lacks, and the agent's that the gold lacks; all if the
-    columns do not match."""
+    """Return the gold's rows that the agent lacks, and the agent's rows that the gold lacks; all
+    rows if the columns do not match."""
     places = alignment(agent.columns, gold.columns)
     if places is None:
         return list(gold.rows), list(agent.rows)
-    ours = [tuple(row[place] for place in places) for row in agent.rows]
+    aligned = [tuple(row[place] for place in places) for row in agent.rows]
     window = range(order.start, order.start + len(gold.rows))
-    mine, theirs = comparable(ours, order.rows, window, shortened(agent, gold, places))
-    matched, own = _match(mine, theirs, order.ties, window), [*map(_plain_row, gold.rows)]
+    agent_rows, gold_rows = comparable(aligned, order.rows, window, shortened(agent, gold, places))
+    matched = _match(agent_rows, gold_rows, order.ties, window)
+    plain_gold = [*map(_plain_row, gold.rows)]
     missing, extra = (
-        [shown[row] for row in (Counter(plain) - matched).elements()]
-        for plain, shown in (
-            (own, dict(zip(own, gold.rows, strict=True))),
-            (mine, dict(zip(mine, ours, strict=True))),
+        [original[row] for row in (Counter(plain) - matched).elements()]
+        for plain, original in (
+            (plain_gold, dict(zip(plain_gold, gold.rows, strict=True))),
+            (agent_rows, dict(zip(agent_rows, aligned, strict=True))),
         )
     )
-    # another member of a cut tie is no missing row
-    return (
-        missing[: len(gold.rows) - matched.total()],
-        extra,
-    )
+    # another member of a cut tie is not a missing row
+    return missing[: len(gold.rows) - matched.total()], extra
 
 
 def _values(table: Table | None) -> list[str]:
     return [str(value) for row in table.rows for value in row] if table else []
 
 
-def alignment(ours: Sequence[str], theirs: Sequence[str]) -> list[int] | None:
-    """Return for each of the gold's columns the place of the agent's; None if the numbers of
+def alignment(agent: Sequence[str], gold: Sequence[str]) -> list[int] | None:
+    """Return for each of the gold's columns the index of the agent's column; None if the numbers of
     columns differ."""
-    if len(ours) != len(theirs):
+    if len(agent) != len(gold):
         return None
-    mine, wanted = ([name.casefold() for name in names] for names in (ours, theirs))
-    shared = set(mine) & set(wanted)
-    once = all(mine.count(name) == wanted.count(name) == 1 for name in shared)
-    if not once or len(mine) - len(shared) > 1:
-        return list(range(len(ours)))
-    rest = [place for place, name in enumerate(mine) if name not in shared]
-    return [mine.index(name) if name in shared else rest[0] for name in wanted]
+    agent_names, gold_names = ([name.casefold() for name in names] for names in (agent, gold))
+    shared = set(agent_names) & set(gold_names)
+    once = all(agent_names.count(name) == gold_names.count(name) == 1 for name in shared)
+    if not once or len(agent_names) - len(shared) > 1:
+        return list(range(len(agent)))
+    rest = [place for place, name in enumerate(agent_names) if name not in shared]
+    return [agent_names.index(name) if name in shared else rest[0] for name in gold_names]
 
 
 def shortened(agent: Table, gold: Table, places: Sequence[int]) -> tuple[Digits | None, ...]:
-    """Return what the server left of the gold's numbers, by column; None for a column that it left
-    as it is, or shortened alike on both sides."""
+    """Return, by column, the digits to which the server rounded the gold's numbers; None for a
+    column that is not rounded, or rounded alike on both sides."""
     nothing = (None,) * len(places)
-    ours, theirs = agent.digits or nothing, gold.digits or nothing
+    agent_digits, gold_digits = agent.digits or nothing, gold.digits or nothing
     return tuple(
-        None if ours[place] == digits else digits
-        for place, digits in zip(places, theirs, strict=True)
+        None if agent_digits[place] == digits else digits
+        for place, digits in zip(places, gold_digits, strict=True)
     )
 
 
@@ -226,41 +223,41 @@ def shortened(agent: Table, gold: Table, places: Sequence[int]) -> tuple[Digits 
 
 def _groups(rows: Iterable[Row], ties: Iterable[int]) -> dict[int, Counter[Row]]:
     """Return the rows of each tie group, as a multiset."""
-    found: dict[int, Counter[Row]] = defaultdict(Counter)
+    groups: dict[int, Counter[Row]] = defaultdict(Counter)
     for row, tie in zip(rows, ties, strict=True):
-        found[tie][row] += 1
-    return found
+        groups[tie][row] += 1
+    return groups
 
 
 def _match(
-    ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int], window: range
+    agent: Sequence[Row], gold: Sequence[Row], ties: Sequence[int], window: range
 ) -> Counter[Row]:
-    """Return the agent's rows that an answer can have in common with the gold, in any order.
+    """Return the agent's rows that match rows of the gold, in any order.
 
-    Groups that the window shows whole come first; of a group that the window cuts, any members up
-    to its places there.
+    Groups that lie entirely inside the window are matched first. A group that the window cuts may
+    match any of its rows, up to its number of places in the window.
     """
-    left, groups, found = Counter(ours), _groups(theirs, ties), Counter[Row]()
+    unmatched, groups, matched = Counter(agent), _groups(gold, ties), Counter[Row]()
     places = Counter(ties[place] for place in window if place < len(ties))
     for tie in sorted(places, key=lambda tie: places[tie] < groups[tie].total()):
-        taken = Counter(islice((left & groups[tie]).elements(), places[tie]))
-        left -= taken
-        found += taken
-    return found
+        taken = Counter(islice((unmatched & groups[tie]).elements(), places[tie]))
+        unmatched -= taken
+        matched += taken
+    return matched
 
 
-def _rises(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int]) -> bool:
-    """Tell whether the agent's rows that the gold has too can be read as standing in order."""
-    known: dict[Row, list[int]] = defaultdict(list)
-    for row, tie in zip(theirs, ties, strict=True):
-        known[row].append(tie)
+def _rises(agent: Sequence[Row], gold: Sequence[Row], ties: Sequence[int]) -> bool:
+    """Return whether the agent's rows that are also in the gold can be read in the gold's order."""
+    gold_ties: dict[Row, list[int]] = defaultdict(list)
+    for row, tie in zip(gold, ties, strict=True):
+        gold_ties[row].append(tie)
     now = 0
-    for row in ours:
-        if row in known:
-            place = bisect_left(known[row], now)
-            if place == len(known[row]):
+    for row in agent:
+        if row in gold_ties:
+            place = bisect_left(gold_ties[row], now)
+            if place == len(gold_ties[row]):
                 return False
-            now = known[row][place]
+            now = gold_ties[row][place]
     return True
 
 
@@ -268,29 +265,30 @@ def _rises(ours: Sequence[Row], theirs: Sequence[Row], ties: Sequence[int]) -> b
 
 
 def comparable(
-    ours: Sequence[Row], theirs: Sequence[Row], window: range, digits: Sequence[Digits | None]
+    agent: Sequence[Row], gold: Sequence[Row], window: range, digits: Sequence[Digits | None]
 ) -> tuple[list[Row], list[Row]]:
-    """Return both sides' rows as `==` tells them apart; an agent's row that equals one of the
-    gold's becomes that row.
+    """Return both sides' rows in a form that `==` compares: an agent's row that equals one of the
+    gold's within the tolerances becomes that row.
 
-    Each of the gold's rows stands for one of the agent's at most. `window`: the places of the
-    gold's own rows in `theirs`; `digits`: of the gold's columns (see `shortened`).
+    Each gold row replaces at most one of the agent's. `window`: the places of the gold's returned
+    rows in `gold`; `digits`: those of the gold's columns (see `shortened`).
     """
-    mine, gold = [*map(_plain_row, ours)], [*map(_plain_row, theirs)]
-    floats = {place for place, shown in enumerate(digits) if shown and shown.significant}
-    places = _inexact(theirs) & (_inexact(ours) | floats)
-    if not places or Counter(mine) <= Counter(gold):
-        return mine, gold
-    agents = [*map(partial(_numbered, places, (None,) * len(digits)), ours, mine)]
-    golds = [*map(partial(_numbered, places, digits), theirs, gold)]
-    shown = golds[window.start : window.stop]
-    if len(agents) == len(shown) and all(map(_equal, agents, shown)):
-        return gold[window.start : window.stop], gold
-    return [row or mine[place] for place, row in enumerate(_partners(agents, golds, gold))], gold
+    agent_rows, gold_rows = [*map(_plain_row, agent)], [*map(_plain_row, gold)]
+    floats = {place for place, column in enumerate(digits) if column and column.significant}
+    places = _inexact(gold) & (_inexact(agent) | floats)
+    if not places or Counter(agent_rows) <= Counter(gold_rows):
+        return agent_rows, gold_rows
+    agents = [*map(partial(_numbered, places, (None,) * len(digits)), agent, agent_rows)]
+    golds = [*map(partial(_numbered, places, digits), gold, gold_rows)]
+    in_window = golds[window.start : window.stop]
+    if len(agents) == len(in_window) and all(map(_equal, agents, in_window)):
+        return gold_rows[window.start : window.stop], gold_rows
+    partners = enumerate(_partners(agents, golds, gold_rows))
+    return [row or agent_rows[place] for place, row in partners], gold_rows
 
 
 def _inexact(rows: Sequence[Row]) -> set[int]:
-    """Return the places of the columns that hold a number with a tolerance."""
+    """Return the indexes of the columns that contain a number with a tolerance."""
     columns = enumerate(zip(*rows, strict=True))
     return {
         place for place, column in columns if any(_scale(value) is not None for value in column)
@@ -323,7 +321,7 @@ def _plain(value: object) -> Hashable:
 
 class _Number(NamedTuple):
     """A plain value; its scale if it is a number with a tolerance; whether it is a DOUBLE or FLOAT;
-    and how far a FLOAT may be from what it prints."""
+    and how far a FLOAT may be from its printed value."""
 
     value: Any
     scale: float | None = None
@@ -332,7 +330,7 @@ class _Number(NamedTuple):
 
     @property
     def position(self) -> Decimal:
-        """Return the place on the line of numbers; 0 for other values."""
+        """Return the position on the number line; 0 for other values."""
         number = isinstance(self.value, int) or (
             isinstance(self.value, Decimal) and self.value.is_finite()
         )
@@ -375,18 +373,18 @@ def _equal(one: _Numbered, other: _Numbered) -> bool:
     return all(map(_equal_values, one, other))
 
 
-def _equal_values(ours: _Number, gold: _Number) -> bool:
-    if ours.value == gold.value:
+def _equal_values(agent: _Number, gold: _Number) -> bool:
+    if agent.value == gold.value:
         return True
-    is_number = isinstance(ours.value, int | Decimal)
-    if gold.slack and is_number and abs(ours.value - gold.value) <= gold.slack:
+    is_number = isinstance(agent.value, int | Decimal)
+    if gold.slack and is_number and abs(agent.value - gold.value) <= gold.slack:
         return True
-    if ours.scale is None or gold.scale is None:
+    if agent.scale is None or gold.scale is None:
         return False
-    doubles = ours.is_double + gold.is_double
-    if not doubles and ours.scale == gold.scale:
+    doubles = agent.is_double + gold.is_double
+    if not doubles and agent.scale == gold.scale:
         return False
-    larger, scale = max(abs(ours.value), abs(gold.value)), min(ours.scale, gold.scale)
+    larger, scale = max(abs(agent.value), abs(gold.value)), min(agent.scale, gold.scale)
     tolerance = larger * (Decimal(0), _DIGITS, _RELATIVE)[doubles]
     if gold.is_double:
         tolerance = max(tolerance, _ZERO)
@@ -395,36 +393,36 @@ def _equal_values(ours: _Number, gold: _Number) -> bool:
         if abs(gold.value) < _SURE * unit:
             unit = unit / 2 if gold.scale == scale else Decimal(0)
         tolerance = max(tolerance, unit)
-    return bool(abs(ours.value - gold.value) <= tolerance)
+    return bool(abs(agent.value - gold.value) <= tolerance)
 
 
 def _partners(
     agents: Sequence[_Numbered], golds: Sequence[_Numbered], rows: Sequence[Row]
 ) -> list[Row | None]:
-    """Return for each of the agent's rows one of the gold's that equals it; None where none is
-    left.
+    """Return for each of the agent's rows an equal row of the gold; None if none is left.
 
-    Only rows of one cell are held against each other: in each column the same value, or numbers
-    without a gap between them that is wider than a tolerance. Both sides are taken in falling
-    order, and each row takes the greatest that is left.
+    Only rows in the same cell are compared: in each column they have the same value, or numbers
+    without a gap wider than a tolerance between them. The agent's rows are taken in descending
+    order, and each takes the greatest equal row that is left.
     """
     columns = [*zip(*agents, *golds, strict=True)]
     reaches = [*map(_reach, columns)]
     tolerant = {place: reach for place, reach in enumerate(reaches) if reach is not None}
     cells = [*zip(*map(_cells, columns, reaches), strict=True)]
-    ours, theirs = _by_cell(cells[: len(agents)]), _by_cell(cells[len(agents) :])
+    agent_cells, gold_cells = _by_cell(cells[: len(agents)]), _by_cell(cells[len(agents) :])
     partners: list[Row | None] = [None] * len(agents)
-    for cell in ours.keys() & theirs.keys():
-        if len(ours[cell]) == len(theirs[cell]) == 1:
-            (mine,), (yours,) = ours[cell], theirs[cell]
-            partners[mine] = rows[yours] if _equal(agents[mine], golds[yours]) else None
+    for cell in agent_cells.keys() & gold_cells.keys():
+        if len(agent_cells[cell]) == len(gold_cells[cell]) == 1:
+            (place,), (near,) = agent_cells[cell], gold_cells[cell]
+            partners[place] = rows[near] if _equal(agents[place], golds[near]) else None
             continue
         key = max(
-            tolerant, key=lambda place: len({golds[row][place].value for row in theirs[cell]})
+            tolerant, key=lambda place: len({golds[row][place].value for row in gold_cells[cell]})
         )
-        left = sorted(theirs[cell], key=lambda row: _rank(golds[row], key))
+        left = sorted(gold_cells[cell], key=lambda row: _rank(golds[row], key))
         line = [golds[row][key].position for row in left]
-        for place in sorted(ours[cell], key=lambda row: _rank(agents[row], key), reverse=True):
+        falling = sorted(agent_cells[cell], key=lambda row: _rank(agents[row], key), reverse=True)
+        for place in falling:
             position = agents[place][key].position
             room = tolerant[key].of(position)
             first, last = bisect_left(line, position - room), bisect_right(line, position + room)
@@ -437,7 +435,7 @@ def _partners(
 
 
 class _Reach(NamedTuple):
-    """A bound on how far equal numbers of a column are from each other: absolute, and relative."""
+    """A bound on the distance between equal numbers in a column, absolute and relative."""
 
     unit: Decimal
     share: Decimal
@@ -447,7 +445,7 @@ class _Reach(NamedTuple):
 
 
 def _reach(column: Sequence[_Number]) -> _Reach | None:
-    """Return the reach of a column's numbers; None for a column without a tolerance."""
+    """Return the reach for the numbers in a column; None for a column without a tolerance."""
     least = min((number.scale for number in column if number.scale is not None), default=None)
     if least is None:
         return None
@@ -457,8 +455,8 @@ def _reach(column: Sequence[_Number]) -> _Reach | None:
 
 
 def _cells(column: Sequence[_Number], reach: _Reach | None) -> list[Hashable]:
-    """Return for each number the least of its chain, whose links are at most a tolerance apart; any
-    other value for itself."""
+    """Return for each number the least number in its chain, in which neighbours are at most a
+    tolerance apart; other values are returned unchanged."""
     if reach is None:
         return [number.value for number in column]
     line = sorted({number.position for number in column})
@@ -469,13 +467,13 @@ def _cells(column: Sequence[_Number], reach: _Reach | None) -> list[Hashable]:
 
 
 def _by_cell(cells: Sequence[tuple[Hashable, ...]]) -> dict[tuple[Hashable, ...], list[int]]:
-    found: dict[tuple[Hashable, ...], list[int]] = defaultdict(list)
+    places: dict[tuple[Hashable, ...], list[int]] = defaultdict(list)
     for place, cell in enumerate(cells):
-        found[cell].append(place)
-    return found
+        places[cell].append(place)
+    return places
 
 
 def _rank(row: _Numbered, key: int) -> list[tuple[Decimal, bool]]:
-    """Return what orders the rows of a cell: the numbers, column `key` first; of equal ones those
-    without a tolerance last."""
+    """Return the sort key for rows in a cell: their numbers, column `key` first; of equal numbers,
+    those without a tolerance come last."""
     return [(number.position, number.scale is None) for number in (row[key], *row)]

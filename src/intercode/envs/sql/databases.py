@@ -1,15 +1,15 @@
-"""Databases of SQL tasks: read from files, given to engines, and the outcomes of golds on them.
+"""Databases of SQL tasks: read them from files, pass them to engines, and execute golds on them.
 
-    DUMP.sql                   a MySQL dump; its CREATE DATABASE and USE lines say where each
-                               database begins
-    FOLDER/NAME.sql            portable SQL or a MySQL dump, one database a file
-    FOLDER/NAME.sqlite         SQLite files; also .db, also FOLDER/NAME/NAME.sqlite as BIRD and
-                               Spider publish them
+    DUMP.sql                   a MySQL dump; each database begins at a CREATE DATABASE or USE line
+    FOLDER/NAME.sql            portable SQL or a MySQL dump, one database per file
+    FOLDER/NAME.sqlite         SQLite files; also .db, also FOLDER/NAME/NAME.sqlite as published by
+                               BIRD and Spider
 
     files ──► Databases ──► DatabaseSet: engines on the databases, and on their variant data
-    task, engine ──► execute_gold ──► Gold: rows, and what their order means
+    task, engine ──► execute_gold ──► Gold: rows, and the meaning of their order
 
-Left out: accounts and rights in a dump are dropped. A SQLite file that is being written is refused.
+Left out: accounts and privileges in a dump are dropped. A SQLite file that is being written is
+refused.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _DROPPED = re.compile(
 _FOREIGN_COLLATION = re.compile(r"utf8mb4_(?:\w+_)?0900_\w+", re.I)
 _KNOWN_COLLATION = "utf8mb4_unicode_520_ci"
 _DEFINER = re.compile(r"DEFINER\s*=\s*(?:`[^`]*`|'[^']*'|\w+)@(?:`[^`]*`|'[^']*'|[\w%.]+)", re.I)
-"""An account in a view, trigger or routine. Accounts are dropped, and a view whose account is
-missing cannot be read."""
+"""An account in a view, trigger or routine. Accounts are dropped, and a view with a missing account
+cannot be read."""
 _OF_MARIADB = re.compile(r"^/\*M?!999999\\- enable the sandbox mode \*/", re.M)
-"""The first line of MariaDB's dumps: a command of its client, which ends without a semicolon."""
+"""The first line of MariaDB's dumps: a client command, without a semicolon at the end."""
 _DATA = re.compile(r"INSERT|REPLACE", re.I)
 _OF_MYSQL = re.compile(
     r"""
@@ -68,10 +68,10 @@ _OF_MYSQL = re.compile(
     """,
     re.I | re.X | re.S,
 )
-"""A statement of MySQL and MariaDB that SQLite does not know: `LOCK TABLES t WRITE`, not `CREATE
-TABLE t (engine INT)`."""
+"""A statement that MySQL and MariaDB accept but SQLite does not: `LOCK TABLES t WRITE`, but not
+`CREATE TABLE t (engine INT)`."""
 _FIRST = 50
-"""Statements that are looked at: a dump begins with settings, and with a table."""
+"""How many statements are examined: a dump begins with settings and a table."""
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -80,21 +80,21 @@ _FIRST = 50
 def read_databases(path: Path) -> Databases:
     """Read a dump, a SQLite file or a folder of databases.
 
-    Raises `UsageError` if `path` does not exist or holds no database, `DataError` if a file cannot
-    be read.
+    Raises `UsageError` if `path` does not exist or contains no database, `DataError` if a file
+    cannot be read.
     """
     if not path.exists():
         raise UsageError(f"{path}: there is no such file or folder with databases")
     if not path.is_dir() and path.suffix not in _SUFFIXES:
         return Databases.of_scripts("mysql", _dumped(path, _text(path)))
     scripts = sorted(path.glob("*.sql"))
-    found = (
+    candidates = (
         file
         for suffix in _SUFFIXES
         for pattern in ("*", "*/*")
         for file in path.glob(pattern + suffix)
     )
-    files = [path] if path.is_file() else sorted(found)
+    files = [path] if path.is_file() else sorted(candidates)
     if scripts and files:
         raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
     if scripts:
@@ -106,8 +106,8 @@ def read_databases(path: Path) -> Databases:
             for name, lines in _dumped(file, texts[file.stem]).items():
                 if dumped.setdefault(name, lines) is not lines:
                     raise UsageError(
-                        f"{file} makes the database {name}, and so does another file; "
-                        "leave one of them away"
+                        f"{file} creates the database {name}, and so does another file; "
+                        "remove one of them"
                     )
         return Databases.of_scripts("mysql", dumped)
     if nested := [
@@ -121,20 +121,20 @@ def read_databases(path: Path) -> Databases:
 
 
 def _dumped(path: Path, text: str) -> dict[str, tuple[str, ...]]:
-    """Return the statements of each database of a dump. Raises `UsageError` if there is none,
-    `DataError` for its name."""
-    found = split_dump(text) or split_dump(text, path.stem)
-    if not found:
+    """Return the statements of each database in a dump. Raises `UsageError` if there is none, and
+    `DataError` for an invalid name."""
+    databases = split_dump(text) or split_dump(text, path.stem)
+    if not databases:
         raise UsageError(f"{path} holds no statement that makes a database")
-    if odd := [name for name in found if "/" in name or "\0" in name]:
+    if odd := [name for name in databases if "/" in name or "\0" in name]:
         raise DataError(
-            f"{path}: the database {odd[0]!r} cannot be a file's name; give it another one"
+            f"{path}: the database name {odd[0]!r} is not a valid file name; rename the database"
         )
-    return found
+    return databases
 
 
 def _is_mysqls(text: str) -> bool:
-    """Tell whether a script is written for MySQL or MariaDB alone, by its first statements. Words
+    """Return whether a script is only for MySQL or MariaDB, judged by its first statements. Words
     in the data do not count."""
     return any(_OF_MYSQL.match(statement) for statement in islice(split_statements(text), _FIRST))
 
@@ -143,8 +143,8 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
     """Split a dump by database; each part begins with CREATE DATABASE and USE. `default` is the
     name if the dump gives none.
 
-    Settings before the first database hold for all. MySQL 8's collations are replaced, since
-    MariaDB has none of that name, and accounts are left out; data stay as they are.
+    Settings before the first database apply to all. MySQL 8's collations are replaced, since
+    MariaDB lacks them, and accounts are dropped; data are unchanged.
     """
 
     def beginning(name: str, charset: str = "") -> list[str]:
@@ -156,21 +156,21 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
     def adapt(schema: str) -> str:
         return _DEFINER.sub("", _FOREIGN_COLLATION.sub(_KNOWN_COLLATION, schema))
 
-    found = {default: beginning(default)} if default else {}
+    databases = {default: beginning(default)} if default else {}
     settings: list[str] = []
     current = default
     for statement in split_statements(_OF_MARIADB.sub("", text, count=1)):
         if match := _CREATE.match(statement) or _USE.match(statement):
             current = match["bare"] or match["quoted"].replace("``", "`")
             charset = adapt(statement[match.end() :]) if match.re is _CREATE else ""
-            found.setdefault(current, [*beginning(current, charset), *settings])
+            databases.setdefault(current, [*beginning(current, charset), *settings])
         elif _DROPPED.match(statement):
             continue
         elif current is None:
             settings += [adapt(statement)] if _SETTING.match(statement) else []
         else:
-            found[current].append(statement if _DATA.match(statement) else adapt(statement))
-    return {name: tuple(lines) for name, lines in found.items() if len(lines) > 2}
+            databases[current].append(statement if _DATA.match(statement) else adapt(statement))
+    return {name: tuple(lines) for name, lines in databases.items() if len(lines) > 2}
 
 
 def _in_backticks(name: str) -> str:
@@ -178,21 +178,21 @@ def _in_backticks(name: str) -> str:
 
 
 def _by_name(files: list[Path]) -> dict[str, Path]:
-    """Return the files by database; neither the suffix nor upper and lower case count."""
-    found: dict[str, Path] = {}
+    """Return the files by database name. The suffix and the case do not count."""
+    by_name: dict[str, Path] = {}
     for file in files:
-        if (other := found.setdefault(file.stem.lower(), file)) is not file:
+        if (other := by_name.setdefault(file.stem.lower(), file)) is not file:
             raise UsageError(
-                f"{other} and {file} would both be the database {file.stem}; leave one of them away"
+                f"{other} and {file} would both be the database {file.stem}; remove one of them"
             )
-    return {file.stem: file for file in found.values()}
+    return {file.stem: file for file in by_name.values()}
 
 
 def _file_digest(file: Path) -> str:
-    """Return the digest of a SQLite file; of a large file its size and time, since reading it would
-    take longer than using it.
+    """Return the digest of a SQLite file; for a large file, its size and time, since reading it
+    would take longer than using it.
 
-    Raises `DataError` if the last changes are still in a log or journal beside the file.
+    Raises `DataError` if the last changes are still in a log or journal next to the file.
     """
     try:
         for log in (file.with_name(file.name + ending) for ending in ("-wal", "-journal")):
@@ -204,7 +204,7 @@ def _file_digest(file: Path) -> str:
                 )
         with open(file, "rb") as content:
             if content.read(16) != b"SQLite format 3\0":
-                raise DataError(f"{file} is no SQLite database")
+                raise DataError(f"{file} is not a SQLite database")
             info = file.stat()
             if info.st_size > _LARGE:
                 return f"{file.resolve()}\0{info.st_size}\0{info.st_mtime_ns}"
@@ -232,7 +232,7 @@ def _hash(*words: str) -> str:
 
 @dataclass(frozen=True)
 class DatabaseSet:
-    """Makers of engines. `robust`: play every solved task on the variant data, not only the general
+    """Factories of engines. `robust`: play every solved task on the variant data, not only general
     ones."""
 
     make_engine: Callable[[], Engine]
@@ -241,7 +241,7 @@ class DatabaseSet:
     digest: str
 
     def facts(self) -> dict[str, Any]:
-        """Return what decides results: the databases' content and the server."""
+        """Return what determines results: the databases' content and the server."""
         with self.make_engine() as engine:
             server, machine = engine.facts(), engine.machine_facts()
         userland = {key: server[key] for key in ("engine", "version")}
@@ -257,8 +257,8 @@ def prepare_databases(
     robust: bool,
     paper: bool,
 ) -> DatabaseSet:
-    """Prepare engines for the tasks. Databases of the caller's own go first. Raises `UsageError`
-    where there are none."""
+    """Prepare engines for the tasks. The caller's databases override the data set's. Raises
+    `UsageError` if there are none."""
     if dump and databases:
         raise UsageError(
             "give the databases with --dump FILE or with --databases DIR, not with both"
@@ -285,7 +285,7 @@ def prepare_databases(
 
 def database(task: Task, engine: Engine) -> str:
     """Return the task's database: its `db` or `db_id`, or the engine's only one. Raises `DataError`
-    if there is no such one."""
+    if there is no such database."""
     named = task.extra.get("db") or task.extra.get("db_id")
     if named is None and len(engine.databases) == 1:
         return engine.databases[0]
@@ -305,7 +305,7 @@ def database(task: Task, engine: Engine) -> str:
 
 @dataclass(frozen=True)
 class Gold:
-    """The outcome of a gold: `answer`, and the order of its rows for `exact`."""
+    """The outcome of a gold: the answer, and the order of its rows for `exact`."""
 
     answer: Answer
     order: Order
@@ -316,7 +316,7 @@ class Gold:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Return what is wrong with the gold, judged by its outcome alone."""
+        """Return the gold's faults, judged only by its outcome."""
         if self.answer.timed_out:
             return ("gold runs out of time",)
         if self.answer.error is not None:
@@ -325,7 +325,7 @@ class Gold:
             return ("gold returns no rows: it is not a query",)
         if self.table.cut:
             return (
-                f"gold returns more rows or bytes than are kept: {len(self.table.rows)} rows are",
+                f"gold returns too many rows or bytes: only {len(self.table.rows)} rows are kept",
             )
         if all(value is None for row in self.table.rows for value in row):
             return (
@@ -337,8 +337,8 @@ class Gold:
 
     @property
     def evidence(self) -> object:
-        """Return what two executions must have in common: the rows that may be shown, in order
-        except for ties."""
+        """Return a value that is equal for two executions with the same result: the rows that may
+        be returned, in order except for ties."""
         if self.table is None:
             return self.answer.error
         rows = sorted(zip(self.order.ties, map(repr, self.order.rows), strict=True))
@@ -347,7 +347,7 @@ class Gold:
 
 def execute_gold(engine: Engine, task: Task) -> Gold:
     """Execute a task's gold as the grader, which ends the last episode. Raises `DataError` if the
-    gold ended its server."""
+    gold killed its server."""
 
     def execute() -> Gold:
         db = database(task, engine)

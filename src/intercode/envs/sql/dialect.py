@@ -1,7 +1,7 @@
-"""What is particular to the SQL of one engine: its syntax, and where it keeps its catalog.
+"""The particulars of one engine's SQL: its syntax, and how to query its catalog.
 
-A `Dialect` is a value beside its engine (`Engine.dialect`). The reader of golds (`text.py`),
-variant data (`variants/`) and lint work through it.
+Each engine has a `Dialect` (`Engine.dialect`). The parser of golds (`text.py`), variant data
+(`variants/`) and lint use it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 Query = Callable[[str], tuple[tuple[object, ...], ...]]
-"""Executes a statement as the grader, and returns its rows."""
+"""Executes a statement as the grader and returns its rows."""
 
 
 class Creation(NamedTuple):
-    """The statements that make a database anew: `tables` by name, all statements that go `before`
-    the rows (these included), and those that go `after` them, such as indexes and views."""
+    """The statements that recreate a database: `tables` by name, all statements to execute `before`
+    inserting rows (including `tables`), and those `after`, such as indexes and views."""
 
     tables: dict[str, str]
     before: list[str]
@@ -26,46 +26,46 @@ class Creation(NamedTuple):
 
 
 def write_standard_text(text: str) -> str:
-    """Return a text as a literal of standard SQL, where only the quote is doubled."""
+    """Return a text as a standard SQL literal, which doubles quotes and has no other escapes."""
     return "'" + text.replace("'", "''") + "'"
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The SQL of one engine. The defaults are standard SQL, but for `INSERT OR IGNORE`.
+    """The SQL of one engine. The defaults are standard SQL, except for `INSERT OR IGNORE`.
 
-    The first four arguments say where the catalog is: three statements, each sorted by table, and
-    within a key or a reference by the column's place in it, and a function.
+    The four arguments after `name` read the catalog: three statements and a function. The rows of
+    each statement are sorted by table and, within a key or reference, by the column's position.
     """
 
     name: str
     """The dialect's name in sqlglot."""
     columns: str
-    """Selects table, column, and whether it takes NULL, of all columns that hold values of their
-    own: not of generated ones."""
+    """Selects table, column, and whether the column accepts NULL, for all columns except generated
+    ones."""
     keys: str
-    """Selects table, a name of the key (unique in the table), and column, of all unique keys."""
+    """Selects table, key name (unique within the table), and column, for all unique keys."""
     references: str
-    """Selects table, a name of the reference, the other table, column, and the other table's
-    column, of all foreign keys."""
+    """Selects table, reference name, referenced table, column, and referenced column, for all
+    foreign keys."""
     creation: Callable[[Query, str], Creation]
-    """Returns the statements that make the database of that name, read by queries."""
+    """Queries the server and returns the statements that create the named database."""
     mark: str = field(default='"', kw_only=True)
     """The character around a quoted name."""
     insert: str = field(default="INSERT OR IGNORE", kw_only=True)
-    """The beginning of an INSERT that leaves out rows whose key exists."""
+    """The beginning of an INSERT that skips rows with an existing key."""
     write_text: Callable[[str], str] = field(default=write_standard_text, kw_only=True)
     """Returns a text as a literal."""
     texts_in_marks: bool = field(default=False, kw_only=True)
-    """Whether a quoted name is a text where there is no such column."""
+    """Whether a quoted name is a text if there is no such column."""
 
     def quote(self, name: str) -> str:
         """Return a name in quotes."""
         return self.mark + name.replace(self.mark, 2 * self.mark) + self.mark
 
     def write(self, value: object) -> str:
-        """Return a value as SQL text that the server reads back as it was. NaN becomes NULL, as in
-        SQLite."""
+        """Return a value as SQL text that the server reads back as the same value. NaN becomes
+        NULL, as in SQLite."""
         if value is None:
             return "NULL"
         if isinstance(value, str):
@@ -80,8 +80,8 @@ class Dialect:
 
 
 def format_time(span: timedelta) -> str:
-    """Return a TIME as MySQL writes it: hours may pass 24, and be negative; a fraction where there
-    is one."""
+    """Return a TIME as MySQL writes it: hours may exceed 24 and be negative; a fraction is written
+    only if there is one."""
     sign, span = ("-", -span) if span < timedelta(0) else ("", span)
     seconds = span.days * 86400 + span.seconds
     fraction = f".{span.microseconds:06}" if span.microseconds else ""

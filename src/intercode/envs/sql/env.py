@@ -5,10 +5,10 @@ the last statement.
           ──► the agent's session
     step  ──► one statement ──► its rows as Python tuples, or `Error executing query: MESSAGE`
 
-Each environment has a server of its own (`engines/`). If a task is marked `general`, or with
-`robust=True`, an episode that looks solved is played again on variant data, which a seeded
-generator makes of the databases (`variants/`). `parts["robust"]` holds the result, and a `general`
-task must be solved there as well.
+Each environment has its own server (`engines/`). If a task is marked `general`, or with
+`robust=True`, an episode that looks solved is replayed on variant data, which a seeded generator
+derives from the databases (`variants/`). `parts["robust"]` contains the result, and a `general`
+task must be solved there too.
 """
 
 from __future__ import annotations
@@ -47,17 +47,16 @@ from intercode.types import ExecResult, Score, Table, Task, TaskIssue, View
 Reward = str | Callable[[Table | None, Table | None, Task], Score]
 _NOTHING = Answer()
 _ROWS, _DIFFERENT, _TEXT = 20, 10, View(150, 50)
-"""The most rows of a table and of a difference in `outcomes`, and the characters of a text."""
+"""The most rows of a table and of a difference in `outcomes`, and the most characters of a text."""
 _TABLE_BYTES, _DIFFERENCE_BYTES = 1500, 1000
 
 
 class SqlEnv(InterCodeEnv):
-    """Environment over SQL tasks; `databases` makes its engines, and `golds` may be shared.
+    """An environment for SQL tasks. `databases` makes its engines, and `golds` may be shared.
 
-    `handicap` puts the schema into the first observation, as the paper's easier setting does.
-    `seconds` is a statement's time limit. `reward="overlap"` is the paper's reward before it
-    weighed the order of rows, which scored its ReAct runs. Other arguments are those of
-    `InterCodeEnv`.
+    `handicap` adds the schema to the first observation, as in the paper's easier setting. `seconds`
+    is a statement's time limit. `reward="overlap"` is the paper's reward without the order of rows,
+    which was used for its ReAct runs. The other arguments are those of `InterCodeEnv`.
     """
 
     Options = SqlOptions
@@ -196,42 +195,42 @@ class SqlEnv(InterCodeEnv):
         return self._score
 
     def outcomes(self) -> dict[str, Any]:
-        """Return what was compared at the end, in about 8 KB: the conditions that failed, both
-        tables, and their difference.
+        """Return the final comparison in about 8 KB: the conditions that failed, both tables, and
+        their difference.
 
-        failed          "error" (the last statement failed), else of "rows", "order" and "robust"
-                        (the variant data)
+        failed          "error" (the last statement failed), otherwise any of "rows", "order" and
+                        "robust" (the variant data)
         rule            why `exact` accepted or refused the rows, in words
-        agent, gold     columns, rows (20 at most; `rows_total` where there are more) or the error
-        missing, extra  rows that only the gold has, and that only the agent has (10 at most each)
+        agent, gold     columns, rows (at most 20; `rows_total` if there are more) or the error
+        missing, extra  rows only in the gold, and rows only in the agent's (at most 10 each)
         """
         gold = self._gold(self._engine, self.task)
-        ours = self._last
+        answer = self._last
         parts = self._score.parts if self._score else {}
         right = {
             "rows": (
                 parts.get("rows", parts.get("iou", 1.0)) == 1
-                and not (ours.table and ours.table.cut)
+                and not (answer.table and answer.table.cut)
             ),
             "order": parts.get("columns", 1.0) < 1 or parts.get("order", 1.0) == 1,
             "robust": parts.get("robust", 1.0) == 1,
         }
         failed = (
             ["error"]
-            if ours.error is not None
+            if answer.error is not None
             else [name for name, holds in right.items() if not holds]
         )
-        found: dict[str, Any] = {
+        report: dict[str, Any] = {
             "failed": failed,
             **({"rule": self._score.rule} if self._score and self._score.rule else {}),
-            "agent": _answer_json(ours),
+            "agent": _answer_json(answer),
             "gold": _answer_json(gold.answer),
         }
-        if ours.table is not None and gold.table is not None:
-            missing, extra = difference(ours.table, gold.table, gold.order)
-            found["missing"] = _rows_json(missing[:_DIFFERENT], _DIFFERENCE_BYTES)
-            found["extra"] = _rows_json(extra[:_DIFFERENT], _DIFFERENCE_BYTES)
-        return found
+        if answer.table is not None and gold.table is not None:
+            missing, extra = difference(answer.table, gold.table, gold.order)
+            report["missing"] = _rows_json(missing[:_DIFFERENT], _DIFFERENCE_BYTES)
+            report["extra"] = _rows_json(extra[:_DIFFERENT], _DIFFERENCE_BYTES)
+        return report
 
     def copy_world(self, copy: Self, live: bool) -> None:
         copy._engine, copy._variant = self._databases.make_engine(), None
@@ -243,7 +242,7 @@ class SqlEnv(InterCodeEnv):
 
     @property
     def _is_papers(self) -> bool:
-        """Tell whether the reward is the paper's, which knows one gold and no variant data."""
+        """Return whether the reward is one of the paper's, which use one gold and no variants."""
         return is_papers(self.reward, self.rewards)
 
     def _compare(self, engine: Engine, answer: Table | None) -> Score:
@@ -251,15 +250,15 @@ class SqlEnv(InterCodeEnv):
             if callable(self.reward):
                 return call_reward(self.reward, answer, gold.table, task)
             if self.reward != "exact":
-                found: Score = resolve_name(self.rewards[self.reward])(answer, gold.table)
-                return found
+                result: Score = resolve_name(self.rewards[self.reward])(answer, gold.table)
+                return result
             return sql_exact(answer, gold.table, gold.order)
 
         return best_score(score(self._gold(engine, task), task) for task in self._tasks_by_gold)
 
     @property
     def _tasks_by_gold(self) -> list[Task]:
-        """Return the task once for each gold that the reward compares with."""
+        """Return a copy of the task for each gold that the reward compares with."""
         return [self.task] if self._is_papers else split_golds(self.task)
 
     def _gold(self, engine: Engine, task: Task) -> Gold:
@@ -267,10 +266,10 @@ class SqlEnv(InterCodeEnv):
         return self._golds.get((task.id, task.gold, data), lambda: execute_gold(engine, task))
 
     def _execute_golds(self, engine: Engine) -> None:
-        """Execute all golds, which need original content: call this before the episode begins on
-        the engine.
+        """Execute all golds. They need the original content, so call this before the episode begins
+        on the engine.
 
-        An alternative gold that fails is never matched. Raises `DataError` if the gold itself fails
+        An alternative gold that fails never matches. Raises `DataError` if the first gold fails
         under `exact`.
         """
         gold, *_ = [self._gold(engine, task) for task in self._tasks_by_gold]
@@ -284,8 +283,8 @@ class SqlEnv(InterCodeEnv):
 
 
 def _observation(answer: Answer, seconds: float, *, as_v1: bool) -> str:
-    """Return what the agent sees. InterCode v1 printed rows as tuples, and an error for a statement
-    without rows."""
+    """Return the agent's observation. InterCode v1 printed rows as tuples, and an error for a
+    statement without rows."""
     if answer.timed_out:
         return (
             "Error executing query: "
@@ -315,18 +314,18 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
         )
     names = _rows_json([answer.table.columns], _TABLE_BYTES)
     rows = _rows_json(answer.table.rows[:_ROWS], _TABLE_BYTES)
-    found = {"columns": names[0] if names else [], "rows": rows}
+    report = {"columns": names[0] if names else [], "rows": rows}
     return (
-        found
+        report
         if len(rows) == len(answer.table.rows)
-        else {**found, "rows_total": len(answer.table.rows)}
+        else {**report, "rows_total": len(answer.table.rows)}
     )
 
 
 def _rows_json(rows: Iterable[Row], size: int) -> list[list[Any]]:
-    """Return the first rows, as many as take no more than `size` bytes: numbers and NULL as they
-    are, other values as text."""
-    found: list[list[Any]] = []
+    """Return as many of the first rows as fit into `size` bytes: numbers and NULL unchanged, other
+    values as text."""
+    listed: list[list[Any]] = []
     for row in rows:
         values = [
             (
@@ -339,5 +338,5 @@ def _rows_json(rows: Iterable[Row], size: int) -> list[list[Any]]:
         size -= len(json.dumps(values))
         if size < 0:
             break
-        found.append(values)
-    return found
+        listed.append(values)
+    return listed

@@ -21,7 +21,7 @@ _LOOKS = re.compile(
 
 
 def kind_of(action: str) -> Kind:
-    """Return what a statement does: "editing" data, "exploring" the schema, or "querying"."""
+    """Classify a statement: "editing" data, "exploring" the schema, or "querying"."""
     statement = _LEADING.sub("", action, count=1)
     if _EDITS.match(statement):
         return "editing"

@@ -1,5 +1,5 @@
-"""Lint rules for SQL tasks: values, superlatives, aggregates and order that a query and its gold
-should share."""
+"""Lint rules for SQL tasks: values, superlatives, aggregates and ordering on which a query and its
+gold should agree."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OPPOSITES = (
     (r"\b(?<!not )in ascending\b", r"\bdesc\s*(limit \d+)?\s*;?\s*$"),
 )
 _HINT = re.compile(r"\((?:use|in) (?:the )?table [^)]*\)", re.IGNORECASE)
-"""A hint of the data set about where to look; its words are no values of the gold."""
+"""A hint in the query about where to look; its words are not values in the gold."""
 _CONSTANT = re.compile(r"\s*select\b(?!.*\bfrom\b)", re.IGNORECASE | re.DOTALL)
 _LIMIT = re.compile(r"\blimit\b", re.IGNORECASE)
 _CHANGING = """
@@ -51,46 +51,46 @@ NOW SYSDATE CURDATE CURTIME CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP LOCALTIM
 UTC_DATE UTC_TIME UTC_TIMESTAMP RANDOM RANDOMBLOB RANDOM_BYTES UUID UUID_SHORT SYS_GUID
 CONNECTION_ID
 """
-"""Functions whose result depends on the moment or on chance, in some engine."""
+"""Functions that depend on the time or are random in some engine."""
 _CHANGING_ALONE = "RAND UNIX_TIMESTAMP DATE TIME DATETIME JULIANDAY UNIXEPOCH"
-"""Functions that do so without an argument."""
+"""Functions that do so only without arguments."""
 _OF_MOMENTS = (
     "DATE TIME DATETIME JULIANDAY UNIXEPOCH STRFTIME TIMEDIFF TS_OR_DS_TO_DATE TIME_TO_STR"
 )
-"""Functions to which the text 'now' is the moment, as sqlglot calls them."""
+"""Functions that accept the text 'now' for the current time, by their names in sqlglot."""
 
 
 def lint(task: Task) -> Iterator[TaskIssue]:
-    """Yield where query and gold disagree. A value that the task's field `evidence` explains may be
-    written differently."""
+    """Yield the points on which query and gold disagree. A value that the task's field `evidence`
+    explains may be written differently."""
     query = _HINT.sub(" ", task.query)
     gold, explained = task.gold, f"{task.gold} {task.extra.get('evidence') or ''}"
     yield from unheeded(_CUES, query, gold)
     span = re.search(r"\b(oldest|latest|youngest) to\b|\bfrom the\b", query, re.IGNORECASE)
-    for wanted, opposite in () if span else _OPPOSITES:
-        word = re.search(wanted, query, re.IGNORECASE)
+    for cue, opposite in () if span else _OPPOSITES:
+        word = re.search(cue, query, re.IGNORECASE)
         taken = re.search(opposite, gold, re.IGNORECASE)
         if word and taken:
             yield disagrees(f"query says {word[0]!r}, the gold takes the opposite ({taken[0]})")
-    # A number may be counted, or stand in a column of that name.
-    found = re.search(r"\bhow many (?:\w+ )??(\w{3})\w*\b", query, re.IGNORECASE)
+    # A number may be counted, or read from a column of that name.
+    match = re.search(r"\bhow many (?:\w+ )??(\w{3})\w*\b", query, re.IGNORECASE)
     counted = r"\bcount\b|\bsum\b|\bavg\b|max|min|num|total|amount|quantity|capacity|size|iif|case"
-    if found and not re.search(rf"{counted}|select.*{found[1]}.* from", gold, re.IGNORECASE):
-        yield disagrees(f"query says {found[0]!r}, but the gold has no count")
+    if match and not re.search(rf"{counted}|select.*{match[1]}.* from", gold, re.IGNORECASE):
+        yield disagrees(f"query says {match[0]!r}, but the gold has no count")
     values = re.sub(r"[%_\s]", "", explained).lower()
     for value in quoted(query):
         if re.sub(r"[%_\s.,!?]+$|[%_\s]", "", value).lower() not in values:
-            yield disagrees(f"query quotes {value!r}, which the gold does not have")
+            yield disagrees(f"query quotes {value!r}, which the gold does not contain")
     for number in numbers(query):
         if (
             number > 1
             and not named(number, explained)
             and not (number > 99 and f"{number:g}" in values)
         ):
-            yield disagrees(f"query names the number {number:g}, which the gold does not have")
+            yield disagrees(f"query names the number {number:g}, which the gold does not contain")
     readable = [dialect for dialect in dialects() if parse_statement(gold, dialect) is not None]
     if not readable:
-        yield TaskIssue("gold is no SQL that can be read")
+        yield TaskIssue("gold is not SQL that can be parsed")
     elif changing := _changing(gold, readable):
         yield TaskIssue(f"the answer depends on the moment or on chance ({changing})", "unstable")
     elif _CONSTANT.match(gold):
@@ -102,8 +102,8 @@ def lint(task: Task) -> Iterator[TaskIssue]:
 
 
 def _changing(gold: str, readable: Sequence[Dialect]) -> str | None:
-    """Return the first part of a gold that is another one at another moment or by chance, as one of
-    the dialects reads it."""
+    """Return the first function call in a gold that depends on the time or is random, as parsed in
+    one of the dialects."""
     from sqlglot import exp
 
     changing, alone, of_moments = (

@@ -15,8 +15,8 @@ SECONDS = 10.0
 
 @dataclass(frozen=True)
 class SqlOptions(EnvOptions):
-    """Options of the SQL environment; `seconds` is a statement's time limit. A session with the
-    server lives as long as its episode, whatever `session` says."""
+    """Options of the SQL environment; `seconds` is a statement's time limit. The session with the
+    server lives as long as its episode, regardless of `session`."""
 
     dump: str | Path | None = option(
         None, "Tasks", "Load the databases from this MySQL dump.", kind="path", names="file"

@@ -1,26 +1,26 @@
-"""SQL text: the meaning of a gold's order, its literals, and the statements of a script.
+"""SQL text: the meaning of a gold's row order, its literals, and the statements in a script.
 
     the gold                        SELECT name FROM pet ORDER BY age, RANK() OVER (…) LIMIT 3
     every row and its keys          SELECT name, DENSE_RANK() OVER (ORDER BY age) AS intercode_1,
     (`Ordering.derived`)            RANK() OVER (…) AS intercode_2
                                     FROM pet ORDER BY age, RANK() OVER (…)
 
-Rows with equal keys tie: they are free in order, and a LIMIT may take any of them. Without ORDER BY
-a LIMIT may take any rows: then all rows tie. The database ranks by itself, so that rows tie under
-its own collation; a window's result cannot be ranked, and counts as it prints, as does the column
-that a position under `*` names, or one in a UNION whose columns have no names or equal ones.
+Rows with equal keys tie: they may come in any order, and a LIMIT may take any of them. Without
+ORDER BY a LIMIT may take any rows, so all rows tie. The database computes the ranks, so that ties
+follow its collation. A window function's result cannot be ranked and is compared as printed; so is
+a column that a position under `*` names, and a column in a UNION without unique column names.
 
     the key                         its column
     a position, an output name      the expression that is selected there
-    an expression                   itself: a name is a source's column, else an alias
-    beside UNION                    the same over the outputs, SELECT … FROM (… UNION …)
+    an expression                   itself: a name is a source's column, otherwise an alias
+    with UNION                      the same over the outputs, SELECT … FROM (… UNION …)
 
-There is no derived statement, and the gold's own order counts ("strict"), for an output name that
-has two meanings, an OFFSET that is not a number, FETCH, ORDER BY behind parentheses or at random,
-variables of the gold's own, and SQL that cannot be parsed; nor does one help that the database
-refuses (as MariaDB does for an expression beside a UNION of which two columns have one name). No
-text makes a function here raise: whether a gold runs is for its engine to say. sqlglot is imported
-when first used.
+There is no derived statement, so the gold's own order is required ("strict"), for an output name
+with two meanings, an OFFSET that is not a number, FETCH, ORDER BY after parentheses or at random,
+variables that the gold sets, and SQL that cannot be parsed. The same applies if the database
+refuses the derived statement (as MariaDB does for an expression with a UNION in which two columns
+have the same name). The functions here never raise for invalid SQL: whether a gold runs is for its
+engine to decide. sqlglot is imported on first use.
 
 Left out: ties under a LIMIT inside a subquery and under ROW_NUMBER, which the database decides.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from intercode.envs.sql.dialect import Dialect
 
 _ALIASES = 3
-"""The most aliases inside the keys of one ORDER BY that are looked into."""
+"""The most aliases that are resolved inside the keys of one ORDER BY."""
 
 _KNOWN = re.compile(
     r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH|VALUES|INSERT|UPDATE|DELETE)\b",
@@ -58,12 +58,12 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """The meaning of a statement's order.
+    """The meaning of a statement's row order.
 
     `ordered`: ORDER BY at top level; `limited`: LIMIT or OFFSET at top level; `offset`: how many
-    rows are skipped; `distinct`: SELECT DISTINCT. `derived`: statements that give every row without
-    the limit, in order, with keys as further columns; the first that the database takes is right.
-    `places`: columns of the gold's that are keys too. Rows tie whose keys are all equal.
+    rows are skipped; `distinct`: SELECT DISTINCT. `derived`: statements that return all rows
+    without the limit, in order, with the keys as extra columns; the first that the database accepts
+    is used. `places`: columns of the gold that are also keys. Rows tie if all keys are equal.
     """
 
     ordered: bool
@@ -75,13 +75,13 @@ class Ordering:
 
     @property
     def free(self) -> bool:
-        """Tell whether the rows' order says nothing. An order that is neither free nor derived is
+        """Return whether rows may come in any order. An order that is neither free nor derived is
         strict."""
         return not self.ordered and not self.limited
 
 
 def ordering(sql: str, dialect: Dialect) -> Ordering:
-    """Return what the order of a gold's rows means."""
+    """Return the meaning of the order of a gold's rows."""
     from sqlglot import exp
 
     query = parse_statement(sql, dialect)
@@ -117,49 +117,49 @@ def ordering(sql: str, dialect: Dialect) -> Ordering:
 
 
 def literals(sql: str, dialect: Dialect) -> set[str | int | float]:
-    """Return the values that a statement names; a LIKE pattern also without its wildcards. LIMIT
-    and positions do not count.
+    """Return the literals in a statement; a LIKE pattern also without its wildcards. LIMIT and
+    positions do not count.
 
-    Where quoted names may be texts (`Dialect.texts_in_marks`), they count too.
+    If quoted names may be texts (`Dialect.texts_in_marks`), they are included.
     """
     from sqlglot import exp
 
     query = parse_statement(sql, dialect)
     if query is None:
         return set()
-    found: set[str | int | float] = set()
+    named: set[str | int | float] = set()
     for literal in query.find_all(exp.Literal):
         text, above = literal.this, literal.parent
         if literal.is_string:
-            found |= {text, text.strip("%_")} if isinstance(above, exp.Like | exp.ILike) else {text}
+            named |= {text, text.strip("%_")} if isinstance(above, exp.Like | exp.ILike) else {text}
         elif not isinstance(above, exp.Limit | exp.Offset | exp.Ordered | exp.Fetch):
             number = int(text) if text.isdigit() else float(text)
-            found.add(-number if isinstance(above, exp.Neg) else number)
+            named.add(-number if isinstance(above, exp.Neg) else number)
     if dialect.texts_in_marks:
-        found |= {name.this for name in query.find_all(exp.Identifier) if name.quoted}
-    return found
+        named |= {name.this for name in query.find_all(exp.Identifier) if name.quoted}
+    return named
 
 
 def parse_statement(sql: str, dialect: Dialect) -> exp.Expr | None:
-    """Return the one statement of a text; None if there is none or more than one, or sqlglot does
-    not understand the text."""
+    """Return the single statement in a text; None if there is not exactly one, or sqlglot cannot
+    parse the text."""
     from sqlglot import parse
     from sqlglot.errors import SqlglotError
 
     if not _KNOWN.match(sql):
         return None
     try:
-        found = [statement for statement in parse(sql, read=dialect.name) if statement is not None]
+        statements = [parsed for parsed in parse(sql, read=dialect.name) if parsed is not None]
     except (SqlglotError, RecursionError, ValueError):
         return None
-    return found[0] if len(found) == 1 else None
+    return statements[0] if len(statements) == 1 else None
 
 
 def _derived(query: exp.Query, dialect: Dialect) -> tuple[list[str], tuple[int, ...]]:
-    """Return `Ordering.derived` and `Ordering.places`; no statement where a key is uncertain.
+    """Return `Ordering.derived` and `Ordering.places`; no statement if a key is uncertain.
 
-    Whether a name inside an expression is a source's column or an alias is for the database to say:
-    the first statement resolves no alias, the next ones replace one, two, … by what they stand for.
+    Whether a name inside an expression is a source's column or an alias depends on the database:
+    the first statement resolves no alias, the next ones replace one, two, … by their expressions.
     """
     from sqlglot import exp
 
@@ -172,17 +172,18 @@ def _derived(query: exp.Query, dialect: Dialect) -> tuple[list[str], tuple[int, 
     for part in ("limit", "offset"):
         whole.set(part, None)
     expressions = [key for key in keys if isinstance(key, exp.Expr)]
-    aliases = {one.alias.lower(): one.this for one in query.selects if isinstance(one, exp.Alias)}
+    outputs = [output for output in query.selects if isinstance(output, exp.Alias)]
+    aliases = {output.alias.lower(): output.this for output in outputs}
     if isinstance(query, exp.SetOperation) and expressions:
         aliases = {}
         whole.set("order", None)
         whole = exp.select("intercode_all.*").from_(whole.subquery("intercode_all"))
         whole.set("order", order and order.copy())
     columns = [column for key in expressions for column in key.find_all(exp.Column)]
-    unsure = [one for one in columns if aliases.get(_bare(one), one) != one]
+    unsure = [column for column in columns if aliases.get(_bare(column), column) != column]
     if any(
         isinstance(column.parent, exp.Collate)  # some servers look for an alias first
-        or (dialect.texts_in_marks and column.this.quoted)  # a text, where no source has it
+        or (dialect.texts_in_marks and column.this.quoted)  # a text if no source has the column
         for column in unsure
     ):
         return [], ()
@@ -206,12 +207,12 @@ def _derived(query: exp.Query, dialect: Dialect) -> tuple[list[str], tuple[int, 
 
 
 def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
-    """Return what a key of ORDER BY stands for: an expression over the sources (beside UNION, over
-    the outputs), or the place of an output; None where that is uncertain."""
+    """Return the meaning of an ORDER BY key: an expression over the sources (with UNION, over the
+    outputs), or the index of an output; None if it is uncertain."""
     from sqlglot import exp
 
     selected, place = query.selects, None
-    star = next((n for n, one in enumerate(selected) if one.is_star), len(selected))
+    star = next((n for n, output in enumerate(selected) if output.is_star), len(selected))
     while isinstance(key, exp.Paren):
         key = key.this
     if isinstance(key, exp.Literal):
@@ -221,26 +222,26 @@ def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
         if not 0 <= place < len(selected):
             return None
     elif name := _bare(key):
-        named = [n for n, one in enumerate(selected) if one.alias_or_name.lower() == name]
+        named = [n for n, output in enumerate(selected) if output.alias_or_name.lower() == name]
         if len({selected[number].unalias() for number in named}) > 1:
             return None
         place = named[0] if named and named[0] < star else None
     expression = key if place is None else selected[place].unalias()
     if isinstance(query, exp.SetOperation):
-        outputs = [one.unalias() for one in selected]
+        outputs = [output.unalias() for output in selected]
         if expression not in outputs:
             return expression
-        place, names = outputs.index(expression), [one.alias_or_name.lower() for one in selected]
+        place, names = outputs.index(expression), [out.alias_or_name.lower() for out in selected]
         unique = names[place] and len(set(names)) == len(names)
         return exp.column(selected[place].alias_or_name, quoted=True) if unique else place
-    others = {one.alias.lower() for one in selected if one.alias and one.unalias() != expression}
+    others = {out.alias.lower() for out in selected if out.alias and out.unalias() != expression}
     if place is None or _bare(expression) not in others:
         return expression
-    return place  # some servers take the name for the other output
+    return place  # some servers resolve the name to the other output
 
 
 def _bare(node: exp.Expr) -> str:
-    """Return a column's name in small letters; "" for anything else, and beside a table's name."""
+    """Return a column's name in lower case; "" for other nodes and for names with a table."""
     from sqlglot import exp
 
     return node.name.lower() if isinstance(node, exp.Column) and not node.table else ""
@@ -250,7 +251,7 @@ def _bare(node: exp.Expr) -> str:
 
 
 def split_statements(text: str) -> Iterator[str]:
-    """Yield a MySQL script's statements, without comments; `/*! … */` is no comment. DELIMITER
+    """Yield a MySQL script's statements, without comments; `/*! … */` is not a comment. DELIMITER
     lines change the end mark."""
     begin, mark, piece = 0, ";", list[str]()
     for token in _TOKEN.finditer(text):

@@ -1,21 +1,21 @@
-"""Database engines: one private database server for one environment. An engine knows neither tasks
-nor rewards.
+"""Database engines. Each environment has one private database server. An engine is independent of
+tasks and rewards.
 
     Databases (read-only) ──► open(db) ──► run, run, … ──► open(db) ──► … ──► close
                                  ▲             │
                                  └─────────────┘
-                                 nothing of the last episode is left: content, session, locks,
+                                 nothing from the last episode is left: content, session, locks,
                                  accounts
 
-    run        as the agent: all rights in its own database, none elsewhere
-    run_gold   as the grader: reads any database, as it was before anyone wrote
+    run        as the agent: all privileges in its own database, none elsewhere
+    run_gold   as the grader: reads any database in its original state
 
-A statement that fails is an answer (`Answer.error`), as for any client. Methods raise `UsageError`
-(an unknown database, a closed engine) and `SandboxDied` (the server is gone; `open` starts a new
-one).
+A failing statement returns an answer (`Answer.error`), as for any client. Methods raise
+`UsageError` (an unknown database, a closed engine) and `SandboxDied` (the server died; `open`
+starts a new one).
 
-`--engine NAME` names an engine: one of `ENGINES`, or a class of your own. Derive it from `Engine`,
-or from `EmbeddedEngine` (embedded.py) if the database is a library that Python can import.
+`--engine NAME` selects an engine: one of `ENGINES`, or your own class. Derive it from `Engine`, or
+from `EmbeddedEngine` (embedded.py) if the database is a library that Python can import.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ENGINES = {
     "sqlite": "intercode.envs.sql.engines.sqlite:SqliteEngine",
     "mariadb": "intercode.envs.sql.engines.mariadb:MariadbEngine",
 }
-"""The first engine that loads the databases is taken where none is named."""
+"""The default is the first engine that can load the databases."""
 Kind = Literal["mysql", "portable", "sqlite"]
 _KINDS = {
     "mysql": "a MySQL dump",
@@ -53,14 +53,14 @@ _KINDS = {
     "sqlite": "SQLite files",
 }
 _LOG_LINES, _LOG_BYTES = 8, 2000
-"""How much of a dead server's log an error shows."""
+"""How much of a dead server's log an error message shows."""
 _LIMIT_PASSED = "exceeded: all processes were killed"
 
 
 @dataclass(frozen=True)
 class Databases:
-    """The content of databases. `scripts`: by database (`mysql`, `portable`), scripts and single
-    statements that are executed in turn; `files`: SQLite files by database."""
+    """The content of databases. `scripts`: by database, the scripts and statements to execute in
+    turn (kinds `mysql` and `portable`); `files`: SQLite files by database."""
 
     kind: Kind
     digest: str
@@ -69,8 +69,8 @@ class Databases:
 
     @classmethod
     def of_scripts(cls, kind: Kind, scripts: Mapping[str, Sequence[str]]) -> Self:
-        """Return the databases that these scripts make; the digest covers all that is executed, the
-        names as well."""
+        """Return the databases that these scripts create. The digest covers all statements and the
+        names."""
         text = json.dumps([kind, sorted((name, list(lines)) for name, lines in scripts.items())])
         digest = hashlib.sha256(text.encode()).hexdigest()[:32]
         return cls(kind, digest, {name: tuple(lines) for name, lines in scripts.items()})
@@ -86,7 +86,7 @@ class Answer:
 
     `table` is None for a statement without a result set, and after an error. `error` is the
     server's message. `affected`: rows changed. `timed_out`: the statement was stopped. `lost`: the
-    session ended and a new one took its place; commits stand.
+    session ended and was replaced by a new one; committed changes remain.
     """
 
     table: Table | None = None
@@ -97,24 +97,24 @@ class Answer:
 
 
 class Engine(ABC):
-    """A database server in a sandbox, which starts at once. Not thread-safe: use one engine per
-    worker.
+    """A database server in a sandbox. The constructor starts it. Not thread-safe: use one engine
+    per worker.
 
-    `prepared` is the template with the databases, which `prepare` made. A derived class sets
-    `name`, `dialect` and `loads`, and has the abstract methods.
+    `prepared` is the template with the databases, made by `prepare`. A derived class sets `name`,
+    `dialect` and `loads`, and implements the abstract methods.
     """
 
     name: ClassVar[str]
-    """The engine's name in a run, and on the command line if it is in `ENGINES`."""
+    """The engine's name in a run's record, and on the command line if it is in `ENGINES`."""
     dialect: ClassVar[Dialect]
     loads: ClassVar[tuple[Kind, ...]] = ("portable",)
-    """The kinds of databases that the engine loads; variant data are made as the first."""
+    """The kinds of databases that the engine loads; variant data are of the first kind."""
     databases: Sequence[str]
     """The databases' names, sorted."""
     max_rows, max_bytes = 100_000, 8 * MIB
-    """The most rows and bytes that one answer holds; the rest stays in the server (`Table.cut`)."""
+    """The most rows and bytes in one answer; the rest is not fetched (`Table.cut`)."""
     max_statement = 16 * MIB - 1024
-    """The most bytes of a statement: MariaDB ends the session of a longer one."""
+    """The most bytes in a statement: MariaDB ends the session if it is longer."""
 
     @classmethod
     def missing(cls) -> str | None:
@@ -124,13 +124,13 @@ class Engine(ABC):
     @classmethod
     @abstractmethod
     def prepare(cls, databases: Databases) -> Template:
-        """Return the template with these databases, of a kind that the engine `loads`, from the
-        cache if it is there. Raises `DataError` for databases that do not load."""
+        """Return a template with these databases, from the cache if possible. Their kind must be in
+        `loads`. Raises `DataError` for databases that cannot be loaded."""
 
     @classmethod
     def attacks(cls) -> Sequence[Attack]:
-        """Return the attacks on this engine alone, which `intercode attack` tries after those on
-        all engines."""
+        """Return the attacks on this engine only, which `intercode attack` tries after the attacks
+        on all engines."""
         return ()
 
     def __init__(self, prepared: Template, databases: Databases) -> None:
@@ -145,7 +145,7 @@ class Engine(ABC):
             raise
 
     def open(self, db: str) -> None:
-        """Begin an episode on `db`: its original content, a fresh session, the agent's rights."""
+        """Begin an episode on `db`: original content, a new session, the agent's privileges."""
         db = self.name_of(db)
         self.require_server()
         try:
@@ -162,7 +162,7 @@ class Engine(ABC):
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         """Execute one read-only statement as the grader, on the original content of `db`.
 
-        Raises `UsageError` if the episode has changed `db` and the original content is not at hand.
+        Raises `UsageError` if the episode has changed `db` and no original copy is available.
         """
 
     def schema(self, db: str) -> str:
@@ -172,8 +172,8 @@ class Engine(ABC):
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """Return `engine` (the name), `version`, and the settings that decide results; they belong
-        to the run."""
+        """Return `engine` (the name), `version`, and the settings that affect results, for the
+        run's record."""
 
     def close(self) -> None:
         """End the server. May be called twice."""
@@ -183,15 +183,15 @@ class Engine(ABC):
             self.sandbox.close()
 
     def table(self, db: str, statement: str, *, seconds: float = 60.0) -> Table:
-        """Return what `run_gold` reads. Raises `DataError` for a statement that gives no rows."""
+        """Return the result of `run_gold`. Raises `DataError` if it is not a table."""
         answer = self.run_gold(db, statement, seconds=seconds)
         if answer.table is None:
             raise DataError(f"database {db}: {answer.error}; in {statement[:200]}")
         return answer.table
 
     def name_of(self, db: str) -> str:
-        """Return the database's true name; upper and lower case do not count. Raises `UsageError`
-        if there is none."""
+        """Return the exact name of a database, found without regard to case. Raises `UsageError` if
+        there is none."""
         for name in self.databases:
             if name.lower() == db.lower():
                 return name
@@ -210,14 +210,14 @@ class Engine(ABC):
         self.close()
 
     def machine_facts(self) -> dict[str, str]:
-        """Return those of the sandbox (see `Sandbox.machine_facts`)."""
+        """Return the sandbox's machine facts (see `Sandbox.machine_facts`)."""
         return self.sandbox.machine_facts()
 
     def too_long(self, statement: str) -> Answer | None:
-        """Return the answer to a statement that no engine takes; None for any other."""
+        """Return an error answer for a statement that is too long; None for any other."""
         size = len(statement.encode("utf-8", "surrogatepass"))
         return (
-            Answer(error=f"the statement has {size} bytes; {self.max_statement} are taken")
+            Answer(error=f"the statement has {size} bytes; the limit is {self.max_statement}")
             if size > self.max_statement
             else None
         )
@@ -231,25 +231,25 @@ class Engine(ABC):
 
     @property
     def limits(self) -> Limits:
-        """Return what the server needs of its sandbox."""
+        """Return the sandbox limits that the server needs."""
         return Limits()
 
     @abstractmethod
     def start_server(self) -> None:
-        """Start a server in the fresh `sandbox`, and connect with it. Raises `SandboxDied` if it
-        does not start."""
+        """Start a server in the fresh `sandbox` and connect to it. Raises `SandboxDied` if it does
+        not start."""
 
     @abstractmethod
     def begin_episode(self, db: str) -> None:
-        """Begin an episode on the running server. Raises `SandboxError`, or `DataError` for content
-        that cannot be read."""
+        """Begin an episode on the running server. Raises `SandboxError`, or `DataError` for
+        unreadable content."""
 
     @abstractmethod
     def disconnect(self) -> None:
-        """Close all connections, as far as there are any."""
+        """Close all open connections."""
 
     def require_server(self) -> None:
-        """Replace a server that is gone. Raises `UsageError` if the engine is closed."""
+        """Replace a server that has died. Raises `UsageError` if the engine is closed."""
         if self._closed:
             raise UsageError("the engine is closed")
         if self._broken:
@@ -259,7 +259,7 @@ class Engine(ABC):
         return usual_provider().sandbox(self.prepared, limits=self.limits, session="stateless")
 
     def _restart(self) -> None:
-        """Replace the server by a new one on the original content."""
+        """Replace the server with a new one on the original content."""
         self.disconnect()
         try:
             self.sandbox.reset()
@@ -278,12 +278,12 @@ class Engine(ABC):
         return "\n".join(log.rstrip()[-_LOG_BYTES:].splitlines()[-_LOG_LINES:])
 
     def death(self, message: str) -> SandboxDied:
-        """Return the error for a server that is gone, with the end of its log, and with the agent
-        at fault if a limit on memory or processes was reached.
+        """Return the error for a server that has died, with the end of its log, and with the agent
+        at fault if a memory or process limit was reached.
 
-        At its limits a sandbox ends all its processes and says so at the next call; of its own
-        limit on memory a server in Python says `MemoryError`. The agent's statement was the cause,
-        however a second try goes.
+        A sandbox that reaches its limits kills all its processes and reports this at the next call.
+        A server in Python that reaches its own memory limit logs `MemoryError`. In both cases the
+        agent's statement was the cause, whether or not a second try succeeds.
         """
         self._broken = True
         try:
@@ -302,15 +302,15 @@ _loaded: dict[str, type[Engine]] = {}
 
 
 def engine_class(name: str) -> type[Engine]:
-    """Return the engine that `name` names: one of `ENGINES`, `module:Class` or `path.py:Class`.
+    """Return the engine called `name`: one of `ENGINES`, `module:Class` or `path.py:Class`.
 
-    Raises `UsageError` for an unknown name, or a class that is no engine.
+    Raises `UsageError` for an unknown name, or a class that is not an engine.
     """
     path = ENGINES.get(name, name)
-    if not all(path.partition(":")) or "://" in path:  # an address may hold a password
+    if not all(path.partition(":")) or "://" in path:  # a URL may contain a password
         raise UsageError(
             f"there is no engine {name.partition(':')[0]!r}; there are {', '.join(ENGINES)},"
-            " module:Class and path.py:Class; of a running server, dump the databases"
+            " module:Class and path.py:Class; for a running server, dump the databases"
             " (mariadb-dump --databases NAME… >FILE) and use --dump FILE"
         )
     if name in _loaded:
@@ -318,28 +318,28 @@ def engine_class(name: str) -> type[Engine]:
     engine = load_plugin(path, "engine")
     base = f"{Engine.__module__}.Engine"
     if not (isinstance(engine, type) and issubclass(engine, Engine)):
-        raise UsageError(f"{name} is no database engine; name a class derived from {base}")
-    wanted = [word for word in ("name", "dialect") if not hasattr(engine, word)]
-    if lacking := [*wanted, *sorted(engine.__abstractmethods__)]:
+        raise UsageError(f"{name} is not a database engine; name a class derived from {base}")
+    undeclared = [word for word in ("name", "dialect") if not hasattr(engine, word)]
+    if lacking := [*undeclared, *sorted(engine.__abstractmethods__)]:
         raise UsageError(f"{name} lacks {', '.join(lacking)}; see {base}")
     _loaded[name] = engine
     return engine
 
 
 def dialects() -> list[Dialect]:
-    """Return the dialects of `ENGINES`, and of the other engines that were loaded."""
+    """Return the dialects of `ENGINES` and of all other loaded engines."""
     for name in ENGINES:
         engine_class(name)
     return list({engine.dialect.name: engine.dialect for engine in _loaded.values()}.values())
 
 
 def engine_maker(name: str | None, content: Databases) -> Callable[[], Engine]:
-    """Prepare the databases once, and return a function that makes engines of one kind, each with a
-    server of its own.
+    """Prepare the databases once, and return a function that makes engines, each with its own
+    server.
 
-    `name` is that of `engine_class`; by default the first of `ENGINES` that loads the databases.
-    Raises `UsageError` for another name, or for databases that only other engines load, `DataError`
-    for databases that do not load, `SandboxUnavailable` where no server is installed.
+    `name` is as for `engine_class`; the default is the first of `ENGINES` that loads the databases.
+    Raises `UsageError` for an unknown name, or for databases that only other engines load,
+    `DataError` for databases that cannot be loaded, `SandboxUnavailable` if no server is installed.
     """
     able = (known for known in ENGINES if content.kind in engine_class(known).loads)
     name = name or next(able)

@@ -1,11 +1,11 @@
-"""Engines whose database is a library that Python imports: a small server inside the sandbox
-(`embedded_guest.py`) holds the databases as files, through the engine's driver.
+"""Engines for databases that are Python libraries: a small server inside the sandbox
+(`embedded_guest.py`) stores the databases as files and accesses them through the engine's driver.
 
     host ── LocalSandbox.connect ──► /srv/NAME/socket ──► embedded_guest
                        original/ (a cached layer), episode/ (tmpfs) ◄── driver
 
-The host never opens a database file. If the library does not stop a statement (one endless function
-call), the server is replaced, and the new one goes on with the same file.
+The host never opens a database file. If the library cannot stop a statement (one endless function
+call), the server is replaced, and the new server continues with the same file.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import shutil
 import socket
 import time
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import chain
 from pathlib import Path
@@ -35,28 +36,29 @@ from intercode.types import Table
 
 _BUILD = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
 _GRACE = 0.3
-"""Seconds that the server may take over a statement's own limit."""
+"""Seconds that the server may exceed a statement's limit."""
 _PATIENCE = 20.0
 _POLL, _EARLY = 0.001, 2.0
-"""Seconds between two attempts to connect, and after which a server that is gone counts as dead."""
+"""Seconds between two attempts to connect, and until a missing server process counts as dead."""
 _LARGEST_ANSWER = 1 << 28
 _CHUNK = 1 << 16
 _VALUES = {int, float, str, bytes, bool, Decimal, type(None)}
 
 
 class EmbeddedEngine(Engine):
-    """Run one server with the driver of a library; see `Engine`. A derived class sets `name`,
+    """Run one server with the driver for a library; see `Engine`. A derived class sets `name`,
     `dialect` and `driver`."""
 
     driver: ClassVar[Path]
-    """The file of the module that the server imports in the sandbox; `embedded_guest.py` says what
-    it has. Import that module on the host, too: then a run keeps its digest, and nodes get it."""
+    """The file of the module that the server imports in the sandbox; its contents are described in
+    `embedded_guest.py`. Import that module on the host too, so that a run records its digest and
+    nodes receive it."""
     packages: ClassVar[tuple[str, ...]] = ()
-    """What the driver needs of this Python's installed packages, as pip names them; their files are
-    copied into the sandbox, whose Python must be of the same version."""
+    """The installed packages that the driver needs, by their names in pip. Their files are copied
+    into the sandbox, which must have the same Python version."""
     memory: ClassVar[int] = 0
-    """The most bytes of the server's address space, so that a greedy statement gets an error: less
-    than the sandbox's own limit. 0 if the library keeps a limit by itself."""
+    """The most bytes of the server's address space, so that a greedy statement gets an error. It
+    must be below the sandbox's limit. 0 if the library enforces a limit itself."""
     processes: ClassVar[int] = 16
     """The most processes and threads in the sandbox."""
     _connection: socket.socket | None = None
@@ -82,7 +84,7 @@ class EmbeddedEngine(Engine):
         words = (cls.name, below.digest, databases.digest, *code)
         key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
         build = cls._copy if databases.files else cls._load
-        return below.over(cache.folder("layers", key, lambda made: build(below, databases, made)))
+        return below.over(cache.folder("layers", key, partial(build, below, databases)))
 
     @classmethod
     def _with_packages(cls, below: Template) -> Template:
@@ -92,34 +94,34 @@ class EmbeddedEngine(Engine):
             return below
         words = [
             cls.name,
-            *(f"{one.name} {one.version} {one.locate_file('')}" for one in installed),
+            *(f"{dist.name} {dist.version} {dist.locate_file('')}" for dist in installed),
         ]
 
-        def build(made: Path) -> None:
-            target = template.new_tree(made) / cls.folder()[1:] / "packages"
-            for file in chain.from_iterable(one.files or () for one in installed):
+        def build(layer: Path) -> None:
+            target = template.new_tree(layer) / cls.folder()[1:] / "packages"
+            for file in chain.from_iterable(dist.files or () for dist in installed):
                 if not {"..", template.PYTHON_CACHE} & {*file.parts}:
                     (target / file).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(str(file.locate()), target / file)
-            _own(made)
+            _own(layer)
 
         key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
         return below.over(cache.folder("layers", key, build))
 
     @classmethod
-    def _copy(cls, below: Template, databases: Databases, made: Path) -> None:
-        original = template.new_tree(made) / cls.folder()[1:] / "original"
+    def _copy(cls, below: Template, databases: Databases, layer: Path) -> None:
+        original = template.new_tree(layer) / cls.folder()[1:] / "original"
         original.mkdir(parents=True)
         for name, file in databases.files.items():
             shutil.copyfile(file, original / f"{name}.{cls.name}")
             (original / f"{name}.{cls.name}").chmod(0o644)
-        _own(made)
+        _own(layer)
 
     @classmethod
-    def _load(cls, below: Template, databases: Databases, made: Path) -> None:
-        made.chmod(0o755)
+    def _load(cls, below: Template, databases: Databases, layer: Path) -> None:
+        layer.chmod(0o755)
         with usual_provider().sandbox(
-            below, limits=_BUILD, session="stateless", export=made
+            below, limits=_BUILD, session="stateless", export=layer
         ) as sandbox:
             for name, texts in databases.scripts.items():
                 script = ";\n".join(texts).encode("utf-8", "surrogateescape")
@@ -136,7 +138,7 @@ class EmbeddedEngine(Engine):
                     f"{cls.name} died while databases were being loaded (status"
                     f" {result.exit_code}); its output ends:\n{output}"
                 )
-            sandbox.export(made)
+            sandbox.export(layer)
 
     @classmethod
     def _write_server(cls, sandbox: LocalSandbox) -> None:
@@ -154,7 +156,7 @@ class EmbeddedEngine(Engine):
         if too_long := self.too_long(statement):
             return too_long
         answer = self._execute({"op": "run", "statement": statement}, seconds)
-        if answer.lost:  # a new server on the files of this one
+        if answer.lost:  # start a new server on the same files
             self.disconnect()
             self._launch(f"kill -9 $(cat {self.folder()}/pid)")
         return answer
@@ -169,8 +171,8 @@ class EmbeddedEngine(Engine):
         return answer
 
     def _execute(self, request: dict[str, Any], seconds: float) -> Answer:
-        """Return the answer to a statement; `lost` if the statement is in a function that the
-        library does not stop."""
+        """Return the answer to a statement; `lost` if the statement calls a function that the
+        library cannot stop."""
         server = self._connect()
         try:
             return read_answer(exchange(server, {**request, "seconds": seconds}, seconds + _GRACE))
@@ -194,7 +196,7 @@ class EmbeddedEngine(Engine):
 
     @property
     def limits(self) -> Limits:
-        """Return limits with room for a copy of the largest database, and for as much again."""
+        """Return limits with room for a copy of the largest database and the same amount again."""
         originals = self.prepared.layers[-1] / template.TREE / self.folder()[1:] / "original"
         largest = max((file.stat().st_size for file in originals.iterdir()), default=0)
         room = 512 * MIB + 2 * largest
@@ -217,8 +219,8 @@ class EmbeddedEngine(Engine):
         self._connect()
 
     def _launch(self, first: str = "true") -> None:
-        """Start a server in the background, after the command `first`; `_connect` waits for the
-        server."""
+        """Execute the command `first`, then start a server in the background; `_connect` waits for
+        the server."""
         self._write_server(self.sandbox)
         settings = (self._socket, self.max_rows, self.max_bytes, self.memory)
         words = [*self._server_words(), *map(str, settings)]
@@ -233,7 +235,7 @@ class EmbeddedEngine(Engine):
         return self.sandbox.exec("", argv=words, cwd="/").exit_code == 0
 
     def _connect(self) -> socket.socket:
-        """Return the connection to the server; a new server goes on with the database as the last
+        """Return the connection to the server. A new server continues with the database as the last
         server left it."""
         began = time.monotonic()
         while self._connection is None:
@@ -255,16 +257,16 @@ class EmbeddedEngine(Engine):
             self._connection = None
 
     def _request(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the reply to a request that executes no statement. A server that does not reply in
-        time counts as dead."""
+        """Return the reply to a request that does not execute a statement. A server that does not
+        reply in time counts as dead."""
         try:
             return exchange(self._connect(), request, _PATIENCE)
         except (OSError, ValueError, EOFError) as error:
             raise self._failure(request["op"], error) from None
 
     def _failure(self, when: str, error: Exception) -> SandboxError:
-        """Return the error for a dead server, or for an unreadable reply: the host may be at fault
-        there, so no agent pays."""
+        """Return the error for a dead server, or for an unreadable reply. The host may be at fault
+        for the latter, so the agent is not blamed."""
         if isinstance(error, ValueError):
             self._broken = True
             return SandboxError(
@@ -279,17 +281,17 @@ class EmbeddedEngine(Engine):
         return self.death(f"the {self.name} server died during {when} ({how})")
 
 
-def _own(made: Path) -> None:
-    """Give a layer's files to the sandboxes' user."""
-    for path in (made / template.TREE).rglob("*"):
+def _own(layer: Path) -> None:
+    """Make the sandboxes' user the owner of a layer's files."""
+    for path in (layer / template.TREE).rglob("*"):
         identity().own(path)
 
 
 def exchange(connection: socket.socket, request: dict[str, Any], wait: float) -> dict[str, Any]:
     """Send a request and return the reply, within `wait` seconds.
 
-    Raises `TimeoutError` for silence, `EOFError` and `OSError` where the other end is gone, and
-    `ValueError` for bytes that are no reply: a server that the agent took over may send anything.
+    Raises `TimeoutError` if there is no reply, `EOFError` or `OSError` if the server is gone, and
+    `ValueError` for invalid bytes: a server that the agent took over may send anything.
     """
     limit, data = Limit(wait), bytearray()
     connection.settimeout(wait)
@@ -318,8 +320,8 @@ def exchange(connection: socket.socket, request: dict[str, Any], wait: float) ->
 
 
 def _value(tagged: dict[str, Any]) -> object:
-    """Return the value that JSON has no form for (see `embedded_guest.py`); other objects as they
-    are."""
+    """Decode a value that JSON cannot represent (see `embedded_guest.py`); return other objects
+    unchanged."""
     match tagged:
         case {"b": hexadecimal} if len(tagged) == 1:
             return bytes.fromhex(hexadecimal)
@@ -329,8 +331,8 @@ def _value(tagged: dict[str, Any]) -> object:
 
 
 def read_answer(reply: dict[str, Any]) -> Answer:
-    """Return the answer in a statement's reply. Raises `ValueError` if the reply has another
-    form."""
+    """Return the answer in the reply to a statement. Raises `ValueError` if the reply is
+    malformed."""
     match reply:
         case {"columns": [*columns], "rows": [*rows], "cut": bool(cut)} if all(
             isinstance(name, str) for name in columns

@@ -4,25 +4,25 @@ time. Standard library only; `driver` is the engine's own module (`EmbeddedEngin
     FOLDER/original/NAME.sqlite   read-only, for the grader
     FOLDER/episode/NAME.sqlite    the agent's copy, on tmpfs
 
-Request and reply are a line of JSON each:
+Each request and each reply is one line of JSON:
 
     {"op": "run" | "gold", "statement", "seconds", …}  ──►  {"columns", "rows", "cut"},
                                                             {"affected"} or {"error", "late"}
     {"op": "open" | "resume" | "facts", …}  ──►  the result of the method of that name
 
 Bytes are {"b": hex}, a decimal number is {"d": text}, and other values are text; text that is not
-UTF-8 travels as surrogates. A copy counts as written when the driver's `stamp` of it has changed,
-and is made anew at the next `open`. The driver is a module with
+UTF-8 is sent with surrogates. A copy counts as written when its `stamp` has changed, and is then
+made again at the next `open`. The driver is a module with
 
     VERSION, ERRORS           a text; the exceptions that are answers, not faults
-    ENDINGS                   what the names of a database's files end with, "" first
-    load(path, script)        makes a database
+    ENDINGS                   the suffixes of a database's file names, "" first
+    load(path, script)        creates a database
     copy(original, copy)
     stamp(path)               a value that changes with each write to a closed database
-    connect(path, clock, *, reads)    a connection: `execute(statement)` returns a cursor, which has
+    connect(path, clock, *, reads)    a connection: `execute(statement)` returns a cursor with
                               `description`, `rowcount`, `fetchmany` and `close`; `clock.tick()` is
-                              called now and then, and stops the statement when it is true; with
-                              `reads` nothing can be written
+                              called regularly, and stops the statement when it returns true; with
+                              `reads` the connection is read-only
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ from typing import Any
 
 REFUSED = 3
 _MOST = 1.0
-"""The most seconds that count between two looks; `intercode.sandbox.guest.limit` says why."""
+"""The most seconds that count between two checks; `intercode.sandbox.guest.limit` explains why."""
 _BATCH = 16
-"""Rows fetched at once: few, since each row may have as many bytes as the database lets into a
-value."""
+"""Rows fetched at once: few, since each row may be as large as the database's largest value."""
 
 
 def _plain(value: object) -> object:
@@ -56,8 +55,8 @@ _json = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
 
 
 class Clock:
-    """The time limit of a statement. `tick` tells whether it has passed, and `late` whether the
-    last look said so."""
+    """The time limit of a statement. `tick` returns whether it has passed; `late` is the result of
+    the last check."""
 
     def __init__(self) -> None:
         self.start(0.0)
@@ -73,8 +72,7 @@ class Clock:
 
 
 class Server:
-    """Answer requests: each is a method and its arguments. `rows` and `size` (bytes) are the caps
-    of an answer."""
+    """Answer requests, each a method with arguments. `rows` and `size` (bytes) limit an answer."""
 
     def __init__(self, driver: Any, folder: str, rows: int, size: int) -> None:
         self._driver, self._folder = driver, folder
@@ -92,8 +90,8 @@ class Server:
         return reply if isinstance(reply, str) else _json(reply)
 
     def open(self, db: str) -> dict[str, Any]:
-        """Start a session on the original content. The last session's copy stays if it is of `db`
-        and was not written."""
+        """Start a session on the original content. The last session's copy is reused if it is a
+        copy of `db` and was not written."""
         if self._agent is not None:
             self._agent.close()
             self._agent = None
@@ -137,8 +135,8 @@ class Server:
         return f"{self._folder}/episode/{db}.{os.path.basename(self._folder)}"
 
     def _start_session(self, db: str, unwritten: str) -> None:
-        """Connect the agent with its copy, which counts as written when its stamp is no longer that
-        of the file `unwritten`."""
+        """Connect the agent to its copy, which counts as written once its stamp differs from the
+        stamp of the file `unwritten`."""
         self._db, self._stamp_at_open = db, self._driver.stamp(unwritten)
         self._agent = self._driver.connect(self._copy(db), self._clock, reads=False)
 
@@ -155,7 +153,7 @@ class Server:
             return _json({"error": str(error) or "out of memory", "late": self._clock.late})
 
     def _rows(self, cursor: Any) -> tuple[list[str], bool]:
-        """Return the rows within the caps, as JSON, and whether there are more."""
+        """Return the rows within the limits, as JSON, and whether there are more."""
         rows: list[str] = []
         left, room = self._max_rows, self._max_bytes
         while batch := cursor.fetchmany(min(_BATCH, left + 1)):
@@ -177,8 +175,8 @@ class Server:
 
 
 def load(driver: Any, folder: str) -> None:
-    """Make a database of each script in FOLDER/original. Print the reason and exit with status
-    `REFUSED` if one fails."""
+    """Create a database from each script in FOLDER/original. If one fails, print the reason and
+    exit with status `REFUSED`."""
     for script in sorted(Path(folder, "original").glob("*.sql")):
         path = script.with_suffix(f".{os.path.basename(folder)}")
         try:

@@ -1,31 +1,31 @@
-"""The MariaDB engine: a server inside the sandbox, an account for each database, and a watch on
+"""The MariaDB engine: a server inside the sandbox, an account for each database, and detection of
 writes.
 
     this machine's userland ◄── layer (cached): mariadb-install-db, then the databases' statements
-              └── overlay ──► mariadbd on the layer's files; what it writes is copied up to tmpfs
+              └── overlay ──► mariadbd on the layer's files; written files are copied up to tmpfs
     host ── LocalSandbox.connect ──► its Unix socket ──► Session
 
     execute ──► rows, up to the caps ──► Answer
        │ time is up        │ enough
-       └─► KILL QUERY ◄────┘          the session lives on
-            └─► KILL CONNECTION       the session is lost, the server lives on
+       └─► KILL QUERY ◄────┘          the session survives
+            └─► KILL CONNECTION       the session is lost, the server survives
                  └─► SandboxDied      the server does not react: replace it
 
     open(db) ── end the last session ── counters moved? ──yes──► db counts as written
        └─ was `db` written? ──yes──► drop it and run its statements again
        └─ a new session for the agent
 
-The server has no network, no file of value, and no durability: its data end with the sandbox. A
-start takes about a tenth of a second. PyMySQL's own time-out closes the connection and stops
-nothing in the server, so its socket here (`TimedSocket`) watches the time and calls for help. The
-agent can change each of the server's time limits, but not this one.
+The server has no network, no valuable files, and no durability: its data end with the sandbox. A
+start takes about a tenth of a second. PyMySQL's own timeout only closes the connection and stops
+nothing in the server, so a socket of ours (`TimedSocket`) checks the time and has the statement
+killed. The agent can change each of the server's time limits, but not this one.
 
-The server's own counters show a write: the binary log's position, the number of rows handed to a
-table, which counts transactions that were rolled back too (they move AUTO_INCREMENT), and the
-number of the few statements that neither shows. The agent cannot switch off or reset any of them. A
-written database is rebuilt when it is next needed.
+The server's counters reveal writes: the binary log's position; the number of rows passed to tables,
+which includes transactions that were rolled back (they advance AUTO_INCREMENT); and the number of
+the few statements that neither shows. The agent cannot disable or reset any of them. A written
+database is rebuilt when it is next needed.
 
-Left out: a rebuilt database has the content of the dump, not the bytes of the first files.
+Left out: a rebuilt database has the content of the dump, but its files are not identical.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ SQL_MODE = (
     "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
     "NO_ENGINE_SUBSTITUTION"
 )
-"""MySQL 8's default without ONLY_FULL_GROUP_BY: MariaDB's check of that knows no functional
+"""MySQL 8's default without ONLY_FULL_GROUP_BY, which MariaDB checks without regard to functional
 dependence."""
 
 _RUN = Limits(
@@ -83,25 +84,25 @@ _BUILD = Limits(
     open_files=4096,
 )
 _FLOAT_DIGITS, _ALL_DECIMALS = 6, 31
-"""Significant digits that the server prints of a FLOAT; and the number of decimals in the protocol
-from which on a number is printed in full."""
+"""Significant digits that the server prints for a FLOAT; and the number of decimals in the protocol
+from which a number is printed in full."""
 SOCKET = "/run/mariadb.sock"
 _DATA = "/var/lib/mariadb"
 _PATH = "/usr/sbin:/usr/bin:/usr/libexec"
 LOGS = "/var/log/mariadb"
 _LAYOUT = "2"
-"""Part of the cache's key: raise it when the preparation changes."""
+"""Part of the cache key: increase it when the preparation changes."""
 _PATIENCE = 20.0
 _POLL = 0.002
 _EARLY = 1.0
 _LARGEST = "1G"
-"""The longest statement of a dump, in bytes. An agent's statements get less, as results of
-functions have the same bound."""
+"""The longest statement in a dump, in bytes. The limit for an agent's statements is lower, since it
+also bounds the results of functions."""
 _AT_LEAST, _SLOWEST = 60.0, 50_000
-"""Seconds for a statement of a load, plus one for as many characters loaded so far: an index may
-cover all of them."""
+"""Seconds for a statement while loading, plus one per `_SLOWEST` characters loaded so far, since an
+index may cover all of them."""
 _FAREWELL = b"Shutdown complete"
-"""The last line in the log of a server that has written everything."""
+"""The last line in the log of a server that has flushed all its data."""
 
 _INSTALL = f"""
 set -e
@@ -129,27 +130,26 @@ _OPTIONS = f"""
 --loose-innodb-read-io-threads=1 --loose-innodb-write-io-threads=1 --loose-innodb-purge-threads=1
 --loose-innodb-lock-wait-timeout=5 --loose-aria-pagecache-buffer-size=4M --loose-key-buffer-size=1M
 """
-"""No network, no files, no work by the clock, no statistics that outlive an episode; small, and
+"""No network, no file access, no scheduled work, no statistics that outlive an episode; small, and
 never waiting for a disk.
 
-Temporary tables are in files, where a row's position is its number: in memory it is an address, and
-rows that tie under ORDER BY … LIMIT would come in another order from each server. A recursion ends
-by the time limit, as on SQLite: by default MariaDB cuts it after 1,000 steps and says nothing.
-`loose`: another version may lack the option.
+Temporary tables are in files, where a row's position is its number. In memory it is an address, and
+rows that tie under ORDER BY … LIMIT would come in a different order from each server. Recursion is
+stopped by the time limit, as on SQLite; by default MariaDB cuts it silently after 1,000 steps.
+`loose`: other versions may lack the option.
 """
 _BINLOG = (
     f"--log-bin={LOGS}/log --server-id=1 --binlog-format=ROW --max-binlog-size=1G --sync-binlog=0"
 )
 
 _KILLS = (("QUERY", 0.2), ("CONNECTION", 0.15))
-"""KILL commands in turn, and the seconds in which each must take effect."""
+"""KILL commands, tried in turn, and the seconds within which each must take effect."""
 _BUFFER = 1 << 16
 _FETCHED = 16
-"""Rows fetched at once: few, since each row may have as many bytes as the server lets into a
-packet."""
+"""Rows fetched at once: few, since each row may be as large as the server's largest packet."""
 _INTERRUPTED = 1317
 _GONE = (0, 1927, 2006, 2013)
-"""Error codes of the connection, and of a session that was killed."""
+"""Error codes for a lost connection and for a killed session."""
 _UNREAD = (
     OSError,
     ValueError,
@@ -159,8 +159,8 @@ _UNREAD = (
     AssertionError,
     struct.error,
 )
-"""PyMySQL's exceptions for bytes that it cannot read: text that is not UTF-8, numbers in an
-encoding that the agent chose."""
+"""PyMySQL's exceptions for bytes that it cannot decode: text that is not UTF-8, numbers in an
+encoding that the agent selected."""
 LOST = "Lost connection to the server during the statement"
 """The answer to a statement that ended its session."""
 
@@ -188,10 +188,10 @@ _SETTINGS = (
 _KILL = 0.25
 """Seconds for a KILL, which a healthy server answers at once."""
 _LOOKS = 200
-"""Looks at a session that was killed."""
+"""How often to check whether a killed session has ended."""
 _ROOM = 96 * MIB
-"""Bytes by which a server's files may grow before the server is replaced: a file of InnoDB's never
-shrinks."""
+"""Bytes by which a server's files may grow before the server is replaced, since InnoDB's files
+never shrink."""
 
 
 # -- the dialect -----------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def _creation(query: Query, db: str) -> Creation:
         *tables.values(),
     ]
     after: list[str] = []
-    while views:  # each view after the views that it names
+    while views:  # put each view after the views that it names
         ready = [
             name
             for name in views
@@ -259,8 +259,8 @@ class SessionLost(SandboxError):
 
 
 class TimedSocket(io.RawIOBase):
-    """A socket for PyMySQL that keeps a time limit. When time is up, `on_timeout(n)` acts and
-    returns how long to wait on.
+    """A socket for PyMySQL that enforces a time limit. When time is up, `on_timeout(n)` acts and
+    returns how much longer to wait.
 
     `timeouts`: how often the time ran out. `received`: bytes received since `start`.
     """
@@ -270,7 +270,7 @@ class TimedSocket(io.RawIOBase):
         self.start(_PATIENCE)
 
     def start(self, seconds: float, on_timeout: Callable[[int], float] | None = None) -> None:
-        """Without `on_timeout` the end of the time raises `SessionLost`."""
+        """Start a time limit. Without `on_timeout`, a timeout raises `SessionLost`."""
         self._limit = Limit(seconds)
         self._on_timeout = on_timeout
         self.timeouts = 0
@@ -290,7 +290,7 @@ class TimedSocket(io.RawIOBase):
                 self._sock.settimeout(wait)
             try:
                 size = self._sock.recv_into(buffer)
-            except TimeoutError:  # at the next look
+            except TimeoutError:  # handled at the top of the loop
                 continue
             self.received += size
             return size
@@ -304,7 +304,7 @@ class TimedSocket(io.RawIOBase):
         return io.BufferedReader(self, _BUFFER)
 
     def settimeout(self, seconds: float | None) -> None:
-        """Ignore PyMySQL's limit; `start` sets it."""
+        """Ignore PyMySQL's limit; `start` sets the limit."""
 
     def sendall(self, data: bytes) -> None:
         self._sock.sendall(data)
@@ -315,8 +315,8 @@ class TimedSocket(io.RawIOBase):
 
 
 class Session:
-    """A login; `number` is the server's number of it, and `socket.timeouts` says whether the last
-    statement's time ran out."""
+    """A login. `number` is its id in the server; `socket.timeouts` is not 0 if the last statement
+    ran out of time."""
 
     def __init__(
         self,
@@ -327,8 +327,8 @@ class Session:
         db: str | None = None,
         many: bool = False,
     ) -> None:
-        """`many`: several statements may be sent together. Raises PyMySQL's `OperationalError` for
-        a refused login, and `SessionLost` if the server dies meanwhile."""
+        """Log in. `many`: several statements may be sent together. Raises PyMySQL's
+        `OperationalError` for a refused login, and `SessionLost` if the server dies meanwhile."""
         self.socket = TimedSocket(sock)
         self._connection = Connection(
             user=user,
@@ -353,8 +353,8 @@ class Session:
         self.number: int = self._connection.thread_id()
 
     def query(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
-        """Return all rows of the last of the host's own statements. Raises PyMySQL's errors, and
-        `SessionLost`."""
+        """Execute the host's own statements and return all rows of the last one. Raises PyMySQL's
+        errors, and `SessionLost`."""
         with self._loss(), self._connection.cursor() as cursor:
             self.socket.start(seconds)
             cursor.execute(statement)
@@ -385,28 +385,26 @@ class Session:
                     if cut:
                         engine.kill("QUERY", self.number)
                     unread: bool | None = True
-                    while unread:  # the rows that are left, and a procedure's further results
+                    while unread:  # the remaining rows, and more results of a procedure
                         for _ in cursor.fetchall_unbuffered():
                             pass
                         unread = cursor.nextset()
                     if cut:
                         self._connection.ping(
                             reconnect=False
-                        )  # an error that came late belongs to this statement
+                        )  # a late error belongs to this statement
                 except err.MySQLError as error:
                     if _code(error) != _INTERRUPTED or not cut:
                         raise
         except err.MySQLError as error:
             message = str(error.args[1]) if len(error.args) > 1 else str(error)
-            if (
-                "/#sql-temptable" in message
-            ):  # "Index is corrupted" is what MariaDB makes of a full file
+            if "/#sql-temptable" in message:  # MariaDB reports a full file as "Index is corrupted"
                 message = f"a temporary table outgrew the disk ({message})"
             return Answer(error=message, timed_out=self.socket.timeouts > 0)
         finally:
             if (
                 self._connection._result is not None
-            ):  # else PyMySQL reads on when an unread result is garbage-collected
+            ):  # otherwise PyMySQL keeps reading when an unread result is garbage-collected
                 self._connection._result.unbuffered_active = False
         if description is None:
             return Answer(affected=max(affected, 0), timed_out=self.socket.timeouts > 0)
@@ -421,12 +419,12 @@ class Session:
         self.socket.close()
 
     def _rows(self, cursor: Any, most: int, room: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
-        """Return the rows within the caps, and whether there are more. A row's size is that of its
-        text, so that the cut does not depend on how the stream was packed."""
+        """Return the rows within the limits, and whether there are more. A row's size is the size
+        of its text, so that the cut does not depend on how the stream was split into packets."""
         rows: list[tuple[Any, ...]] = []
         enough = 2 * room + _BUFFER
-        while some := cursor.fetchmany(_FETCHED):
-            rows += some
+        while batch := cursor.fetchmany(_FETCHED):
+            rows += batch
             if len(rows) > most or self.socket.received > enough:
                 break
         if self.socket.received > room:
@@ -434,11 +432,11 @@ class Session:
                 room -= len(repr(row).encode("utf-8", "replace"))
                 if room < 0:
                     return tuple(rows[:number]), True
-        return tuple(rows[:most]), len(rows) > most or bool(some)
+        return tuple(rows[:most]), len(rows) > most or bool(batch)
 
     @contextmanager
     def _loss(self) -> Iterator[None]:
-        """Raise `SessionLost` for PyMySQL's errors that say that the session has ended, or cannot
+        """Raise `SessionLost` for errors from PyMySQL after which the session has ended or cannot
         be read any more."""
         try:
             yield
@@ -451,8 +449,8 @@ class Session:
 
 
 def _digits(description: Sequence[Any]) -> tuple[Digits | None, ...]:
-    """Return `Table.digits`. A FLOAT prints six digits, and a FLOAT or DOUBLE whose decimals are
-    known (of a column, of ROUND, of STDDEV over integers) no more than those."""
+    """Return `Table.digits`. A FLOAT is printed with six digits, and a FLOAT or DOUBLE with known
+    decimals (of a column, of ROUND, of STDDEV over integers) with at most these."""
     digits: list[Digits | None] = []
     for _, kind, *_, scale, _ in description:
         decimals = scale if scale < _ALL_DECIMALS else None
@@ -473,8 +471,8 @@ def _code(error: Any) -> int:
 
 
 def _launch(sandbox: LocalSandbox, options: str) -> None:
-    # A file that reaches its limit is an error of the statement, which the signal would turn into
-    # the death of the server.
+    # A file that reaches its size limit must only fail the statement; the signal would kill the
+    # server.
     command = (
         f"trap '' XFSZ; exec >{LOGS}/output 2>&1; mariadbd --no-defaults"
         f" {' '.join(options.split())} & echo $! >{LOGS}/pid"
@@ -502,10 +500,10 @@ def _alive(sandbox: LocalSandbox) -> bool:
     return sandbox.exec("", argv=["bash", "-c", f"kill -0 $(cat {LOGS}/pid)"]).exit_code == 0
 
 
-def _build(below: Template, databases: Databases, made: Path) -> None:
-    made.chmod(0o755)
+def _build(below: Template, databases: Databases, layer: Path) -> None:
+    layer.chmod(0o755)
     with usual_provider().sandbox(
-        below, limits=_BUILD, session="stateless", export=made
+        below, limits=_BUILD, session="stateless", export=layer
     ) as sandbox:
         result = sandbox.exec("", argv=["bash", "-c", _INSTALL], cwd="/")
         if result.exit_code != 0:
@@ -535,15 +533,15 @@ def _build(below: Template, databases: Databases, made: Path) -> None:
             time.sleep(0.02)
         if _FAREWELL not in sandbox.read(
             f"{LOGS}/output"
-        ):  # the server was killed: its last second of loading is lost
+        ):  # the server was killed, and the last second of loading is lost
             raise SandboxDied("mariadbd was killed while databases were being loaded; start again")
         sandbox.exec("", argv=["bash", "-c", f"rm -f {SOCKET} {LOGS}/* /tmp/*"], cwd="/")
-        sandbox.export(made)
+        sandbox.export(layer)
 
 
 def load(session: Session, databases: Databases, name: str) -> None:
-    """Run the statements that make a database. Raises `DataError` with the statement that fails,
-    and `SessionLost` with the statement that ended the session."""
+    """Execute the statements that create a database. Raises `DataError` with the statement that
+    fails, and `SessionLost` with the statement that ended the session."""
     quoted, lines = DIALECT.quote(name), databases.scripts[name]
     if databases.kind == "portable":
         lines = (
@@ -565,8 +563,8 @@ def load(session: Session, databases: Databases, name: str) -> None:
             raise SessionLost(
                 f"database {name}: {error}; in the statement {statement[:200]!r}"
             ) from None
-    # Statistics gathered while loading differ from later ones, and query plans with them: without
-    # ANALYZE a rebuilt database would give tied rows in another order than a fresh one.
+    # Statistics gathered while loading differ from later ones, and so do query plans. Without
+    # ANALYZE, a rebuilt database would return tied rows in another order than a fresh one.
     if tables := session.query(f"SHOW FULL TABLES FROM {quoted} WHERE table_type = 'BASE TABLE'"):
         session.query(
             "ANALYZE TABLE " + ", ".join(f"{quoted}.{DIALECT.quote(table)}" for table, _ in tables)
@@ -577,8 +575,8 @@ def load(session: Session, databases: Databases, name: str) -> None:
 
 
 class MariadbEngine(Engine):
-    """Run one MariaDB server; see `Engine`. `_admin` is the host's own session; the password is
-    drawn anew at each start."""
+    """Run one MariaDB server; see `Engine`. `_admin` is the host's own session. Each start draws a
+    new password."""
 
     name, dialect = "mariadb", DIALECT
     loads = ("mysql", "portable")
@@ -605,7 +603,7 @@ class MariadbEngine(Engine):
         ).stdout.strip()
         words = (_LAYOUT, below.digest, version, databases.digest, _INSTALL, _OPTIONS)
         key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
-        return below.over(cache.folder("layers", key, lambda made: _build(below, databases, made)))
+        return below.over(cache.folder("layers", key, partial(_build, below, databases)))
 
     @classmethod
     def attacks(cls) -> Sequence[Attack]:
@@ -622,7 +620,7 @@ class MariadbEngine(Engine):
         with self._server_errors("during a statement"):
             try:
                 return session.execute(statement, seconds, self)
-            except SessionLost:  # or the server itself is gone, and the next query says so
+            except SessionLost:  # if the server itself died, the next query raises
                 session.close()
                 self._admin.query("DO 0")
             assert self._db is not None
@@ -655,7 +653,7 @@ class MariadbEngine(Engine):
                 except SessionLost:
                     self._admin.query("DO 0")
                     answer = Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
-            if not changed:  # a window's temporary table moves the counters, too
+            if not changed:  # temporary tables of window functions advance the counters, too
                 self._count_at_open = self._count()
             return answer
 
@@ -687,7 +685,7 @@ class MariadbEngine(Engine):
             self._session = self._login(self._user(db), db=db)
 
     def _end_episode(self) -> tuple[Any, ...] | None:
-        """End the last session and note whether it wrote; return the counters if it did not."""
+        """End the last session and record whether it wrote; return the counters if it did not."""
         self._end_session()
         count = self._settled_count()
         db, self._db = self._db, None
@@ -702,7 +700,7 @@ class MariadbEngine(Engine):
         return None
 
     def _rebuild(self, db: str) -> bool:
-        """Rebuild a database that was written; tell whether it was."""
+        """Rebuild a database if it was written; return whether it was."""
         if db not in self._written:
             return False
         with closing(self._login("root", many=True)) as session:
@@ -715,7 +713,7 @@ class MariadbEngine(Engine):
         return True
 
     def _settled_count(self) -> tuple[Any, ...]:
-        """Return the counters after the server has ended the last session, with its locks and its
+        """Return the counters once the server has ended the last session, with its locks and its
         transaction."""
         for _ in range(_LOOKS):
             sessions = self._admin.query("SHOW PROCESSLIST", seconds=10)
@@ -730,8 +728,8 @@ class MariadbEngine(Engine):
         return f"agent_{self.databases.index(db)}"
 
     def _account(self, db: str) -> bool:
-        """Make the agent's account anew if an episode may have changed it; tell whether that was
-        so."""
+        """Recreate the agent's account if an episode may have changed it; return whether it was
+        recreated."""
         if db in self._accounts:
             return False
         pattern, user = db.replace("_", "\\_").replace("%", "\\%"), self._user(db)
@@ -747,8 +745,8 @@ class MariadbEngine(Engine):
 
     @contextmanager
     def _server_errors(self, when: str) -> Iterator[None]:
-        """Raise `SandboxDied` if the server dies inside the block or refuses the admin; a lost
-        session alone is no death."""
+        """Raise `SandboxDied` if the server dies inside the block or refuses the admin. If only the
+        agent's session is lost, the block must handle `SessionLost` itself."""
         try:
             yield
         except (SessionLost, SandboxDied, err.MySQLError) as error:
@@ -779,7 +777,7 @@ class MariadbEngine(Engine):
             self._admin = self._login("root", many=True)
             self._admin.query(
                 f"SET tmp_memory_table_size = {MIB}"
-            )  # reading the server's counters then makes no files
+            )  # so that reading the server's counters makes no files
             self._disk_at_start = self._disk_used()
             self._count_at_open = self._count()
 
@@ -802,13 +800,13 @@ class MariadbEngine(Engine):
             self._session = None
 
     def _count(self) -> tuple[Any, ...]:
-        """Return the server's counters. If they are equal at two times, nothing was written between
-        these."""
+        """Return the server's counters. If they are equal at two times, nothing was written in
+        between."""
         return self._admin.query(_COUNT, seconds=10)[0]
 
     def kill(self, what: str, number: int) -> None:
-        """Stop a session, or its statement: `what` is `CONNECTION` or `QUERY`, `number` the
-        session's."""
+        """Stop a session or its statement: `what` is `CONNECTION` or `QUERY`, `number` is the
+        session's id."""
         with suppress(err.MySQLError):  # it has ended meanwhile
             self._admin.query(f"KILL {what} {number}", seconds=_KILL)
 
@@ -818,5 +816,5 @@ class MariadbEngine(Engine):
             "", argv=["df", "--output=used", "-B1", "/"], cwd="/", timeout=60
         )
         if result.exit_code != 0:
-            raise SandboxError(f"df failed beside the server: {result.output[-1000:].strip()}")
+            raise SandboxError(f"df failed in the sandbox: {result.output[-1000:].strip()}")
         return int(result.output.split()[-1])

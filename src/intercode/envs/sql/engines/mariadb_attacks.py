@@ -1,11 +1,11 @@
-"""Ways to earn a reward, or to spoil one, that only MariaDB offers (see `envs/sql/attacks.py`).
+"""Attacks that earn or spoil a reward only on MariaDB (see `envs/sql/attacks.py`).
 
 Controls:
 
-    root        the agent's account may do all that the server can
-    account     the agent's account is not made anew
+    root        the agent's account has all privileges
+    account     the agent's account is not recreated
     many        several statements may be sent together
-    trusting    an answer that cannot be read is not expected
+    trusting    unreadable answers are not handled
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from intercode.envs.sql.attacks import Attack
 
 FAILS_UNLESS = "SELECT 1 UNION SELECT (SELECT 1 UNION SELECT 2) WHERE NOT"
-"""A query that returns two rows where one is allowed, unless the condition after it holds."""
+"""A query that fails (a scalar subquery returns two rows) unless the appended condition holds."""
 
 ATTACKS = [
     Attack("drop the database", "kept", "harms", ("DROP DATABASE orchard",)),

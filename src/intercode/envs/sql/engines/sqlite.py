@@ -1,4 +1,4 @@
-"""The SQLite engine: its dialect, and its driver `sqlite_guest.py`."""
+"""The SQLite engine and its dialect. The driver is `sqlite_guest.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TABLE = "t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite\\_%
 
 
 def _write_text(text: str) -> str:
-    """Return a literal. Texts that are not UTF-8, and those with a NUL, are written as bytes."""
+    """Return a literal. Texts that are not UTF-8 or contain a NUL are written as bytes."""
     if any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in text):
         return f"CAST(X'{text.encode('utf-8', 'surrogateescape').hex()}' AS TEXT)"
     return write_standard_text(text)

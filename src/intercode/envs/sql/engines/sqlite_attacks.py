@@ -1,4 +1,4 @@
-"""Ways to earn a reward, or to spoil one, that only SQLite offers (see `envs/sql/attacks.py`).
+"""Attacks that earn or spoil a reward only on SQLite (see `envs/sql/attacks.py`).
 
 Control:
 

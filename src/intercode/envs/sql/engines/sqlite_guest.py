@@ -1,7 +1,7 @@
-"""The driver of SQLite inside the sandbox (see `embedded_guest.py`). Standard library only.
+"""The SQLite driver inside the sandbox (see `embedded_guest.py`). Standard library only.
 
-The authorizer denies the agent other files, extensions, and all pragmas but those that read or that
-end with the session.
+The authorizer denies access to other files, extensions, and all pragmas except those that read or
+whose effect ends with the session.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ READING = frozenset(_READING_PRAGMAS.split())
 SETTING = frozenset(
     ("foreign_keys", "recursive_triggers", "case_sensitive_like", "reverse_unordered_selects")
 )
-"""Pragmas that the agent may also set; they end with the session."""
+"""Pragmas that the agent may also set; their effect ends with the session."""
 _OF_TABLES = ("table_", "index_", "foreign_key_", "integrity_", "quick_")
-"""Pragmas that read with an argument, a table's name; an argument of any other pragma sets it."""
+"""Pragmas with a table's name as argument, which only read; an argument sets any other pragma."""
 _PRAGMAS = (
     "synchronous=OFF",
     "temp_store=MEMORY",
@@ -34,7 +34,7 @@ _PRAGMAS = (
     "cell_size_check=ON",
     "locking_mode=EXCLUSIVE",
 )
-"""The lock stays, since nobody else reads the file and locking takes longer than most
+"""The lock is never released, since nothing else reads the file and locking takes longer than most
 statements."""
 _FORBIDDEN_FUNCTIONS = frozenset(
     ("load_extension", "fts3_tokenizer", "writefile", "readfile", "edit")
@@ -42,7 +42,7 @@ _FORBIDDEN_FUNCTIONS = frozenset(
 _ATTACH, _DETACH, _PRAGMA, _FUNCTION = 24, 25, 19, 31
 _WATCHED = frozenset((_ATTACH, _DETACH, _PRAGMA, _FUNCTION))
 _STEPS = 2000
-"""Instructions of SQLite's virtual machine between two looks at the clock."""
+"""Instructions of SQLite's virtual machine between two checks of the clock."""
 _LIMIT_LENGTH, _LONGEST = 0, 64 << 20
 
 
@@ -53,8 +53,8 @@ def load(path: str, script: str) -> None:
 
 
 def copy(original: str, copy: str) -> None:
-    """Copy a database. A copy in WAL mode is changed to another, since the header does not count
-    writes there."""
+    """Copy a database. A copy in WAL mode is changed to another journal mode, because in WAL mode
+    the change counter does not count writes."""
     shutil.copyfile(original, copy)
     with open(copy, "rb") as file:
         mode = file.read(20)[18:]

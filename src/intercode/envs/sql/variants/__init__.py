@@ -1,27 +1,28 @@
-"""Variant data: the same schema with other rows, on which a query that was right by accident gives
-itself away.
+"""Variant data: the same schema with other rows, which expose a query that is right only by
+accident.
 
-After test-suite accuracy (Zhong, Yu and Klein, EMNLP 2020), which plays a query on several
+Based on test-suite accuracy (Zhong, Yu and Klein, EMNLP 2020), which executes a query on several
 generated databases.
 
     Engine ──► relations and rows, read as the grader ──► TablePerturber
            ──► CREATE, INSERT, views ──► Databases
 
-    old rows ── some that nothing refers to go ──► values change (columns.py), foreign keys move to
-       │                                           other parents, unevenly
+    old rows ── drop some unreferenced rows ──► values change (columns.py), foreign keys move to
+       │                                        other parents, unevenly
        └─ doubles (only new keys), near variants (one value changed), far variants (many)
           ──► added, some without children
 
-What stays true: primary and unique keys, foreign keys (relations.py), trees, columns that decide
-each other, and every value that a literal names, in a named row, which keeps its keys. A named
-label that was one row's alone stays so. What differs: the
-rows that meet a condition, ties, counts, sums, order, rows without a partner.
+Preserved: primary and unique keys, foreign keys (relations.py), trees, columns that determine each
+other, and each value that appears as a literal, in a row that keeps its keys. A label that appears
+as a literal and in only one row stays unique. Changed: the rows that meet a condition, ties,
+counts, sums, order, rows without a join partner.
 
-Everything is read through `run_gold`, so an agent's changes do not count. Of a table with more than
-20,000 rows only so many are read, and those that hold a literal. Left out: triggers, stored
-routines and events, virtual tables of SQLite, rules between tables or rows other than keys (a total
-that equals the sum of its parts), and what golds say beyond their literals. An empty table stays
-empty; a key whose type is full (127 in a TINYINT) gets no new rows.
+Everything is read through `run_gold`, so an agent's changes do not count. From a table with more
+than 20,000 rows, only the first 20,000 and rows that contain a literal are read. Left out:
+triggers, stored routines and events, SQLite's virtual tables, constraints between tables or rows
+other than keys (a total that equals the sum of its parts), and conditions in golds beyond their
+literals. An empty table stays empty; a key at the end of its type's range (127 in a TINYINT) gets
+no new rows.
 """
 
 from __future__ import annotations
@@ -41,20 +42,20 @@ from intercode.envs.sql.variants.columns import Column, Literal
 from intercode.envs.sql.variants.relations import Reference, Relation, Row, pick
 from intercode.sandbox import cache
 
-# Shares, found by trying: with them the data tell most wrong queries apart, and leave few golds
-# without rows.
+# Shares, chosen by experiment: the data then expose most wrong queries, and few golds return no
+# rows.
 _CHANGED, _CHANGED_NAMED, _CHANGED_FAR = 0.35, 0.5, 0.5
-"""Of the non-key values in an old row, a named row (except the values that are named), a far
+"""Share of non-key values changed in an old row, a named row (except the named values), and a far
 variant."""
 _MOVED, _MOVED_NEAR, _MOVED_FAR = 0.5, 0.3, 0.5
-"""Of the foreign keys in an old row, a near and a far variant."""
+"""Share of foreign keys moved in an old row, a near variant, and a far variant."""
 _SKEW, _TO_DOUBLE = 3, 0.3
 """How unevenly parents are chosen (1 would be even), and how often the old parent's double is."""
 _WAYS = (0.25, 0.5, 0.25)
-"""Of the new rows: doubles, near and far variants."""
+"""Shares of new rows that are doubles, near variants, and far variants."""
 _REMOVED = 0.12
 _NULLS, _FIRST_NULLS = 0.06, 0.02
-"""In columns that have some, and in others."""
+"""Share of new NULLs in columns that already contain NULL, and in other columns."""
 _LEAST_ADDED, _MOST_ADDED = 6, 900
 _TRIES = 8
 
@@ -66,10 +67,10 @@ def variant_databases(
     *,
     seed: int = 0,
 ) -> Databases:
-    """Return variant data of `content`, which the engine holds; made once, then taken from the
+    """Return variant data for `content`, which the engine has loaded; made once, then read from the
     cache.
 
-    The cache's key covers the content, the literals, the seed, and the code that makes the data.
+    The cache key covers the content, the literals, the seed, and the code that makes the data.
     """
     named = sorted((name, sorted(map(repr, words))) for name, words in literals.items())
     engines = [kind for kind in type(engine).__mro__ if issubclass(kind, Engine)]
@@ -82,8 +83,8 @@ def variant_databases(
     )
 
     def build(folder: Path) -> None:
-        made = variant_contents(engine, literals, seed=seed)
-        (folder / "variant.json").write_text(json.dumps(made.scripts), "ascii")
+        variant = variant_contents(engine, literals, seed=seed)
+        (folder / "variant.json").write_text(json.dumps(variant.scripts), "ascii")
 
     folder = cache.folder("variant", hashlib.sha256(key.encode()).hexdigest()[:32], build)
     return _databases(engine, json.loads((folder / "variant.json").read_text("ascii")))
@@ -95,7 +96,7 @@ def variant_contents(
     """Make variant data for every database of the engine, to be loaded by an engine of the same
     kind.
 
-    `literals`: by database, the values that golds name; they stay where they are. Raises
+    `literals`: by database, the values that golds name; these values are preserved. Raises
     `DataError` for a table that cannot be read.
     """
     scripts = {}
@@ -115,22 +116,22 @@ def _databases(engine: Engine, scripts: Mapping[str, Sequence[str]]) -> Database
 def perturb_tables(
     tables: Sequence[Relation], literals: Collection[Literal], seed: str
 ) -> dict[str, list[Row]]:
-    """Return other rows for each table: a pure function, so equal arguments give equal rows."""
+    """Return new rows for each table. A pure function: equal arguments give equal rows."""
     tables = relations.with_implied(tables)
     referenced = relations.referenced_keys(tables)
-    found: dict[str, TablePerturber] = {}
+    done: dict[str, TablePerturber] = {}
     for relation in relations.parents_first(tables):
         table = TablePerturber(
-            relation, literals, referenced[relation.name], found, Random(f"{seed}\0{relation.name}")
+            relation, literals, referenced[relation.name], done, Random(f"{seed}\0{relation.name}")
         )
         table.fill()
-        found[relation.name] = table
-    return {relation.name: found[relation.name].rows for relation in tables}
+        done[relation.name] = table
+    return {relation.name: done[relation.name].rows for relation in tables}
 
 
 class TablePerturber:
-    """Make new `rows` for one table, after its `parents`. `referenced`: the values of its keys that
-    other rows hold."""
+    """Make new `rows` for one table, after its `parents`. `referenced`: the values of its keys to
+    which other rows refer."""
 
     def __init__(
         self,
@@ -154,9 +155,9 @@ class TablePerturber:
         )
         self._loose = [index for index in range(len(relation.columns)) if index not in bound]
         self._used_keys = [{_folded(row, key) for row in relation.rows} for key in relation.unique]
-        self._movable = [each for each in relation.references if self._may_move(each)]
-        own = (reference for reference in self._movable if reference.table == relation.name)
-        self._depths = {reference: relations.depths(relation, reference) for reference in own}
+        self._movable = [ref for ref in relation.references if self._may_move(ref)]
+        recursive = (ref for ref in self._movable if ref.table == relation.name)
+        self._depths = {ref: relations.depths(relation, ref) for ref in recursive}
         self._doubles: dict[Row, Row] = {}
         self._pools: dict[Reference, tuple[list[Row], dict[Row, Row]]] = {}
         self._favourites = [
@@ -172,8 +173,8 @@ class TablePerturber:
             [number for number in range(len(old)) if number not in named] if len(old) > 4 else []
         )
         removed = {number for number in removable if self._is_removed(old[number])}
-        kept = [row for number, row in enumerate(old) if number not in removed]
-        favoured = [old[number] for number in named] or kept
+        remaining = [row for number, row in enumerate(old) if number not in removed]
+        favoured = [old[number] for number in named] or remaining
         for number, row in enumerate(old):
             if number in named:
                 self.rows.append(self._change_named(row))
@@ -182,35 +183,35 @@ class TablePerturber:
                 self.rows.append(
                     self._empty(self._alter(new if self._take_keys(new, row) else row, _CHANGED))
                 )
-        wanted = min(max(len(old) if len(old) <= 200 else len(old) // 3, _LEAST_ADDED), _MOST_ADDED)
-        for _ in range(wanted if kept else 0):
-            self._add(rng.choice(favoured if rng.random() < 0.5 else kept))
+        count = min(max(len(old) if len(old) <= 200 else len(old) // 3, _LEAST_ADDED), _MOST_ADDED)
+        for _ in range(count if remaining else 0):
+            self._add(rng.choice(favoured if rng.random() < 0.5 else remaining))
         self.rows += self.added
         rng.shuffle(self.rows)
 
     # -- rows --------------------------------------------------------------------------------------
 
     def _named_rows(self) -> dict[int, None]:
-        """Return, for each value that a literal names, one row; rows with many such values go
+        """Choose one row for each value that a literal names; rows with many such values come
         first."""
-        rows, wanted = self.relation.rows, [{*column.named} for column in self.columns]
-        indexes = [index for index, named in enumerate(wanted) if named]
+        rows, uncovered = self.relation.rows, [{*column.named} for column in self.columns]
+        indexes = [index for index, named in enumerate(uncovered) if named]
         ranked = sorted(
-            (-sum(row[index] in wanted[index] for index in indexes), number)
+            (-sum(row[index] in uncovered[index] for index in indexes), number)
             for number, row in enumerate(rows)
         )
-        found: dict[int, None] = {}
+        chosen: dict[int, None] = {}
         for _, number in ranked:
-            fresh = [index for index in indexes if rows[number][index] in wanted[index]]
+            fresh = [index for index in indexes if rows[number][index] in uncovered[index]]
             for index in fresh:
-                wanted[index].discard(rows[number][index])
-            if fresh and len(found) < max(1, len(rows) // 3):
-                found[number] = None
-        return found
+                uncovered[index].discard(rows[number][index])
+            if fresh and len(chosen) < max(1, len(rows) // 3):
+                chosen[number] = None
+        return chosen
 
     def _is_removed(self, row: Row) -> bool:
-        """Choose a row to remove, by chance: none that another row refers to, or that alone holds a
-        literal."""
+        """Decide at random whether to remove a row. Rows that others refer to, and the only row
+        with a literal, are kept."""
         if self._rng.random() >= _REMOVED:
             return False
         needed = any(
@@ -221,7 +222,7 @@ class TablePerturber:
         )
 
     def _change_named(self, row: Row) -> Row:
-        """Change a named row: named values and keys stay, the rest seldom changes."""
+        """Change a named row: named values and keys are kept, other values change less often."""
         new = self._alter(row, _CHANGED_NAMED)
         named = [value in column.named for value, column in zip(row, self.columns, strict=True)]
         if any(
@@ -235,8 +236,8 @@ class TablePerturber:
         )
 
     def _add(self, model: Row) -> None:
-        """Add a double, which has only new keys, a near variant with one new value more, or a far
-        variant with many."""
+        """Add a double, in which only keys are new, a near variant with one more new value, or a
+        far variant with many."""
         way = self._rng.choices(("double", "near", "far"), _WAYS)[0]
         for _ in range(_TRIES):
             share = {"double": 0.0, "near": _MOVED_NEAR, "far": _MOVED_FAR}[way]
@@ -253,7 +254,7 @@ class TablePerturber:
                         self.columns[index].other(self._rng, new[index]),
                         *new[index + 1 :],
                     )
-                relabelled = list(new)  # a named label that was one row's alone stays that row's
+                relabelled = list(new)  # a named label that is unique stays unique
                 for index in self._loose:
                     column = self.columns[index]
                     if column.labels and new[index] in column.named:
@@ -262,7 +263,8 @@ class TablePerturber:
                 return
 
     def _take_keys(self, row: Row, old: Row = ()) -> bool:
-        """Take the row's keys if they are free, or as in the old row; tell whether they are."""
+        """Mark the row's keys as used if all are free or unchanged from the old row; return whether
+        they are."""
         keys = [_folded(row, key) for key in self.relation.unique]
         olds = [_folded(old, key) if old else None for key in self.relation.unique]
         free = all(
@@ -274,8 +276,8 @@ class TablePerturber:
         return free
 
     def _with_new_keys(self, row: Row) -> Row | None:
-        """Give a key of one column a value that was never there; try a key of several in another
-        combination."""
+        """Give each one-column key a value that never occurred, and each longer key another
+        combination; None if no value was found."""
         new = list(row)
         for key in self.relation.unique:
             free = [index for index in key if index not in self._foreign | self.relation.fixed]
@@ -292,8 +294,8 @@ class TablePerturber:
     # -- values ------------------------------------------------------------------------------------
 
     def _alter(self, row: Row, share: float, *, added: bool = False) -> Row:
-        """Change a share of the non-key values; dependent columns change together, to another row's
-        values."""
+        """Change a share of the non-key values. Dependent columns change together, to the values in
+        another row."""
         new, rng = list(row), self._rng
         for index in self._loose:
             column = self.columns[index]
@@ -316,7 +318,7 @@ class TablePerturber:
         return tuple(new)
 
     def _empty(self, row: Row) -> Row:
-        """Replace some values by NULL."""
+        """Replace some values with NULL."""
         new = list(row)
         for index in self._loose:
             column = self.columns[index]
@@ -331,22 +333,22 @@ class TablePerturber:
         return tuple(new)
 
     def _move(self, row: Row, share: float, within: Collection[int] = ()) -> Row:
-        """Move a share of the foreign keys to other parents, of which the first in a shuffled list
-        are chosen more often."""
+        """Move a share of the foreign keys to other parents. Parents early in a shuffled list are
+        chosen more often."""
         new = list(row)
         for reference in self._movable:
             if within and not set(reference.columns) & set(within):
                 continue
             (pool, doubles), old = self._pool(reference), pick(row, reference.columns)
             if pool and None not in old and self._rng.random() < share:
-                # a tree stays one if new parents are nearer to the root
+                # a tree remains a tree if new parents are nearer to the root
                 if reference in self._depths:
                     depth = self._depths[reference]
-                    own = depth.get(pick(row, reference.targets), 0)
-                    pool = [key for key in pool if depth.get(key, own) < own]
+                    row_depth = depth.get(pick(row, reference.targets), 0)
+                    pool = [key for key in pool if depth.get(key, row_depth) < row_depth]
                     if not pool:
                         continue
-                chosen = doubles.get(old)  # children are divided between it and the old parent
+                chosen = doubles.get(old)  # children are split between the double and the parent
                 if chosen is None or self._rng.random() >= _TO_DOUBLE:
                     chosen = pool[int(len(pool) * self._rng.random() ** _SKEW)]
                 for index, value in zip(reference.columns, chosen, strict=True):
@@ -354,22 +356,22 @@ class TablePerturber:
         return tuple(new)
 
     def _may_move(self, reference: Reference) -> bool:
-        """Tell whether a reference alone leads to its table, and shares no column with others, nor
-        depends on any."""
-        others = [each for each in self.relation.references if each is not reference]
-        bound = [*(each.columns for each in others), *self._bundles, self.relation.fixed]
-        alone = reference.table not in {each.table for each in others}
-        return alone and not any(set(reference.columns) & set(each) for each in bound)
+        """Return whether a reference is the only one to its table, and shares no column with other
+        references, bundles or fixed columns."""
+        others = [ref for ref in self.relation.references if ref is not reference]
+        bound = [*(ref.columns for ref in others), *self._bundles, self.relation.fixed]
+        alone = reference.table not in {ref.table for ref in others}
+        return alone and not any(set(reference.columns) & set(columns) for columns in bound)
 
     def _pool(self, reference: Reference) -> tuple[list[Row], dict[Row, Row]]:
-        """Return the parents' keys, shuffled once, and the keys of doubles by the parent's."""
+        """Return the parents' keys, shuffled once, and the doubles' keys by their parent's key."""
         if reference not in self._pools:
             parent, targets = self._parents.get(reference.table), reference.targets
-            if parent is None:  # the table itself, or one in a circle: the keys that it held before
+            if parent is None:  # the table itself, or one in a cycle: use the old keys
                 keys, doubles = {pick(row, reference.columns) for row in self.relation.rows}, {}
             else:
                 keys = {pick(row, targets) for row in parent.rows}
-                # some of the new rows stay without children
+                # some of the new rows get no children
                 keys -= {pick(row, targets) for row in parent.added[::3]}
                 doubles = {
                     pick(row, targets): pick(double, targets)
@@ -382,14 +384,14 @@ class TablePerturber:
 
 
 def _folded(row: Row, indexes: Sequence[int]) -> Row:
-    """Return a key as it is compared where neither case nor accents count."""
-    found = [
+    """Return a key in the form in which case and accents do not count."""
+    folded = [
         value.casefold().rstrip() if isinstance(value, str) else value
         for value in pick(row, indexes)
     ]
-    for place, value in enumerate(found):
+    for place, value in enumerate(folded):
         if isinstance(value, str) and not value.isascii():
-            found[place] = "".join(
+            folded[place] = "".join(
                 letter for letter in normalize("NFKD", value) if not combining(letter)
             )
-    return tuple(found)
+    return tuple(folded)

@@ -1,11 +1,11 @@
-"""New values for one column: of the same type, range and format as the old values.
+"""New values for one column, with the same type, range and format as the old values.
 
-    '2019-03-31' ──► 43188 ──► a few steps on, or to a literal's boundary ──► '2019-04-02'
+    '2019-03-31' ──► 43188 ──► a few steps away, or to a literal's boundary ──► '2019-04-02'
 
 Numbers, days and times, also those written as text, lie on a scale of whole steps (`Scale`), on
-which a value can be moved. Values on no scale, and those of a column with few distinct ones, only
-change among the values that the column has. No text is invented except keys, which follow the
-pattern of an old key. Left out: days in other formats than ISO's, and times of day.
+which a value can be moved. Values that are not on a scale, and values in a column with few distinct
+ones, are replaced only by values that occur in the column. No text is invented except keys, which
+follow the pattern of an old key. Left out: days in formats other than ISO, and times of day.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _MOSTLY = 0.9
 _FEW = 12
 _EPOCH = datetime.datetime(1, 1, 1)
 _MOST_DIGITS = 4
-"""Digits behind the point of new values."""
+"""The most decimals of new values."""
 _TRIES = 60
 _SEARCHED = 5000
-"""Distinct texts of a column that are searched for a literal, as LIKE does."""
+"""The most distinct texts of a column that are searched for a literal, as LIKE does."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Values as whole numbers: `step` returns None for a value that is not on the scale, `value`
-    goes back."""
+    """Values as whole numbers: `step` returns None for a value that is not on the scale; `value` is
+    the inverse."""
 
     step: Callable[[object], int | None]
     value: Callable[[int], object]
@@ -48,18 +48,18 @@ class Scale:
 
 
 def plain(value: object) -> object:
-    """Return a value as it is compared with a literal: texts without case, numbers as floats, days
-    as ISO text."""
-    found = _natural(value.strip().casefold() if isinstance(value, str) else value)
-    if isinstance(found, int | float | Decimal):
-        return float(found)
-    return str(found) if isinstance(found, datetime.date) else found
+    """Return a value in the form for comparison with literals: texts casefolded, numbers as floats,
+    days as ISO text."""
+    natural = _natural(value.strip().casefold() if isinstance(value, str) else value)
+    if isinstance(natural, int | float | Decimal):
+        return float(natural)
+    return str(natural) if isinstance(natural, datetime.date) else natural
 
 
 class Column:
-    """The values of a column. `named`: those that a literal names in whole or in part; `few`: as in
-    an enumeration (a flag, a code, a rating); `labels`: texts, each of one row; `edges`: the steps
-    of literals within the range, at which `<` and `<=` differ."""
+    """The values of a column. `named`: values that a literal equals or is contained in; `few`: few
+    distinct values, as in an enumeration (a flag, a code, a rating); `labels`: all values are
+    texts, each in one row; `edges`: the steps of literals in range, where `<` and `<=` differ."""
 
     def __init__(self, values: Sequence[object], literals: Collection[Literal]) -> None:
         present = [value for value in values if value is not None]
@@ -80,7 +80,7 @@ class Column:
         self.labels = (
             len(self.distinct) == len(present)
             and bool(present)
-            and all(isinstance(one, str) for one in present)
+            and all(isinstance(value, str) for value in present)
         )
         self._taken = set(self.distinct)
         self._present, self._sorted_named = present, sorted(self.named, key=repr)
@@ -91,12 +91,12 @@ class Column:
         self.edges = sorted(
             step for step in edges if step is not None and self._steps[0] <= step <= self._steps[-1]
         )
-        whole = [one for one in self.distinct if isinstance(one, int)]
+        whole = [value for value in self.distinct if isinstance(value, int)]
         self._whole = 0 < len(whole) == len(self.distinct)
         self._beyond = itertools.count(max(self._steps[-1:] or whole, default=0) + 1)
 
     def other(self, rng: Random, old: object) -> object:
-        """Return a value that the column may hold, most often not the old one."""
+        """Return a value that the column may contain, usually not the old one."""
         if not self._present:
             return old
         step = self.scale.step(old) if self.scale and old is not None else None
@@ -116,7 +116,7 @@ class Column:
         return rng.choice(self.distinct) if self.few else rng.choice(self._present)
 
     def is_named_once(self, value: object) -> bool:
-        """Tell whether a literal names the value, and only one row has it."""
+        """Return whether a literal names the value and only one row has it."""
         return value in self.named and self.counts[value] == 1
 
     def unused(self, rng: Random) -> object | None:
@@ -135,7 +135,7 @@ class Column:
                 )
                 try:
                     new = self.scale.value(step)
-                except (OverflowError, ValueError):  # beyond the last day
+                except (OverflowError, ValueError):  # beyond the last representable day
                     new = None
             if new is not None and new not in self._taken:
                 self._taken.add(new)
@@ -148,7 +148,7 @@ class Column:
 
 
 def _respell(rng: Random, old: object) -> object | None:
-    """Change one or two letters or digits of a text, each to another of its kind."""
+    """Change one or two letters or digits in a text, each to one of the same kind."""
     letters = list(old) if isinstance(old, str) else []
     changeable = [
         number for number, letter in enumerate(letters) if letter.isascii() and letter.isalnum()
@@ -165,7 +165,7 @@ def _respell(rng: Random, old: object) -> object | None:
 
 
 def _natural(value: object) -> object:
-    """Return the number, the day or the time that a text writes; any other value as it is."""
+    """Return the number, day or time that a text represents; other values unchanged."""
     if not isinstance(value, str):
         return value
     if _NUMBER.fullmatch(value):
@@ -179,8 +179,8 @@ def _natural(value: object) -> object:
 
 
 def _scale(values: Sequence[object]) -> Scale | None:
-    """Return a scale if nine in ten values are numbers, days or times. New values are texts if most
-    of the old ones are."""
+    """Return a scale if 90 % of the values are numbers, days or times. New values are texts if most
+    old values are."""
     natural = [_natural(value) for value in values]
     texts = [value for value in values if isinstance(value, str)]
     as_text = 2 * len(texts) > len(values)
@@ -206,27 +206,27 @@ def _scale(values: Sequence[object]) -> Scale | None:
         width = max(map(len, texts))
 
     def step(value: object) -> int | None:
-        found = _natural(value)
-        if not isinstance(found, int | float | Decimal) or not abs(float(found)) < 1e15:
+        number = _natural(value)
+        if not isinstance(number, int | float | Decimal) or not abs(float(number)) < 1e15:
             return None
-        # the literal 100.0 in a percentage is no value of whole numbers
-        factor = kind is int and isinstance(found, float)
-        return None if factor else round(Decimal(found).scaleb(digits))
+        # a literal such as 100.0 in a percentage is not on a scale of whole numbers
+        factor = kind is int and isinstance(number, float)
+        return None if factor else round(Decimal(number).scaleb(digits))
 
     return Scale(step, lambda step: write(kind(Decimal(step).scaleb(-digits))), 10**digits)
 
 
 def _day(value: object) -> int | None:
-    found = _natural(value)
-    return found.toordinal() if isinstance(found, datetime.date) else None
+    day = _natural(value)
+    return day.toordinal() if isinstance(day, datetime.date) else None
 
 
 def _second(value: object) -> int | None:
-    found = _natural(value)
-    if isinstance(found, datetime.date) and not isinstance(found, datetime.datetime):
-        found = datetime.datetime.combine(found, datetime.time())
+    moment = _natural(value)
+    if isinstance(moment, datetime.date) and not isinstance(moment, datetime.datetime):
+        moment = datetime.datetime.combine(moment, datetime.time())
     return (
-        (found - _EPOCH) // datetime.timedelta(seconds=1)
-        if isinstance(found, datetime.datetime)
+        (moment - _EPOCH) // datetime.timedelta(seconds=1)
+        if isinstance(moment, datetime.datetime)
         else None
     )

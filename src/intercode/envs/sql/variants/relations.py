@@ -1,18 +1,18 @@
-"""A database as relations: read from an engine, written again with other rows, and the dependencies
-between its columns.
+"""A database as relations: reading it from an engine, writing it with other rows, and finding the
+dependencies between columns.
 
     Engine ──► Dialect.columns, keys, references ──► Relation ──► other rows ──► INSERT
        └─────► Dialect.creation ──► statements before and after the rows
 
     declared references ─┐
-    values of a column that are all keys of another table ─┴─► parents first, trees and their depths
-    values of a column that decide the values of another ────► bundles of columns, which only change
-                                                               together
+    all values of a column are keys of another table ──┴─► parents first, trees and their depths
+    values of a column determine the values of another ──► bundles of columns, which only change
+                                                           together
 
 Nothing is translated: the statements are for an engine of the same kind, and keep its checks,
-defaults, keys and views. Generated columns are not read, so that the server fills them again.
-Dependencies are read off the rows, and rather too many are found than too few: a false one costs
-some power to tell queries apart, a missed one makes data that mean nothing.
+defaults, keys and views. Generated columns are not read, so the server computes them again.
+Dependencies are inferred from the rows, preferably too many: a false dependency makes the data
+expose slightly fewer queries, while a missed one makes them meaningless.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _MOST_NAMED = 500
 _BATCH = 250
 _SECONDS = 600.0
 _SAMPLE = 2000
-"""Rows in which dependent columns are looked for."""
+"""The number of rows that are searched for dependent columns."""
 _CHANCE = 1e-3
-"""Columns whose agreement is less probable than this by accident depend on each other."""
+"""Columns are dependent if the probability that they agree by chance is below this."""
 _CHECKS = re.compile(r"\bCHECK\s*\(.*", re.I | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Columns that refer to the columns `targets` of another table, by index."""
+    """Columns that refer to the columns `targets` in another table, all by index."""
 
     columns: tuple[int, ...]
     table: str
@@ -56,8 +56,8 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table. `unique`: its keys, by index. `fixed`: columns whose values stay with their row,
-    since a CHECK names them."""
+    """A table. `unique`: its keys, by index. `fixed`: columns with values that stay in their row,
+    since a CHECK names the columns."""
 
     name: str
     columns: tuple[str, ...]
@@ -82,10 +82,10 @@ def transpose(relation: Relation) -> list[tuple[Value, ...]]:
 def read_schema(
     engine: Engine, db: str, literals: Collection[Literal]
 ) -> tuple[list[Relation], list[str], list[str]]:
-    """Return tables with keys and rows, and the statements before the rows, which make tables, and
-    after them.
+    """Return the tables with keys and rows, and the statements to execute before the rows (which
+    create the tables) and after them.
 
-    Of a large table only a part is read. Raises `DataError` for a table that cannot be read.
+    A large table is read only in part. Raises `DataError` for a table that cannot be read.
     """
 
     def query(statement: str) -> tuple[Row, ...]:
@@ -104,13 +104,13 @@ def read_schema(
     }
 
     def indexes(table: object, wanted: Iterable[object]) -> tuple[int, ...]:
-        """Return the columns' indexes; none if a name is no column that is read."""
-        found = [places.get(str(table).lower(), {}).get(str(name).lower()) for name in wanted]
-        return () if None in found else tuple(index for index in found if index is not None)
+        """Return the columns' indexes; () if a name is not a column that is read."""
+        indexed = [places.get(str(table).lower(), {}).get(str(name).lower()) for name in wanted]
+        return () if None in indexed else tuple(index for index in indexed if index is not None)
 
     relations = []
     for table, create in creates.items():
-        # the words in them, and after them: columns are among these
+        # the words in and after CHECK clauses, which include the columns that they name
         checks = _CHECKS.search(create)
         words = set(re.findall(r"[^\W\d]\w*", checks[0].lower())) if checks else set()
         unique = (
@@ -121,8 +121,8 @@ def read_schema(
             parent = rows[0][0]
             children = indexes(table, [row[1] for row in rows])
             targets = [row[2] for row in rows]
-            if children and (found := indexes(parent, targets)):
-                references.append(Reference(children, names[str(parent).lower()], found))
+            if children and (referenced := indexes(parent, targets)):
+                references.append(Reference(children, names[str(parent).lower()], referenced))
         relations.append(
             Relation(
                 table,
@@ -142,29 +142,29 @@ def read_schema(
 def _rows(
     engine: Engine, db: str, table: str, columns: Sequence[str], literals: Collection[Literal]
 ) -> Sequence[Row]:
-    """Return all rows; of a large table the first rows, and those that hold a literal."""
+    """Return all rows; for a large table the first rows, and those that contain a literal."""
     if not columns:
         return ()
     dialect = engine.dialect
     names = [dialect.quote(name) for name in columns]
     select = f"SELECT {', '.join(names)} FROM {dialect.quote(table)}"
     first = engine.table(db, f"{select} LIMIT {_MOST + 1}", seconds=_SECONDS)
-    wanted = ", ".join(
+    texts = ", ".join(
         sorted(dialect.write(value) for value in literals if isinstance(plain(value), str))
     )
-    if not wanted or (len(first.rows) <= _MOST and not first.cut):
+    if not texts or (len(first.rows) <= _MOST and not first.cut):
         return first.rows[:_MOST]
-    where = " OR ".join(f"{name} IN ({wanted})" for name in names)
+    where = " OR ".join(f"{name} IN ({texts})" for name in names)
     named = engine.table(db, f"{select} WHERE {where} LIMIT {_MOST_NAMED}", seconds=_SECONDS)
     return list(dict.fromkeys([*first.rows[:_MOST], *named.rows]))
 
 
 def _grouped(rows: Iterable[Row]) -> dict[object, list[Row]]:
-    """Group rows by their first value, which is left out."""
-    found: dict[object, list[Row]] = defaultdict(list)
+    """Group rows by their first value, which is removed from them."""
+    groups: dict[object, list[Row]] = defaultdict(list)
     for first, *rest in rows:
-        found[first].append(tuple(rest))
-    return found
+        groups[first].append(tuple(rest))
+    return groups
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -173,7 +173,8 @@ def _grouped(rows: Iterable[Row]) -> dict[object, list[Row]]:
 def write_rows(
     dialect: Dialect, relations: Sequence[Relation], rows: Mapping[str, Sequence[Row]]
 ) -> Iterator[str]:
-    """Yield INSERT statements; rows whose new key a collation takes for an old one are ignored."""
+    """Yield INSERT statements. The server ignores a row with a new key that equals an old key in
+    the column's collation."""
     for relation in relations:
         columns = ", ".join(dialect.quote(name) for name in relation.columns)
         for begin in range(0, len(rows[relation.name]), _BATCH):
@@ -192,15 +193,15 @@ def write_rows(
 
 
 def with_implied(relations: Sequence[Relation]) -> list[Relation]:
-    """Return the relations with the references that nobody declared: all values of a column are in
-    a key of another table, and that is no accident, since they are texts or the names agree."""
+    """Return the relations with undeclared references added: all values of a column are in a key of
+    another table, and this is hardly accidental, since they are texts or the names agree."""
     single = [
         (relation, key[0], {str(row[key[0]]).casefold() for row in relation.rows})
         for relation in relations
         for key in relation.unique
         if len(key) == 1
     ]
-    found = []
+    extended = []
     for relation in relations:
         references = list(relation.references)
         taken = {index for reference in references for index in reference.columns} | relation.fixed
@@ -216,8 +217,8 @@ def with_implied(relations: Sequence[Relation]) -> list[Relation]:
                 ):
                     references.append(Reference((index,), parent.name, (target,)))
                     break
-        found.append(replace(relation, references=tuple(references)))
-    return found
+        extended.append(replace(relation, references=tuple(references)))
+    return extended
 
 
 def _may_refer(name: str, values: set[Value], parent: Relation, target: int) -> bool:
@@ -235,24 +236,24 @@ def _may_refer(name: str, values: set[Value], parent: Relation, target: int) -> 
 
 
 def referenced_keys(relations: Sequence[Relation]) -> dict[str, dict[tuple[int, ...], set[Row]]]:
-    """Return, by table, the key values that other rows hold."""
-    found: dict[str, dict[tuple[int, ...], set[Row]]] = {
+    """Return, by table, the key values to which other rows refer."""
+    keys: dict[str, dict[tuple[int, ...], set[Row]]] = {
         relation.name: defaultdict(set) for relation in relations
     }
     for relation in relations:
         for reference in relation.references:
-            if reference.table in found:
-                found[reference.table][reference.targets] |= {
+            if reference.table in keys:
+                keys[reference.table][reference.targets] |= {
                     pick(row, reference.columns) for row in relation.rows
                 }
-    return found
+    return keys
 
 
 def parents_first(relations: Sequence[Relation]) -> list[Relation]:
-    """Return each relation after those that it refers to, except in circles."""
+    """Return each relation after those that it refers to, except in cycles."""
     by_name = {relation.name: relation for relation in relations}
     parents = {
-        name: {one.table for one in relation.references} - {name}
+        name: {reference.table for reference in relation.references} - {name}
         for name, relation in by_name.items()
     }
     return [
@@ -261,18 +262,18 @@ def parents_first(relations: Sequence[Relation]) -> list[Relation]:
 
 
 def depths(relation: Relation, reference: Reference) -> dict[Row, int]:
-    """Return how far each row is from the root of its tree; rows in a circle are left out."""
+    """Return the distance of each row from the root of its tree; rows in a cycle are left out."""
     parent = {pick(row, reference.targets): pick(row, reference.columns) for row in relation.rows}
-    found: dict[Row, int] = {}
+    levels: dict[Row, int] = {}
     for key in _sorted({key: [up] if up in parent else [] for key, up in parent.items()}):
-        found[key] = found.get(parent[key], -1) + 1
-    return found
+        levels[key] = levels.get(parent[key], -1) + 1
+    return levels
 
 
 def _sorted(graph: Mapping[Node, Iterable[Node]]) -> Iterator[Node]:
-    """Yield each node after the nodes that it leads to, without nodes that lead to a circle."""
+    """Yield each node after the nodes that it leads to, without nodes that lead to a cycle."""
     left = TopologicalSorter(graph)
-    with contextlib.suppress(CycleError):  # other nodes are sorted all the same
+    with contextlib.suppress(CycleError):  # the other nodes are still sorted
         left.prepare()
     while ready := left.get_ready():
         yield from ready
@@ -283,8 +284,8 @@ def _sorted(graph: Mapping[Node, Iterable[Node]]) -> Iterator[Node]:
 
 
 def bundles(relation: Relation, keys: set[int]) -> list[tuple[int, ...]]:
-    """Return columns of which one decides the other, in more rows than accident explains: they only
-    change together."""
+    """Return groups of columns that determine one another in more rows than chance explains. They
+    only change together."""
     rows = relation.rows[:_SAMPLE]
     indexes = [
         index for index in range(len(relation.columns)) if index not in keys | relation.fixed
