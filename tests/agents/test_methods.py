@@ -111,7 +111,7 @@ def test_try_again_is_told_output_exit_code_score_and_turns_left(name: str, prot
 def test_a_plan_is_carried_out_step_by_step_and_submitted() -> None:
     actions, asked, _ = drive(named("plan_solve"), ["1. Look\n2. Count", "ls", "wc -l notes.txt"])
     assert actions == ["ls", "wc -l notes.txt", "submit"]
-    assert "10 steps at most" in asked[0][-1]["content"]
+    assert "at most 10 steps" in asked[0][-1]["content"]
     assert "Step 1 of 2 of your plan: Look" in asked[1][-1]["content"]
     assert asked[2][-1]["content"].startswith("saw ls\n[9 turns left]\n\nStep 2 of 2")
 
@@ -121,7 +121,7 @@ def test_a_plan_with_refinement_goes_on_until_the_model_submits() -> None:
         named("plan_solve_refine"), ["1. Count", "wc notes.txt", "wc -l notes.txt", "submit"]
     )
     assert actions[:3] == ["wc notes.txt", "wc -l notes.txt", "submit"]
-    assert "Your plan is carried out" in asked[2][-1]["content"]
+    assert "Your plan has been carried out" in asked[2][-1]["content"]
     assert "Your plan" not in asked[3][-1]["content"]
 
 

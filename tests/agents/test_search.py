@@ -123,7 +123,7 @@ def test_what_failed_or_was_undone_is_told() -> None:
         "wrong\nsaw wrong\n[undone]"
         in search("a", "wrong", "undo", "b", "submit").asks[3].messages[-1]["content"]
     )
-    assert "nothing to go back to" in search("undo", "a", "submit").asks[1].messages[-1]["content"]
+    assert "nothing to undo" in search("undo", "a", "submit").asks[1].messages[-1]["content"]
 
 
 def test_where_no_copy_can_be_had_it_is_one_line_of_play() -> None:

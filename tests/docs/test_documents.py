@@ -86,7 +86,7 @@ def test_the_readme_shows_what_happens(capsys: pytest.CaptureFixture[str], tmp_p
     needs_bwrap()
     episode, agent = (text for language, text in blocks(ROOT / "README.md") if language == "python")
     exec(episode, {})
-    assert re.search(r"whose own name.*\n18\n\n1\.0\n", capsys.readouterr().out, re.DOTALL)
+    assert re.search(r"whose base name.*\n18\n\n1\.0\n", capsys.readouterr().out, re.DOTALL)
     (tmp_path / "mine.py").write_text(agent)
     (tmp_path / "replies.json").write_text('["ls /depot"]')
     command = [

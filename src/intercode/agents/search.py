@@ -181,7 +181,7 @@ def _undo(node: Node, nodes: list[Node]) -> StrategySteps:
     """Remove a node and all that grew from it; not if it has no parent, or shares its parent's
     environment."""
     if node.parent is None or node.parent.branch == node.branch:
-        node.tried.append(f"{UNDO}\nThere is nothing to go back to.")
+        node.tried.append(f"{UNDO}\nThere is nothing to undo.")
         return
     node.parent.tried.append(f"{node.action}\n{node.output}\n[undone]")
     removed = [other for other in nodes if node in other.path()]

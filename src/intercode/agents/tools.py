@@ -33,12 +33,10 @@ def _tool(name: str, what: str, **texts: str) -> Tool:
     }
 
 
-EXECUTE = _tool("execute", "Execute code, and be shown what it prints.", code="The code to run.")
-WORD = {"answer": "The word to submit, such as a flag or a name; empty if none is wanted."}
+EXECUTE = _tool("execute", "Execute code and see what it prints.", code="The code to run.")
+WORD = {"answer": "The word to submit, such as a flag or a name; empty if none is needed."}
 ANSWER = {
-    "answer": (
-        "Your answer, in the place of what the last code printed; empty if that is your answer."
-    )
+    "answer": "Your answer, in place of what the last code printed; empty if that is your answer."
 }
 
 
@@ -52,7 +50,7 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
     def strategy(task: Task, protocol: str) -> StrategySteps:
         talk = Dialogue.start(task, protocol, turns, prompts)
         word = ANSWER if talk.takes_answer else WORD if prompts.language.submission.groups else {}
-        offered = (EXECUTE, _tool(SUBMIT, "Submit the work and end it.", **word))
+        offered = (EXECUTE, _tool(SUBMIT, "Submit the work and finish.", **word))
         while talk.left:
             reply: Reply = yield Ask(tuple(talk.messages), offered)
             calls = [(call.id or f"call-{number}", call) for number, call in enumerate(reply.calls)]
@@ -112,5 +110,5 @@ def action_of(call: ToolCall, language: Language, *, takes_answer: bool = False)
         raise Malformed(f"there is no tool {call.name!r:.50}")
     code = code_of(arguments)
     if not code:
-        raise Malformed("it holds no text under the key code")
+        raise Malformed("it contains no text under the key code")
     return code
