@@ -91,42 +91,42 @@ def examine() -> list[Finding]:
             _docker(),
             check_endpoint(os.environ),
         ]
-    found = [Finding("kernel", True, f"Linux {platform.release()}")]
+    findings = [Finding("kernel", True, f"Linux {platform.release()}")]
     usual = usual_provider_name()
     if usual == "pod":
         why = (
             "refused here, so agents get a root folder and a user of their own (--sandbox pod; "
             "wall: pod in the run)"
         )
-        found.append(Finding("namespaces", None, why, f"for the usual wall: {_allowing()}"))
+        findings.append(Finding("namespaces", None, why, f"for the usual wall: {_allowing()}"))
     else:
-        found += _local_layers()
-    found.append(_cache())
+        findings += _local_layers()
+    findings.append(_cache())
     if old := _old_builds():
-        found.append(
+        findings.append(
             Finding(
                 "leftovers", None, f"{len(old)} builds were cut short", "intercode doctor --clean"
             )
         )
     if shutil.which("mmdebstrap"):
-        found.append(Finding("mmdebstrap", True, "images can be built"))
+        findings.append(Finding("mmdebstrap", True, "images can be built"))
     else:
         missing = "no images can be built (intercode image build)"
-        found.append(Finding("mmdebstrap", None, missing, "apt-get install mmdebstrap"))
-    found.append(_docker())
+        findings.append(Finding("mmdebstrap", None, missing, "apt-get install mmdebstrap"))
+    findings.append(_docker())
     for name in ENGINES:
         if message := engine_class(name).missing():
-            found.append(_optional(name, message, f"(--engine {name})"))
+            findings.append(_optional(name, message, f"(--engine {name})"))
         else:
-            found.append(Finding(name, True, f"can be started (--engine {name})"))
-    found += [check_endpoint(os.environ), try_sandbox()]
-    working = {finding.what for finding in found if finding.ok}
+            findings.append(Finding(name, True, f"can be started (--engine {name})"))
+    findings += [check_endpoint(os.environ), try_sandbox()]
+    working = {finding.what for finding in findings if finding.ok}
     if names := [
         name for name, what in ((usual, "sandbox"), ("docker", "docker")) if what in working
     ]:
-        return [*found, Finding("backends", True, f"--sandbox {' or '.join(names)} works here")]
+        return [*findings, Finding("backends", True, f"--sandbox {' or '.join(names)} works here")]
     return [
-        *found,
+        *findings,
         Finding("backends", False, "no sandbox works here", "repair what is found above"),
     ]
 
@@ -171,7 +171,7 @@ def check_endpoint(environment: Mapping[str, str]) -> Finding:
     try:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         with urlopen(Request(base.rstrip("/") + "/models", headers=headers), timeout=5) as answer:
-            models = [str(each["id"]) for each in json.load(answer)["data"]]
+            models = [str(model["id"]) for model in json.load(answer)["data"]]
     except HTTPError as error:
         error.close()
         ok = False if error.code in (401, 403) else None
@@ -313,12 +313,12 @@ def _cache() -> Finding:
 
 def _old_builds() -> list[Path]:
     """Return the work folders of builds that did not end; young ones may still be in use."""
-    found = []
+    folders = []
     for path in cache.root_path().glob("*/.*"):
         with contextlib.suppress(FileNotFoundError):  # its build has just ended
             if path.is_dir() and time.time() - path.lstat().st_mtime > _STALE_SECONDS:
-                found.append(path)
-    return found
+                folders.append(path)
+    return folders
 
 
 def _docker() -> Finding:

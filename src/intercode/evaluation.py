@@ -70,7 +70,7 @@ class Evaluation:
         tasks as `select` does, and `limit` then counts the chosen ones. The agent knows all tasks,
         but with `split` only those of other splits. Raises `UsageError` for what cannot be run.
         """
-        names = {one.name for one in fields(RunOptions)}
+        names = {field.name for field in fields(RunOptions)}
         options = RunOptions(**{name: given[name] for name in given.keys() & names})
         world = {name: given[name] for name in given.keys() - names}
         split, limit = world.pop("split", None), world.pop("limit", None)
@@ -110,8 +110,8 @@ class Evaluation:
             **_digests(env, options, whole.options, model),
         }
         whole_run = Budget(options.max_tokens, options.max_cost, options.max_seconds)
-        each = Budget(options.episode_tokens, options.episode_cost, options.episode_seconds)
-        limits = Limits(options.turns, whole_run, each)
+        per_episode = Budget(options.episode_tokens, options.episode_cost, options.episode_seconds)
+        limits = Limits(options.turns, whole_run, per_episode)
         return cls(
             factory, agent, model, config, limits, options.epochs, options.seed, options.shard
         )
@@ -119,12 +119,12 @@ class Evaluation:
     def exclude_broken(self, *, workers: int) -> None:
         """Leave out the tasks that `check` calls broken; `excluded` in the settings has the
         reasons. Call it before `open`."""
-        found = broken(cached_check(self.config["env"], self.factory, workers=workers))
-        excluded = {task.id: found[task.id] for task in self.tasks if task.id in found}
-        kept = [task for task in self.tasks if task.id not in excluded]
-        if not kept:
+        reasons = broken(cached_check(self.config["env"], self.factory, workers=workers))
+        excluded = {task.id: reasons[task.id] for task in self.tasks if task.id in reasons}
+        sound = [task for task in self.tasks if task.id not in excluded]
+        if not sound:
             raise UsageError("every task is broken; `intercode check` says why")
-        self.factory = replace(self.factory, tasks=kept)
+        self.factory = replace(self.factory, tasks=sound)
         self.config["excluded"] = excluded
 
     @property

@@ -79,27 +79,29 @@ class Options:
     @classmethod
     def declared(cls) -> Iterator[tuple[str, Any, Option]]:
         """Yield each option's name, default and declaration."""
-        for one in fields(cls):
-            if "option" in one.metadata:
-                yield one.name, one.default, one.metadata["option"]
+        for entry in fields(cls):
+            if "option" in entry.metadata:
+                yield entry.name, entry.default, entry.metadata["option"]
 
     @classmethod
     def of(cls, given: Mapping[str, Any], owner: str) -> Self:
         """Return the options `given`; a `UsageError` for other names calls them `owner`'s."""
-        known = [one.name for one in fields(cls)]
-        if unknown := sorted(given.keys() - set(known)):
-            raise UsageError(f"{owner} takes no {', '.join(unknown)}; it takes {', '.join(known)}")
+        names = [entry.name for entry in fields(cls)]
+        if unknown := sorted(given.keys() - set(names)):
+            raise UsageError(f"{owner} takes no {', '.join(unknown)}; it takes {', '.join(names)}")
         return cls(**given)
 
     def settings(self) -> dict[str, Any]:
         """Return the recorded options, for run.json."""
-        return {name: getattr(self, name) for name, _, one in self.declared() if one.recorded}
+        return {name: getattr(self, name) for name, _, option in self.declared() if option.recorded}
 
 
 def code_options(options: Options) -> dict[str, Any]:
     """Return the values of the options that may name code."""
     return {
-        name: getattr(options, name) for name, _, one in options.declared() if one.names == "code"
+        name: getattr(options, name)
+        for name, _, option in options.declared()
+        if option.names == "code"
     }
 
 

@@ -34,11 +34,11 @@ def load_plugin(name: str, what: str) -> Any:
     """
     module, _, attribute = name.partition(":")
     try:
-        found = _import_file(module) if module.endswith(".py") else importlib.import_module(module)
+        loaded = _import_file(module) if module.endswith(".py") else importlib.import_module(module)
         package = getattr(sys.modules.get(module.partition(".")[0]), "__path__", ())
         _named.update(os.path.join(folder, "") for folder in package)
-        _named.add(found.__file__ or "")
-        return getattr(found, attribute)
+        _named.add(loaded.__file__ or "")
+        return getattr(loaded, attribute)
     except (
         Exception,
         SystemExit,
@@ -65,18 +65,18 @@ def _import_file(path: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path, file)
     assert spec
     assert spec.loader
-    sys.modules[path] = found = importlib.util.module_from_spec(spec)
+    sys.modules[path] = module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(found)
+        spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[path]
         raise
-    return found
+    return module
 
 
 def defining_class(owner: type, name: str) -> type:
     """Return the class, `owner` or one of its bases, that sets the class attribute `name`."""
-    return next(each for each in owner.__mro__ if name in vars(each))
+    return next(cls for cls in owner.__mro__ if name in vars(cls))
 
 
 def attribute_path(owner: type, name: str) -> str | None:
@@ -108,16 +108,16 @@ def call_plugin(method: Callable[..., object], kind: type[Kind], *args: Any, **n
     """
     name = getattr(method, "__qualname__", "it")
     try:
-        found = method(*args, **named)
+        value = method(*args, **named)
     except TypeError as error:
         if len(_frames(error)) > 1:
             raise
         raise UsageError(
             f"{error}; give {name} the parameters that it has in its base class"
         ) from error
-    if isinstance(found, kind):
-        return found
-    raise UsageError(f"{name} returned {safe_repr(found):.100}, which is no {kind.__name__}")
+    if isinstance(value, kind):
+        return value
+    raise UsageError(f"{name} returned {safe_repr(value):.100}, which is no {kind.__name__}")
 
 
 def check_overrides(owner: type, base: type, kinds: Mapping[str, type]) -> None:
@@ -131,12 +131,12 @@ def check_overrides(owner: type, base: type, kinds: Mapping[str, type]) -> None:
         if not inspect.isfunction(plain := getattr(method, "__func__", method)):
             continue
         parameters = inspect.signature(getattr(base, name)).parameters
-        own = inspect.signature(plain)
+        accepted = inspect.signature(plain)
         try:
-            own.bind(*(None for _ in parameters), *([None] if plain is not method else ()))
+            accepted.bind(*(None for _ in parameters), *([None] if plain is not method else ()))
         except TypeError as error:
             raise UsageError(
-                f"{plain.__qualname__}{own}: {error}; "
+                f"{plain.__qualname__}{accepted}: {error}; "
                 f"give {plain.__qualname__} the parameters that it has in its base class"
             ) from error
         checked = _checked(plain, kind)
@@ -178,10 +178,10 @@ def fault_of(error: Exception) -> IntercodeError:
     import logging  # only here, since importing it costs each command time
 
     logging.getLogger("intercode").error("a fault of intercode's own", exc_info=error)
-    ours = [
+    frames = [
         frame for frame in _frames(error) if frame[0].startswith(_HERE) and frame[0] != __file__
     ]
-    where = f" ({ours[-1][0].removeprefix(_HERE)}, line {ours[-1][1]})" if ours else ""
+    where = f" ({frames[-1][0].removeprefix(_HERE)}, line {frames[-1][1]})" if frames else ""
     return InternalError(
         f"{_text(error)}{where}; this is a fault of intercode's own: report it with its traceback"
     )

@@ -67,7 +67,7 @@ FREE = frozenset(
         "planned",
         "signature",
     ]
-) | {name for name, _, one in RunOptions.declared() if not one.fixed}
+) | {name for name, _, option in RunOptions.declared() if not option.fixed}
 """Settings that do not influence the result of an episode: a resumed run may change them."""
 
 SOURCES = frozenset(
@@ -205,8 +205,8 @@ class RunStore:
         Raises `UsageError` for values that could not be read again; agents and rewards of the
         caller's can make such values.
         """
-        known = self._episodes.get(_key(episode))
-        if known is not None and known.reward is not None:
+        earlier = self._episodes.get(_key(episode))
+        if earlier is not None and earlier.reward is not None:
             raise StoreError(
                 f"{self.path}: task {episode.task}, epoch {episode.epoch} is recorded already"
             )
@@ -285,13 +285,13 @@ def to_json(episode: Episode) -> dict[str, Any]:
     """Return one line of episodes.jsonl as plain data. Fields that are rare are left out where they
     say nothing."""
     turns, last_ids = list[dict[str, Any]](), tuple[int, ...]()
-    for turn, kept in zip(episode.turns, kept_messages(episode.turns), strict=True):
+    for turn, shared in zip(episode.turns, kept_messages(episode.turns), strict=True):
         # not `asdict` of the turn, which would copy each message
         record = {field.name: getattr(turn, field.name) for field in fields(turn)} | {
             "usage": asdict(turn.usage)
         }
         if turn.ask is not None:
-            record |= {"ask": list(turn.ask[kept:]), "ask_kept": kept or None}
+            record |= {"ask": list(turn.ask[shared:]), "ask_kept": shared or None}
         record["limits"] = list(turn.limits) or None
         record["calls"] = turn.calls and [asdict(call) for call in turn.calls]
         if turn.sample:
@@ -340,18 +340,19 @@ def to_json(episode: Episode) -> dict[str, Any]:
 def kept_messages(turns: Iterable[Turn]) -> Iterator[int]:
     """Yield for each turn how many messages at the start of its question the last question and its
     reply had already."""
-    known: list[Message] = []
+    conversation: list[Message] = []
     for turn in turns:
-        yield shared_length(known, turn.ask or ())
+        yield shared_length(conversation, turn.ask or ())
         if turn.ask is not None:
-            known = [*turn.ask, _reply_message(turn)]
+            conversation = [*turn.ask, _reply_message(turn)]
 
 
-def shared_length(one: Sequence[object], other: Sequence[object]) -> int:
+def shared_length(first: Sequence[object], second: Sequence[object]) -> int:
     """Return how many items at the start of two sequences are equal."""
-    pairs = enumerate(zip(one, other, strict=False))
+    pairs = enumerate(zip(first, second, strict=False))
     return next(
-        (at for at, (old, new) in pairs if old is not new and old != new), min(len(one), len(other))
+        (at for at, (old, new) in pairs if old is not new and old != new),
+        min(len(first), len(second)),
     )
 
 
@@ -362,17 +363,17 @@ def bounded_outcomes(outcomes: Mapping[str, Any]) -> dict[str, Any]:
     `cut` lists the keys of omitted values. Whatever an environment of the caller's returns, its
     episode is kept.
     """
-    kept, cut, room = dict[str, Any](), list[str](), LARGEST_OUTCOMES
+    values, cut, room = dict[str, Any](), list[str](), LARGEST_OUTCOMES
     for key, value in outcomes.items():
         try:
             text = json.dumps({key: value}, allow_nan=False)
             if len(text) > room:
                 raise ValueError("too long")
-            kept |= json.loads(text)
+            values |= json.loads(text)
             room -= len(text)
         except Exception:  # of the value's own methods as well
             cut.append((key if isinstance(key, str) else safe_repr(key))[:50])
-    return {**kept, "cut": cut[:50]} if cut else kept
+    return {**values, "cut": cut[:50]} if cut else values
 
 
 def from_json(record: Mapping[str, Any]) -> Episode:
@@ -434,26 +435,26 @@ def read_sample(record: Mapping[str, Any], last_ids: tuple[int, ...] = ()) -> Sa
     )
     if not all(map(is_number, (*ids, *logprobs, *prompt))):
         raise TypeError("`sample` has tokens that are no numbers")
-    if not 0 <= (kept := values.pop("prompt_kept", 0)) <= len(last_ids):
+    if not 0 <= (shared := values.pop("prompt_kept", 0)) <= len(last_ids):
         raise ValueError(
-            f"`prompt_kept` cannot be {kept}: "
+            f"`prompt_kept` cannot be {shared}: "
             f"the last question and its reply have {len(last_ids)} tokens"
         )
-    return Sample(ids, logprobs, prompt_ids=last_ids[:kept] + prompt, **values)
+    return Sample(ids, logprobs, prompt_ids=last_ids[:shared] + prompt, **values)
 
 
 def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
     """Yield the turns with their questions whole; messages are shared between the questions."""
-    known, last_ids = list[Message](), tuple[int, ...]()
+    conversation, last_ids = list[Message](), tuple[int, ...]()
     for record in records:
         require(record, _TURN)
         values = dict(record)
         rare = ("ask", "ask_kept", "calls", "sample", "limits")
-        new, kept, calls, sample, limits = (values.pop(name, None) for name in rare)
-        if not 0 <= (kept or 0) <= len(known):
+        new, shared, calls, sample, limits = (values.pop(name, None) for name in rare)
+        if not 0 <= (shared or 0) <= len(conversation):
             raise ValueError(
-                f"`ask_kept` cannot be {kept}: "
-                f"the last question and its reply have {len(known)} messages"
+                f"`ask_kept` cannot be {shared}: "
+                f"the last question and its reply have {len(conversation)} messages"
             )
         if not all(isinstance(message["role"], str) for message in new or ()):
             raise TypeError("each message of `ask` has a role")
@@ -461,7 +462,7 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
             raise TypeError("`limits` are names")
         tokens = None if sample is None else read_sample(sample, last_ids)
         turn = Turn(
-            ask=None if new is None else (*known[: kept or 0], *new),
+            ask=None if new is None else (*conversation[: shared or 0], *new),
             usage=read_usage(values.pop("usage")),
             calls=None if calls is None else tuple(map(read_call, calls)),
             sample=tokens,
@@ -469,7 +470,7 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
             **values,
         )
         if turn.ask is not None:
-            known = [*turn.ask, _reply_message(turn)]
+            conversation = [*turn.ask, _reply_message(turn)]
         if tokens:
             last_ids = tokens.prompt_ids + tokens.token_ids
         yield turn

@@ -33,8 +33,8 @@ _LONGEST_LINE = 1 << 16
 
 def submitted_word(submission: re.Pattern[str], action: str) -> str:
     """Return the word of a submitting action, or "" if there is none."""
-    found = submission.fullmatch(action.strip())
-    return (found[1] or "") if found and submission.groups else ""
+    match = submission.fullmatch(action.strip())
+    return (match[1] or "") if match and submission.groups else ""
 
 
 def is_submission(action: str | None, pattern: re.Pattern[str]) -> bool:

@@ -77,17 +77,17 @@ def acts(name: str, value: object) -> bool:
         return False
     if name == "data" and value in [entry.name for entry in list_entries()]:
         return False
-    one = _declared().get(name)
-    if one and not one.names:
+    option = _declared().get(name)
+    if option and not option.names:
         return False
-    plain = one.plain if one else _OTHERS.get(name, NOTHING)
+    plain = option.plain if option else _OTHERS.get(name, NOTHING)
     return not (isinstance(value, str) and re.fullmatch(plain, value))
 
 
 @functools.cache
 def _declared() -> Mapping[str, Option]:
-    options = {name: one for name, (_, one, _) in known_options().items()}
-    return options | {name: one for name, _, one in RunOptions.declared()}
+    options = {name: option for name, (_, option, _) in known_options().items()}
+    return options | {name: option for name, _, option in RunOptions.declared()}
 
 
 def acting(settings: Mapping[str, Any]) -> dict[str, Any]:
