@@ -104,7 +104,8 @@ def _one_action(code: str, language: Language, submission: re.Pattern[str]) -> s
     lines = code.strip("\n").rstrip().split("\n")
     prompt = language.transcript
     if prompt and prompt.fullmatch(lines[0].strip()):  # a transcript: the commands alone
-        lines = [found[1] or "" for line in lines if (found := prompt.fullmatch(line.strip()))]
+        matches = (prompt.fullmatch(line.strip()) for line in lines)
+        lines = [match[1] or "" for match in matches if match]
     last = ANSWER if submission is ANSWER else language.last_line
     if len(lines) > 1 and last.fullmatch(lines[-1].strip()):
         lines.pop()
@@ -234,7 +235,8 @@ def _bracketed(rest: str) -> str:
     a line end, else all."""
     rest = _IMAGINED.sub("", rest)
     ends = [
-        found.start() for found in re.finditer(r"\](?=[`*.]{0,9}[ \t]{0,9}$)", rest, re.MULTILINE)
+        bracket.start()
+        for bracket in re.finditer(r"\](?=[`*.]{0,9}[ \t]{0,9}$)", rest, re.MULTILINE)
     ]
     balanced = (end for end in ends[:50] if rest[:end].count("[") == rest[:end].count("]"))
     return rest[: next(balanced, ends[-1] if ends else len(rest))].strip("\n")
@@ -266,10 +268,10 @@ def _object(text: object) -> dict[str, Any] | None:
     if not isinstance(text, str) or not text.lstrip().startswith("{"):
         return None
     try:
-        found: dict[str, Any] = json.loads(text, strict=False)
+        parsed: dict[str, Any] = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
-    return found
+    return parsed
 
 
 def code_of(arguments: Mapping[str, Any]) -> str:

@@ -401,7 +401,9 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
     except (AttributeError, KeyError, TypeError):
         return None
     ids = (*token_ids, *prompt_ids)
-    if not (all(isinstance(each, int) for each in ids) and all(map(is_number, (*ids, *logprobs)))):
+    if not all(isinstance(token_id, int) for token_id in ids):
+        return None
+    if not all(map(is_number, (*ids, *logprobs))):
         return None
     reason = finish_reason if isinstance(finish_reason, str) else None
     return (
