@@ -98,15 +98,15 @@ class _TemplateChat:
             answered = [*_OPENING, {**_ANSWER, "content": reply}, _NEXT]
             after = self._render(answered)
             if not after.startswith(before + reply):
-                kept = next(
+                common = next(
                     at
                     for at in range(len(after) + 1)
                     if not (before + reply).startswith(after[: at + 1]) or at == len(after)
                 )
                 raise UsageError(
                     "the chat template does not keep prefixes: after the next message, "
-                    f"it renders {(before + reply)[max(0, kept - 20) : kept + 20]!r} as "
-                    f"{after[max(0, kept - 20) : kept + 20]!r}; "
+                    f"it renders {(before + reply)[max(0, common - 20) : common + 20]!r} as "
+                    f"{after[max(0, common - 20) : common + 20]!r}; "
                     "give hf_chat a template that only appends"
                 )
             if _MARK not in self._render([*_OPENING, {**_ANSWER, "content": _MARK}, _NEXT]):

@@ -79,19 +79,21 @@ def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True
     """
     if size < 1 or len(rewards) % size:
         raise UsageError(f"{len(rewards)} rewards are no groups of {size}")
-    found: list[float] = []
+    values: list[float] = []
     for start in range(0, len(rewards), size):
         group = rewards[start : start + size]
-        known = [reward for reward in group if reward is not None]
-        if not all(map(math.isfinite, known)):
-            raise UsageError(f"the rewards {known} are not all finite numbers")
-        mean, spread = (statistics.fmean(known), statistics.pstdev(known)) if known else (0.0, 0.0)
+        scored = [reward for reward in group if reward is not None]
+        if not all(map(math.isfinite, scored)):
+            raise UsageError(f"the rewards {scored} are not all finite numbers")
+        mean, spread = (
+            (statistics.fmean(scored), statistics.pstdev(scored)) if scored else (0.0, 0.0)
+        )
         divisor = spread if scale else 1.0
-        found += [
+        values += [
             0.0 if reward is None or spread < 1e-9 else (reward - mean) / divisor
             for reward in group
         ]
-    return found
+    return values
 
 
 class RolloutPool:
@@ -188,7 +190,7 @@ class RolloutPool:
         """
         tracker, source = self._tracker(), Batched(generate, chat, self.limits)
         futures: list[Future[Rollout]] = []
-        for job in [self._job(each) for each in jobs]:
+        for job in list(map(self._job, jobs)):  # a wrong job stops the batch before it begins
             futures.append(self._submit(job, source, tracker))
         source.serve(lambda: min(self.envs, _unfinished(futures)), tracker.stop)
         return [self._checked(future.result()) for future in futures]
@@ -228,7 +230,7 @@ class RolloutPool:
             raise UsageError(
                 f"the widths of a tree are numbers of 1 or more, such as (4, 2, 2), not {widths!r}"
             )
-        tracker, found = self._tracker(), self._job(job)
+        tracker, root = self._tracker(), self._job(job)
         source = Batched(generate, chat, self.limits) if generate and chat else Served(model)  # type: ignore[arg-type]
 
         def wait_for_all(futures: Callable[[], list[Future[Rollout]]]) -> None:
@@ -239,7 +241,7 @@ class RolloutPool:
 
         try:
             return grow(
-                partial(self._submit, found, source, tracker), widths, found.seed, wait_for_all
+                partial(self._submit, root, source, tracker), widths, root.seed, wait_for_all
             )
         finally:
             tracker.stop("the caller left")
@@ -289,7 +291,7 @@ class RolloutPool:
                 return
             try:
                 future.set_result(
-                    self._play(job, env or warm, asked, tracker, lambda each: wrap(each, asked))
+                    self._play(job, env or warm, asked, tracker, lambda world: wrap(world, asked))
                 )
             except BaseException as error:
                 future.set_exception(error)
@@ -437,8 +439,8 @@ def rollout(
         if isinstance(model, str)
         else model
     )
-    made = prepare(env) if isinstance(env, str) else env
-    world = made if isinstance(made, InterCodeEnv) else made()
+    given = prepare(env) if isinstance(env, str) else env
+    world = given if isinstance(given, InterCodeEnv) else given()
     # `play` counts the turns, and scores the state after the last one
     turns_of_caller, world.max_turns = (
         world.max_turns,
@@ -446,7 +448,7 @@ def rollout(
     )
     try:
         chosen = (
-            next((each for each in world.tasks if each.id == task), None)
+            next((candidate for candidate in world.tasks if candidate.id == task), None)
             if isinstance(task, str)
             else task
         )
@@ -459,7 +461,7 @@ def rollout(
         )
     finally:
         world.max_turns = turns_of_caller
-        if world is not made:
+        if world is not given:
             world.close()
         if named:
             getattr(asked, "close", lambda: None)()

@@ -144,9 +144,9 @@ class EpisodeSampler:
         sample = reply.sample or Sample()
         room, limit = self._room(len(sample.prompt_ids) or reply.usage.prompt_tokens)
         if room < (len(sample.token_ids) or reply.usage.completion_tokens):
-            self.cut, kept = limit, max(0, int(room))
+            self.cut, fitting = limit, max(0, int(room))
             shorter = replace(
-                sample, token_ids=sample.token_ids[:kept], logprobs=sample.logprobs[:kept]
+                sample, token_ids=sample.token_ids[:fitting], logprobs=sample.logprobs[:fitting]
             )
             return replace(reply, sample=reply.sample and shorter, final=True)
         self.cut = "reply" if sample.finish_reason == "length" else None
@@ -201,10 +201,10 @@ class Batched:
 
     def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> tuple[int, ...]:
         asked = list(messages)
-        found = [(earlier, ids) for earlier, ids in known if earlier == asked[: len(earlier)]]
-        if not found:
+        prefixes = [(earlier, ids) for earlier, ids in known if earlier == asked[: len(earlier)]]
+        if not prefixes:
             return tuple(self.chat.encode(asked))
-        earlier, ids = max(found, key=lambda each: len(each[0]))
+        earlier, ids = max(prefixes, key=lambda prefix: len(prefix[0]))
         return tuple(self.chat.append(list(ids), asked, len(earlier)))
 
     def ask(

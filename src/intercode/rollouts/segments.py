@@ -67,13 +67,13 @@ def segments_of(turns: Sequence[Turn], places: Sequence[int] | None = None) -> t
         ):
             continue
         prompt = sample.prompt_ids
-        known = [
-            each
-            for each in drafts
-            if len(each.ids) <= len(prompt) and tuple(each.ids) == prompt[: len(each.ids)]
+        prefixes = [
+            earlier
+            for earlier in drafts
+            if len(earlier.ids) <= len(prompt) and tuple(earlier.ids) == prompt[: len(earlier.ids)]
         ]
-        if known:
-            draft = max(known, key=lambda each: len(each.ids))
+        if prefixes:
+            draft = max(prefixes, key=lambda earlier: len(earlier.ids))
         else:
             draft = _Draft(prompt, list(prompt))
             drafts.append(draft)

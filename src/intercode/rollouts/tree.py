@@ -173,10 +173,11 @@ def _node(leaves: Sequence[tuple[_Branch, Rollout]], depth: int) -> Node:
     asked = [place for place, turn in enumerate(rollout.episode.turns) if turn.ask is not None]
     first = branch.replies[depth - 1] if depth else 0
     last = branch.replies[depth] if groups else len(asked)
-    rewards = [each.reward for _, each in leaves if each.reward is not None]
+    rollouts = tuple(leaf[1] for leaf in leaves)
+    rewards = [leaf.reward for leaf in rollouts if leaf.reward is not None]
     return Node(
         segments_of(rollout.episode.turns, asked[first:last]),
         statistics.fmean(rewards) if rewards else None,
         tuple(_node(group, depth + 1) for group in groups.values()),
-        tuple(each for _, each in leaves),
+        rollouts,
     )

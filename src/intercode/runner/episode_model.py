@@ -53,9 +53,9 @@ class EpisodeModel:
         options: dict[str, Any] = {"tools": tools} if tools else {}
         options |= {"draw": self._first_draw + draw} if self._first_draw + draw else {}
         question = {"model": self.name, "messages": list(messages), **options}
-        known = self._cache.take(question) if self._cache else None
-        reply = known or self._ask(messages, options)
-        if self._cache and not known:
+        cached = self._cache.take(question) if self._cache else None
+        reply = cached or self._ask(messages, options)
+        if self._cache and not cached:
             self._cache.add(question, reply)
         self._longest, self._left_out = len(messages), reply.left_out
         return reply
@@ -111,12 +111,12 @@ def omittable(messages: Sequence[Message], opening: Sequence[Message]) -> list[i
         (place for place, message in enumerate(messages) if message["role"] == "user"),
         len(messages),
     )
-    kept = max(shared, first + 1)
+    start = max(shared, first + 1)
     replies = [
-        place for place in range(kept, len(messages)) if messages[place]["role"] == "assistant"
+        place for place in range(start, len(messages)) if messages[place]["role"] == "assistant"
     ]
-    last = replies[-1] if replies else kept
-    seen = [place for place in range(kept, last) if messages[place]["role"] != "assistant"]
+    last = replies[-1] if replies else start
+    seen = [place for place in range(start, last) if messages[place]["role"] != "assistant"]
     return [
         place for place in seen + replies if len(messages[place].get("content") or "") > len(MARKER)
     ]

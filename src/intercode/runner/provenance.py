@@ -57,7 +57,7 @@ def _digest(name: str) -> str | None:
 def caller_modules(first: str) -> dict[str, Path]:
     """Return the caller's files among the module, its imports, their imports and so on, and the
     packages that contain them."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     left, seen = [first], set[str]()
     while left:
         name = left.pop()
@@ -68,9 +68,9 @@ def caller_modules(first: str) -> dict[str, Path]:
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
         if module and file and is_user_file(file):
-            found[name] = Path(file)
+            files[name] = Path(file)
             left += _imported(module, Path(file))
-    return found
+    return files
 
 
 def _imported(module: ModuleType, file: Path) -> Iterator[str]:

@@ -87,8 +87,8 @@ class ReplyCache:
 
     def take(self, question: Mapping[str, Any]) -> Reply | None:
         """Return the next cached reply to this question; None if there is no other."""
-        known = self._known.get(_digest(question))
-        return known.popleft() if known else None
+        replies = self._known.get(_digest(question))
+        return replies.popleft() if replies else None
 
     def add(self, question: Mapping[str, Any], reply: Reply) -> None:
         """Write a reply durably. Raises `StoreError` if the disk refuses it."""

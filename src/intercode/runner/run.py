@@ -222,18 +222,18 @@ def select(
     """
     if unknown := sorted(set(named) - {task.id for task in tasks}):
         raise UsageError(f"no task has the id {unknown[0]!r}")
-    kept = [task for task in tasks if not named or task.id in named]
+    chosen = [task for task in tasks if not named or task.id in named]
     if split:
-        kept = in_split(kept, split)
+        chosen = in_split(chosen, split)
     if failed_in:
         episodes = read_run(failed_in)[1]
         failed = {episode.task for episode in episodes} - {
             episode.task for episode in episodes if episode.success
         }
-        kept = [task for task in kept if task.id in failed]
-    if not kept:
+        chosen = [task for task in chosen if task.id in failed]
+    if not chosen:
         raise UsageError(f"none of these tasks was played in {failed_in} and not solved there")
-    return (random.Random(seed).sample(kept, len(kept)) if shuffle else kept)[:limit]
+    return (random.Random(seed).sample(chosen, len(chosen)) if shuffle else chosen)[:limit]
 
 
 def _is_finished(episode: Episode) -> bool:
