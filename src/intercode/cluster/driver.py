@@ -196,7 +196,7 @@ class RayCrew:
         room = self._workers + ahead - len(host.playing)
         if room <= 0 or any(len(self._strikes.get(key, ())) >= STRIKES - 1 for key in host.playing):
             return []
-        nodes = {each.node.id for each in usable}
+        nodes = {candidate.node.id for candidate in usable}
 
         def may_play(key: Key) -> bool:
             struck = {node.id for node in self._strikes.get(key, ())}

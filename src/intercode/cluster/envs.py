@@ -52,9 +52,9 @@ class RayEnvs:
         play."""
         self._connection = Connection(on)
         try:
-            found = environment_class(env)
-            self.prompts = attribute_path(found, "prompts")
-            self._shipment, self._calls = pack({"env": env, **options}, found), calls
+            env_class = environment_class(env)
+            self.prompts = attribute_path(env_class, "prompts")
+            self._shipment, self._calls = pack({"env": env, **options}, env_class), calls
             self._lock, self._looked = threading.Lock(), 0.0
             self._hosts: dict[str, Any] = {}
             self._open: dict[str, int] = {}
@@ -85,7 +85,7 @@ class RayEnvs:
             with self._lock:
                 if time.monotonic() - self._looked >= LOOK or not self._hosts:
                     self._look()
-                id = min(self._hosts, key=lambda each: self._open[each])
+                id = min(self._hosts, key=lambda node: self._open[node])
                 host = self._hosts[id]
                 self._open[id] += 1
             try:
@@ -196,8 +196,8 @@ class RayEnv:
         return observation, reward, terminated, truncated, info
 
     def outcomes(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._call("outcomes")[0]
-        return found
+        outcomes: dict[str, Any] = self._call("outcomes")[0]
+        return outcomes
 
     def fork(self, *, replay: bool = False) -> RayEnv:
         number, _ = self._call("fork", replay=replay)

@@ -104,13 +104,13 @@ class EpisodeHost:
             self._tracker.stop(stop)
         for job in jobs:
             self._jobs.put(job)
-        found = list[Result]()
+        results = list[Result]()
         try:
-            found.append(self._results.get(timeout=WAIT))
+            results.append(self._results.get(timeout=WAIT))
             while True:
-                found.append(self._results.get_nowait())
+                results.append(self._results.get_nowait())
         except queue.Empty:
-            return found
+            return results
 
     def end(self, seconds: float) -> None:
         """Close the environments of workers that stop in time, which also removes what does not die

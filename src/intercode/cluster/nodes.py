@@ -91,16 +91,16 @@ def living_nodes() -> list[Node]:
     import ray
 
     every: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    found = list[Node]()
+    living = list[Node]()
     rows = [row for row in every if row["Alive"] and row["Resources"].get("CPU")]
     names = [row["NodeName"] for row in rows]
     for row, name in zip(rows, names, strict=True):
         resources, short = row["Resources"], row["NodeID"][:6]
         unique = name if names.count(name) == 1 else f"{name}/{short}"
-        found.append(
+        living.append(
             Node(row["NodeID"], unique, int(resources["CPU"]), int(resources.get("memory", 0)))
         )
-    return sorted(found, key=lambda node: node.name)
+    return sorted(living, key=lambda node: node.name)
 
 
 def start_host(node: Node, kind: type, *arguments: Any, calls: int) -> Any:
@@ -164,7 +164,7 @@ def examine_nodes(on: str) -> list[Finding]:
         asked = [
             ray.remote(_examine).options(**_there(node), max_retries=0).remote() for node in nodes
         ]
-        found = []
+        findings = []
         for node, answer in zip(nodes, asked, strict=True):
             size = f"{node.cores} cores, {node.memory / GIB:.0f} GiB"
             try:
@@ -178,8 +178,8 @@ def examine_nodes(on: str) -> list[Finding]:
                 if ok
                 else detail
             )
-            found.append(Finding(node.name, ok, f"{size}; {holds}", repair))
-        return found or [
+            findings.append(Finding(node.name, ok, f"{size}; {holds}", repair))
+        return findings or [
             Finding(
                 "nodes",
                 False,

@@ -34,8 +34,8 @@ from intercode.sandbox import cache
 from intercode.sandbox.identity import identity
 from intercode.tasks.catalog import downloaded
 
-_NAMES = {name: one.names for name, (_, one, _) in known_options().items()} | {
-    name: one.names for name, _, one in RunOptions.declared()
+_NAMES = {name: option.names for name, (_, option, _) in known_options().items()} | {
+    name: option.names for name, _, option in RunOptions.declared()
 }
 TRAVELLING = frozenset(
     {"env", *(name for name, kind in _NAMES.items() if kind in ("code", "file"))}
@@ -126,8 +126,8 @@ def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
         if not os.listdir(folder):
             return text  # a module that is installed, which every node has
         if name == "env":
-            for each in _FURNITURE:
-                _copy_furniture(env_class, each, kind, Path(folder))
+            for attribute in _FURNITURE:
+                _copy_furniture(env_class, attribute, kind, Path(folder))
         archive = _add(shipment, Path(folder), ".")
     if kind.endswith(".py"):
         return Shipped(archive, Path(kind).name, after=f":{rest}")
@@ -149,8 +149,8 @@ def _copy_furniture(env_class: type, name: str, module: str, folder: Path) -> No
     """Copy what a class attribute names, if it lies next to the file of the class."""
     if (
         not hasattr(env_class, name)
-        or not (found := attribute_path(env_class, name))
-        or not os.path.exists(found)
+        or not (source := attribute_path(env_class, name))
+        or not os.path.exists(source)
     ):
         return
     owner = defining_class(env_class, name)
@@ -158,7 +158,7 @@ def _copy_furniture(env_class: type, name: str, module: str, folder: Path) -> No
         below = "" if module.endswith(".py") else module.replace(".", "/").rpartition("/")[0]
         place = os.path.normpath(os.path.join(below, str(vars(owner)[name])))
         if not place.startswith("..") and not (folder / place).exists():
-            _copy(Path(found), folder, place)
+            _copy(Path(source), folder, place)
 
 
 def _add(shipment: Shipment, folder: Path, name: str) -> str:
@@ -201,7 +201,7 @@ def unpack(shipment: Shipment) -> dict[str, Any]:
     sys.path += [str(_folder(shipment, archive)) for archive in shipment.modules]
     if shipment.image:
         name, archive = shipment.image
-        cache.folder("images", name, lambda made: _fill(made, shipment, archive))
+        cache.folder("images", name, lambda draft: _fill(draft, shipment, archive))
     return {name: _placed(shipment, name, value) for name, value in shipment.options.items()}
 
 
@@ -216,20 +216,20 @@ def _placed(shipment: Shipment, name: str, value: Any) -> Any:
 
 
 def _folder(shipment: Shipment, archive: str) -> Path:
-    return cache.folder("shipped", archive, lambda made: _fill(made, shipment, archive))
+    return cache.folder("shipped", archive, lambda draft: _fill(draft, shipment, archive))
 
 
-def _fill(made: Path, shipment: Shipment, archive: str) -> None:
+def _fill(folder: Path, shipment: Shipment, archive: str) -> None:
     """Unpack as the sandboxes' user, who must be able to read trees and images."""
     import ray
 
     content = ray.get(shipment.archives[archive])
-    argv = ["tar", "-C", str(made), "-x", "-p", "--no-same-owner", "-f", "-"]
+    argv = ["tar", "-C", str(folder), "-x", "-p", "--no-same-owner", "-f", "-"]
     done = subprocess.run(
         argv, input=content, capture_output=True, check=False, **identity().popen()
     )
     if done.returncode:
         raise SandboxError(
-            f"the shipped files cannot be unpacked in {made}: "
+            f"the shipped files cannot be unpacked in {folder}: "
             f"{done.stderr.decode(errors='replace')[:300]}"
         )
