@@ -105,7 +105,7 @@ class _Group(click.Group):
         for title, commands in COMMANDS.items():
             with formatter.section(title):
                 formatter.write_dl(
-                    [(str(each.name), each.get_short_help_str(90)) for each in commands]
+                    [(str(command.name), command.get_short_help_str(90)) for command in commands]
                 )
 
 

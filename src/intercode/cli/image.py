@@ -181,8 +181,13 @@ def doctor(clean: bool, on: str, as_json: bool) -> None:
         findings = examine_nodes(on)
     if as_json:
         rows = [
-            {"what": each.what, "ok": each.ok, "detail": each.detail, "mend": each.repair}
-            for each in findings
+            {
+                "what": finding.what,
+                "ok": finding.ok,
+                "detail": finding.detail,
+                "mend": finding.repair,
+            }
+            for finding in findings
         ]
         print_json({"findings": rows})
     else:

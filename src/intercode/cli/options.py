@@ -49,8 +49,8 @@ class Command(click.Command):
         records: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Options")}
         sections = (
             _OTHER_SECTIONS
-            | {name: one.section for name, (_, one, _) in known_options().items()}
-            | {name: one.section for name, _, one in RunOptions.declared()}
+            | {name: option.section for name, (_, option, _) in known_options().items()}
+            | {name: option.section for name, _, option in RunOptions.declared()}
         )
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
@@ -141,8 +141,8 @@ env_argument = click.argument("env", callback=_env, required=False)
 
 def declared(source: type[Options], *names: str, **defaults: Any) -> Decorator:
     """Add options of `source`: those named, or all. `defaults` are other defaults."""
-    known = {name: (default, one, ()) for name, default, one in source.declared()}
-    return _add({name: known[name] for name in names or known}, defaults)
+    every = {name: (default, option, ()) for name, default, option in source.declared()}
+    return _add({name: every[name] for name in names or every}, defaults)
 
 
 def world(leave: str = "") -> Decorator:
@@ -373,7 +373,7 @@ def options_to_store() -> dict[str, Any]:
                 f"--{name.replace('_', '-')} was not stored, "
                 "since it may hold a password; give it again"
             )
-    kept: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
     secret = []
     for name, value in context.params.items():
         if (
@@ -387,5 +387,5 @@ def options_to_store() -> dict[str, Any]:
             listed = isinstance(value, list) or (
                 isinstance(value, tuple) and all(isinstance(part, float) for part in value)
             )
-            kept[name] = ",".join(map(str, value)) if listed else getattr(value, "name", value)
-    return {"command": context.info_name, "secret": secret, **kept}
+            stored[name] = ",".join(map(str, value)) if listed else getattr(value, "name", value)
+    return {"command": context.info_name, "secret": secret, **stored}

@@ -31,10 +31,10 @@ def say(text: str, *, err: bool = False) -> None:
     click.echo(visible(text), err=err)
 
 
-def print_json(found: object) -> None:
+def print_json(value: object) -> None:
     import json
 
-    click.echo(json.dumps(found))
+    click.echo(json.dumps(value))
 
 
 def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:

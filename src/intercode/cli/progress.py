@@ -124,15 +124,15 @@ class _Progress:
         pending: list[Pending] = getattr(self._model, "pending", list)()
         if not pending:
             return []
-        found, seconds = [], now - pending[0].since
+        notes, seconds = [], now - pending[0].since
         if seconds >= PATIENCE and len(pending) == 1:
-            found.append(f"1 reply awaited for {seconds:.0f} s")
+            notes.append(f"1 reply awaited for {seconds:.0f} s")
         elif seconds >= PATIENCE:
-            found.append(f"{len(pending)} replies awaited, the oldest for {seconds:.0f} s")
+            notes.append(f"{len(pending)} replies awaited, the oldest for {seconds:.0f} s")
         worst = max(pending, key=lambda question: question.failed)
         if worst.failed:
-            found.append(f"model server: {worst.why}, trying again ({worst.failed})")
-        return found
+            notes.append(f"model server: {worst.why}, trying again ({worst.failed})")
+        return notes
 
 
 @contextmanager

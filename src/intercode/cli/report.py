@@ -107,19 +107,19 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     shared.find_own_modules()
     recording, factory, tasks = prepare_replay(log, env, trust=shared.is_trusted(), **options)
     with progress(len(tasks), quiet=as_json) as tick:
-        found = execute(recording, factory, tasks, workers=workers, on_episode=tick)
+        result = execute(recording, factory, tasks, workers=workers, on_episode=tick)
     if as_json:
-        print_json(found)
+        print_json(result)
         return
-    for row in found["disagreements"]:
+    for row in result["disagreements"]:
         say(
             f"task {row['task']} turn {row['turn']}: "
             f"{row['recorded']} then, {row['replayed']} now: {row['action']!r}"
         )
     click.echo(
-        f"{found['agree']} of {found['turns']} rewards agree ({found['agreement']:.1%}), "
-        f"{found['observations_equal']} observations are equal; success "
-        f"{found['recorded_success_rate']:.1%} then, {found['replayed_success_rate']:.1%} now"
+        f"{result['agree']} of {result['turns']} rewards agree ({result['agreement']:.1%}), "
+        f"{result['observations_equal']} observations are equal; success "
+        f"{result['recorded_success_rate']:.1%} then, {result['replayed_success_rate']:.1%} now"
     )
 
 
@@ -290,10 +290,10 @@ def rescore(
         earlier = [episode for episode in store.episodes() if episode.reward is not None]
         with resumable(store.path), progress(len(todo.episodes), earlier, quiet=as_json) as tick:
             done = todo.run(store, workers=workers, tick=tick)
-        found = summary({**todo.config, "run": str(folder)}, [each.episode for each in done])
-    rows = [each.row() for each in done]
+        after = summary({**todo.config, "run": str(folder)}, [item.episode for item in done])
+    rows = [item.row() for item in done]
     if as_json:
-        print_json({**found, "rescored_from": run, "rescored": rows})
+        print_json({**after, "rescored_from": run, "rescored": rows})
     else:
         for row in rows:
             name = f"task {row['task']}" + (f" epoch {row['epoch']}" if row["epoch"] else "")
@@ -310,11 +310,12 @@ def rescore(
             ("mean reward", "mean_reward", ".3f"),
         ):
             old, new = (
-                "–" if each[key] is None else format(each[key], form) for each in (before, found)
+                "–" if figures[key] is None else format(figures[key], form)
+                for figures in (before, after)
             )
             pairs.append(f"{name} {old} then, {new} now")
         click.echo(f"{'; '.join(pairs)}\nrun: {folder}")
-    sys.exit(3 if found["errors"] else 0)
+    sys.exit(3 if after["errors"] else 0)
 
 
 def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, Any]) -> None:
@@ -324,24 +325,25 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
 
     model = make_model(name)
     verdicts = judge_run(run, model, force=force, trust=shared.is_trusted(), **options)
-    found = summary(run, model, read_run(run)[1], verdicts)
+    figures = summary(run, model, read_run(run)[1], verdicts)
     if as_json:
-        print_json(found)
+        print_json(figures)
         return
-    for each in verdicts:
+    for verdict in verdicts:
         none = (
             "no verdict"
-            if each.reply is not None
+            if verdict.reply is not None
             else "no verdict: too long to be read whole, so not asked"
         )
-        say(f"task {each.task}{f' epoch {each.epoch}' if each.epoch else ''}: {each.says or none}")
+        epoch = f" epoch {verdict.epoch}" if verdict.epoch else ""
+        say(f"task {verdict.task}{epoch}: {verdict.says or none}")
     counts = (
-        f"{found['same']} the same, {found['different']} different, "
-        f"{found['none']} without a verdict"
+        f"{figures['same']} the same, {figures['different']} different, "
+        f"{figures['none']} without a verdict"
     )
-    click.echo(f"solved: {found['solved']} of {found['episodes']}, which no judge changes")
-    click.echo(f"judged: {found['ambiguous']} ambiguous: {counts}")
-    if any(each.reply is not None and each.says is None for each in verdicts):
+    click.echo(f"solved: {figures['solved']} of {figures['episodes']}, which no judge changes")
+    click.echo(f"judged: {figures['ambiguous']} ambiguous: {counts}")
+    if any(verdict.reply is not None and verdict.says is None for verdict in verdicts):
         click.echo(
             "a reply in another form is kept as well: "
             f"to have it asked again, remove {run}/judged/replies.jsonl"
