@@ -135,20 +135,20 @@ def turn(
 
 def _messages(messages: Sequence[Message]) -> str:
     title = f"{len(messages)} new message{'s' if len(messages) > 1 else ''} to the model"
-    each = "".join(
+    body = "".join(
         f"<h4>{text(message['role'])}</h4><pre>{bounded(content_of(message))}</pre>"
         for message in messages
     )
-    return f'<details class="messages"><summary>{title}</summary>{each}</details>'
+    return f'<details class="messages"><summary>{title}</summary>{body}</details>'
 
 
-def verdict(found: Verdict) -> str:
+def verdict(result: Verdict) -> str:
     """Return the result of an episode, and why."""
-    notes = "".join(f"<p>{bounded(note)}</p>" for note in found.notes)
-    blocks = "".join(map(_block, found.blocks))
+    notes = "".join(f"<p>{bounded(note)}</p>" for note in result.notes)
+    blocks = "".join(map(_block, result.blocks))
     return (
-        f'<section class="verdict {found.state}" aria-label="verdict"><h2>{mark(found.state)} '
-        f"{text(found.headline)}</h2>{notes}{blocks}</section>"
+        f'<section class="verdict {result.state}" aria-label="verdict"><h2>{mark(result.state)} '
+        f"{text(result.headline)}</h2>{notes}{blocks}</section>"
     )
 
 
@@ -183,7 +183,7 @@ def _block(block: Block) -> str:
 def _lines(lines: Sequence[Line]) -> str:
     if not lines:
         return '<p class="quiet">(nothing)</p>'
-    shown = "\n".join(
+    content = "\n".join(
         f"<mark>{text(line.text)}</mark>" if line.alone else text(line.text)
         for line in lines[:_LINES]
     )
@@ -192,7 +192,7 @@ def _lines(lines: Sequence[Line]) -> str:
         if len(lines) > _LINES
         else ""
     )
-    return f"<pre>{shown}{more}</pre>"
+    return f"<pre>{content}{more}</pre>"
 
 
 def _diff(value: str) -> str:

@@ -189,12 +189,12 @@ class _Viewer:
         server or the reader leaves."""
 
         def look() -> tuple[object, ...]:
-            found = list(self._runs.all().values()) if runs is None else runs
-            shares = dict.fromkeys((run.name for run in found), 0.0)
-            for run in found:
+            watched = list(self._runs.all().values()) if runs is None else runs
+            shares = dict.fromkeys((run.name for run in watched), 0.0)
+            for run in watched:
                 with suppress(DataError):
-                    shares[run.name] = run.index.update(_INDEXING / len(found))
-            return tuple((run.name, run.version(), shares[run.name]) for run in found)
+                    shares[run.name] = run.index.update(_INDEXING / len(watched))
+            return tuple((run.name, run.version(), shares[run.name]) for run in watched)
 
         before, quiet = await run_in_threadpool(look), 0.0
         while not ends():
@@ -237,8 +237,8 @@ class _Viewer:
         task, epoch = params.get("task", ""), params.get("epoch", "0")
         number = int(epoch) if epoch.isdecimal() and len(epoch) < 10 else 0
         run.index.update(_INDEXING)
-        if found := run.index.read(task, number):
-            return found
+        if entry := run.index.read(task, number):
+            return entry
         for episode, _ in run.live():
             if (episode.task, episode.epoch) == (task, number):
                 return episode, None

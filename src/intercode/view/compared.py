@@ -32,11 +32,11 @@ class Setting(NamedTuple):
 def settings(configs: Sequence[Mapping[str, Any]]) -> list[Setting]:
     """Return the settings that any of the runs has: the declared options by the sections of the
     help, then the facts in run.json."""
-    options = {name: one for name, (_, one, _) in known_options().items()}
-    options |= {name: one for name, _, one in RunOptions.declared()}
+    options = {name: option for name, (_, option, _) in known_options().items()}
+    options |= {name: option for name, _, option in RunOptions.declared()}
     declared = sorted(options, key=lambda name: SECTIONS.index(options[name].section))
     facts = {name: None for config in configs for name in config if name not in _UNSHOWN}
-    found = []
+    rows = []
     for name in dict.fromkeys(("env", *declared, *facts)):
         values = [config.get(name) for config in configs]
         if any(value not in (None, "", [], {}, False) for value in values):
@@ -45,8 +45,8 @@ def settings(configs: Sequence[Mapping[str, Any]]) -> list[Setting]:
                 for value in values
             ]
             differs = name != "created" and len(set(texts)) > 1
-            found.append(Setting(name, [one_line(text, _LONGEST) for text in texts], differs))
-    return found
+            rows.append(Setting(name, [one_line(text, _LONGEST) for text in texts], differs))
+    return rows
 
 
 def facts_of(config: Mapping[str, Any]) -> list[str]:

@@ -297,7 +297,7 @@ class Index:
         )
         texts = (episode.ended, episode.error, hardness, episode.split)
         ended, error, level, split = (
-            None if each is None else one_line(str(each)) for each in texts
+            None if text is None else one_line(str(text)) for text in texts
         )
         return (
             as_bytes(row.task),
@@ -346,19 +346,19 @@ class Index:
         or an observation. `sort` is one of `SORTS`, with a minus before it for the reverse.
         """
         key = (self.covered, tuple(sorted(chosen.items())), text, sort)
-        if (kept := self._lists.get(key)) is not None:
-            return kept
+        if (cached := self._lists.get(key)) is not None:
+            return cached
         facets = {name: value for name, value in chosen.items() if name in FACETS}
         where = " AND ".join(f"{name} = CAST(? AS TEXT)" for name in facets) or "1"
         hits = self.search(text) if text else None
         name, back = sort.removeprefix("-"), "DESC" if sort.startswith("-") else "ASC"
         order = f"{SORTS.get(name, SORTS['task'])}, start".replace(",", f" {back},")
         with self._open() as db:
-            found = db.execute(
+            rows = db.execute(
                 f"SELECT start FROM episodes WHERE {where} ORDER BY {order} {back}",
                 [*map(as_bytes, facets.values())],
             )
-            starts = array("q", (start for (start,) in found if hits is None or start in hits))
+            starts = array("q", (start for (start,) in rows if hits is None or start in hits))
         if len(self._lists) > 7:
             self._lists.clear()
         self._lists[key] = starts
@@ -367,11 +367,11 @@ class Index:
     def page(self, starts: Sequence[int]) -> list[dict[str, Any]]:
         """Return the rows with these starts, in their order."""
         marks = ", ".join("?" * len(starts))
-        found = {
+        by_start = {
             row["start"]: row
             for row in self.rows(f"SELECT * FROM episodes WHERE start IN ({marks})", *starts)
         }
-        return [found[start] for start in starts if start in found]
+        return [by_start[start] for start in starts if start in by_start]
 
     def read(self, task: str, epoch: int) -> tuple[Episode, int] | None:
         """Return an episode and the start of its record; None if the index has none.
@@ -404,13 +404,13 @@ class Index:
 
     def search(self, text: str) -> set[int]:
         """Return the starts of all records with `text` in an action or an observation."""
-        found = set[int]()
+        starts = set[int]()
         with suppress(FileNotFoundError), self._open_records() as file:
             start = 0
             while chunk := _whole_lines(file):
-                found.update(start + line for line in _search_lines(chunk, text))
+                starts.update(start + line for line in _search_lines(chunk, text))
                 start += len(chunk)
-        return found
+        return starts
 
 
 def indexing(index: Index, then: Callable[[Episode], None]) -> Callable[[Episode], None]:
