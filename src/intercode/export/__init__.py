@@ -59,25 +59,27 @@ def export_run(
 
     def rows() -> Iterator[Row]:
         for episode in episodes:
-            wanted = {
+            included = {
                 "all": True,
                 "successful": episode.success,
                 "human": config.get("agent") == "human",
             }[only]
             if (
-                wanted
+                included
                 and episode.reward is not None
                 and not (form == "intercode" and episode.epoch)
             ):
-                found, tools = episode, list[Tool]()
+                chosen, tools = episode, list[Tool]()
                 if tell:
-                    if not episode.success or (told := tell(episode)) is None:
+                    if not episode.success or (retold := tell(episode)) is None:
                         counts["untold"] += episode.success
                         continue
-                    found, tools = told[0], list(told[1])
+                    chosen, tools = retold[0], list(retold[1])
                 counts["episodes"] += 1
                 for row in (
-                    [v1_entry(config, found)] if form == "intercode" else ROWS[form](config, found)
+                    [v1_entry(config, chosen)]
+                    if form == "intercode"
+                    else ROWS[form](config, chosen)
                 ):
                     counts["rows"] += 1
                     yield {**row, "tools": tools} if tools else row

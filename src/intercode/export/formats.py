@@ -47,36 +47,36 @@ def conversations(episode: Episode) -> list[Conversation]:
     """Return the conversations in which the agent wrote anything; each reply is its own in one of
     them."""
     line, forked = set(map(id, episode.line)), any(turn.after is not None for turn in episode.turns)
-    found: list[Conversation] = []
+    collected: list[Conversation] = []
     for turn in episode.turns:
         if turn.ask is not None:
-            _add(found, turn, own=id(turn) in line or not (turn.acted or forked))
-    if not found:
+            _add(collected, turn, is_own=id(turn) in line or not (turn.acted or forked))
+    if not collected:
         messages, owned = [{"role": "user", "content": episode.query}], [False]
         for turn in episode.line:
             messages.append({"role": "assistant", "content": turn.action or ""})
             messages.append({"role": "user", "content": turn.observation})
             owned += [turn.action is not None, False]
-        found = [Conversation(messages[:-1], owned[:-1])]
-    return [each for each in found if any(each.own)]
+        collected = [Conversation(messages[:-1], owned[:-1])]
+    return [conversation for conversation in collected if any(conversation.own)]
 
 
-def _add(found: list[Conversation], turn: Turn, *, own: bool) -> None:
+def _add(collected: list[Conversation], turn: Turn, *, is_own: bool) -> None:
     """Append the turn's question and reply to the conversation they continue, or to a new one."""
     question = list(turn.ask or ())
     contents = list(map(_content, question))
-    shorter = (each for each in reversed(found) if len(each.own) < len(question))
+    shorter = (candidate for candidate in reversed(collected) if len(candidate.own) < len(question))
     conversation = next(
         (
-            each
-            for each in shorter
-            if list(map(_content, each.messages)) == contents[: len(each.own)]
+            candidate
+            for candidate in shorter
+            if list(map(_content, candidate.messages)) == contents[: len(candidate.own)]
         ),
         None,
     )
     if conversation is None:
         conversation = Conversation([], [])
-        found.append(conversation)
+        collected.append(conversation)
     calls = [
         {
             "id": call.id,
@@ -90,7 +90,7 @@ def _add(found: list[Conversation], turn: Turn, *, own: bool) -> None:
         "content": turn.reply or "",
         **({"tool_calls": calls} if calls else {}),
     }
-    conversation.own.extend([False] * (len(question) - len(conversation.messages)) + [own])
+    conversation.own.extend([False] * (len(question) - len(conversation.messages)) + [is_own])
     conversation.messages[:] = [*question, reply]
 
 
@@ -107,22 +107,23 @@ def _content(message: Message) -> tuple[object, ...]:
 
 def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
     """Yield a row for each conversation."""
-    for each in conversations(episode):
-        pairs = zip(each.messages, each.own, strict=True)
+    for conversation in conversations(episode):
+        pairs = zip(conversation.messages, conversation.own, strict=True)
         weighted = [
-            {**message, "weight": int(own)} if message["role"] == "assistant" else message
-            for message, own in pairs
+            {**message, "weight": int(is_own)} if message["role"] == "assistant" else message
+            for message, is_own in pairs
         ]
         yield {"messages": weighted, **_labels(config, episode)}
 
 
 def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
     """Yield a row for each reply. Each row repeats the messages before its reply."""
-    for each in conversations(episode):
-        for position, own in enumerate(each.own):
-            if own:
-                pair = {"prompt": each.messages[:position], "completion": [each.messages[position]]}
-                yield {**pair, **_labels(config, episode)}
+    for conversation in conversations(episode):
+        messages = conversation.messages
+        for position, is_own in enumerate(conversation.own):
+            if is_own:
+                prompt, reply = messages[:position], messages[position]
+                yield {"prompt": prompt, "completion": [reply], **_labels(config, episode)}
 
 
 def rl_rows(config: Config, episode: Episode) -> Iterator[Row]:

@@ -168,7 +168,7 @@ def fetch(
             wait = backoff * 2**attempt
             dest.parent.mkdir(parents=True, exist_ok=True)
             try:
-                found = _receive(url, part, size, timeout, progress)
+                digest = _receive(url, part, size, timeout, progress)
             except urllib.error.HTTPError as error:
                 with error:
                     failure = f"HTTP {error.code} {error.reason}"
@@ -180,10 +180,10 @@ def fetch(
             except _CUT as error:
                 failure = f"the connection failed ({error})"
             else:
-                if found == sha256:
+                if digest == sha256:
                     part.replace(dest)
                     return dest
-                failure = f"the SHA-256 of what arrives is {found}, not {sha256}"
+                failure = f"the SHA-256 of what arrives is {digest}, not {sha256}"
     except OSError as error:
         raise UsageError(
             f"{dest}: cannot be written ({error}); is the disk full? INTERCODE_CACHE moves it"

@@ -149,8 +149,8 @@ def _content(path: Path) -> bytes:
 def in_split(tasks: Sequence[Task], split: str) -> list[Task]:
     """Return the tasks of a split. Raises `UsageError` with the splits that there are if it has
     none."""
-    if kept := [task for task in tasks if task.split == split]:
-        return kept
+    if chosen := [task for task in tasks if task.split == split]:
+        return chosen
     splits = sorted({task.split for task in tasks if task.split})
     there = f"there are {', '.join(splits)}" if splits else "no task has a field `split`"
     raise UsageError(f"no task has the split {split!r}; {there}")
