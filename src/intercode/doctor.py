@@ -5,7 +5,7 @@
     cache, leftovers, image tools, Docker, database engines, model endpoint
     a sandbox, timed ─► the providers that work here
 
-`clean` removes the leftovers of processes that are gone.
+`clean` removes what dead processes left behind.
 """
 
 from __future__ import annotations
@@ -79,8 +79,7 @@ class Finding(NamedTuple):
 
 
 def examine() -> list[Finding]:
-    """Test every part, in the order of repair. Takes a second or two; writes to nothing but the
-    cache."""
+    """Test every part, in the order of repair. Takes a second or two; writes only to the cache."""
     if (system := platform.system()) != "Linux":
         repair = (
             "run intercode in a Linux VM, in WSL 2, or in a container: "
@@ -148,8 +147,8 @@ def clean() -> list[str]:
 
 
 def check_endpoint(environment: Mapping[str, str]) -> Finding:
-    """Return whether the model endpoint that the variables name answers, and which models it
-    lists."""
+    """Check that the model endpoint named by the environment variables answers, and list its
+    models."""
     what = "model endpoint"
     key = environment.get("OPENAI_API_KEY", "").strip()
     base = (
@@ -283,7 +282,7 @@ def _local_layers() -> Iterator[Finding]:
 
 
 def _allowing() -> str:
-    """Return what allows namespaces here."""
+    """Return the command that allows namespaces on this machine."""
     for path, (refusing, line) in _KERNEL_SETTINGS.items():
         with contextlib.suppress(OSError):
             if Path(path).read_text(encoding="utf-8").strip() == refusing:
@@ -312,7 +311,7 @@ def _cache() -> Finding:
 
 
 def _old_builds() -> list[Path]:
-    """Return the work folders of builds that did not end; young ones may still be in use."""
+    """Return the work folders of interrupted builds; recent ones may still be in use."""
     folders = []
     for path in cache.root_path().glob("*/.*"):
         with contextlib.suppress(FileNotFoundError):  # its build has just ended
@@ -338,14 +337,14 @@ def _docker() -> Finding:
 
 
 def _optional(part: str, message: str, option: str) -> Finding:
-    """Return the finding for an optional part whose error names the fault, and after a semicolon
-    its repair."""
+    """Return the finding for an optional part; `message` is the fault, a semicolon, and the
+    repair."""
     fault, _, repair = message.partition("\n")[0].partition("; ")
     return Finding(part, None, f"{fault} {option}", repair.removeprefix("run: "))
 
 
 def try_sandbox() -> Finding:
-    """Open a sandbox, and time it."""
+    """Open a sandbox, and measure the time."""
     try:
         usual = usual_provider()
         prepared, start = usual.prepare(), time.perf_counter()

@@ -27,8 +27,8 @@ _named: set[str] = set()
 
 
 def load_plugin(name: str, what: str) -> Any:
-    """Return the object that `module:attribute` or `path.py:attribute` names. Raises `UsageError`,
-    which calls it `what`.
+    """Return the object that `module:attribute` or `path.py:attribute` names. A `UsageError` calls
+    it `what`.
 
     The module's package then counts as the user's code, wherever it is.
     """
@@ -80,10 +80,10 @@ def defining_class(owner: type, name: str) -> type:
 
 
 def attribute_path(owner: type, name: str) -> str | None:
-    """Return the class attribute `name` as a path from the folder of the class's file, if something
-    is there; else as it is.
+    """Return the class attribute `name` as a path below the folder of the class's file, if that
+    exists; else unchanged.
 
-    Images and data sets may have names that are no paths. Raises `UsageError` for a path that must
+    Images and data sets may have names that are not paths. Raises `UsageError` for a path that must
     exist and does not.
     """
     setter = defining_class(owner, name)
@@ -102,9 +102,9 @@ def attribute_path(owner: type, name: str) -> str | None:
 
 
 def call_plugin(method: Callable[..., object], kind: type[Kind], *args: Any, **named: Any) -> Kind:
-    """Call a method of an object of the user's, whose class need not be derived from ours.
+    """Call a method of a user's object, whose class need not be derived from ours.
 
-    Raises `UsageError` if it takes other parameters, or returns no `kind`.
+    Raises `UsageError` if it takes other parameters, or returns anything but a `kind`.
     """
     name = getattr(method, "__qualname__", "it")
     try:
@@ -124,7 +124,7 @@ def check_overrides(owner: type, base: type, kinds: Mapping[str, type]) -> None:
     """Check the methods that the caller's class `owner` overrides, when the class is made.
 
     Raises `UsageError` if one does not take the parameters that it has in `base`. A method that
-    returns another type than `kinds` says raises it when it is called.
+    returns a type other than the one in `kinds` raises it when called.
     """
     for name, kind in kinds.items():
         method = vars(owner).get(name)
@@ -169,8 +169,8 @@ def _guarded(form: Callable[[object], str], value: object) -> str:
 
 
 def fault_of(error: Exception) -> IntercodeError:
-    """Return the error that stands for `error`: itself, or an `InternalError`. Raises an error of
-    the user's code again."""
+    """Return `error` if it is an `IntercodeError`, else an `InternalError`. Raises errors of the
+    user's code again."""
     if isinstance(error, IntercodeError):
         return error
     if is_user_code(error):
@@ -191,7 +191,7 @@ def describe_error(error: BaseException) -> str:
     """Return what the user's code raised, and where: `KeyError: 'cmd' (shed.py, line 14)`.
 
     The place is the innermost one in the user's files, else in a library; a place in this package
-    is not named.
+    is left out.
     """
     frames = _frames(error)
     file, line = next((frame for frame in reversed(frames) if is_user_file(frame[0])), frames[-1])
@@ -204,7 +204,7 @@ def _text(error: BaseException) -> str:
 
 
 def is_user_code(error: BaseException) -> bool:
-    """Return whether the error passed through a file of the user's."""
+    """Return whether the error passed through one of the user's files."""
     return any(is_user_file(file) for file, _ in _frames(error))
 
 

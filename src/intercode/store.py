@@ -52,8 +52,8 @@ SCHEMA = 2
 LARGEST_OUTCOMES = 1 << 16
 """Characters of an episode's `outcomes` as JSON."""
 LARGEST = 1 << 28
-"""Bytes of a line of episodes.jsonl, and of run.json: a longer one is never read, since a file of
-holes has no end."""
+"""Bytes of a line of episodes.jsonl, and of run.json: a longer one is never read, since a sparse
+file may be endless."""
 FREE = frozenset(
     [
         "out",
@@ -76,8 +76,8 @@ SOURCES = frozenset(
         *(f"{part}_source" for part in ("agent", "env", "model", "reward", "sandbox", "engine")),
     }
 )
-"""Digests of prompts, and of the caller's own code and files. A run continues with others only with
-`--allow-code-change`."""
+"""Digests of prompts, and of the caller's own code and files. A run continues with different ones
+only with `--allow-code-change`."""
 
 _NUMBER, _TEXT, _INTEGER = (int, float), (str, NoneType), (int, NoneType)
 _MAP = (dict, NoneType)
@@ -202,8 +202,8 @@ class RunStore:
         """Write `episode` durably. Raises `StoreError` if the run has its reward already or the
         disk refuses the line.
 
-        Raises `UsageError` for values that could not be read again; agents and rewards of the
-        caller's can make such values.
+        Raises `UsageError` for values that could not be read again; the caller's agents and rewards
+        can make such values.
         """
         earlier = self._episodes.get(_key(episode))
         if earlier is not None and earlier.reward is not None:
@@ -282,8 +282,7 @@ def stream_run(path: str | Path) -> tuple[dict[str, Any], Iterator[Episode]]:
 
 
 def to_json(episode: Episode) -> dict[str, Any]:
-    """Return one line of episodes.jsonl as plain data. Fields that are rare are left out where they
-    say nothing."""
+    """Return one line of episodes.jsonl as plain data. Rare fields are left out when empty."""
     turns, last_ids = list[dict[str, Any]](), tuple[int, ...]()
     for turn, shared in zip(episode.turns, kept_messages(episode.turns), strict=True):
         # not `asdict` of the turn, which would copy each message
@@ -338,8 +337,8 @@ def to_json(episode: Episode) -> dict[str, Any]:
 
 
 def kept_messages(turns: Iterable[Turn]) -> Iterator[int]:
-    """Yield for each turn how many messages at the start of its question the last question and its
-    reply had already."""
+    """Yield, for each turn, how many messages at the start of its question repeat the last question
+    and its reply."""
     conversation: list[Message] = []
     for turn in turns:
         yield shared_length(conversation, turn.ask or ())
@@ -357,11 +356,11 @@ def shared_length(first: Sequence[object], second: Sequence[object]) -> int:
 
 
 def bounded_outcomes(outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outcomes as JSON reads them back, without values that are no JSON or beyond
+    """Return the outcomes as JSON reads them back, without values that are not JSON or exceed
     `LARGEST_OUTCOMES`.
 
-    `cut` lists the keys of omitted values. Whatever an environment of the caller's returns, its
-    episode is kept.
+    `cut` lists the keys of omitted values. The episode is kept, whatever a caller's environment
+    returns.
     """
     values, cut, room = dict[str, Any](), list[str](), LARGEST_OUTCOMES
     for key, value in outcomes.items():
@@ -426,7 +425,7 @@ def read_sample(record: Mapping[str, Any], last_ids: tuple[int, ...] = ()) -> Sa
     """Return the `Sample` in a record; `last_ids` are the tokens of the question and the reply
     before it.
 
-    Raises as `require` does, and ValueError if the record keeps more of `last_ids` than there is.
+    Raises as `require` does, and ValueError if the record keeps more of `last_ids` than there are.
     """
     require(record, _SAMPLE)
     values = dict(record)
@@ -540,8 +539,8 @@ def _write_or_check(
 
 
 def differing_settings(old: Config, new: Config, free: frozenset[str]) -> dict[str, str]:
-    """Return the settings outside of `free` that differ, each as `key: old → new`. A setting that
-    is absent is as good as one that is off."""
+    """Return the settings outside of `free` that differ, each as `key: old → new`. An absent
+    setting equals one that is off."""
     keys = sorted(
         key
         for key in (old.keys() | new.keys()) - free
@@ -560,7 +559,7 @@ def write_whole(path: Path, text: str) -> None:
     disk, rename it."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        draft.unlink(missing_ok=True)  # of a killed process, or a link that somebody put there
+        draft.unlink(missing_ok=True)  # left by a killed process, or a link that somebody put there
         with draft.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
@@ -639,7 +638,7 @@ def cut_torn_line(file: int) -> None:
 
 
 def open_inside(run: Path, *names: str, flags: int = os.O_RDONLY) -> int:
-    """Open the file RUN/NAME/… and return its descriptor; RUN may be a link, and nothing below it.
+    """Open the file RUN/NAME/… and return its descriptor; RUN may be a link, but nothing below it.
 
     Raises `OSError` for a link, a pipe or a device: reading could lead out of the folder or never
     end.
@@ -695,7 +694,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 def _locked(held: contextlib.ExitStack, path: Path) -> int:
     """Lock the run folder until `held` ends, and return its descriptor. Folders in it that are
-    written to must be no links."""
+    written to must not be links."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     held.callback(os.close, folder)
     for name in ("underway", "judged"):
