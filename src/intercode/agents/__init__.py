@@ -147,10 +147,10 @@ def own_agent(
     turns: int,
     prompts: Path | None = None,
 ) -> Agent:
-    """Return the agent of a strategy of the user's own.
+    """Return the agent for a user's strategy.
 
-    The strategy is given those of `turns`, `language` and `prompts` that are names of its
-    parameters. `prompts` are then the texts for code in fences, as Try Again has them.
+    The strategy receives `turns`, `language` and `prompts` if it has parameters of these names.
+    `prompts` are then the texts for code in fences, as Try Again has them.
     """
     try:
         accepted = set(inspect.signature(strategy).parameters)
