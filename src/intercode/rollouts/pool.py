@@ -1,5 +1,4 @@
-"""Play many rollouts on environments that stay warm, whoever asks for them: a loop, a trainer's
-batch, or a coroutine.
+"""Play many rollouts on environments that stay warm, for a loop, a trainer's batch, or a coroutine.
 
     run, run_batch, play, tree ──► jobs ──► thread with a WarmEnv ──► episode.play ──► Future of a
                                                                                        Rollout
@@ -73,9 +72,9 @@ def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True
     """Return the advantages of GRPO (Shao et al. 2024) for groups of `size` rewards: (reward −
     mean) / standard deviation.
 
-    None is left out of its group's mean and has the advantage 0, and so has a group whose rewards
-    are all equal. Without `scale` the difference is not divided (Liu et al. 2025). Raises
-    `UsageError` if the rewards are no whole groups.
+    A reward of None is left out of its group's mean and gets the advantage 0, as do all rewards of
+    a group in which they are equal. Without `scale` the difference is not divided (Liu et al.
+    2025). Raises `UsageError` if the rewards do not form whole groups.
     """
     if size < 1 or len(rewards) % size:
         raise UsageError(f"{len(rewards)} rewards are no groups of {size}")
@@ -105,8 +104,8 @@ class RolloutPool:
                     ...
 
     `agent` is a name of `intercode.agents`, an `Agent` or a strategy. Up to `envs` episodes are
-    played at once, each on an environment of its own of about 8 MiB. The methods may be called from
-    any thread, but run one training step at a time.
+    played at once, each in its own environment of about 8 MiB. The methods may be called from any
+    thread, but run one training step at a time.
     """
 
     def __init__(
@@ -118,8 +117,7 @@ class RolloutPool:
         limits: RolloutLimits | None = None,
         tasks: Sequence[Task] = (),
     ) -> None:
-        """`tasks` are those of the factory, if a function of the caller's own makes the
-        environments."""
+        """`tasks` are the factory's, if the caller's own function makes the environments."""
         if envs < 1:
             raise UsageError(f"envs is {envs}; it must be at least 1")
         if not callable(factory):
@@ -141,7 +139,7 @@ class RolloutPool:
         self.close()
 
     def close(self) -> None:
-        """Stop what is played, and close the environments. May be called twice."""
+        """Stop the running episodes, and close the environments. May be called twice."""
         with self._lock:
             self._closed = True
         for tracker in list(self._trackers):
@@ -183,10 +181,10 @@ class RolloutPool:
         samples in batches.
 
         `generate(prompts)` is called in this thread with the ids of every episode that waits for a
-        reply, one list a prompt, and returns for each prompt the sampled ids, up to the end of the
-        reply, and their log-probabilities. While it works, the other episodes act: it never waits
-        for the slowest environment. `chat` (`hf_chat`) makes ids of messages. Faults and errors are
-        as for `run`; what `generate` raises is raised.
+        reply, one list per prompt, and returns for each prompt the sampled ids, up to the end of
+        the reply, and their log-probabilities. While it works, the other episodes act: it never
+        waits for the slowest environment. `chat` (`hf_chat`) turns messages into ids. Faults and
+        errors are as for `run`; what `generate` raises is raised.
         """
         tracker, source = self._tracker(), Batched(generate, chat, self.limits)
         futures: list[Future[Rollout]] = []
@@ -281,8 +279,8 @@ class RolloutPool:
         env: WarmEnv | None = None,
         wrap: Callable[[Playable, EpisodeSampler], Playable] = lambda env, sampler: env,
     ) -> Future[Rollout]:
-        """Play a job on the next free thread; `env` is another environment than the thread's own,
-        and is closed afterwards."""
+        """Play a job on the next free thread; `env` replaces the thread's own environment, and is
+        closed afterwards."""
         future: Future[Rollout] = Future()
         asked = sampler or EpisodeSampler(source, self.limits, job.seed)
 
@@ -359,7 +357,7 @@ class RolloutPool:
         )
 
     def _checked(self, rollout: Rollout) -> Rollout:
-        """Warn once of an agent that does not continue one conversation."""
+        """Warn once about an agent that does not continue one conversation."""
         if len(rollout.segments) > 1 and not self._warned:
             self._warned = True
             warnings.warn(
@@ -419,11 +417,11 @@ def rollout(
     return the episode.
 
     `env` is a name of `intercode.make`, a factory of `intercode.prepare`, which many calls may
-    share, or an environment of the caller's, which stays open. `limits` are the fields of
-    `RolloutLimits`; `reply_tokens` is asked of the server. A limit ends the episode scored. The
-    turns have the tokens if the server returns them; `segments_of(episode.turns)` joins them.
-    Raises `ModelError`, `SandboxError` and `DataError` for faults, which are no result, and
-    `UsageError`.
+    share, or the caller's own environment, which stays open. `limits` are the fields of
+    `RolloutLimits`; `reply_tokens` is sent to the server. A limit ends the episode, which is then
+    scored. The turns contain the tokens if the server returns them; `segments_of(episode.turns)`
+    joins them. Raises `ModelError`, `SandboxError` and `DataError` for faults, which are not
+    results, and `UsageError`.
     """
     bounds = RolloutLimits(**limits)
     named = isinstance(model, str)

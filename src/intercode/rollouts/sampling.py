@@ -1,4 +1,4 @@
-"""Ask the policy within one episode: limits of tokens, and conversations whose tokens are known.
+"""Ask the policy within one episode: token limits, and conversations whose tokens are known.
 
     strategy ── messages ──► EpisodeSampler
       ├─ Served: the server encodes, and returns the ids ─────┬─► Reply with a Sample
@@ -49,8 +49,8 @@ class RolloutLimits:
 
     `turns`: actions. `reply_tokens`: of one reply; set the server's own limit (`max_tokens`) as
     well. `tokens`: sampled and observed tokens after the first prompt. `context`: tokens of the
-    whole sequence. There is no limit of time, which depends on the machine: an action has the
-    sandbox's, and a reply the model's.
+    whole sequence. There is no time limit, since time depends on the machine: actions have the
+    sandbox's limit, replies the model's.
     """
 
     turns: int = 10
@@ -84,7 +84,7 @@ class Source(Protocol):
     ) -> Reply: ...
 
     def note_end(self) -> None:
-        """Take note that an episode has ended."""
+        """Note that an episode has ended."""
         ...
 
 
@@ -113,7 +113,7 @@ class EpisodeSampler:
         self.name = self.source.name
 
     def fork(self, draw: int) -> EpisodeSampler:
-        """Return a sampler that first repeats the replies until now."""
+        """Return a sampler that first repeats the replies so far."""
         return EpisodeSampler(self.source, self.limits, draw, replayed=list(self.replies))
 
     def complete(
@@ -153,7 +153,8 @@ class EpisodeSampler:
         return replace(reply, final=self.cut is not None)
 
     def _room(self, prompt: int) -> tuple[float, Cut]:
-        """Return how many tokens may follow a prompt of that length, and the limit that says so."""
+        """Return how many tokens may follow a prompt of that length, and the limit that decides
+        it."""
         first = prompt if self.first is None else self.first
         left: list[tuple[float, Cut]] = [(float("inf"), "tokens")]
         if self.limits.reply_tokens is not None:

@@ -65,9 +65,9 @@ def merge_runs(
     episodes, and what is missing.
 
     Missing are the tasks and epochs without a reward; `intercode eval --resume` plays them. The run
-    is written beside `out` and renamed when it is whole. It is signed if all shards are, or with
-    `trust`. Raises `UsageError` if settings, data or userland differ, or if an episode was played
-    twice, and as `read_run` and `RunStore.create` do.
+    is written next to `out` and renamed when it is complete. It is signed if all shards are, or
+    with `trust`. Raises `UsageError` if settings, data or userland differ, or if an episode was
+    played twice, and as `read_run` and `RunStore.create` do.
     """
     runs = [read_run(folder) for folder in folders]
     first = {key: value for key, value in runs[0][0].items() if key != "shard"}
@@ -108,7 +108,7 @@ def merge_runs(
         out.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}.", suffix=".new"))
     try:
-        whole = draft / "run"  # one folder deeper, so that nobody who looks for runs finds it
+        whole = draft / "run"  # one folder deeper, so that a search for runs does not find it
         with RunStore.create(whole, config, sign=sign) as store:
             for key in order:
                 if key in merged:

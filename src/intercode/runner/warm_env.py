@@ -18,11 +18,11 @@ THEIRS = f"{KEPT} --allow-code-change"
 
 
 class WarmEnv:
-    """An environment that is made for the first episode, and again after a fault. One thread at a
-    time may use it."""
+    """An environment that is created for the first episode, and again after a fault. One thread at
+    a time may use it."""
 
     def __init__(self, make_env: Callable[[], Playable], env: Playable | None = None) -> None:
-        """`env` is an environment that is there already."""
+        """`env` is an existing environment."""
         self._make_env, self._env = make_env, env
 
     def run(
