@@ -33,7 +33,7 @@ from intercode.types import Task
 
 
 class HostLost(SandboxError):
-    """Say that a host, or its node, was lost with its environments."""
+    """A host, or its node, was lost with its environments."""
 
 
 class RayEnvs:
@@ -44,7 +44,7 @@ class RayEnvs:
     "try_again", envs=256) as pool:
         ...
 
-    Each call makes an environment on the node with the fewest. Only the nodes need a sandbox.
+    Each call makes an environment on the node that has the fewest. Only the nodes need a sandbox.
     """
 
     def __init__(self, env: str, *, on: str = "ray", calls: int = 64, **options: Any) -> None:
@@ -104,7 +104,7 @@ class RayEnvs:
             self._open[id] += 1
 
     def ask(self, id: str, host: Any, method: str, *arguments: Any) -> Any:
-        """Return the answer of a host, or raise the error that it is. A lost host is a
+        """Return a host's answer, or raise it if it is an error. A lost host is a
         `SandboxError`."""
         import ray
 

@@ -53,8 +53,8 @@ def as_value(error: BaseException) -> IntercodeError:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent, Ray's own process on the node, has ended: that may have
-    been killed."""
+    """End this process when its parent, Ray's own process on the node, has ended: it may have been
+    killed."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -157,7 +157,7 @@ class EnvHost:
         self._next, self._lock = 0, threading.Lock()
 
     def begin(self) -> tuple[dict[str, Any], Sequence[Task]] | IntercodeError:
-        """Prepare, and return what decides results here, and the tasks."""
+        """Prepare, and return the tasks and what influences results on this node."""
 
         def prepare_it() -> tuple[dict[str, Any], Sequence[Task]]:
             self._factory: EnvFactory = prepare(**unpack(self._shipment))

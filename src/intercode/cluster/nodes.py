@@ -1,6 +1,6 @@
 """The connection to Ray, the nodes that can play, and one host on each of them.
 
-Ray restarts nothing and repeats nothing here. A host that ended is an error of the call that waits
+Ray restarts nothing and repeats nothing here. A host that ended is an error in the call that waits
 for it; the caller decides.
 """
 
@@ -23,7 +23,7 @@ _VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZER
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the cluster: Ray's id, a name for people, and what Ray counts there."""
+    """A node of the cluster: Ray's id, a name for people, and Ray's counts of its resources."""
 
     id: str
     name: str
@@ -35,8 +35,8 @@ class Connection:
     """A connection to a cluster; `close` ends it, unless the process was connected before."""
 
     def __init__(self, on: str) -> None:
-        """`on` is `ray` for the cluster of this machine or of $RAY_ADDRESS, started here if there
-        is none, or an address.
+        """`on` is an address, or `ray`: the cluster of this machine or of $RAY_ADDRESS, started
+        here if there is none.
 
         Raises `UsageError` without Ray, and `SandboxError` if no cluster answers.
         """
@@ -124,8 +124,8 @@ def _there(node: Node) -> dict[str, Any]:
 
 
 def end_hosts(actors: Sequence[Any], seconds: float = 0.0) -> None:
-    """End the hosts' processes, and with them their sandboxes; before that, let the hosts clean up
-    for some seconds."""
+    """End the hosts' processes, and with them their sandboxes; before that, give the hosts some
+    seconds to clean up."""
     import ray
 
     if seconds and actors:
@@ -144,7 +144,7 @@ def why_lost(error: Exception) -> str | None:
 
     if not isinstance(error, ray.exceptions.RayError):
         return None
-    # the host raised it, which answers all that it expects
+    # raised in the host, which returns the errors that it expects
     if isinstance(error, ray.exceptions.RayTaskError):
         return f"the host failed: {error.cause!r:.300}"
     lines = [line.strip() for line in str(error).split("\n")]

@@ -3,12 +3,12 @@ there below the cache.
 
     driver   options ── pack ──► options with a `Shipped` in place of each path, and archives by
                                  digest in Ray's object store
-    node     unpack ──► ROOT/shipped/DIGEST/…, made by whoever comes first ──► options with paths
-                                                                               of the node
+    node     unpack ──► ROOT/shipped/DIGEST/…, made by the first process ──► options with paths on
+                                                                             the node
 
-Sent are the data, trees, scripts, dumps and images that options name, files of replies and of
-recorded runs, and the caller's own modules with those that they import. Not sent: files that such
-code opens by itself, images that records name, and Docker's images.
+Sent: the data, trees, scripts, dumps and images that options name, files of replies and of recorded
+runs, and the caller's own modules with those that they import. Not sent: files that such code opens
+by itself, images that records name, and Docker's images.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAMES = {name: option.names for name, (_, option, _) in known_options().items()
 TRAVELLING = frozenset(
     {"env", *(name for name, kind in _NAMES.items() if kind in ("code", "file"))}
 )
-"""Options whose value may name code or a file, which nodes get."""
+"""Options whose value may name code or a file, which is sent to nodes."""
 _FILES = ("static", "scripted", "replay")
 _FURNITURE = ("data", "tree", "setup", "image", "prompts")
 """Attributes of an environment's class that may name files next to it."""
@@ -60,8 +60,8 @@ class Shipped:
 
 @dataclass
 class Shipment:
-    """Holds what a host needs: options, archives that the options name, folders of modules, and
-    variables such as the key."""
+    """What a host needs: options, archives that the options name, folders of modules, and variables
+    such as the key."""
 
     options: dict[str, Any]
     archives: dict[str, Any] = field(default_factory=dict)
@@ -136,7 +136,8 @@ def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
 
 
 def _copy(source: Path, folder: Path, name: str) -> None:
-    """Copy with times; new folders get a fixed one, so that equal files make equal archives."""
+    """Copy with modification times; new folders get a fixed time, so that equal files make equal
+    archives."""
     target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-a", str(source), str(target)], check=True)
@@ -146,7 +147,7 @@ def _copy(source: Path, folder: Path, name: str) -> None:
 
 
 def _copy_furniture(env_class: type, name: str, module: str, folder: Path) -> None:
-    """Copy what a class attribute names, if it lies next to the file of the class."""
+    """Copy what a class attribute names, if it is next to the file of the class."""
     if (
         not hasattr(env_class, name)
         or not (source := attribute_path(env_class, name))
