@@ -29,13 +29,14 @@ _OTHER_SECTIONS = {
     "judge": "Reward",
     "static": "Run",
 } | dict.fromkeys(("out", "resume", "trust", "retry_errors", "allow_code_change"), "Run")
-"""The headings of options that belong to single commands; others stand under "Options"."""
+"""The headings of options that belong to single commands; others appear under "Options"."""
 _NOT_STORED = {"out", "resume", "trust", "retry_errors", "allow_code_change", "as_json"}
 
 
 class Command(click.Command):
-    """A command whose help lists its options by purpose. It gets those of the environments' options
-    that are not left at their default: which ones there are depends on the environment."""
+    """A command whose help lists its options by purpose. It receives only those of the
+    environments' options that differ from their defaults, since each environment has other
+    options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words, _, _ = self.make_parser(ctx).parse_args(args=list(args))
@@ -76,7 +77,7 @@ class _WorldOption(click.Option):
 
 
 class Finite(click.FloatRange):
-    """A number in a range. Infinity and NaN are refused; click takes NaN to lie in every range."""
+    """A number in a range. Infinity and NaN are refused; for click, NaN lies in every range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -88,8 +89,8 @@ class Finite(click.FloatRange):
 
 
 class _Text(click.ParamType[str]):
-    """A text that is not empty: an empty one comes from an unset variable and would select the
-    default in silence."""
+    """A text that is not empty: an empty one comes from an unset variable and would silently select
+    the default."""
 
     name = "text"
 
@@ -115,7 +116,8 @@ def find_own_modules() -> None:
 
 
 def own_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
-    """Take a name that may be of a module in the working folder. Errors name the environment's."""
+    """Return `name`; if it may name a module, make the working folder importable. Note ENV for
+    errors."""
     if name is None:
         return None
     if parameter.name == "env":
@@ -140,7 +142,7 @@ env_argument = click.argument("env", callback=_env, required=False)
 
 
 def declared(source: type[Options], *names: str, **defaults: Any) -> Decorator:
-    """Add options of `source`: those named, or all. `defaults` are other defaults."""
+    """Add options of `source`: those named, or all. `defaults` replace declared defaults."""
     every = {name: (default, option, ()) for name, default, option in source.declared()}
     return _add({name: every[name] for name in names or every}, defaults)
 
@@ -295,7 +297,7 @@ def _stored_options(
 def _require_value(
     context: click.Context, param: click.Parameter, value: object, folder: str
 ) -> None:
-    """Raise `UsageError` if a stored value is none of the option's."""
+    """Raise `UsageError` if a stored value is not valid for its option."""
     try:
         param.type_cast_value(context, value)
     except (TypeError, ValueError, click.BadParameter) as error:
@@ -314,8 +316,8 @@ def _one_folder(context: click.Context, option: click.Parameter, folder: str | N
 
 
 def run_folder(default: str) -> Decorator:
-    """Add `--out` and `--resume`; the latter is parsed first, since its run holds the values of the
-    other options."""
+    """Add `--out` and `--resume`; the latter is parsed first, since its run contains the values of
+    the other options."""
     return stack(
         click.option(
             "--out",
@@ -340,7 +342,7 @@ def run_folder(default: str) -> Decorator:
 
 
 def is_trusted() -> bool:
-    """Return whether `--trust` stands on the command line."""
+    """Return whether `--trust` appears on the command line."""
     return "trust" in click.get_current_context().meta["intercode.given"]
 
 
@@ -360,8 +362,8 @@ def resume_line(folder: object, command: str | None = None) -> str:
 
 
 def options_to_store() -> dict[str, Any]:
-    """Return this command and its options for `--resume`, without secrets and without options of a
-    single call.
+    """Return this command and its options for `--resume`, without secrets and options that apply to
+    one call.
 
     Raises `UsageError` if a resumed run left out an option as secret and the user does not give it
     again.

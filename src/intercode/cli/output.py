@@ -1,4 +1,5 @@
-"""Output of the commands: one JSON object, or tables, reasons of errors and a bar for people."""
+"""Output of the commands: one JSON object, or tables, error messages and a progress bar for
+people."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _WIDEST = 10_000
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a line that may hold text of tasks, agents or programs; control characters become
+    """Print a line that may contain text from tasks, agents or programs; control characters become
     escapes."""
     from intercode.report.text import visible
 

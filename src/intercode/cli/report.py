@@ -200,10 +200,10 @@ def export(
 @shared.trust
 @shared.json_flag
 def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
-    """Make one run of the shards that `eval --shard` played.
+    """Merge the shards that `eval --shard` played into one run.
 
     Settings, data and userland of the shards must be the same. Exit status 1 if episodes are
-    missing; the line that plays them is printed.
+    missing; the command that plays them is printed.
     """
     from pathlib import Path
 
@@ -265,7 +265,7 @@ def rescore(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Score a run by another reward, or let a model judge it.
+    """Score a run with another reward, or let a model judge it.
 
     The score comes from what RUN recorded; where that is not enough, the actions are executed
     again. Options about data are RUN's own unless you give them.

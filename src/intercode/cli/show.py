@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ENDS = ["submit", "solved", "turns", "limit", "agent_fault", "error"]
 _WIDE = 100
-"""Columns of a terminal that shows answers side by side."""
+"""From so many columns on, a terminal shows answers side by side."""
 _LEAST = 20
 """Columns of a query in a list, at least."""
 
@@ -60,9 +60,9 @@ def show(
 ) -> None:
     """Print what the agent did, and why it was scored so.
 
-    RUN is a run folder or a log file of InterCode v1. Episodes are listed, one a line; a single
-    one, and those of each TASK, are printed turn by turn. FOLDER is a folder of runs, which are
-    listed.
+    RUN is a run folder or a log file of InterCode v1. Episodes are listed, one per line; a single
+    episode, and the episodes of each TASK, are printed turn by turn. FOLDER is a folder of runs,
+    which are listed.
     """
     from pathlib import Path
 
@@ -155,7 +155,7 @@ def _choose(
 
 
 def _print_records(index: Index, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print one JSON object, record by record: a run may be larger than the memory."""
+    """Print one JSON object, record by record: a run may be larger than memory."""
     import json
 
     from intercode.store import to_json
@@ -186,7 +186,7 @@ def _print_transcripts(
 
 
 def _list_episodes(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print one line an episode: rich's tables would take minutes for 100,000 of them."""
+    """Print one line per episode: rich's tables would take minutes for 100,000 of them."""
     from rich.cells import cell_len, set_cell_size
 
     from intercode.report.summary import number

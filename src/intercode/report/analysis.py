@@ -1,8 +1,8 @@
 """Look at runs closely: turn by turn, errors and recovery, causes of failure; and two runs compared
 on the same tasks.
 
-Each figure's rule is in docs/report.md. Only scored episodes count, except in what was spent. Two
-runs are compared so:
+Each figure's rule is in docs/report.md. Only scored episodes count, except in tokens, cost and
+time. Two runs are compared so:
 
     task   A        B        difference d
     t1     1 0 1    1 1 1    +1/3            mean share of successes over epochs, B minus A
@@ -65,8 +65,8 @@ def side_by_side(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, Any]:
-    """Return what `report --json` adds to the summary. Shares are in [0, 1], and None of
-    nothing."""
+    """Return what `report --json` adds to the summary. Shares are in [0, 1]; None if there is
+    nothing to count."""
     scored = [episode for episode in episodes if episode.reward is not None]
     language = language_of(config)
     return {
@@ -86,8 +86,8 @@ def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str
 
 
 def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
-    """Return for each turn the episodes that had it, the share of all solved so far, and the share
-    of its code that failed."""
+    """Return, for each turn, the episodes that reached it, the share of all solved so far, and the
+    share of its code that failed."""
     solved = [solving_turn(episode) for episode in scored]
     played = [counted_turns(episode) for episode in scored]
     rows = []
@@ -336,7 +336,7 @@ class Pair:
 
 
 def compare(a: Run, b: Run) -> dict[str, Any] | None:
-    """Return what `report A B --json` has under `comparison`; None if the runs share no task."""
+    """Return what `report A B --json` prints under `comparison`; None if the runs share no task."""
     first, second = _shares(a[1]), _shares(b[1])
     pairs = [
         Pair(task, query, first[task][1], share)
@@ -353,7 +353,7 @@ def compare(a: Run, b: Run) -> dict[str, Any] | None:
     return {
         "a": a[0].get("run"),
         "b": b[0].get("run"),
-        # tasks without a scored episode in the other
+        # tasks without a scored episode in the other run
         "unpaired": (len(first) + len(second) - 2 * len(pairs)),
         **paired(pairs),
         "by_hardness": {
@@ -393,8 +393,8 @@ def interval_of_difference(differences: Sequence[Fraction]) -> tuple[float, floa
 
 
 def sign_flip_test(differences: Sequence[Fraction]) -> float:
-    """Return the two-sided p: the chance of a sum as far from 0 if coins chose the sign of each
-    difference (Fisher 1935, §21).
+    """Return the two-sided p: the chance of a sum as far from 0 if coin flips chose the sign of
+    each difference (Fisher 1935, §21).
 
     Exact, except that shares finer than 1/FINEST are rounded. If all differences are −1, 0 or 1 it
     is McNemar's exact test.

@@ -1,9 +1,9 @@
 """HTML of an episode: its turns and its verdict, for the page of `report --html` and for `intercode
 view`.
 
-Episodes hold whatever agents and programs printed. Every text passes `text` or `code`, which escape
-HTML and make control characters and bidirectional marks visible; long texts are cut, with a link to
-the whole if there is one. transcript.css has the styles.
+Episodes contain whatever agents and programs printed. Every text passes `text` or `code`, which
+escape HTML and make control characters and bidirectional marks visible; long texts are cut, with a
+link to the whole if there is one. transcript.css has the styles.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _highlighter(name: str) -> tuple[Any, Any]:
 
 
 def mark(state: State) -> str:
-    """Return the sign of a result, with its name for readers of the screen."""
+    """Return the sign of a result, with its name for screen readers."""
     return (
         f'<span class="mark {state}" role="img" aria-label="{state}" '
         f'title="{state}">{MARKS[state]}</span>'
@@ -73,8 +73,8 @@ def mark(state: State) -> str:
 
 
 def bounded(value: str, show: Callable[[str], str] = text, whole: str | None = None) -> str:
-    """Return `value` by `show`; of a long one the beginning and the end, and a link to the whole if
-    `whole` is its address."""
+    """Return `value` through `show`; of a long text the beginning and the end, and a link to all of
+    it if `whole` is its address."""
     if len(value) <= LONGEST:
         return show(value)
     head, tail = value[: LONGEST * 3 // 4], value[-LONGEST // 4 :]

@@ -4,10 +4,10 @@
                         ├─► EpisodeRow ── FIGURES ──► keys of `--json`, columns of tables
     index of the viewer ┘
 
-The interval is Wilson's at 95 %. Epochs of one task depend on each other, so they tell less than as
-many different tasks: the number of episodes is divided by the design effect, the variance of the
-mean over tasks (clusters) divided by that of independent episodes. With one epoch this is plain
-Wilson. Episodes without a reward are not scored.
+The interval is Wilson's at 95 %. Epochs of one task depend on each other, so they carry less
+information than as many different tasks: the number of episodes is divided by the design effect,
+the variance of the mean over tasks (clusters) divided by that of independent episodes. With one
+epoch this is plain Wilson. Episodes without a reward are not scored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Summary = dict[str, Any]
 
 
 class EpisodeRow(NamedTuple):
-    """What the figures read of an episode. The viewer's index has a column for each field."""
+    """The facts of an episode that figures read. The viewer's index has a column for each field."""
 
     task: str
     epoch: int
@@ -104,7 +104,7 @@ def span(interval: Sequence[float]) -> str:
 
 
 def episodes_of(figures: Mapping[str, Any]) -> str:
-    """Return the number of episodes; of an unfinished run "2 of 12"."""
+    """Return the number of episodes; for an unfinished run "2 of 12"."""
     episodes, planned = figures["episodes"], figures.get("planned")
     return f"{episodes} of {planned}" if planned and planned > episodes else str(episodes)
 
@@ -172,13 +172,13 @@ FIGURES = (
         lambda rows, scored: round(sum(row.cost for row in rows), 6),
     ),
 )
-"""The figures of a run, in the order of the columns. `seconds` is the time in which actions were
-executed. Means are over scored episodes, and None if there are none."""
+"""The figures of a run, in the order of the columns. `seconds` is the time spent executing actions.
+Means are over scored episodes, and None if there are none."""
 
 
 def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
-    """Return what the run is, and its `FIGURES` by key; of an unfinished run also how many episodes
-    are `planned`."""
+    """Return the run's settings, and its `FIGURES` by key; for an unfinished run also how many
+    episodes are `planned`."""
     scored = [row for row in rows if row.reward is not None]
     values = {figure.key: figure.value(rows, scored) for figure in FIGURES if figure.key}
     absent = [figure.key for figure in FIGURES if figure.optional and values[figure.key] is None]
@@ -192,7 +192,7 @@ def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
 
 
 def runs_in(path: str | Path) -> list[Path]:
-    """Return the run folders in `path`, or `path` itself if it is a run or holds none."""
+    """Return the run folders in `path`, or `path` itself if it is a run or contains none."""
     path = Path(path)
     folders = (
         []
@@ -295,7 +295,7 @@ def interval_of_counts(counts: Sequence[tuple[int, int]]) -> tuple[float, float]
     if not tasks:
         return 0.0, 1.0
     rate = sum(solved for _, solved in counts) / total
-    # of independent episodes that tell as much: between the number of tasks and that of episodes
+    # the equivalent number of independent episodes, between those of tasks and episodes
     count = float(tasks)
     if 1 < tasks < total:
         variance = (
@@ -349,7 +349,7 @@ def _by_task(scored: Sequence[Scored]) -> list[tuple[int, int]]:
 
 
 def _independent(rate: float, variance: float, tasks: int) -> float:
-    """Return how many independent trials give a rate this variance; at least one a task."""
+    """Return how many independent trials give a rate this variance; at least one per task."""
     return max(tasks, rate * (1 - rate) / variance) if variance else tasks
 
 

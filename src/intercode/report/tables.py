@@ -44,7 +44,7 @@ EACH_TURN = 50
 """Turns up to this one have a row each in the table by turn; then come powers of two and the last
 turn."""
 FLIPS = 10
-"""Tasks that the terminal lists of those gained, and of those lost."""
+"""The most gained tasks, and lost tasks, that the terminal lists."""
 SHARES = {
     "errors": "errors %",
     "no_code": "no code in the reply %",
@@ -89,7 +89,7 @@ def overview(summaries: Sequence[Summary]) -> Iterator[Section]:
 
 
 def details(analysis: Analysis) -> Iterator[Section]:
-    """Yield what one run's `analysis` holds, without empty tables."""
+    """Yield the tables of one run's `analysis`, without empty ones."""
     turns = [
         {"turn": str(row["turn"]), "episodes": str(row["episodes"])}
         | {name: number(row[name], 100) for name in ("solved", "errors")}
@@ -144,7 +144,7 @@ def comparison(compared: Analysis | None) -> Iterator[Section]:
 
 
 def differences(compared: Analysis | None) -> Iterator[Section]:
-    """Yield the difference of two runs on all tasks and by hardness."""
+    """Yield the difference between two runs on all tasks and by hardness."""
     if compared is None:
         yield Section("the runs have no task in common, so they are not compared")
         return
@@ -311,6 +311,6 @@ def table(rows: Sequence[Row]) -> Table:
                 Text(visible(name)), justify="right", no_wrap=True, min_width=max(map(len, texts))
             )
     for row in rows:
-        # no str: brackets in a name are no markup
+        # not str: brackets in a name are not markup
         drawn.add_row(*(Text(visible(text)) for text in row.values()))
     return drawn

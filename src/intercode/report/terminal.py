@@ -153,7 +153,7 @@ class Transcript:
                 )
 
     def _side(self, lines: Sequence[Line], sign: str, indent: str = "  ") -> Text:
-        """Return an answer; `sign` stands before the lines that the other side lacks."""
+        """Return an answer; `sign` precedes the lines that the other side lacks."""
         return self._lines(
             [
                 Text(

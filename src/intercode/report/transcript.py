@@ -1,5 +1,5 @@
-"""An episode as a reader wants it: the turns one by one, then the verdict. Plain data, for the
-terminal and for web pages.
+"""An episode for a reader: the turns one by one, then the verdict. Plain data, for the terminal and
+for web pages.
 
     steps(episode)      the turns, each with the messages that are new in its question, and its
                         facts in words
@@ -7,7 +7,7 @@ terminal and for web pages.
                         agent did
 
 The outcomes of built-in environments (docs/run-folder.md) become answers side by side, tables and
-diffs; what an environment of the user's own puts there is shown as JSON.
+diffs; what a user's environment puts there is shown as JSON.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ MARKS: dict[State, str] = {
     "unscored": "–",
 }
 _LISTED = 10
-"""Rows that an SQL record lists as missing or extra at most."""
+"""The most rows that an SQL record lists as missing or extra."""
 _PARTS = 8
 """Parts of a reward that a verdict lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A turn with its number, from 1. The last `kept` messages of the turn before come again in
-    this turn's question."""
+    """A turn with its number, from 1. The first `kept` messages of its question repeat the last
+    question and its reply."""
 
     number: int
     turn: Turn
@@ -56,7 +56,7 @@ class Step:
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The messages of the question that no earlier question had."""
+        """The messages of the question that no earlier question contained."""
         return (self.turn.ask or ())[self.kept :]
 
     @property
