@@ -1,5 +1,5 @@
-"""Many machines over Ray. Within intercode only the command line imports it; Ray is imported when it
-is used.
+"""Many machines over Ray. Within intercode only the command line imports this package; Ray is
+imported when it is used.
 
 driver.py     the crew that plays an evaluation: hands out episodes, and loses none to a lost node
 envs.py       environments on the nodes for a `RolloutPool`

@@ -1,5 +1,5 @@
 """Write runs as data for other programs, an episode at a time. formats.py defines the rows;
-retell.py tells as other agents."""
+retell.py rewrites episodes in the form of other agents."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def export_run(
     force: bool = False,
     trust: bool = False,
 ) -> tuple[int, int]:
-    """Write the episodes of `run` that have a reward to `output`, or to stdout; return how many
-    episodes and rows these are.
+    """Write the episodes of `run` that have a reward to `output`, or to stdout; return the numbers
+    of episodes and rows.
 
-    `told_as` names an agent in whose form solved episodes are told (`retell.py`), for the forms
-    `sft` and `chat`, with the number of `turns` that the agent is told (None: the run's); `trust`
-    allows the environment that an unsigned run names. A file is written whole or not at all; pipes
-    and devices are written bit by bit. The form `intercode` has the first epoch only, since
-    InterCode v1 knew no other.
+    `told_as` names an agent in whose form solved episodes are rewritten (`retell.py`), for the
+    forms `sft` and `chat`; `turns` is the number of turns in that agent's prompt (None: the run's);
+    `trust` allows the environment that an unsigned run names. A file is written whole or not at
+    all; pipes and devices are written piece by piece. The form `intercode` has the first epoch
+    only, since InterCode v1 knew no other.
 
     Raises `UsageError` if there is nothing to export, or if the file exists and `force` is false;
     `StoreError` if the run cannot be read or the output cannot be written.
@@ -113,7 +113,7 @@ def export_run(
 @contextmanager
 def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[bytes]]:
     """Open stdout, a pipe or a device; for a file open a draft, and move it to its place when it is
-    whole."""
+    complete."""
     if output is None and form == "parquet":
         raise UsageError("Parquet is no text: name a file with --out")
     require_plain_output("/dev/stdout" if output is None else output)

@@ -1,15 +1,16 @@
 """The rows of an exported run.
 
-chat       one conversation a row, `messages`; each assistant message has a `weight`: 1 if the agent
-           wrote it in this episode, 0 if it was there before (the form of OpenAI's fine-tuning)
-sft        one reply of the agent a row, `prompt` and `completion`: only the completion is learnt
-           (the form of TRL)
-rl         one segment of tokens a row (`intercode.rollouts.segments`), as the policy saw and
+chat       one conversation per row, `messages`; each assistant message has a `weight`: 1 if the
+           agent wrote it in this episode, 0 if it was there before (the form of OpenAI's
+           fine-tuning)
+sft        one reply of the agent per row, `prompt` and `completion`: only the completion is
+           learnt (the form of TRL)
+rl         one segment of tokens per row (`intercode.rollouts.segments`), as the policy saw and
            sampled them
-jsonl      one turn a row, with the facts of its episode, for analysis; parquet has the same rows
-intercode  one episode an entry, as InterCode v1 wrote its logs
+jsonl      one turn per row, with the facts of its episode, for analysis; parquet has the same rows
+intercode  one episode per entry, as InterCode v1 wrote its logs
 
-A conversation goes on while each question continues where the last reply ended:
+A conversation continues while each question continues where the last reply ended:
 
     question 1   system user
     question 2   system user assistant user
@@ -95,8 +96,8 @@ def _add(collected: list[Conversation], turn: Turn, *, is_own: bool) -> None:
 
 
 def _content(message: Message) -> tuple[object, ...]:
-    """Return what decides whether two messages are the same: an empty content may be None, and
-    other keys may differ."""
+    """Return the part of a message that identifies it: an empty content may be None, and other keys
+    may differ."""
     calls = message.get("tool_calls") or ()
     return (
         message["role"],

@@ -16,7 +16,7 @@ Decided here:
 - A null field (None, NaN) counts as absent. `general`, which is text in CSV, becomes a bool.
 - Records beyond `limit` are not read.
 
-Left out: other encodings than UTF-8 (with or without BOM), compressed files, data sets too big for
+Left out: encodings other than UTF-8 (with or without BOM), compressed files, data sets too big for
 memory.
 """
 

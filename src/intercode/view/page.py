@@ -5,8 +5,8 @@ other file.
     each run in detail ── its episodes: failed ones by cause, errors, solved ── folded transcripts
 
 Ids are made of numbers. The page is bounded, so that it can be sent: transcripts of failed episodes
-come first, and what has no room is counted. Its own policy forbids scripts, frames and requests of
-any kind, should a text of an episode ever get through.
+come first, and those without room are counted. Its own policy forbids scripts, frames and requests
+of any kind, should a text of an episode ever get through.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ Key = tuple[int, str, int]
 
 
 def page(whole: Mapping[str, Any], runs: Sequence[Run]) -> str:
-    """Return the page of `runs`; `whole` is what `side_by_side` found in them."""
+    """Return the page of `runs`; `whole` is the result of `side_by_side` for them."""
     return _Page(whole, runs).write()
 
 
 class _Page:
-    """The data of the page. `transcripts` has the id and the HTML of each episode for which there
-    is room."""
+    """The data of the page. `transcripts` contains the id and the HTML of each episode for which
+    there is room."""
 
     def __init__(self, whole: Mapping[str, Any], runs: Sequence[Run]) -> None:
         self.whole, self.runs, self.names = whole, runs, tables.labels(whole["runs"])
@@ -124,7 +124,7 @@ class _Page:
         return {"rows": rows, "count": len(tasks)}
 
     def _cell(self, run: int, task: str) -> dict[str, Any] | None:
-        """Return how a run did on a task, with a link to the transcript."""
+        """Return the result of a run on a task, with a link to the transcript."""
         if (result := self.results[run].get(task)) is None:
             return None
         anchor, _ = self.transcripts.get((run, task, result.first.epoch), ("", ""))

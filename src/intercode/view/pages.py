@@ -41,10 +41,10 @@ _WINDOW = 60_000
 _LINKS = 300
 """Turns that the strip above the turns links to."""
 _DEEPEST = 50
-"""Forks of forks that a tree shows one below the other; the turns after them stand in one row."""
+"""Forks of forks that a tree shows one below the other; the turns after them appear in one row."""
 _NEWEST = "-date"
 _FACTS = ("date", "env", "data", "agent", "model")
-"""What the list of runs shows besides figures."""
+"""The facts that the list of runs shows besides figures."""
 _SAID = {"state": "result", "category": "cause", "text": "the text"}
 
 Params = Mapping[str, str]
@@ -80,7 +80,7 @@ def style() -> str:
 
 
 class Pages:
-    """Writes pages. `root` is the path below which the viewer stands, with the token."""
+    """Writes pages. `root` is the path under which the viewer is served, with the token."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -430,13 +430,13 @@ def _chosen(params: Params) -> dict[str, str]:
 
 
 def _page(params: Params, count: int) -> tuple[int, int]:
-    """Return the page that is asked for, and the last one, from 0."""
+    """Return the numbers of the requested page and of the last one, from 0."""
     last = max(0, (count - 1) // ROWS)
     return min(last, max(0, _whole(params.get("page")) - 1)), last
 
 
 def _windows(all_steps: Sequence[Step]) -> list[list[Step]]:
-    """Return the turns in pieces that fit on a page."""
+    """Split the turns into pieces that fit on a page."""
     windows, size = list[list[Step]](), _WINDOW
     for step in all_steps:
         now = step.turn

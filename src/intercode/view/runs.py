@@ -32,7 +32,7 @@ _MINUTE = 60.0
 
 class Run:
     """One run folder. Threads may share it. Raises what reading a run raises, at each use: the
-    folder may change or go."""
+    folder may change or disappear."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
@@ -115,7 +115,7 @@ class Run:
 
     @property
     def is_played(self) -> bool:
-        """Whether a process holds the run's lock. Linux lists locks; taking the lock to find out
+        """True if a process holds the run's lock. Linux lists locks; taking the lock to find out
         would disturb a run."""
         with suppress(OSError):
             number = f":{self.path.stat().st_ino} "
@@ -126,7 +126,7 @@ class Run:
         return False
 
     def version(self) -> tuple[object, ...]:
-        """Return what differs after every change that a page could show."""
+        """Return a value that differs after every change that a page could show."""
         state: list[object] = [self.is_played]
         for path in (
             self.path / "episodes.jsonl",
@@ -139,7 +139,7 @@ class Run:
 
 
 class Runs:
-    """All runs in some folders; a folder is looked through each time, since runs begin and go."""
+    """All runs in some folders; folders are searched each time, since runs appear and disappear."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = [_as_folder(path) if path.is_file() else path for path in paths]
@@ -160,7 +160,7 @@ class Runs:
             )
             for folder in folders:
                 if folder not in self._known:
-                    # may stand in a page and an address
+                    # may appear in a page and an address
                     base = one_line(folder.resolve().name, 255) or "run"
                     taken = {run.name for run in self._known.values()}
                     names = itertools.chain([base], (f"{base}~{n}" for n in itertools.count(2)))
