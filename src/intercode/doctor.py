@@ -126,7 +126,7 @@ def examine() -> list[Finding]:
         return [*findings, Finding("backends", True, f"--sandbox {' or '.join(names)} works here")]
     return [
         *findings,
-        Finding("backends", False, "no sandbox works here", "repair what is found above"),
+        Finding("backends", False, "no sandbox works here", "repair the problems above"),
     ]
 
 
@@ -158,8 +158,7 @@ def check_endpoint(environment: Mapping[str, str]) -> Finding:
     )
     if not base:
         repair = (
-            "export INTERCODE_BASE_URL=http://HOST:PORT/v1, "
-            "and OPENAI_API_KEY where it asks for a key"
+            "export INTERCODE_BASE_URL=http://HOST:PORT/v1, and OPENAI_API_KEY if it requires a key"
         )
         return Finding(
             what, None, "none is named; gold, noop, retrieval and replay need none", repair
@@ -177,12 +176,12 @@ def check_endpoint(environment: Mapping[str, str]) -> Finding:
         return Finding(what, ok, f"{base} lists no models (status {error.code})", repair)
     except (OSError, ValueError, LookupError, TypeError, HTTPException) as error:
         return Finding(
-            what, False, f"{base} does not answer as a model endpoint does: {error}", repair
+            what, False, f"{base} does not answer like a model endpoint: {error}", repair
         )
     return Finding(
         what,
         True,
-        f"{base} has {', '.join(models[:5]) or 'no model yet'}{', …' if models[5:] else ''}",
+        f"{base} serves {', '.join(models[:5]) or 'no model yet'}{', …' if models[5:] else ''}",
     )
 
 
@@ -330,7 +329,7 @@ def _docker() -> Finding:
         return Finding(
             "docker",
             None,
-            f"{len(old)} containers of processes that are gone",
+            f"{len(old)} containers left by dead processes",
             "intercode doctor --clean",
         )
     return Finding("docker", True, f"the daemon answers, version {version}")
@@ -358,7 +357,7 @@ def try_sandbox() -> Finding:
             left = sandbox.exec("ls /etc/file 2>/dev/null").output
             reset, facts = time.perf_counter() - start, sandbox.machine_facts()
     except (IntercodeError, OSError) as error:
-        return Finding("sandbox", False, str(error), "repair what is found above")
+        return Finding("sandbox", False, str(error), "repair the problems above")
     if (output, left) != ("works\n", ""):
         return Finding(
             "sandbox", False, f"printed {output!r}, and after a reset {left!r}", "report this"

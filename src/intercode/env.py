@@ -316,8 +316,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         A gold that fails is a `GoldRun` with faults. Raises `SandboxError` if the machine fails.
         """
         raise UsageError(
-            f"{type(self).__name__} does not say how to execute a gold: "
-            "it needs a `run_gold` of its own"
+            f"{type(self).__name__} cannot execute a gold: it must override `run_gold`"
         )
 
     # -- Gymnasium ---------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def call_plugin(method: Callable[..., object], kind: type[Kind], *args: Any, **n
         ) from error
     if isinstance(value, kind):
         return value
-    raise UsageError(f"{name} returned {safe_repr(value):.100}, which is no {kind.__name__}")
+    raise UsageError(f"{name} returned {safe_repr(value):.100} instead of {kind.__name__}")
 
 
 def check_overrides(owner: type, base: type, kinds: Mapping[str, type]) -> None:
@@ -150,7 +150,7 @@ def _checked(method: Callable[..., object], kind: type) -> Callable[..., object]
         if isinstance(value, kind):
             return value
         raise UsageError(
-            f"{method.__qualname__} returned {safe_repr(value):.100}, which is no {kind.__name__}"
+            f"{method.__qualname__} returned {safe_repr(value):.100} instead of {kind.__name__}"
         )
 
     return call
@@ -177,13 +177,13 @@ def fault_of(error: Exception) -> IntercodeError:
         raise error
     import logging  # only here, since importing it costs each command time
 
-    logging.getLogger("intercode").error("a fault of intercode's own", exc_info=error)
+    logging.getLogger("intercode").error("a bug in intercode", exc_info=error)
     frames = [
         frame for frame in _frames(error) if frame[0].startswith(_HERE) and frame[0] != __file__
     ]
     where = f" ({frames[-1][0].removeprefix(_HERE)}, line {frames[-1][1]})" if frames else ""
     return InternalError(
-        f"{_text(error)}{where}; this is a fault of intercode's own: report it with its traceback"
+        f"{_text(error)}{where}; this is a bug in intercode: report it with its traceback"
     )
 
 

@@ -388,7 +388,7 @@ def from_json(record: Mapping[str, Any]) -> Episode:
     turns, lost = tuple(_read_turns(values.pop("turns"))), read_usage(values.pop("lost", {}))
     for reward in (values["reward"], *(turn.score for turn in turns)):
         if reward is not None and not -1 <= reward <= 1:
-            raise ValueError(f"no reward is {reward:g}: they lie between -1 and 1")
+            raise ValueError(f"the reward {reward:g} is not between -1 and 1")
     for place, turn in enumerate(turns):
         if (
             turn.after is not None
@@ -433,7 +433,7 @@ def read_sample(record: Mapping[str, Any], last_ids: tuple[int, ...] = ()) -> Sa
         tuple(values.pop(name, ())) for name in ("token_ids", "logprobs", "prompt_ids")
     )
     if not all(map(is_number, (*ids, *logprobs, *prompt))):
-        raise TypeError("`sample` has tokens that are no numbers")
+        raise TypeError("`sample` has tokens that are not numbers")
     if not 0 <= (shared := values.pop("prompt_kept", 0)) <= len(last_ids):
         raise ValueError(
             f"`prompt_kept` cannot be {shared}: "
@@ -514,12 +514,12 @@ def _write_or_check(
     if not resume:
         raise UsageError(
             f"{path} holds a run; "
-            f"go on with it by --resume {path}, or choose another folder with --out"
+            f"continue it with --resume {path}, or choose another folder with --out"
         )
     old = _read_config(path)
     if differing := differing_settings(old, config, FREE | SOURCES if allow_code_change else FREE):
         hint = (
-            ", or add --allow-code-change if what is finished holds all the same"
+            ", or add --allow-code-change if finished episodes stay valid"
             if differing.keys() <= SOURCES
             else ""
         )
@@ -657,7 +657,7 @@ def open_inside(run: Path, *names: str, flags: int = os.O_RDONLY) -> int:
             raise
         raise OSError(
             errno.EINVAL,
-            "it is no plain file, and links, pipes and devices are not opened",
+            "it is not a plain file, and links, pipes and devices are not opened",
             str(path),
         ) from error
     return descriptor

@@ -145,7 +145,7 @@ def _run(
     if evaluation.stopped:
         say(
             f"intercode: stopped early: {evaluation.stopped}; "
-            f"go on with {shared.resume_line(store.path)}",
+            f"continue with {shared.resume_line(store.path)}",
             err=True,
         )
     if evaluation.fault:

@@ -84,7 +84,7 @@ class Finite(click.FloatRange):
         return (
             number
             if math.isfinite(number)
-            else self.fail(f"{value} is no finite number.", param, ctx)
+            else self.fail(f"{value} is not a finite number.", param, ctx)
         )
 
 
@@ -280,7 +280,8 @@ def _stored_options(
     options = settings.get("options", {})
     if (command := options.get("command", context.info_name)) != context.info_name:
         raise UsageError(
-            f"{folder} was made by `intercode {command}`; go on with {resume_line(folder, command)}"
+            f"{folder} was made by `intercode {command}`; "
+            f"continue with {resume_line(folder, command)}"
         )
     stored = {name: value for name, value in options.items() if name not in _NOT_STORED}
     used = {str(param.name) for param in context.command.params} - context.meta["intercode.given"]

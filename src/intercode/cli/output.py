@@ -104,7 +104,7 @@ def resumable(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         from intercode.cli.options import resume_line
 
-        raise KeyboardInterrupt(f"interrupted; go on with {resume_line(folder)}") from None
+        raise KeyboardInterrupt(f"interrupted; continue with {resume_line(folder)}") from None
     except (Exception, SystemExit) as error:
         from intercode.runner.warm_env import THEIRS
 

@@ -87,7 +87,8 @@ def play(
             with resumable(store.path), closing(evaluation.factory()) as environment:
                 Player(evaluation, store, environment, show_score=live).play_tasks()
         except Quit:
-            _note(f"\nThe open task is not recorded. Go on with {shared.resume_line(store.path)}")
+            line = shared.resume_line(store.path)
+            _note(f"\nThe open task is not recorded. Continue with {line}")
         finally:
             if episodes := store.episodes():
                 show_summaries(

@@ -58,7 +58,7 @@ def report(
         except ImportError as error:
             raise shared.lacks_viewer("--html", error) from error
     if html and os.path.isfile(html) and not html.lower().endswith((".html", ".htm")):
-        raise UsageError(f"{html} exists and is no page; name a file that ends in .html")
+        raise UsageError(f"{html} exists and is not a page; name a file that ends in .html")
     loaded = [load(path) for folder in runs for path in runs_in(folder)]
     require_comparable([config for config, _ in loaded], force=force)
     whole = side_by_side(loaded)
@@ -149,7 +149,7 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     type=shared.TEXT,
     metavar="AGENT",
     help=(
-        "sft, chat: tell the solved episodes as try_again, try_again_blind, "
+        "sft, chat: rewrite the solved episodes as try_again, try_again_blind, "
         "react or tools would have played them."
     ),
 )
@@ -157,7 +157,7 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     "--turns",
     type=shared.COUNT,
     metavar="N",
-    help="With --as: tell the agent that it has N turns. [the run's]",
+    help="With --as: write prompts for N turns. [the run's]",
 )
 @shared.out_file("FILE", "Write to FILE. [stdout]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")

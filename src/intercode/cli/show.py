@@ -109,7 +109,8 @@ def _update(run: Run) -> Index:
         run.index.update()
     if damaged := run.index.covered[1]:
         say(
-            f"intercode: {damaged} lines of {run.path / 'episodes.jsonl'} are no episodes", err=True
+            f"intercode: {damaged} lines of {run.path / 'episodes.jsonl'} are not episodes",
+            err=True,
         )
     return run.index
 

@@ -58,7 +58,7 @@ class Connection:
                 host, _, port = on.removeprefix("ray://").rpartition(":")
                 if not port.isdigit():
                     raise UsageError(
-                        f"--on {on} is no address; give local, ray, HOST:PORT or ray://HOST:PORT"
+                        f"--on {on} is not an address; give local, ray, HOST:PORT or ray://HOST:PORT"
                     )
                 # Ray itself waits for minutes
                 socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()

@@ -49,9 +49,9 @@ def export_run(
     `StoreError` if the run cannot be read or the output cannot be written.
     """
     if told_as and form not in ("sft", "chat"):
-        raise UsageError("--as tells conversations: choose --format sft or chat")
+        raise UsageError("--as writes conversations: choose --format sft or chat")
     if turns and not told_as:
-        raise UsageError("--turns is the number of turns that an agent is told: add --as AGENT")
+        raise UsageError("--turns is the number of turns in an agent's prompt: add --as AGENT")
     config, episodes = stream_run(run)
     require_trust(config, {"env": config.get("env")} if told_as else {}, trust=trust)
     tell = teller(config, told_as, turns) if told_as else None
@@ -99,9 +99,7 @@ def export_run(
                 "play with INTERCODE_LOGPROBS=1 and a server that returns token ids"
             )
         if not counts["rows"]:
-            raise UsageError(
-                f"{run} has no episode with a result that is to be exported (--only {only})"
-            )
+            raise UsageError(f"{run} has no scored episode to export (--only {only})")
     if counts["untold"]:
         why = f"{told_as} cannot write their actions, or they took more turns than it has"
         warnings.warn(
@@ -115,7 +113,7 @@ def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[byte
     """Open stdout, a pipe or a device; for a file open a draft, and move it to its place when it is
     complete."""
     if output is None and form == "parquet":
-        raise UsageError("Parquet is no text: name a file with --out")
+        raise UsageError("Parquet is not text: name a file with --out")
     require_plain_output("/dev/stdout" if output is None else output)
     path = Path("/dev/stdout" if output is None else output).resolve()
     draft = path.with_name(f".{path.name}.{os.getpid()}")

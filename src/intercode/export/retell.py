@@ -58,7 +58,7 @@ def teller(
     and if the record lacks what the prompt depends on.
     """
     if name not in AGENTS:
-        raise UsageError(f"no episode can be told as {name}; choose one of {', '.join(AGENTS)}")
+        raise UsageError(f"--as {name} is not possible; choose one of {', '.join(AGENTS)}")
     most = turns or config.get("turns")
     if missing := [
         key for key, value in (("env", config.get("env")), ("turns", most)) if not value

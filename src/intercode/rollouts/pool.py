@@ -77,7 +77,7 @@ def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True
     2025). Raises `UsageError` if the rewards do not form whole groups.
     """
     if size < 1 or len(rewards) % size:
-        raise UsageError(f"{len(rewards)} rewards are no groups of {size}")
+        raise UsageError(f"{len(rewards)} rewards do not form groups of {size}")
     values: list[float] = []
     for start in range(0, len(rewards), size):
         group = rewards[start : start + size]
@@ -260,7 +260,7 @@ class RolloutPool:
             or not 0 <= job.seed < 2**31
         ):
             raise UsageError(
-                f"{job!r:.200} is no job: "
+                f"{job!r:.200} is not a job: "
                 "it is (task, seed), a Task or its id and a number from 0 to 2³¹ − 1"
             )
         if isinstance(job.task, str):

@@ -44,7 +44,7 @@ class Shard:
             slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
         ):
             raise UsageError(
-                f"{text!r} is no shard; write NUMBER/COUNT, such as 2/7 for the second of seven"
+                f"{text!r} is not a shard; write NUMBER/COUNT, such as 2/7 for the second of seven"
             )
         return cls(int(number), int(count))
 
@@ -77,7 +77,7 @@ def merge_runs(
         if differing := differing_settings(first, config, FREE | {"shard"}):
             settings = ", ".join(differing.values())
             raise UsageError(
-                f"{runs[0][0]['run']} and {config['run']} are no shards of one run ({settings})"
+                f"{runs[0][0]['run']} and {config['run']} are not shards of one run ({settings})"
             )
         for episode in episodes:
             key = episode.task, episode.epoch
@@ -91,7 +91,7 @@ def merge_runs(
     tasks = first.get("shard_tasks") or list(dict.fromkeys(task for task, _ in merged))
     order = [(task, epoch) for epoch in range(first["epochs"]) for task in tasks]
     if strange := merged.keys() - set(order):
-        raise UsageError(f"task {min(strange)[0]} is no task of the run {runs[0][0]['run']}")
+        raise UsageError(f"task {min(strange)[0]} is not a task of the run {runs[0][0]['run']}")
     options = {key: value for key, value in first.get("options", {}).items() if key != "shard"}
     config = {key: value for key, value in first.items() if key not in OF_A_SHARD}
     config |= {

@@ -12,7 +12,7 @@ from intercode.plugins import fault_of, is_user_code
 from intercode.runner.env_forks import Playable
 from intercode.types import Episode, Task, Turn
 
-KEPT = "finished episodes are kept; when it is repaired, go on with --resume DIR"
+KEPT = "finished episodes are kept; after the repair, continue with --resume DIR"
 THEIRS = f"{KEPT} --allow-code-change"
 """The advice for a mistake in the caller's code."""
 

@@ -158,7 +158,7 @@ class Index:
             with suppress(OSError):  # damaged: the next reader rebuilds it
                 self._path.unlink()
             raise DataError(
-                f"{self._path} was damaged, and is made anew: "
+                f"{self._path} was damaged and is being rebuilt: "
                 "load the page again, or repeat the command"
             ) from error
 
