@@ -6,8 +6,8 @@ what the code printed.
     query, info = env.reset(seed=0)
 
 Names are imported when they are first used (PEP 562), so importing the package costs next to
-nothing. Our ids enter Gymnasium's registry when Gymnasium is imported, whichever of the two comes
-first.
+nothing. The environment ids are registered when Gymnasium is imported, before or after this
+package.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _register() -> None:
 
 
 class _GymnasiumFinder:
-    """Finds nothing itself; registers our ids once Gymnasium has been imported."""
+    """Finds nothing itself; registers the environment ids once Gymnasium has been imported."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != "gymnasium":

@@ -5,7 +5,7 @@
     cache, leftovers, image tools, Docker, database engines, model endpoint
     a sandbox, timed ─► the providers that work here
 
-`clean` removes the leftovers of processes that are gone.
+`clean` removes what dead processes left behind.
 """
 
 from __future__ import annotations
@@ -79,8 +79,7 @@ class Finding(NamedTuple):
 
 
 def examine() -> list[Finding]:
-    """Test every part, in the order of repair. Takes a second or two; writes to nothing but the
-    cache."""
+    """Test every part, in the order of repair. Takes a second or two; writes only to the cache."""
     if (system := platform.system()) != "Linux":
         repair = (
             "run intercode in a Linux VM, in WSL 2, or in a container: "
@@ -91,43 +90,43 @@ def examine() -> list[Finding]:
             _docker(),
             check_endpoint(os.environ),
         ]
-    found = [Finding("kernel", True, f"Linux {platform.release()}")]
+    findings = [Finding("kernel", True, f"Linux {platform.release()}")]
     usual = usual_provider_name()
     if usual == "pod":
         why = (
             "refused here, so agents get a root folder and a user of their own (--sandbox pod; "
             "wall: pod in the run)"
         )
-        found.append(Finding("namespaces", None, why, f"for the usual wall: {_allowing()}"))
+        findings.append(Finding("namespaces", None, why, f"for the usual wall: {_allowing()}"))
     else:
-        found += _local_layers()
-    found.append(_cache())
+        findings += _local_layers()
+    findings.append(_cache())
     if old := _old_builds():
-        found.append(
+        findings.append(
             Finding(
                 "leftovers", None, f"{len(old)} builds were cut short", "intercode doctor --clean"
             )
         )
     if shutil.which("mmdebstrap"):
-        found.append(Finding("mmdebstrap", True, "images can be built"))
+        findings.append(Finding("mmdebstrap", True, "images can be built"))
     else:
         missing = "no images can be built (intercode image build)"
-        found.append(Finding("mmdebstrap", None, missing, "apt-get install mmdebstrap"))
-    found.append(_docker())
+        findings.append(Finding("mmdebstrap", None, missing, "apt-get install mmdebstrap"))
+    findings.append(_docker())
     for name in ENGINES:
         if message := engine_class(name).missing():
-            found.append(_optional(name, message, f"(--engine {name})"))
+            findings.append(_optional(name, message, f"(--engine {name})"))
         else:
-            found.append(Finding(name, True, f"can be started (--engine {name})"))
-    found += [check_endpoint(os.environ), try_sandbox()]
-    working = {finding.what for finding in found if finding.ok}
+            findings.append(Finding(name, True, f"can be started (--engine {name})"))
+    findings += [check_endpoint(os.environ), try_sandbox()]
+    working = {finding.what for finding in findings if finding.ok}
     if names := [
         name for name, what in ((usual, "sandbox"), ("docker", "docker")) if what in working
     ]:
-        return [*found, Finding("backends", True, f"--sandbox {' or '.join(names)} works here")]
+        return [*findings, Finding("backends", True, f"--sandbox {' or '.join(names)} works here")]
     return [
-        *found,
-        Finding("backends", False, "no sandbox works here", "repair what is found above"),
+        *findings,
+        Finding("backends", False, "no sandbox works here", "repair the problems above"),
     ]
 
 
@@ -148,8 +147,8 @@ def clean() -> list[str]:
 
 
 def check_endpoint(environment: Mapping[str, str]) -> Finding:
-    """Return whether the model endpoint that the variables name answers, and which models it
-    lists."""
+    """Check that the model endpoint named by the environment variables answers, and list its
+    models."""
     what = "model endpoint"
     key = environment.get("OPENAI_API_KEY", "").strip()
     base = (
@@ -159,8 +158,7 @@ def check_endpoint(environment: Mapping[str, str]) -> Finding:
     )
     if not base:
         repair = (
-            "export INTERCODE_BASE_URL=http://HOST:PORT/v1, "
-            "and OPENAI_API_KEY where it asks for a key"
+            "export INTERCODE_BASE_URL=http://HOST:PORT/v1, and OPENAI_API_KEY if it requires a key"
         )
         return Finding(
             what, None, "none is named; gold, noop, retrieval and replay need none", repair
@@ -171,19 +169,19 @@ def check_endpoint(environment: Mapping[str, str]) -> Finding:
     try:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         with urlopen(Request(base.rstrip("/") + "/models", headers=headers), timeout=5) as answer:
-            models = [str(each["id"]) for each in json.load(answer)["data"]]
+            models = [str(model["id"]) for model in json.load(answer)["data"]]
     except HTTPError as error:
         error.close()
         ok = False if error.code in (401, 403) else None
         return Finding(what, ok, f"{base} lists no models (status {error.code})", repair)
     except (OSError, ValueError, LookupError, TypeError, HTTPException) as error:
         return Finding(
-            what, False, f"{base} does not answer as a model endpoint does: {error}", repair
+            what, False, f"{base} does not answer like a model endpoint: {error}", repair
         )
     return Finding(
         what,
         True,
-        f"{base} has {', '.join(models[:5]) or 'no model yet'}{', …' if models[5:] else ''}",
+        f"{base} serves {', '.join(models[:5]) or 'no model yet'}{', …' if models[5:] else ''}",
     )
 
 
@@ -283,7 +281,7 @@ def _local_layers() -> Iterator[Finding]:
 
 
 def _allowing() -> str:
-    """Return what allows namespaces here."""
+    """Return the command that allows namespaces on this machine."""
     for path, (refusing, line) in _KERNEL_SETTINGS.items():
         with contextlib.suppress(OSError):
             if Path(path).read_text(encoding="utf-8").strip() == refusing:
@@ -312,13 +310,13 @@ def _cache() -> Finding:
 
 
 def _old_builds() -> list[Path]:
-    """Return the work folders of builds that did not end; young ones may still be in use."""
-    found = []
+    """Return the work folders of interrupted builds; recent ones may still be in use."""
+    folders = []
     for path in cache.root_path().glob("*/.*"):
         with contextlib.suppress(FileNotFoundError):  # its build has just ended
             if path.is_dir() and time.time() - path.lstat().st_mtime > _STALE_SECONDS:
-                found.append(path)
-    return found
+                folders.append(path)
+    return folders
 
 
 def _docker() -> Finding:
@@ -331,21 +329,21 @@ def _docker() -> Finding:
         return Finding(
             "docker",
             None,
-            f"{len(old)} containers of processes that are gone",
+            f"{len(old)} containers left by dead processes",
             "intercode doctor --clean",
         )
     return Finding("docker", True, f"the daemon answers, version {version}")
 
 
 def _optional(part: str, message: str, option: str) -> Finding:
-    """Return the finding for an optional part whose error names the fault, and after a semicolon
-    its repair."""
+    """Return the finding for an optional part; `message` is the fault, a semicolon, and the
+    repair."""
     fault, _, repair = message.partition("\n")[0].partition("; ")
     return Finding(part, None, f"{fault} {option}", repair.removeprefix("run: "))
 
 
 def try_sandbox() -> Finding:
-    """Open a sandbox, and time it."""
+    """Open a sandbox, and measure the time."""
     try:
         usual = usual_provider()
         prepared, start = usual.prepare(), time.perf_counter()
@@ -359,7 +357,7 @@ def try_sandbox() -> Finding:
             left = sandbox.exec("ls /etc/file 2>/dev/null").output
             reset, facts = time.perf_counter() - start, sandbox.machine_facts()
     except (IntercodeError, OSError) as error:
-        return Finding("sandbox", False, str(error), "repair what is found above")
+        return Finding("sandbox", False, str(error), "repair the problems above")
     if (output, left) != ("works\n", ""):
         return Finding(
             "sandbox", False, f"printed {output!r}, and after a reset {left!r}", "report this"

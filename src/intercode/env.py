@@ -13,7 +13,7 @@
 
 The death of a process that the agent's user owns (shell, interpreter, a test's process) is an
 outcome, not `SandboxDied`. The rest of InterCode v1's protocol "paper" is in `paper/`. Nothing here
-knows of models, strategies, or a particular language.
+knows about models, strategies, or a particular language.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _SECONDS_AFTER_REPLAY = 0.5
 def single_thread(
     method: Callable[Concatenate[Owner, Parameters], Result],
 ) -> Callable[Concatenate[Owner, Parameters], Result]:
-    """Raise `UsageError` while another thread is in a method that is marked so.
+    """Raise `UsageError` while another thread is in a method with this decorator.
 
-    Two calls at once in one world look like the death of its sandbox, for which the agent would be
+    Two simultaneous calls in one world would look like a dead sandbox, and the agent would be
     blamed.
     """
 
@@ -73,7 +73,7 @@ def single_thread(
 
 
 class InterCodeEnv(gymnasium.Env[str, str]):
-    """The base class of environments. `info` holds no clock, so equal episodes have equal infos.
+    """The base class of environments. `info` contains no times, so equal episodes have equal infos.
 
     A subclass has five short methods, the hooks. Here the world is a number, and an action adds to
     it:
@@ -84,7 +84,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
             def execute(self, action: str) -> ExecResult:
                 if not action.isdigit():
-                    return ExecResult(f"{action!r} is no number\\n", exit_code=1)
+                    return ExecResult(f"{action!r} is not a number\\n", exit_code=1)
                 self.number += int(action)
                 return ExecResult(f"{self.number}\\n", exit_code=0)
 
@@ -105,12 +105,12 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
     session_noun = "shell"
-    """What keeps the state between actions, as an observation calls it."""
+    """The name, in observations, of the process that keeps the state between actions."""
     live_forks = True
     """False: `copy_world` cannot make a live copy, and each fork replays the episode."""
     language: Language = PLAIN
-    """The language of actions: what submits, a strategy's prompts, and how agents, reports and
-    attacks read and write code."""
+    """The language of actions: its submissions, its prompts, and how agents, reports and attacks
+    read and write its code."""
     prompts: str | Path | None = None
     """The folder of an environment's own prompts (world.txt, submit.txt, …), from the class's file;
     None: the language's."""
@@ -134,9 +134,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     ) -> None:
         """After `max_turns` steps an episode is truncated; None: no limit.
 
-        `keep_going` goes on after a success under the paper's protocol: to replay a recording to
-        its end. `submits` is the number of submissions, by default one. A wrong one that is not the
-        last costs a turn and is answered by `feedback`.
+        `keep_going` continues after a success under the paper's protocol, to replay a recording to
+        its end. `submits` is the number of submissions, by default one. A wrong submission before
+        the last one costs a turn and is answered by `feedback`.
         """
         if not tasks:
             raise UsageError("an environment needs at least one task")
@@ -173,7 +173,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @classmethod
     def prepare(cls, options: EnvOptions) -> EnvFactory:
-        """Do once what the environments of one purpose share: the data, and `prepare_world`."""
+        """Read the data and call `prepare_world`, once for all environments of the factory."""
         data = cls.read_data(options)
         world = cls.prepare_world(data, options)
         tasks = data.tasks if world.tasks is None else world.tasks
@@ -188,7 +188,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @classmethod
     def read_data(cls, options: EnvOptions) -> DataSet:
-        """Return the data that the options name, or else the class.
+        """Return the data that the options name, or else the data that the class names.
 
         Raises what `open_data` raises, and `UsageError` if neither names any.
         """
@@ -219,18 +219,17 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
-        """Yield what the texts of a task say against it. Nothing is executed."""
+        """Yield the issues that the texts of a task show. Nothing is executed."""
         yield from ()
 
     @classmethod
     def lint_files(cls, data: DataSet, options: Any) -> Mapping[str, Sequence[TaskIssue]]:
-        """Return by task id what the files of a data set say against its tasks. Nothing is
-        executed."""
+        """Return, by task id, the issues that the files of a data set show. Nothing is executed."""
         return {}
 
     @classmethod
     def submission_under(cls, reward: object) -> re.Pattern[str]:
-        """Return the pattern of submissions under the reward of that name."""
+        """Return the pattern of submissions for the reward of that name."""
         return cls.language.submission
 
     records: Callable[[Path], Iterable[dict[str, Any]]] | None = None
@@ -239,23 +238,23 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:
-        """Return a record of the data as tasks are made from it. A subclass may rename fields,
-        build a gold, and the like."""
+        """Return the record to make a task from. A subclass may rename fields, build a gold, and
+        the like."""
         return record
 
     # -- the hooks ---------------------------------------------------------------------------------
 
     @abstractmethod
     def start_episode(self, task: Task) -> None:
-        """Make the world ready for `task`, with nothing left of the last episode.
+        """Reset the world for `task`; no state from earlier episodes may remain.
 
         Raises `DataError` for a task that cannot be played, and `SandboxError` if the world cannot
-        be had.
+        be made.
         """
 
     @abstractmethod
     def execute(self, action: str) -> ExecResult:
-        """Execute one action that is no submission, and return what it printed, whole.
+        """Execute one action that is not a submission, and return its complete output.
 
         An action that fails, or that ends the shell (`session_lost`), is a result. Raises
         `SandboxDied` if the world died.
@@ -263,10 +262,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @abstractmethod
     def score(self) -> Score:
-        """Return the score of the present state of `self.task`; `self._word` is the submitted word,
+        """Return the score of the current state of `self.task`; `self._word` is the submitted word,
         "" if there is none.
 
-        Raises `SandboxDied` if the world died, and `DataError` if the gold cannot be compared with.
+        Raises `SandboxDied` if the world died, and `DataError` if a comparison with the gold is
+        impossible.
         """
 
     @abstractmethod
@@ -274,25 +274,25 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """Give `fork`, a shallow copy of this environment, a world of its own: a live copy of this
         world, or an empty world.
 
-        Raises `ForkError` if `live` and this world cannot be copied just now.
+        Raises `ForkError` if `live` and this world cannot be copied now.
         """
 
     @abstractmethod
     def close_world(self) -> None:
-        """End the world: processes, sandboxes, files. Called once or more often."""
+        """End the world: processes, sandboxes, files. May be called more than once."""
 
     def first_observation(self, task: Task) -> str:
         """Return the first observation, after `start_episode`: by default the query."""
         return task.query
 
     def reject_submission(self, word: str) -> str | None:
-        """Return why `word` cannot be submitted, or None. The reason is the observation; the
+        """Return why `word` cannot be submitted, or None. The reason becomes the observation; the
         submission costs a turn."""
         return None
 
     def is_final(self, score: Score) -> bool:
-        """Return whether the episode ends with this score, though it is no success and more
-        submissions are left."""
+        """Return whether this score ends the episode although it is not a success and submissions
+        are left."""
         return False
 
     def feedback(self, score: Score) -> str:
@@ -300,13 +300,12 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return "Wrong." if self._submits_allowed > 1 else ""
 
     def outcomes(self) -> dict[str, Any]:
-        """Return what the agent and the gold did, for a reader of the episode; it stands in
-        `info["outcomes"]`.
+        """Return what the agent and the gold did, for readers of the episode: `info["outcomes"]`.
 
         Called once, after `score`, when an episode ends with a score: with the last submission, or
-        under the paper's protocol with the last turn. The result is JSON-able, bounded
-        (`shorten_text`) and holds no clock. Built-in environments have `{"failed": [names of the
-        parts that failed], "agent": {…}, "gold": {…}}` and more.
+        under the paper's protocol with the last turn. The result is serializable as JSON, bounded
+        (`shorten_text`) and contains no times. Built-in environments return `{"failed": [names of
+        the parts that failed], "agent": {…}, "gold": {…}}` and more.
         """
         return {}
 
@@ -317,8 +316,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         A gold that fails is a `GoldRun` with faults. Raises `SandboxError` if the machine fails.
         """
         raise UsageError(
-            f"{type(self).__name__} does not say how to execute a gold: "
-            "it needs a `run_gold` of its own"
+            f"{type(self).__name__} cannot execute a gold: it must override `run_gold`"
         )
 
     # -- Gymnasium ---------------------------------------------------------------------------------
@@ -367,7 +365,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     @single_thread
     def step(self, action: str) -> StepResult:
         """Execute one action, or score a submission. Raises `UsageError` for anything but text, and
-        after the episode's end."""
+        after the end of the episode."""
         self._require_open()
         if self._done:
             raise UsageError("the episode is over or has not begun; call reset()")
@@ -464,8 +462,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return self._finish_step(f"{feedback} {left} more may be submitted.".strip(), 0.0, info)
 
     def _shorten(self, text: str) -> str:
-        """Return a text with names and messages that may be the agent's as UTF-8 can encode it, as
-        short as an observation."""
+        """Return a text, which may contain names and messages from the agent, encodable in UTF-8
+        and cut like an observation."""
         return self.view.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
 
     def _execute(self, action: str) -> StepResult:
@@ -490,8 +488,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def _finish_step(
         self, observation: str, reward: float, info: dict[str, Any], ended: str | None = None
     ) -> StepResult:
-        """Return the result of a step. `ended` says why the episode ends with it; it also ends
-        after the last turn."""
+        """Return the result of a step. `ended` is the reason if the episode ends with this step; it
+        also ends after the last turn."""
         truncated = ended is None and self.max_turns is not None and self.turn >= self.max_turns
         if ended or truncated:
             self._done = True
@@ -501,10 +499,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return observation, reward, ended is not None, truncated, info
 
     def _handle_death(self, death: SandboxDied) -> StepResult:
-        """Blame the agent if its episode ends a fresh sandbox too, and a fresh sandbox can do now
-        all that a server has to do.
+        """Blame the agent if its episode kills a fresh sandbox too, although a fresh sandbox can
+        execute and score an action.
 
-        Otherwise raise `SandboxDied`: the machine is at fault. `by_agent` stands for the second
+        Otherwise raise `SandboxDied`: the machine is at fault. `by_agent` counts as the second
         death.
         """
         self._done = True
@@ -529,8 +527,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return "[the sandbox did not survive this action]", 0.0, True, False, info
 
     def _prove_sandbox(self, death: SandboxDied) -> None:
-        """Start an episode and have an action executed and scored. Raises `SandboxDied` if this
-        machine cannot do that now."""
+        """Start an episode, and execute and score an action. Raises `SandboxDied` if this machine
+        cannot do that now."""
         try:
             self.start_episode(self.task)
             self.execute("")
@@ -542,7 +540,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     def _replay_episode(self) -> None:
         """Execute the episode again from its start, no faster than before: a process that the agent
-        left running may be what kills, and may kill a moment later."""
+        left running may be the killer, and may kill a moment later."""
         self.start_episode(self.task)
         start, self._fingerprints = time.monotonic(), []
         for action, seconds in zip(self._actions, self._times, strict=True):
@@ -570,12 +568,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What environments of one purpose share besides data.
+    """The values that the environments of a factory share besides the data.
 
     Args:
         arguments: of the class's `__init__`, besides the tasks and those of `InterCodeEnv`.
-        facts: returns what decides results beyond the options, for run.json: digests of templates,
-            the userland. `hardness`, `data_set` and `excluded` are names of the run's own.
+        facts: returns what influences results beyond the options, for run.json: digests of
+            templates, the userland. The run itself uses the names `hardness`, `data_set` and
+            `excluded`.
         tasks: the tasks that can be played; None: all of the data's.
         left_out: the tasks that cannot be played as they are, and why.
     """
@@ -588,12 +587,11 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class EnvFactory:
-    """The tasks and settings that environments for one purpose share; each call makes a new
-    environment.
+    """Tasks and settings that environments share; each call makes a new environment.
 
-    `facts` returns what decides results beyond the options. `left_out` are tasks that cannot be
+    `facts` returns what influences results beyond the options. `left_out` are tasks that cannot be
     played as they are, and why. A factory from `intercode.prepare` can be pickled, if its options
-    can: the other process prepares the environment anew.
+    can: the other process prepares the environment again.
     """
 
     tasks: Sequence[Task]
@@ -602,7 +600,7 @@ class EnvFactory:
     left_out: Sequence[tuple[Task, TaskIssue]] = ()
     options: EnvOptions = field(default_factory=EnvOptions)
     prepare_again: Callable[[Sequence[Task]], EnvFactory] | None = None
-    """Makes an equal factory of these tasks in another process."""
+    """Makes an equal factory for these tasks in another process."""
 
     def __call__(self) -> InterCodeEnv:
         return self.make()
@@ -617,7 +615,7 @@ _OUTCOME_TEXT = View(1400, 500)
 
 
 def shorten_text(text: str) -> str:
-    """Return a text of an outcome as UTF-8 can encode it, of at most 2,000 characters; the cut is
+    """Return a text for an outcome: encodable in UTF-8, at most 2,000 characters, any cut
     marked."""
     return _OUTCOME_TEXT.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
 
@@ -655,8 +653,8 @@ class Utf8(Text):
 
 
 class ExitCode(int):
-    """An int that Gymnasium's vector environments keep among objects, since other environments'
-    actions may have None."""
+    """An int that Gymnasium's vector environments store as an object, since other environments may
+    report None."""
 
 
 _RETURNED = {
@@ -672,7 +670,7 @@ _RETURNED = {
     "close_world": object,
     "first_observation": str,
 }
-"""What the hooks of a class of the caller's own return."""
+"""The types that the hooks of a caller's class must return."""
 
 
 def _make_info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:

@@ -7,7 +7,7 @@
     │                       that fails its hash
     ├── SandboxError        the machine: a sandbox cannot be built, or broke without the agent's
     │   │                   doing
-    │   ├── SandboxUnavailable   no sandbox can start here; the message has the command that helps
+    │   ├── SandboxUnavailable   no sandbox can start here; the message gives the command that helps
     │   ├── SandboxDied          it died while in use; the environment executes the episode again to
     │   │                        decide who did it
     │   └── ForkError            a live copy is impossible; names the jobs and descriptors that
@@ -61,8 +61,8 @@ class SandboxUnavailable(SandboxError):
 
 
 class SandboxDied(SandboxError):
-    """Say that a sandbox died. `by_agent`: the sandbox itself saw that only code executed in it can
-    have ended it."""
+    """A sandbox died. `by_agent`: the sandbox itself saw that only code executed in it can have
+    ended it."""
 
     def __init__(self, message: str, *, by_agent: bool = False) -> None:
         super().__init__(message)

@@ -47,8 +47,8 @@ _UNLESS = " (one of your own that asks none says so by an attribute needs_model 
 
 @dataclass
 class Evaluation:
-    """A planned run. After `run`, `stopped` names the budget that ended it early, and `fault` is
-    the error that did."""
+    """A planned run. After `run`, `stopped` names the budget or `fault` is the error that ended it
+    early."""
 
     factory: EnvFactory
     agent: Agent
@@ -66,11 +66,12 @@ class Evaluation:
         """Plan a run from the options of `intercode eval`: those of `RunOptions`, and those of the
         environment's class.
 
-        `price` goes before the table of prices. `task`, `split`, `failed_in` and `shuffle` choose
+        `price` overrides the table of prices. `task`, `split`, `failed_in` and `shuffle` choose
         tasks as `select` does, and `limit` then counts the chosen ones. The agent knows all tasks,
-        but with `split` only those of other splits. Raises `UsageError` for what cannot be run.
+        but with `split` only those of other splits. Raises `UsageError` for options that cannot be
+        run.
         """
-        names = {one.name for one in fields(RunOptions)}
+        names = {field.name for field in fields(RunOptions)}
         options = RunOptions(**{name: given[name] for name in given.keys() & names})
         world = {name: given[name] for name in given.keys() - names}
         split, limit = world.pop("split", None), world.pop("limit", None)
@@ -110,21 +111,21 @@ class Evaluation:
             **_digests(env, options, whole.options, model),
         }
         whole_run = Budget(options.max_tokens, options.max_cost, options.max_seconds)
-        each = Budget(options.episode_tokens, options.episode_cost, options.episode_seconds)
-        limits = Limits(options.turns, whole_run, each)
+        per_episode = Budget(options.episode_tokens, options.episode_cost, options.episode_seconds)
+        limits = Limits(options.turns, whole_run, per_episode)
         return cls(
             factory, agent, model, config, limits, options.epochs, options.seed, options.shard
         )
 
     def exclude_broken(self, *, workers: int) -> None:
-        """Leave out the tasks that `check` calls broken; `excluded` in the settings has the
+        """Leave out the tasks that `check` calls broken; `excluded` in the settings lists the
         reasons. Call it before `open`."""
-        found = broken(cached_check(self.config["env"], self.factory, workers=workers))
-        excluded = {task.id: found[task.id] for task in self.tasks if task.id in found}
-        kept = [task for task in self.tasks if task.id not in excluded]
-        if not kept:
+        reasons = broken(cached_check(self.config["env"], self.factory, workers=workers))
+        excluded = {task.id: reasons[task.id] for task in self.tasks if task.id in reasons}
+        sound = [task for task in self.tasks if task.id not in excluded]
+        if not sound:
             raise UsageError("every task is broken; `intercode check` says why")
-        self.factory = replace(self.factory, tasks=kept)
+        self.factory = replace(self.factory, tasks=sound)
         self.config["excluded"] = excluded
 
     @property
@@ -180,7 +181,7 @@ class Evaluation:
         retry_errors: bool = True,
         crew: Crew | None = None,
     ) -> tuple[dict[str, Any], list[Episode]]:
-        """Play what the folder does not have yet, here or by a crew; return the settings and
+        """Play the episodes that the folder lacks, here or by a crew; return the settings and
         episodes of the whole run.
 
         An error that ends the run is kept in `fault`, so that the episodes played until then can be
@@ -265,7 +266,7 @@ def _model(agent: Agent, options: RunOptions) -> Model | None:
 
 
 def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
-    """Return how hard the data calls each task, and each task's database, for the report."""
+    """Return the hardness and the database of each task as the data names them, for the report."""
     labels = {}
     for label, names in (("hardness", ("hardness", "difficulty")), ("data_set", ("db", "db_id"))):
         values = {task.id: next(filter(None, map(task.extra.get, names)), None) for task in tasks}
@@ -275,7 +276,7 @@ def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
 
 
 def _existing(data: str | None) -> str | None:
-    """Return the data's path, if it is one; a run's `data` is only the name of the set."""
+    """Return `data` if it is a path; the run's setting `data` is only the name of the data set."""
     return data if data and Path(data).exists() else None
 
 

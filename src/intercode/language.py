@@ -1,5 +1,5 @@
 """A language of actions, as a value: what an environment, its agents, reports and attacks must know
-of it.
+about it.
 
     class AwkEnv(BashEnv):
         language = Language("awk", shell='BEGIN { system("echo {base64} | base64 -d | bash") }')
@@ -29,7 +29,7 @@ def _no_kind(action: str) -> Kind | None:
 
 @dataclass(frozen=True)
 class Language:
-    """A language by its name, which is enough: `Language("awk")`.
+    """A language; a name is enough: `Language("awk")`.
 
     Args:
         name: the name in prompts, in `play`, and in fences unless `fences` says otherwise.
@@ -41,7 +41,7 @@ class Language:
         openings: first words, in upper case, of code that could be taken for an English sentence.
         prompts: a folder of texts for models (`intercode.agents.prompts`) in place of the general
             ones.
-        kind: returns the kind of an action, for reports; None if it is of none.
+        kind: returns the kind of an action, for reports; None if it has none.
         shell: an action that executes a Bash command. In it, {command} stands for the command, or
             {base64} for its base64 form, which needs no quotes. Empty: attacks on the sandbox are
             not tried.
@@ -73,11 +73,11 @@ class Language:
 
     @property
     def is_shell(self) -> bool:
-        """Whether an action is a command of Bash."""
+        """True if an action is a Bash command."""
         return self.shell == "{command}"
 
     def submission_where(self, *, takes_answer: bool) -> re.Pattern[str]:
-        """Return what submits on a task that takes `submit ANSWER`, or takes none."""
+        """Return the pattern of submissions for a task that takes `submit ANSWER`, or does not."""
         return ANSWER if takes_answer else self.submission
 
     def in_shell(self, command: str) -> str:
@@ -93,4 +93,4 @@ class Language:
 
 
 PLAIN = Language("code")
-"""The language of which nothing is known."""
+"""A language about which nothing is known."""

@@ -2,10 +2,10 @@
 
     robust: bool = option(False, "Reward", "Run each solved task again on variant data.")
 
-From a field come the option `--robust` of the commands and its place in their help, the key
-`robust` of run.json, whether a resumed run may change it, whether its value may name code, a file
-or an address, which a stranger's run must not and which travels to other machines, and its row in
-docs/options.md.
+A field defines the option `--robust` of the commands and its place in their help, the key `robust`
+in run.json, whether a resumed run may change it, its row in docs/options.md, and whether its value
+may name code, a file or an address: such values are not taken from a stranger's run, and code and
+files are sent to other machines.
 
     RunOptions      what `eval` takes, whatever the environment
     EnvOptions      what every environment takes; `envs/*/options.py` add each environment's own
@@ -35,26 +35,26 @@ SECTIONS = ("Tasks", "Environment", "Agent and model", "Reward", "Limits", "Run"
 NOTHING = r"(?!)"
 """A pattern that matches no text."""
 Kind = Literal["text", "texts", "flag", "count", "integer", "positive", "number", "path", "folder"]
-"""What the command line takes; "positive" and "number" (from 0) need not be whole."""
+"""What the command line takes; "positive" and "number" (from 0) need not be integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How a field stands on the command line, in run.json and in a resumed run.
+    """How a field appears on the command line, in run.json and in a resumed run.
 
     Args:
         section: one of `SECTIONS`.
-        help: one sentence or two; a default that is not the field's stands in brackets.
+        help: one or two sentences, then in brackets a default that is not the field's.
         flag: the option's name, if it is not the field's.
         kind: what the command line takes, the words that it takes, or a function that reads it
             and raises `UsageError`.
-        metavar: what stands for the value in the help.
+        metavar: the placeholder for the value in the help.
         fixed: a resumed run must have the same value, since it influences episodes.
         names: what the value may name; such values are taken from a stranger's run only if the
             user trusts the run. "code" and "file" travel to other machines.
         plain: a pattern of values that name a part of this package, or a model, instead.
-        recorded: the value stands in run.json; where it does not, what it chose does.
-        from_outside: returns the value where a command leaves the option out.
+        recorded: run.json contains the value; otherwise it contains what the value chose.
+        from_outside: returns the value if a command leaves the option out.
     """
 
     section: str
@@ -79,27 +79,29 @@ class Options:
     @classmethod
     def declared(cls) -> Iterator[tuple[str, Any, Option]]:
         """Yield each option's name, default and declaration."""
-        for one in fields(cls):
-            if "option" in one.metadata:
-                yield one.name, one.default, one.metadata["option"]
+        for entry in fields(cls):
+            if "option" in entry.metadata:
+                yield entry.name, entry.default, entry.metadata["option"]
 
     @classmethod
     def of(cls, given: Mapping[str, Any], owner: str) -> Self:
         """Return the options `given`; a `UsageError` for other names calls them `owner`'s."""
-        known = [one.name for one in fields(cls)]
-        if unknown := sorted(given.keys() - set(known)):
-            raise UsageError(f"{owner} takes no {', '.join(unknown)}; it takes {', '.join(known)}")
+        names = [entry.name for entry in fields(cls)]
+        if unknown := sorted(given.keys() - set(names)):
+            raise UsageError(f"{owner} takes no {', '.join(unknown)}; it takes {', '.join(names)}")
         return cls(**given)
 
     def settings(self) -> dict[str, Any]:
         """Return the recorded options, for run.json."""
-        return {name: getattr(self, name) for name, _, one in self.declared() if one.recorded}
+        return {name: getattr(self, name) for name, _, option in self.declared() if option.recorded}
 
 
 def code_options(options: Options) -> dict[str, Any]:
     """Return the values of the options that may name code."""
     return {
-        name: getattr(options, name) for name, _, one in options.declared() if one.names == "code"
+        name: getattr(options, name)
+        for name, _, option in options.declared()
+        if option.names == "code"
     }
 
 
@@ -131,7 +133,7 @@ class EnvOptions(Options):
     Args:
         max_turns: an episode is truncated after so many steps; None: no limit.
         view: how much of an output the agent sees.
-        keep_going: go on after a success under the paper's protocol, to replay a recording.
+        keep_going: continue after a success under the paper's protocol, to replay a recording.
         preprocess: called with each record before a task is made from it, in place of the class's.
     """
 

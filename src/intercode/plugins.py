@@ -27,18 +27,18 @@ _named: set[str] = set()
 
 
 def load_plugin(name: str, what: str) -> Any:
-    """Return the object that `module:attribute` or `path.py:attribute` names. Raises `UsageError`,
-    which calls it `what`.
+    """Return the object that `module:attribute` or `path.py:attribute` names. A `UsageError` calls
+    it `what`.
 
     The module's package then counts as the user's code, wherever it is.
     """
     module, _, attribute = name.partition(":")
     try:
-        found = _import_file(module) if module.endswith(".py") else importlib.import_module(module)
+        loaded = _import_file(module) if module.endswith(".py") else importlib.import_module(module)
         package = getattr(sys.modules.get(module.partition(".")[0]), "__path__", ())
         _named.update(os.path.join(folder, "") for folder in package)
-        _named.add(found.__file__ or "")
-        return getattr(found, attribute)
+        _named.add(loaded.__file__ or "")
+        return getattr(loaded, attribute)
     except (
         Exception,
         SystemExit,
@@ -65,25 +65,25 @@ def _import_file(path: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path, file)
     assert spec
     assert spec.loader
-    sys.modules[path] = found = importlib.util.module_from_spec(spec)
+    sys.modules[path] = module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(found)
+        spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[path]
         raise
-    return found
+    return module
 
 
 def defining_class(owner: type, name: str) -> type:
     """Return the class, `owner` or one of its bases, that sets the class attribute `name`."""
-    return next(each for each in owner.__mro__ if name in vars(each))
+    return next(cls for cls in owner.__mro__ if name in vars(cls))
 
 
 def attribute_path(owner: type, name: str) -> str | None:
-    """Return the class attribute `name` as a path from the folder of the class's file, if something
-    is there; else as it is.
+    """Return the class attribute `name` as a path below the folder of the class's file, if that
+    exists; else unchanged.
 
-    Images and data sets may have names that are no paths. Raises `UsageError` for a path that must
+    Images and data sets may have names that are not paths. Raises `UsageError` for a path that must
     exist and does not.
     """
     setter = defining_class(owner, name)
@@ -102,41 +102,41 @@ def attribute_path(owner: type, name: str) -> str | None:
 
 
 def call_plugin(method: Callable[..., object], kind: type[Kind], *args: Any, **named: Any) -> Kind:
-    """Call a method of an object of the user's, whose class need not be derived from ours.
+    """Call a method of a user's object, whose class need not be derived from ours.
 
-    Raises `UsageError` if it takes other parameters, or returns no `kind`.
+    Raises `UsageError` if it takes other parameters, or returns anything but a `kind`.
     """
     name = getattr(method, "__qualname__", "it")
     try:
-        found = method(*args, **named)
+        value = method(*args, **named)
     except TypeError as error:
         if len(_frames(error)) > 1:
             raise
         raise UsageError(
             f"{error}; give {name} the parameters that it has in its base class"
         ) from error
-    if isinstance(found, kind):
-        return found
-    raise UsageError(f"{name} returned {safe_repr(found):.100}, which is no {kind.__name__}")
+    if isinstance(value, kind):
+        return value
+    raise UsageError(f"{name} returned {safe_repr(value):.100} instead of {kind.__name__}")
 
 
 def check_overrides(owner: type, base: type, kinds: Mapping[str, type]) -> None:
     """Check the methods that the caller's class `owner` overrides, when the class is made.
 
     Raises `UsageError` if one does not take the parameters that it has in `base`. A method that
-    returns another type than `kinds` says raises it when it is called.
+    returns a type other than the one in `kinds` raises it when called.
     """
     for name, kind in kinds.items():
         method = vars(owner).get(name)
         if not inspect.isfunction(plain := getattr(method, "__func__", method)):
             continue
         parameters = inspect.signature(getattr(base, name)).parameters
-        own = inspect.signature(plain)
+        accepted = inspect.signature(plain)
         try:
-            own.bind(*(None for _ in parameters), *([None] if plain is not method else ()))
+            accepted.bind(*(None for _ in parameters), *([None] if plain is not method else ()))
         except TypeError as error:
             raise UsageError(
-                f"{plain.__qualname__}{own}: {error}; "
+                f"{plain.__qualname__}{accepted}: {error}; "
                 f"give {plain.__qualname__} the parameters that it has in its base class"
             ) from error
         checked = _checked(plain, kind)
@@ -150,7 +150,7 @@ def _checked(method: Callable[..., object], kind: type) -> Callable[..., object]
         if isinstance(value, kind):
             return value
         raise UsageError(
-            f"{method.__qualname__} returned {safe_repr(value):.100}, which is no {kind.__name__}"
+            f"{method.__qualname__} returned {safe_repr(value):.100} instead of {kind.__name__}"
         )
 
     return call
@@ -169,21 +169,21 @@ def _guarded(form: Callable[[object], str], value: object) -> str:
 
 
 def fault_of(error: Exception) -> IntercodeError:
-    """Return the error that stands for `error`: itself, or an `InternalError`. Raises an error of
-    the user's code again."""
+    """Return `error` if it is an `IntercodeError`, else an `InternalError`. Raises errors of the
+    user's code again."""
     if isinstance(error, IntercodeError):
         return error
     if is_user_code(error):
         raise error
     import logging  # only here, since importing it costs each command time
 
-    logging.getLogger("intercode").error("a fault of intercode's own", exc_info=error)
-    ours = [
+    logging.getLogger("intercode").error("a bug in intercode", exc_info=error)
+    frames = [
         frame for frame in _frames(error) if frame[0].startswith(_HERE) and frame[0] != __file__
     ]
-    where = f" ({ours[-1][0].removeprefix(_HERE)}, line {ours[-1][1]})" if ours else ""
+    where = f" ({frames[-1][0].removeprefix(_HERE)}, line {frames[-1][1]})" if frames else ""
     return InternalError(
-        f"{_text(error)}{where}; this is a fault of intercode's own: report it with its traceback"
+        f"{_text(error)}{where}; this is a bug in intercode: report it with its traceback"
     )
 
 
@@ -191,7 +191,7 @@ def describe_error(error: BaseException) -> str:
     """Return what the user's code raised, and where: `KeyError: 'cmd' (shed.py, line 14)`.
 
     The place is the innermost one in the user's files, else in a library; a place in this package
-    is not named.
+    is left out.
     """
     frames = _frames(error)
     file, line = next((frame for frame in reversed(frames) if is_user_file(frame[0])), frames[-1])
@@ -204,7 +204,7 @@ def _text(error: BaseException) -> str:
 
 
 def is_user_code(error: BaseException) -> bool:
-    """Return whether the error passed through a file of the user's."""
+    """Return whether the error passed through one of the user's files."""
     return any(is_user_file(file) for file, _ in _frames(error))
 
 

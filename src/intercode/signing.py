@@ -57,7 +57,7 @@ def is_signed(settings: Mapping[str, Any]) -> bool:
         return False
     try:
         expected = _signature(settings, _key(make=False))
-    except (KeyFault, RecursionError):  # the latter where somebody nested values too deep
+    except (KeyFault, RecursionError):  # the latter for values nested too deeply
         return False
     return hmac.compare_digest(given.encode(errors="replace"), expected.encode())
 

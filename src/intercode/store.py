@@ -52,8 +52,8 @@ SCHEMA = 2
 LARGEST_OUTCOMES = 1 << 16
 """Characters of an episode's `outcomes` as JSON."""
 LARGEST = 1 << 28
-"""Bytes of a line of episodes.jsonl, and of run.json: a longer one is never read, since a file of
-holes has no end."""
+"""Bytes of a line of episodes.jsonl, and of run.json: a longer one is never read, since a sparse
+file may be endless."""
 FREE = frozenset(
     [
         "out",
@@ -67,7 +67,7 @@ FREE = frozenset(
         "planned",
         "signature",
     ]
-) | {name for name, _, one in RunOptions.declared() if not one.fixed}
+) | {name for name, _, option in RunOptions.declared() if not option.fixed}
 """Settings that do not influence the result of an episode: a resumed run may change them."""
 
 SOURCES = frozenset(
@@ -76,8 +76,8 @@ SOURCES = frozenset(
         *(f"{part}_source" for part in ("agent", "env", "model", "reward", "sandbox", "engine")),
     }
 )
-"""Digests of prompts, and of the caller's own code and files. A run continues with others only with
-`--allow-code-change`."""
+"""Digests of prompts, and of the caller's own code and files. A run continues with different ones
+only with `--allow-code-change`."""
 
 _NUMBER, _TEXT, _INTEGER = (int, float), (str, NoneType), (int, NoneType)
 _MAP = (dict, NoneType)
@@ -202,11 +202,11 @@ class RunStore:
         """Write `episode` durably. Raises `StoreError` if the run has its reward already or the
         disk refuses the line.
 
-        Raises `UsageError` for values that could not be read again; agents and rewards of the
-        caller's can make such values.
+        Raises `UsageError` for values that could not be read again; the caller's agents and rewards
+        can make such values.
         """
-        known = self._episodes.get(_key(episode))
-        if known is not None and known.reward is not None:
+        earlier = self._episodes.get(_key(episode))
+        if earlier is not None and earlier.reward is not None:
             raise StoreError(
                 f"{self.path}: task {episode.task}, epoch {episode.epoch} is recorded already"
             )
@@ -282,16 +282,15 @@ def stream_run(path: str | Path) -> tuple[dict[str, Any], Iterator[Episode]]:
 
 
 def to_json(episode: Episode) -> dict[str, Any]:
-    """Return one line of episodes.jsonl as plain data. Fields that are rare are left out where they
-    say nothing."""
+    """Return one line of episodes.jsonl as plain data. Rare fields are left out when empty."""
     turns, last_ids = list[dict[str, Any]](), tuple[int, ...]()
-    for turn, kept in zip(episode.turns, kept_messages(episode.turns), strict=True):
+    for turn, shared in zip(episode.turns, kept_messages(episode.turns), strict=True):
         # not `asdict` of the turn, which would copy each message
         record = {field.name: getattr(turn, field.name) for field in fields(turn)} | {
             "usage": asdict(turn.usage)
         }
         if turn.ask is not None:
-            record |= {"ask": list(turn.ask[kept:]), "ask_kept": kept or None}
+            record |= {"ask": list(turn.ask[shared:]), "ask_kept": shared or None}
         record["limits"] = list(turn.limits) or None
         record["calls"] = turn.calls and [asdict(call) for call in turn.calls]
         if turn.sample:
@@ -338,41 +337,42 @@ def to_json(episode: Episode) -> dict[str, Any]:
 
 
 def kept_messages(turns: Iterable[Turn]) -> Iterator[int]:
-    """Yield for each turn how many messages at the start of its question the last question and its
-    reply had already."""
-    known: list[Message] = []
+    """Yield, for each turn, how many messages at the start of its question repeat the last question
+    and its reply."""
+    conversation: list[Message] = []
     for turn in turns:
-        yield shared_length(known, turn.ask or ())
+        yield shared_length(conversation, turn.ask or ())
         if turn.ask is not None:
-            known = [*turn.ask, _reply_message(turn)]
+            conversation = [*turn.ask, _reply_message(turn)]
 
 
-def shared_length(one: Sequence[object], other: Sequence[object]) -> int:
+def shared_length(first: Sequence[object], second: Sequence[object]) -> int:
     """Return how many items at the start of two sequences are equal."""
-    pairs = enumerate(zip(one, other, strict=False))
+    pairs = enumerate(zip(first, second, strict=False))
     return next(
-        (at for at, (old, new) in pairs if old is not new and old != new), min(len(one), len(other))
+        (at for at, (old, new) in pairs if old is not new and old != new),
+        min(len(first), len(second)),
     )
 
 
 def bounded_outcomes(outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outcomes as JSON reads them back, without values that are no JSON or beyond
+    """Return the outcomes as JSON reads them back, without values that are not JSON or exceed
     `LARGEST_OUTCOMES`.
 
-    `cut` lists the keys of omitted values. Whatever an environment of the caller's returns, its
-    episode is kept.
+    `cut` lists the keys of omitted values. The episode is kept, whatever a caller's environment
+    returns.
     """
-    kept, cut, room = dict[str, Any](), list[str](), LARGEST_OUTCOMES
+    values, cut, room = dict[str, Any](), list[str](), LARGEST_OUTCOMES
     for key, value in outcomes.items():
         try:
             text = json.dumps({key: value}, allow_nan=False)
             if len(text) > room:
                 raise ValueError("too long")
-            kept |= json.loads(text)
+            values |= json.loads(text)
             room -= len(text)
         except Exception:  # of the value's own methods as well
             cut.append((key if isinstance(key, str) else safe_repr(key))[:50])
-    return {**kept, "cut": cut[:50]} if cut else kept
+    return {**values, "cut": cut[:50]} if cut else values
 
 
 def from_json(record: Mapping[str, Any]) -> Episode:
@@ -388,7 +388,7 @@ def from_json(record: Mapping[str, Any]) -> Episode:
     turns, lost = tuple(_read_turns(values.pop("turns"))), read_usage(values.pop("lost", {}))
     for reward in (values["reward"], *(turn.score for turn in turns)):
         if reward is not None and not -1 <= reward <= 1:
-            raise ValueError(f"no reward is {reward:g}: they lie between -1 and 1")
+            raise ValueError(f"the reward {reward:g} is not between -1 and 1")
     for place, turn in enumerate(turns):
         if (
             turn.after is not None
@@ -425,7 +425,7 @@ def read_sample(record: Mapping[str, Any], last_ids: tuple[int, ...] = ()) -> Sa
     """Return the `Sample` in a record; `last_ids` are the tokens of the question and the reply
     before it.
 
-    Raises as `require` does, and ValueError if the record keeps more of `last_ids` than there is.
+    Raises as `require` does, and ValueError if the record keeps more of `last_ids` than there are.
     """
     require(record, _SAMPLE)
     values = dict(record)
@@ -433,27 +433,27 @@ def read_sample(record: Mapping[str, Any], last_ids: tuple[int, ...] = ()) -> Sa
         tuple(values.pop(name, ())) for name in ("token_ids", "logprobs", "prompt_ids")
     )
     if not all(map(is_number, (*ids, *logprobs, *prompt))):
-        raise TypeError("`sample` has tokens that are no numbers")
-    if not 0 <= (kept := values.pop("prompt_kept", 0)) <= len(last_ids):
+        raise TypeError("`sample` has tokens that are not numbers")
+    if not 0 <= (shared := values.pop("prompt_kept", 0)) <= len(last_ids):
         raise ValueError(
-            f"`prompt_kept` cannot be {kept}: "
+            f"`prompt_kept` cannot be {shared}: "
             f"the last question and its reply have {len(last_ids)} tokens"
         )
-    return Sample(ids, logprobs, prompt_ids=last_ids[:kept] + prompt, **values)
+    return Sample(ids, logprobs, prompt_ids=last_ids[:shared] + prompt, **values)
 
 
 def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
     """Yield the turns with their questions whole; messages are shared between the questions."""
-    known, last_ids = list[Message](), tuple[int, ...]()
+    conversation, last_ids = list[Message](), tuple[int, ...]()
     for record in records:
         require(record, _TURN)
         values = dict(record)
         rare = ("ask", "ask_kept", "calls", "sample", "limits")
-        new, kept, calls, sample, limits = (values.pop(name, None) for name in rare)
-        if not 0 <= (kept or 0) <= len(known):
+        new, shared, calls, sample, limits = (values.pop(name, None) for name in rare)
+        if not 0 <= (shared or 0) <= len(conversation):
             raise ValueError(
-                f"`ask_kept` cannot be {kept}: "
-                f"the last question and its reply have {len(known)} messages"
+                f"`ask_kept` cannot be {shared}: "
+                f"the last question and its reply have {len(conversation)} messages"
             )
         if not all(isinstance(message["role"], str) for message in new or ()):
             raise TypeError("each message of `ask` has a role")
@@ -461,7 +461,7 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
             raise TypeError("`limits` are names")
         tokens = None if sample is None else read_sample(sample, last_ids)
         turn = Turn(
-            ask=None if new is None else (*known[: kept or 0], *new),
+            ask=None if new is None else (*conversation[: shared or 0], *new),
             usage=read_usage(values.pop("usage")),
             calls=None if calls is None else tuple(map(read_call, calls)),
             sample=tokens,
@@ -469,7 +469,7 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
             **values,
         )
         if turn.ask is not None:
-            known = [*turn.ask, _reply_message(turn)]
+            conversation = [*turn.ask, _reply_message(turn)]
         if tokens:
             last_ids = tokens.prompt_ids + tokens.token_ids
         yield turn
@@ -514,12 +514,12 @@ def _write_or_check(
     if not resume:
         raise UsageError(
             f"{path} holds a run; "
-            f"go on with it by --resume {path}, or choose another folder with --out"
+            f"continue it with --resume {path}, or choose another folder with --out"
         )
     old = _read_config(path)
     if differing := differing_settings(old, config, FREE | SOURCES if allow_code_change else FREE):
         hint = (
-            ", or add --allow-code-change if what is finished holds all the same"
+            ", or add --allow-code-change if finished episodes stay valid"
             if differing.keys() <= SOURCES
             else ""
         )
@@ -539,8 +539,8 @@ def _write_or_check(
 
 
 def differing_settings(old: Config, new: Config, free: frozenset[str]) -> dict[str, str]:
-    """Return the settings outside of `free` that differ, each as `key: old → new`. A setting that
-    is absent is as good as one that is off."""
+    """Return the settings outside of `free` that differ, each as `key: old → new`. An absent
+    setting equals one that is off."""
     keys = sorted(
         key
         for key in (old.keys() | new.keys()) - free
@@ -559,7 +559,7 @@ def write_whole(path: Path, text: str) -> None:
     disk, rename it."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        draft.unlink(missing_ok=True)  # of a killed process, or a link that somebody put there
+        draft.unlink(missing_ok=True)  # left by a killed process, or a link that somebody put there
         with draft.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
@@ -638,7 +638,7 @@ def cut_torn_line(file: int) -> None:
 
 
 def open_inside(run: Path, *names: str, flags: int = os.O_RDONLY) -> int:
-    """Open the file RUN/NAME/… and return its descriptor; RUN may be a link, and nothing below it.
+    """Open the file RUN/NAME/… and return its descriptor; RUN may be a link, but nothing below it.
 
     Raises `OSError` for a link, a pipe or a device: reading could lead out of the folder or never
     end.
@@ -657,7 +657,7 @@ def open_inside(run: Path, *names: str, flags: int = os.O_RDONLY) -> int:
             raise
         raise OSError(
             errno.EINVAL,
-            "it is no plain file, and links, pipes and devices are not opened",
+            "it is not a plain file, and links, pipes and devices are not opened",
             str(path),
         ) from error
     return descriptor
@@ -694,7 +694,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 def _locked(held: contextlib.ExitStack, path: Path) -> int:
     """Lock the run folder until `held` ends, and return its descriptor. Folders in it that are
-    written to must be no links."""
+    written to must not be links."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     held.callback(os.close, folder)
     for name in ("underway", "judged"):

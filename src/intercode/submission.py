@@ -1,8 +1,8 @@
-"""Patterns of actions that submit, which environments, strategies and the runner share.
+"""Patterns of actions that submit, for environments, strategies and the runner.
 
 A pattern must match a whole action. Its group, if there is one, is the submitted word. A user's
-environment may have a pattern of its own. In Bash the word is an answer that replaces the last
-output, if the environment takes answers:
+environment may have its own pattern. In Bash the word is an answer that replaces the last output,
+if the environment takes answers:
 
     submit 12 files
     submit 'it costs $5'
@@ -28,17 +28,17 @@ _HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?\2", re.DOTALL)
 _LITERAL = re.compile(r"""(?:[^\n'"\\`$;&|<>()]|\\.|'[^']*'|"(?:[^"\\`$]|\\.)*+")*+""")
 
 _LONGEST_LINE = 1 << 16
-"""Characters: splitting takes the square of a word's length. A here-document may be longer."""
+"""Characters: splitting takes time quadratic in a word's length. A here-document may be longer."""
 
 
 def submitted_word(submission: re.Pattern[str], action: str) -> str:
     """Return the word of a submitting action, or "" if there is none."""
-    found = submission.fullmatch(action.strip())
-    return (found[1] or "") if found and submission.groups else ""
+    match = submission.fullmatch(action.strip())
+    return (match[1] or "") if match and submission.groups else ""
 
 
 def is_submission(action: str | None, pattern: re.Pattern[str]) -> bool:
-    """Return whether the action submits. Blanks around it do not matter."""
+    """Return whether the action submits. Whitespace around it does not matter."""
     return action is not None and pattern.fullmatch(action.strip()) is not None
 
 

@@ -1,7 +1,7 @@
 """TF-IDF with the defaults of scikit-learn's `TfidfVectorizer`, in plain Python.
 
 Words are runs of two or more word characters of the lower-cased text. With n documents, of which df
-hold the word,
+contain the word,
 
     weight(word) = count · (ln((1 + n) / (1 + df)) + 1),    each vector then scaled to length 1.
 

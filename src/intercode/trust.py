@@ -1,11 +1,11 @@
-"""What a command may take from the settings of a stored run, whose folder may be a stranger's.
+"""Decide what a command may take from the settings of a stored run, which may be a stranger's.
 
     settings     numbers, flags, names of the package's own parts: taken from every run
     what acts    code, addresses, paths: taken only from a run that the user has signed, or with
                  `--trust`, which signs the run
 
-What the user gives again on the command line is not taken from the run. A setting that is not
-listed here acts.
+A setting that the user gives again on the command line is not taken from the run. A setting that is
+not listed here acts.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _OTHERS = {
     "predictions": NOTHING,
     "run": NOTHING,
 }
-"""What else a run may name, with a pattern of the values that name a part of the package, or a
-server's model."""
+"""Other settings of a run that may name something, with a pattern of the values that name a part of
+the package, or a server's model."""
 
 FACTS = frozenset(
     [
@@ -66,20 +66,20 @@ FACTS = frozenset(
         "signature",
     ]
 )
-"""Settings besides options that name nothing which is loaded, opened or asked."""
+"""Settings besides options that name nothing to load, open or connect to."""
 
 
 def acts(name: str, value: object) -> bool:
     """Return whether a command that takes this setting from a run would load code, open a file or
-    ask an address."""
+    connect to an address."""
     if not value or name in FACTS or name.endswith("_source"):
         return False
     if name == "data" and value in [entry.name for entry in list_entries()]:
         return False
-    one = all_options().get(name)
-    if one and not one.names:
+    option = all_options().get(name)
+    if option and not option.names:
         return False
-    plain = one.plain if one else _OTHERS.get(name, NOTHING)
+    plain = option.plain if option else _OTHERS.get(name, NOTHING)
     return not (isinstance(value, str) and re.fullmatch(plain, value))
 
 

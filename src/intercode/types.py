@@ -1,4 +1,4 @@
-"""Define the nouns as plain data: frozen dataclasses that every package may import and that import
+"""The vocabulary as plain data: frozen dataclasses that every package may import and that import
 nothing.
 
     Task ──► Episode = Turn, Turn, … + Score        (the instruction, what happened, the reward)
@@ -36,8 +36,8 @@ Tool = Mapping[str, Any]
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Return whether `value` is a number that a record can hold: finite, and an integer only if it
-    has 64 bits."""
+    """Return whether `value` is a number that a record can hold: finite, and within 64 bits if it
+    is an integer."""
     if isinstance(value, float):
         return isfinite(value)
     return isinstance(value, int) and -(2**63) <= value < 2**63
@@ -189,7 +189,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's call of a tool. `arguments` should be a JSON object; it is the text that the model
+    """A tool call of a model. `arguments` should be a JSON object; it is the text that the model
     wrote."""
 
     id: str

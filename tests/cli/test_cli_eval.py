@@ -141,7 +141,7 @@ def test_a_folder_with_a_run_needs_resume_and_the_same_settings(
     assert (resumed.status, resumed.json) == (0, first.json)
     assert (tmp_path / "run" / "episodes.jsonl").read_bytes() == written
     other = cli("score", "--resume", "run")
-    assert (other.status, "go on with `intercode eval --resume run`" in other.err) == (2, True)
+    assert (other.status, "continue with `intercode eval --resume run`" in other.err) == (2, True)
 
 
 WRONG = [
@@ -223,7 +223,7 @@ def test_an_interrupted_run_ends_with_130_and_can_be_resumed(
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")
-    assert err == "run: run\nintercode: interrupted; go on with `intercode eval --resume run`\n"
+    assert err == "run: run\nintercode: interrupted; continue with `intercode eval --resume run`\n"
     assert 1 <= file.read_bytes().count(b"\n") < 5
     resumed = cli("eval", "--resume", "run", "--json")
     assert (resumed.status, resumed.json["episodes"], resumed.json["success_rate"]) == (0, 5, 1.0)

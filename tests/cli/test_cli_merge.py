@@ -77,10 +77,10 @@ def test_runs_that_are_no_shards_of_one_are_refused(cli: Any, box: Path, tmp_pat
             f"part{number}",
         )
     for words, why in [
-        (("part1", "part2"), "are no shards of one run (seed: 3 → 4)"),
+        (("part1", "part2"), "are not shards of one run (seed: 3 → 4)"),
         (("part1", "part1"), "was played in part1 and in part1"),
     ]:
         done = cli("merge", *words, "--out", "merged")
         assert (done.status, why in done.err) == (2, True), done.err
         assert not (tmp_path / "merged").exists()
-    assert "'4/3' is no shard" in cli("eval", "bash", "--shard", "4/3").err
+    assert "'4/3' is not a shard" in cli("eval", "bash", "--shard", "4/3").err

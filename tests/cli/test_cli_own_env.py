@@ -23,7 +23,7 @@ IN_A_TASK = {
     "def execute(self, action): return json.loads('x')": (
         f"{RAISED}JSONDecodeError: Expecting value: line 1 column 1 (char 0){PLACE}, task a"
     ),
-    "def score(self): return 0.5": "intercode: Own.score returned 0.5, which is no Score",
+    "def score(self): return 0.5": "intercode: Own.score returned 0.5 instead of Score",
     "def step(self, action): return '', 0.0": (
         "intercode: Own.step returned ('', 0.0), which are not 5 values"
     ),
@@ -60,7 +60,7 @@ def test_what_it_raises_is_told_with_its_place_and_the_task(
 ) -> None:
     told = said(cli, tmp_path, body, *EVAL)
     assert told.startswith(IN_A_TASK[body])
-    assert told.rstrip(")").endswith("go on with --resume DIR --allow-code-change")
+    assert told.rstrip(")").endswith("continue with --resume DIR --allow-code-change")
     assert '"reward":' not in (tmp_path / "run" / "episodes.jsonl").read_text()
 
 
@@ -77,7 +77,7 @@ def test_the_run_goes_on_when_it_is_mended(cli: Any, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(TOP)
     refused = cli(*EVAL, "--resume", "run")
     assert (refused.status, refused.out) == (2, "")
-    assert "add --allow-code-change if what is finished holds all the same" in refused.err
+    assert "add --allow-code-change if finished episodes stay valid" in refused.err
     done = cli(*EVAL, "--resume", "run", "--allow-code-change")
     assert (done.status, done.json["success_rate"]) == (0, 1.0)
 

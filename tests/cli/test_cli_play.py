@@ -130,7 +130,7 @@ def test_ctrl_c_clears_the_line_and_during_an_action_leaves_with_nothing_recorde
     terminal.press("sleep 8\n")
     terminal.expect("sleep 8\n")
     terminal.press(CTRL_C)
-    terminal.expect("go on with `intercode play --resume run`")
+    terminal.expect("continue with `intercode play --resume run`")
     assert terminal.ends() == 130
     assert "Traceback" not in terminal.shown
     assert families.left_in(spaces) == set()

@@ -101,7 +101,7 @@ def test_the_page_and_the_plots_are_written_beside_what_is_printed(
     lost = cli("report", "guess", "--html", tmp_path / "nowhere" / "p.html")
     assert (lost.status, "nowhere/p.html cannot be written" in lost.err) == (2, True)
     kept = cli("report", "guess", "--html", tmp_path / "guess" / "episodes.jsonl")
-    assert (kept.status, "is no page" in kept.err) == (2, True)
+    assert (kept.status, "is not a page" in kept.err) == (2, True)
 
 
 def test_what_is_no_run_is_named(cli: Any, tmp_path: Path) -> None:

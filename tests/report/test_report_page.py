@@ -177,7 +177,7 @@ def test_a_page_can_be_sent_and_keeps_the_failed_episodes() -> None:
     ]
     text = page((config, more))
     assert 2_000_000 < len(text.encode()) < 5_000_000
-    left = re.search("transcripts of ([0-9]+) of 400 episodes have no room", text)
+    left = re.search("transcripts of ([0-9]+) of 400 episodes do not fit", text)
     assert left
     assert text.count('class="transcript"') == 400 - int(left[1]) > 200
     assert len(re.findall('<section class="verdict failed"', text)) == 200, "all failed ones"

@@ -320,13 +320,13 @@ def test_the_callers_mistakes_are_raised_and_leave_the_pool_whole(
         pool.run_batch([("x", 1)], failing, LETTERS)
     with pytest.raises(UsageError, match="a model, or with generate and chat"):
         pool.tree(("names-0", 1), generate=failing)
-    with pytest.raises(UsageError, match="are no groups"):
+    with pytest.raises(UsageError, match="do not form groups"):
         advantages([1.0, 0.0, 1.0], 2)
     for limit in (0, 2.5):
         with pytest.raises(UsageError, match=f"limit turns is {limit}"):
             RolloutLimits(turns=limit)  # type: ignore[arg-type]
     for job in ((0,), ("names-0", -1), ("names-0", "a"), (), ("names-0", 1, 2, 3)):
-        with pytest.raises(UsageError, match="is no job"):
+        with pytest.raises(UsageError, match="is not a job"):
             pool.run_batch([job], failing, LETTERS)
     with pytest.raises(UsageError, match="widths of a tree"):
         pool.tree("names-0", generate=failing, chat=LETTERS, widths=(2, 0))

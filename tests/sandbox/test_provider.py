@@ -155,7 +155,7 @@ def test_a_provider_whose_machines_are_gone_or_that_returns_nonsense_is_at_fault
     ) as env:
         env.reset(seed=0)
         with pytest.raises(
-            UsageError, match=r"FailingSandbox\.exec returned None, which is no ExecResult"
+            UsageError, match=r"FailingSandbox\.exec returned None instead of ExecResult"
         ):
             env.step("say nothing")
         env.reset(seed=0)

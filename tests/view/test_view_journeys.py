@@ -107,7 +107,7 @@ def test_compare_two_runs_to_the_first_turn_that_differs(reader: Reader) -> None
     reader.follow("show only tasks that differ")
     assert "125 tasks" in reader.text()
     reader.click("a.row")
-    assert "Beside first: the first turn that differs is turn 3" in reader.text(".notice")
+    assert "Compared with first: the first turn that differs is turn 3" in reader.text(".notice")
     reader.click(".notice a", loads=False)
     assert reader.text(".turn:target .action") == "echo 2 of second"
 

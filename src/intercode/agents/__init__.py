@@ -147,21 +147,21 @@ def own_agent(
     turns: int,
     prompts: Path | None = None,
 ) -> Agent:
-    """Return the agent of a strategy of the user's own.
+    """Return the agent for a user's strategy.
 
-    The strategy is given those of `turns`, `language` and `prompts` that are names of its
-    parameters. `prompts` are then the texts for code in fences, as Try Again has them.
+    The strategy receives `turns`, `language` and `prompts` if it has parameters of these names.
+    `prompts` are then the texts for code in fences, as Try Again has them.
     """
     try:
-        wanted = set(inspect.signature(strategy).parameters)
+        accepted = set(inspect.signature(strategy).parameters)
     except (TypeError, ValueError):  # a callable without a signature
-        wanted = set()
+        accepted = set()
     given: dict[str, Any] = {"turns": turns, "language": language}
     digest = None
-    if "prompts" in wanted:
+    if "prompts" in accepted:
         given["prompts"] = load_prompts("fence", language, folder=prompts)
         digest = given["prompts"].digest
     needs_model = getattr(strategy, "needs_model", True)
-    given = {key: value for key, value in given.items() if key in wanted}
+    given = {key: value for key, value in given.items() if key in accepted}
     bound = update_wrapper(partial(strategy, **given), strategy) if given else strategy
     return Agent(name, bound, needs_model, digest)

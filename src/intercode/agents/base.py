@@ -9,7 +9,7 @@
                                              Close(branch)
 
 The driver (`runner/episode.py`) answers each request, records the turn, and closes the generator
-and all copies when the episode ends. A generator that returns has nothing more to do.
+and all copies when the episode ends. A generator that returns is done.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Copy an environment in its present state. The answer is the `Branch` of the copy.
+    """Copy an environment in its current state. The answer is the `Branch` of the copy.
 
     `ForkError` is raised at the yield if no copy can be made, for example while a job of the agent
     is running.
@@ -55,7 +55,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close a copy that is not needed any more. The answer is None."""
+    """Close a copy that is no longer needed. The answer is None."""
 
     branch: Branch
 
@@ -69,8 +69,8 @@ class Act:
     code; it is only recorded.
 
     `env` is the environment to act on. If it ends, the episode ends. The first submission closes
-    all other environments, so that no search sees a score. `own_turn` records the action as a turn
-    of its own, not as the answer to the last question.
+    all other environments, so that no search sees a score. `own_turn` records the action as a
+    separate turn, not as the answer to the last question.
     """
 
     action: str | None

@@ -1,9 +1,9 @@
-"""Find the one action in what a model wrote.
+"""Find the one action in a model's reply.
 
     reply ──► without <think>…</think> ──► first mark?
       ├─ a wrapper, see below ──► the text inside
       ├─ fenced blocks ──► the first in the environment's language, else the first without one
-      └─ none ──► `code`, `submit`, or text that is no English sentence
+      └─ none ──► `code`, `submit`, or text that is not an English sentence
 
 Wrappers, of which the first in a reply counts, a fence included:
 
@@ -15,8 +15,8 @@ One reply is one action. Of several blocks the first is taken, since the model w
 without seeing what the first one prints. For the same reason a last line `submit` after other code
 is dropped, and so is an `Observation:` that the model made up. Where a submission takes no word
 (Bash, SQL), `submit` with words after it is `submit`, unless the task takes an answer. A block in
-another language (output, a transcript) is no action. Entities such as `&lt;` stay, since code may
-mean them.
+another language (output, a transcript) is not an action. Entities such as `&lt;` stay, since code
+may mean them.
 
 Left out: guessing which of two commands a sentence without fences means.
 """
@@ -35,7 +35,7 @@ from intercode.language import Language
 from intercode.submission import ANSWER, is_submission
 
 MOST_BLOCKS = 50
-"""Blocks that are read of one reply. A model that repeats itself may write thousands."""
+"""Blocks that are read in one reply. A model that repeats itself may write thousands."""
 
 _THINK = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _TOKENS = re.compile(r"(?:<\|[\w/]+\|>|</s>)\s*$")
@@ -103,8 +103,9 @@ def _one_action(code: str, language: Language, submission: re.Pattern[str]) -> s
         return code.strip()
     lines = code.strip("\n").rstrip().split("\n")
     prompt = language.transcript
-    if prompt and prompt.fullmatch(lines[0].strip()):  # a transcript: the commands alone
-        lines = [found[1] or "" for line in lines if (found := prompt.fullmatch(line.strip()))]
+    if prompt and prompt.fullmatch(lines[0].strip()):  # a transcript: take only the commands
+        matches = (prompt.fullmatch(line.strip()) for line in lines)
+        lines = [match[1] or "" for match in matches if match]
     last = ANSWER if submission is ANSWER else language.last_line
     if len(lines) > 1 and last.fullmatch(lines[-1].strip()):
         lines.pop()
@@ -112,8 +113,8 @@ def _one_action(code: str, language: Language, submission: re.Pattern[str]) -> s
 
 
 def _reads_as_prose(line: str, language: Language) -> bool:
-    """Return whether the first line of a reply without fences is no command: empty, a heading, an
-    English sentence."""
+    """Return whether the first line of a reply without fences is prose, not a command: empty, a
+    heading, an English sentence."""
     if not line:
         return True
     if line.split(" ", 1)[0].upper() in language.openings:
@@ -138,7 +139,7 @@ def _blocks(text: str, language: Language) -> Iterator[tuple[str, str]]:
     while at < len(lines):
         fence = _FENCE.match(lines[at])
         if fence is None:
-            # A line of nothing but code between backticks: ```bash ls``` or `ls`.
+            # A line that is only code between backticks: ```bash ls``` or `ls`.
             if match := _ONE_LINE.match(lines[at]):
                 first, _, rest = match["code"].strip().partition(" ")
                 yield (
@@ -184,7 +185,7 @@ def _tag(info: str) -> str:
 
 @cache
 def _mark(language: Language) -> re.Pattern[str]:
-    """Return the pattern of what marks an action, except fences around a single line."""
+    """Return the pattern of the marks before an action, except fences around a single line."""
     tags = "|".join(map(re.escape, sorted({*_WRAPPERS, language.name, language.fence})))
     return re.compile(
         r"^[ \t]*+(?:(?P<fence>`{3}|~{3})"
@@ -197,8 +198,8 @@ def _mark(language: Language) -> re.Pattern[str]:
 
 
 def unwrap(reply: str, language: Language) -> tuple[str, bool] | None:
-    """Return the part of a reply that has its action, and whether that is plainly code; None if a
-    fence or nothing marks it."""
+    """Return the part of a reply that contains its action, and whether that is certainly code; None
+    if a fence or nothing marks it."""
     mark = _mark(language).search(reply)
     if mark is None or mark["fence"]:
         return None if (called := code_of_call(reply)) is None else (called, True)
@@ -234,15 +235,16 @@ def _bracketed(rest: str) -> str:
     a line end, else all."""
     rest = _IMAGINED.sub("", rest)
     ends = [
-        found.start() for found in re.finditer(r"\](?=[`*.]{0,9}[ \t]{0,9}$)", rest, re.MULTILINE)
+        bracket.start()
+        for bracket in re.finditer(r"\](?=[`*.]{0,9}[ \t]{0,9}$)", rest, re.MULTILINE)
     ]
     balanced = (end for end in ends[:50] if rest[:end].count("[") == rest[:end].count("]"))
     return rest[: next(balanced, ends[-1] if ends else len(rest))].strip("\n")
 
 
 def code_of_call(text: str) -> str | None:
-    """Return the code of a tool call that was written as JSON text, empty if it has none; None for
-    any other text."""
+    """Return the code of a tool call that was written as JSON text, empty if it contains none; None
+    for any other text."""
     if (call := _object(text)) is None:
         return None
     name = str(call.get("name") or call.get("tool") or call.get("action") or "")
@@ -266,10 +268,10 @@ def _object(text: object) -> dict[str, Any] | None:
     if not isinstance(text, str) or not text.lstrip().startswith("{"):
         return None
     try:
-        found: dict[str, Any] = json.loads(text, strict=False)
+        parsed: dict[str, Any] = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
-    return found
+    return parsed
 
 
 def code_of(arguments: Mapping[str, Any]) -> str:

@@ -3,8 +3,8 @@
     system: environment, form, ending ── user: the task ── assistant: a reply
       ── user: what its action printed ── assistant: a reply ── …
 
-Each reply has one action. Left out: conversations with tool calls (`tools.py`), whose messages are
-of other kinds.
+Each reply has one action. Left out: conversations with tool calls (`tools.py`), whose messages have
+other forms.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ tree_search    task ──► act on a copy ─┬─ the action failed, or the 
                                        │         ──► go back and act in another way
                                        └─ else   ──► continue from the copy
 
-An action fails by an exit status other than 0, a time-out, or a lost session. In the tree, the
+An action fails with an exit status other than 0, a time-out, or a lost session. In the tree, the
 value of a state is minus the number of failed actions that led to it. The search continues from the
-best state, of equal ones the deepest. From one state it tries `WIDTH` actions; after that, states
-that a failed action reached count like all others. The prompt lists what was tried, so that the
-model does not repeat itself at temperature 0. Every reply is one of `turns`: a search asks the
-model no more often than a strategy without copies.
+best state, and among equals from the deepest. From one state it tries `WIDTH` actions; after that,
+states that a failed action reached count like all others. The prompt lists what was tried, so that
+the model does not repeat itself at temperature 0. Every reply counts as one of the `turns`, so a
+search asks the model no more often than a strategy without copies.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def _attempt(talk: Dialogue, draw: int) -> Generator[Any, Any, Attempt]:
 
 
 def majority(attempts: list[Attempt]) -> Attempt:
-    """Return the attempt with the most frequent vote; of equal ones that with the fewest failures,
-    then the earliest."""
+    """Return the attempt with the most frequent vote; among equals the one with the fewest
+    failures, then the earliest."""
     votes = Counter(attempt.vote for attempt in attempts)
     return max(attempts, key=lambda attempt: (votes[attempt.vote], -attempt.failures))
 
@@ -104,7 +104,7 @@ class Node:
     results.
 
     `acted_on`: the state could not be copied, so an action changed it and nothing can start from it
-    any more.
+    again.
     """
 
     branch: Branch
@@ -153,7 +153,7 @@ def tree_search(prompts: Prompts, turns: int = 10) -> Strategy:
 
 
 def best(nodes: list[Node]) -> Node:
-    """Return the node of the greatest value, of equal ones the deepest; nodes with fewer than
+    """Return the node with the greatest value, and among equals the deepest; nodes with fewer than
     `WIDTH` tries go first."""
     usable = [node for node in nodes if not node.acted_on]
     fresh = [node for node in usable if len(node.tried) < WIDTH] or usable

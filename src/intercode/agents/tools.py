@@ -93,8 +93,8 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
 
 
 def action_of(call: ToolCall, language: Language, *, takes_answer: bool = False) -> str:
-    """Return the action of a call. Raises `Malformed`, also for arguments that are no JSON object:
-    these are never code."""
+    """Return the action of a call. Raises `Malformed`, also for arguments that are not a JSON
+    object: these are never code."""
     try:
         arguments: Any = json.loads(call.arguments or "{}", strict=False)
     except (ValueError, RecursionError) as error:

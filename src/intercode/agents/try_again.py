@@ -43,8 +43,8 @@ def try_again(prompts: Prompts, turns: int = 10, *, blind: bool = False) -> Stra
 
 
 def plan_solve(prompts: Prompts, turns: int = 10, *, refine: bool = False) -> Strategy:
-    """Return the strategy with at most one step a turn. With `refine` and two turns or more, one
-    turn stays for refinement."""
+    """Return the strategy with at most one step per turn. With `refine` and two turns or more, one
+    turn is reserved for refinement."""
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
         talk = Dialogue.start(task, protocol, turns, prompts)

@@ -6,8 +6,8 @@
                              view.py    view
 
 Imports stay inside the commands, even of pathlib and json, so that `intercode --help` costs little
-more than importing click. Exit status: 0 done, 1 the checked thing fell short, 2 wrong usage, 3 a
-fault of data, machine, server or disk, 130 interrupted.
+more than importing click. Exit status: 0 done, 1 a check failed, 2 wrong usage, 3 a fault of data,
+machine, server or disk, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Group(click.Group):
             if getattr(sys, name) is None:  # the caller closed it
                 setattr(sys, name, open(os.devnull, mode))
         _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-        # the exit status of programs would be lost
+        # otherwise the exit status of programs would be lost
         if _signal.getsignal(_signal.SIGCHLD) == _signal.SIG_IGN:
             _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors in (
@@ -105,7 +105,7 @@ class _Group(click.Group):
         for title, commands in COMMANDS.items():
             with formatter.section(title):
                 formatter.write_dl(
-                    [(str(each.name), each.get_short_help_str(90)) for each in commands]
+                    [(str(command.name), command.get_short_help_str(90)) for command in commands]
                 )
 
 

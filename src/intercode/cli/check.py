@@ -33,8 +33,8 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
     if static:
         from intercode.validate.check import check_texts
 
-        found = check_texts(env, **options)
-        _print_issues(found, as_json)
+        findings = check_texts(env, **options)
+        _print_issues(findings, as_json)
     else:
         from intercode.runner.run import prepare_some
         from intercode.validate import check as checks
@@ -43,32 +43,32 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
         factory = prepare_some(env, max_turns=None, **options)
         left_out, tasks = factory.left_out, factory.tasks
         with bar("checking", checks.count_steps(tasks), quiet=as_json) as advance:
-            found = checks.check(
+            findings = checks.check(
                 factory,
                 tasks,
                 left_out=left_out,
                 workers=workers,
                 on_task=lambda: advance("checking"),
             )
-        _print_issues(found, as_json, unplayed=len({task.id for task, _ in left_out}))
+        _print_issues(findings, as_json, unplayed=len({task.id for task, _ in left_out}))
         try:
-            validation_cache.write(env, factory, found)
+            validation_cache.write(env, factory, findings)
         except OSError as error:  # without the cache, the next `eval --exclude-broken` checks again
             say(f"intercode: the findings cannot be kept for --exclude-broken ({error})", err=True)
-    sys.exit(1 if found["broken"] else 0)
+    sys.exit(1 if findings["broken"] else 0)
 
 
-def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> None:
+def _print_issues(result: dict[str, Any], as_json: bool, unplayed: int = 0) -> None:
     if as_json:
-        print_json(found)
+        print_json(result)
         return
     from intercode.report.text import count_of
 
     for severity in ("broken", "suspicious"):
-        for issue in found[severity]:
+        for issue in result[severity]:
             say(f"task {issue['task']}: {severity}, {issue['kind']}: {issue['why']}")
-    tasks = count_of(found["tasks"], "task")
-    if found["gold_ok"] is None:
+    tasks = count_of(result["tasks"], "task")
+    if result["gold_ok"] is None:
         click.echo(f"{tasks}: only the texts were read")
         return
     left_out = (
@@ -76,8 +76,8 @@ def _print_issues(found: dict[str, Any], as_json: bool, unplayed: int = 0) -> No
     )
     click.echo(
         f"{tasks}{left_out}: "
-        f"gold succeeds on {found['gold_ok']}, {found['nondeterministic']} differ between two "
-        f"executions, doing nothing succeeds on {found['noop_paid']}"
+        f"gold succeeds on {result['gold_ok']}, {result['nondeterministic']} differ between two "
+        f"executions, doing nothing succeeds on {result['noop_paid']}"
     )
 
 
@@ -101,48 +101,48 @@ def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
 
     exploits = list_exploits(environment_class(env).language, options.get("engine") or "")
     with bar("attacking", len(exploits), quiet=as_json) as advance:
-        found = try_all(env, workers=workers, tick=lambda: advance("attacking"), **options)
+        verdicts = try_all(env, workers=workers, tick=lambda: advance("attacking"), **options)
     counts = {
-        "tried": sum(each.tried for each in found),
-        "paid": sum(each.paid for each in found),
-        "escaped": sum(each.escaped for each in found),
-        "harmed": sum(not each.honest for each in found),
-        "not_tried": sum(not (each.tried or each.moot) for each in found),
-        "moot": sum(each.moot for each in found),
+        "tried": sum(verdict.tried for verdict in verdicts),
+        "paid": sum(verdict.paid for verdict in verdicts),
+        "escaped": sum(verdict.escaped for verdict in verdicts),
+        "harmed": sum(not verdict.honest for verdict in verdicts),
+        "not_tried": sum(not (verdict.tried or verdict.moot) for verdict in verdicts),
+        "moot": sum(verdict.moot for verdict in verdicts),
     }
     if as_json:
         fields = ("tried", "moot", "paid", "escaped", "honest", "why")
         rows = [
             {
-                "name": each.exploit.name,
-                "aim": each.exploit.aim,
-                **{name: getattr(each, name) for name in fields},
+                "name": verdict.exploit.name,
+                "aim": verdict.exploit.aim,
+                **{name: getattr(verdict, name) for name in fields},
             }
-            for each in found
+            for verdict in verdicts
         ]
         print_json({"env": env, **counts, "exploits": rows})
     else:
         from intercode.report.tables import Section
 
         rows = []
-        for each in found:
-            result = "PAID" if each.paid else "ESCAPED" if each.escaped else "held"
-            honest = "works" if each.honest else "FAILS"
-            if not each.tried:
-                result, honest = "moot" if each.moot else "not tried", ""
-            name, aim = each.exploit.name, each.exploit.aim
+        for verdict in verdicts:
+            result = "PAID" if verdict.paid else "ESCAPED" if verdict.escaped else "held"
+            honest = "works" if verdict.honest else "FAILS"
+            if not verdict.tried:
+                result, honest = "moot" if verdict.moot else "not tried", ""
+            name, aim = verdict.exploit.name, verdict.exploit.aim
             rows.append(
                 {"attack": name, "tries to": aim, "result": result, "honest action": honest}
             )
         show_tables([Section("", rows)])
-        for each in found:
-            if each.why:
-                say(f"{each.exploit.name}: {each.why}")
+        for verdict in verdicts:
+            if verdict.why:
+                say(f"{verdict.exploit.name}: {verdict.why}")
         click.echo(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()))
     sys.exit(
         1
-        if not all(each.held for each in found)
+        if not all(verdict.held for verdict in verdicts)
         else 0
-        if all(each.tried or each.moot for each in found)
+        if all(verdict.tried or verdict.moot for verdict in verdicts)
         else 3
     )

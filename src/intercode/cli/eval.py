@@ -132,8 +132,8 @@ def _run(
                 say(f"intercode: {note}", err=True)
         with suppress(IntercodeError):
             index.update()
-    found = summary(config, episodes)
-    show_summaries([found], as_json)
+    figures = summary(config, episodes)
+    show_summaries([figures], as_json)
     show_reasons(episodes)
     if shortened := sum(any(turn.left_out for turn in episode.turns) for episode in episodes):
         plural = "1 conversation was" if shortened == 1 else f"{shortened} conversations were"
@@ -145,9 +145,9 @@ def _run(
     if evaluation.stopped:
         say(
             f"intercode: stopped early: {evaluation.stopped}; "
-            f"go on with {shared.resume_line(store.path)}",
+            f"continue with {shared.resume_line(store.path)}",
             err=True,
         )
     if evaluation.fault:
         raise evaluation.fault
-    sys.exit(3 if found["errors"] else 0)
+    sys.exit(3 if figures["errors"] else 0)

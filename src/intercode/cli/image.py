@@ -86,7 +86,7 @@ def data_generate(family: str, n: int, seed: int, out: str) -> None:
 
 @click.group()
 def image() -> None:
-    """Build images: the programs that a sandbox has."""
+    """Build images: the programs available in a sandbox."""
 
 
 @image.command("build")
@@ -108,8 +108,8 @@ def image() -> None:
 def image_build(name: str, packages: tuple[str, ...], suite: str, force: bool) -> None:
     """Build an image from Debian packages.
 
-    Use it with --image NAME. The name v1-bash selects the packages of the paper's Bash image. Needs
-    mmdebstrap.
+    Use it with --image NAME. The name v1-bash selects the packages of the paper's Bash image.
+    Requires mmdebstrap.
     """
     from intercode.sandbox.image import build_image
 
@@ -181,8 +181,13 @@ def doctor(clean: bool, on: str, as_json: bool) -> None:
         findings = examine_nodes(on)
     if as_json:
         rows = [
-            {"what": each.what, "ok": each.ok, "detail": each.detail, "mend": each.repair}
-            for each in findings
+            {
+                "what": finding.what,
+                "ok": finding.ok,
+                "detail": finding.detail,
+                "mend": finding.repair,
+            }
+            for finding in findings
         ]
         print_json({"findings": rows})
     else:

@@ -29,13 +29,14 @@ _OTHER_SECTIONS = {
     "judge": "Reward",
     "static": "Run",
 } | dict.fromkeys(("out", "resume", "trust", "retry_errors", "allow_code_change"), "Run")
-"""The headings of options that belong to single commands; others stand under "Options"."""
+"""The headings of options that belong to single commands; others appear under "Options"."""
 _NOT_STORED = {"out", "resume", "trust", "retry_errors", "allow_code_change", "as_json"}
 
 
 class Command(click.Command):
-    """A command whose help lists its options by purpose. It gets those of the environments' options
-    that are not left at their default: which ones there are depends on the environment."""
+    """A command whose help lists its options by purpose. It receives only those of the
+    environments' options that differ from their defaults, since each environment has other
+    options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words, _, _ = self.make_parser(ctx).parse_args(args=list(args))
@@ -73,20 +74,20 @@ class _WorldOption(click.Option):
 
 
 class Finite(click.FloatRange):
-    """A number in a range. Infinity and NaN are refused; click takes NaN to lie in every range."""
+    """A number in a range. Infinity and NaN are refused; for click, NaN lies in every range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
         return (
             number
             if math.isfinite(number)
-            else self.fail(f"{value} is no finite number.", param, ctx)
+            else self.fail(f"{value} is not a finite number.", param, ctx)
         )
 
 
 class _Text(click.ParamType[str]):
-    """A text that is not empty: an empty one comes from an unset variable and would select the
-    default in silence."""
+    """A text that is not empty: an empty one comes from an unset variable and would silently select
+    the default."""
 
     name = "text"
 
@@ -112,7 +113,8 @@ def find_own_modules() -> None:
 
 
 def own_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
-    """Take a name that may be of a module in the working folder. Errors name the environment's."""
+    """Return `name`; if it may name a module, make the working folder importable. Note ENV for
+    errors."""
     if name is None:
         return None
     if parameter.name == "env":
@@ -137,9 +139,9 @@ env_argument = click.argument("env", callback=_env, required=False)
 
 
 def declared(source: type[Options], *names: str, **defaults: Any) -> Decorator:
-    """Add options of `source`: those named, or all. `defaults` are other defaults."""
-    known = {name: (default, one, ()) for name, default, one in source.declared()}
-    return _add({name: known[name] for name in names or known}, defaults)
+    """Add options of `source`: those named, or all. `defaults` replace declared defaults."""
+    every = {name: (default, option, ()) for name, default, option in source.declared()}
+    return _add({name: every[name] for name in names or every}, defaults)
 
 
 def world(leave: str = "") -> Decorator:
@@ -275,7 +277,8 @@ def _stored_options(
     options = settings.get("options", {})
     if (command := options.get("command", context.info_name)) != context.info_name:
         raise UsageError(
-            f"{folder} was made by `intercode {command}`; go on with {resume_line(folder, command)}"
+            f"{folder} was made by `intercode {command}`; "
+            f"continue with {resume_line(folder, command)}"
         )
     stored = {name: value for name, value in options.items() if name not in _NOT_STORED}
     used = {str(param.name) for param in context.command.params} - context.meta["intercode.given"]
@@ -292,7 +295,7 @@ def _stored_options(
 def _require_value(
     context: click.Context, param: click.Parameter, value: object, folder: str
 ) -> None:
-    """Raise `UsageError` if a stored value is none of the option's."""
+    """Raise `UsageError` if a stored value is not valid for its option."""
     try:
         param.type_cast_value(context, value)
     except (TypeError, ValueError, click.BadParameter) as error:
@@ -311,8 +314,8 @@ def _one_folder(context: click.Context, option: click.Parameter, folder: str | N
 
 
 def run_folder(default: str) -> Decorator:
-    """Add `--out` and `--resume`; the latter is parsed first, since its run holds the values of the
-    other options."""
+    """Add `--out` and `--resume`; the latter is parsed first, since its run contains the values of
+    the other options."""
     return stack(
         click.option(
             "--out",
@@ -337,7 +340,7 @@ def run_folder(default: str) -> Decorator:
 
 
 def is_trusted() -> bool:
-    """Return whether `--trust` stands on the command line."""
+    """Return whether `--trust` appears on the command line."""
     return "trust" in click.get_current_context().meta["intercode.given"]
 
 
@@ -357,8 +360,8 @@ def resume_line(folder: object, command: str | None = None) -> str:
 
 
 def options_to_store() -> dict[str, Any]:
-    """Return this command and its options for `--resume`, without secrets and without options of a
-    single call.
+    """Return this command and its options for `--resume`, without secrets and options that apply to
+    one call.
 
     Raises `UsageError` if a resumed run left out an option as secret and the user does not give it
     again.
@@ -370,7 +373,7 @@ def options_to_store() -> dict[str, Any]:
                 f"--{name.replace('_', '-')} was not stored, "
                 "since it may hold a password; give it again"
             )
-    kept: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
     secret = []
     for name, value in context.params.items():
         if (
@@ -384,5 +387,5 @@ def options_to_store() -> dict[str, Any]:
             listed = isinstance(value, list) or (
                 isinstance(value, tuple) and all(isinstance(part, float) for part in value)
             )
-            kept[name] = ",".join(map(str, value)) if listed else getattr(value, "name", value)
-    return {"command": context.info_name, "secret": secret, **kept}
+            stored[name] = ",".join(map(str, value)) if listed else getattr(value, "name", value)
+    return {"command": context.info_name, "secret": secret, **stored}

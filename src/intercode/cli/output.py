@@ -1,4 +1,5 @@
-"""Output of the commands: one JSON object, or tables, reasons of errors and a bar for people."""
+"""Output of the commands: one JSON object, or tables, error messages and a progress bar for
+people."""
 
 from __future__ import annotations
 
@@ -24,17 +25,17 @@ _WIDEST = 10_000
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a line that may hold text of tasks, agents or programs; control characters become
+    """Print a line that may contain text from tasks, agents or programs; control characters become
     escapes."""
     from intercode.report.text import visible
 
     click.echo(visible(text), err=err)
 
 
-def print_json(found: object) -> None:
+def print_json(value: object) -> None:
     import json
 
-    click.echo(json.dumps(found))
+    click.echo(json.dumps(value))
 
 
 def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
@@ -103,7 +104,7 @@ def resumable(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         from intercode.cli.options import resume_line
 
-        raise KeyboardInterrupt(f"interrupted; go on with {resume_line(folder)}") from None
+        raise KeyboardInterrupt(f"interrupted; continue with {resume_line(folder)}") from None
     except (Exception, SystemExit) as error:
         from intercode.runner.warm_env import THEIRS
 

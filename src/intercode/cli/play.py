@@ -1,4 +1,4 @@
-"""`play`: a person acts at the keyboard, task after task; the run is one like any other.
+"""`play`: a person acts at the keyboard, task after task; the run is like any other.
 
     bash> ls /box                    a line is an action
     bash> ```                        the lines up to the next ``` are one action
@@ -71,8 +71,8 @@ def play(
 ) -> None:
     """Solve the tasks of ENV yourself, in this terminal.
 
-    ENV is bash, sql, python, ctf, module:Class or path.py:Class. The run records each task that you
-    submit, and none that you leave before.
+    ENV is bash, sql, python, ctf, module:Class or path.py:Class. The run records the tasks that you
+    submit, not those that you leave.
     """
     from intercode.cli.output import resumable, show_summaries
     from intercode.evaluation import Evaluation
@@ -87,7 +87,8 @@ def play(
             with resumable(store.path), closing(evaluation.factory()) as environment:
                 Player(evaluation, store, environment, show_score=live).play_tasks()
         except Quit:
-            _note(f"\nThe open task is not recorded. Go on with {shared.resume_line(store.path)}")
+            line = shared.resume_line(store.path)
+            _note(f"\nThe open task is not recorded. Continue with {line}")
         finally:
             if episodes := store.episodes():
                 show_summaries(
@@ -100,7 +101,7 @@ class Quit(Exception):
 
 
 class _Skip(Exception):
-    """The player turns to another task, which `Player` has put first."""
+    """The player turns to another task, which `Player` has moved to the front."""
 
 
 class Player:
@@ -137,7 +138,7 @@ class Player:
                 self._play(self._left[0])
 
     def _play(self, task: Task) -> None:
-        """Play `task` and record it. A fault of its data is printed, and gives no episode."""
+        """Play `task` and record it. A fault of its data is printed, and no episode is recorded."""
         from intercode.agents.baselines import human
         from intercode.errors import DataError
         from intercode.runner.budget import BudgetTracker
@@ -256,7 +257,7 @@ def _full_screen_program(action: str) -> str | None:
     words = shlex.shlex(action.partition("\n")[0], posix=True, punctuation_chars="|;&")
     words.whitespace_split, words.commenters = True, ""
     begins = True
-    with suppress(ValueError):  # a quotation that does not end
+    with suppress(ValueError):  # a quotation without an end
         for word in words:
             if begins and word in FULL_SCREEN:
                 return word

@@ -6,7 +6,7 @@ ten seconds.
     workers · faults: node-b 2
 
 The interval is that of the report. A resumed run counts its earlier episodes everywhere but in the
-episodes a minute.
+episodes per minute.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ def progress(
     """Show on stderr how a run of `total` episodes goes; yields a function that takes each finished
     episode.
 
-    `earlier` are the episodes of a resumed run that are not played again. Only with `model`, the
-    line has tokens, cost and pending questions. `nodes` returns what is to be said of other
-    machines.
+    `earlier` are the episodes of a resumed run that are not played again. Only with `model` does
+    the line show tokens, cost and pending questions. `nodes` returns a note about other machines.
     """
     if quiet:
         yield lambda episode: None
@@ -70,7 +69,7 @@ class _Progress:
         self._total, self._model, self._nodes, self._lock = total, model, nodes, threading.Lock()
         self._done = self._errors = self._tokens = 0
         self._cost = 0.0
-        self._counts: dict[str, tuple[int, int]] = {}  # of a task: scored episodes, and solved ones
+        self._counts: dict[str, tuple[int, int]] = {}  # by task: scored episodes, and solved ones
         for episode in earlier:
             self.add(episode)
         self._earlier, self._started = len(earlier), time.monotonic()
@@ -119,20 +118,20 @@ class _Progress:
         )
 
     def _waits(self, now: float) -> list[str]:
-        """Return what is to be said of questions that the model has not answered; a model need not
-        have `pending`."""
+        """Return notes about questions that the model has not answered; a model need not have
+        `pending`."""
         pending: list[Pending] = getattr(self._model, "pending", list)()
         if not pending:
             return []
-        found, seconds = [], now - pending[0].since
+        notes, seconds = [], now - pending[0].since
         if seconds >= PATIENCE and len(pending) == 1:
-            found.append(f"1 reply awaited for {seconds:.0f} s")
+            notes.append(f"1 reply awaited for {seconds:.0f} s")
         elif seconds >= PATIENCE:
-            found.append(f"{len(pending)} replies awaited, the oldest for {seconds:.0f} s")
+            notes.append(f"{len(pending)} replies awaited, the oldest for {seconds:.0f} s")
         worst = max(pending, key=lambda question: question.failed)
         if worst.failed:
-            found.append(f"model server: {worst.why}, trying again ({worst.failed})")
-        return found
+            notes.append(f"model server: {worst.why}, trying again ({worst.failed})")
+        return notes
 
 
 @contextmanager

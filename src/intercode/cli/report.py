@@ -58,7 +58,7 @@ def report(
         except ImportError as error:
             raise shared.lacks_viewer("--html", error) from error
     if html and os.path.isfile(html) and not html.lower().endswith((".html", ".htm")):
-        raise UsageError(f"{html} exists and is no page; name a file that ends in .html")
+        raise UsageError(f"{html} exists and is not a page; name a file that ends in .html")
     loaded = [load(path) for folder in runs for path in runs_in(folder)]
     require_comparable([config for config, _ in loaded], force=force)
     whole = side_by_side(loaded)
@@ -107,19 +107,19 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     shared.find_own_modules()
     recording, factory, tasks = prepare_replay(log, env, trust=shared.is_trusted(), **options)
     with progress(len(tasks), quiet=as_json) as tick:
-        found = execute(recording, factory, tasks, workers=workers, on_episode=tick)
+        result = execute(recording, factory, tasks, workers=workers, on_episode=tick)
     if as_json:
-        print_json(found)
+        print_json(result)
         return
-    for row in found["disagreements"]:
+    for row in result["disagreements"]:
         say(
             f"task {row['task']} turn {row['turn']}: "
             f"{row['recorded']} then, {row['replayed']} now: {row['action']!r}"
         )
     click.echo(
-        f"{found['agree']} of {found['turns']} rewards agree ({found['agreement']:.1%}), "
-        f"{found['observations_equal']} observations are equal; success "
-        f"{found['recorded_success_rate']:.1%} then, {found['replayed_success_rate']:.1%} now"
+        f"{result['agree']} of {result['turns']} rewards agree ({result['agreement']:.1%}), "
+        f"{result['observations_equal']} observations are equal; success "
+        f"{result['recorded_success_rate']:.1%} then, {result['replayed_success_rate']:.1%} now"
     )
 
 
@@ -149,7 +149,7 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     type=shared.TEXT,
     metavar="AGENT",
     help=(
-        "sft, chat: tell the solved episodes as try_again, try_again_blind, "
+        "sft, chat: rewrite the solved episodes as try_again, try_again_blind, "
         "react or tools would have played them."
     ),
 )
@@ -157,7 +157,7 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     "--turns",
     type=shared.COUNT,
     metavar="N",
-    help="With --as: tell the agent that it has N turns. [the run's]",
+    help="With --as: write prompts for N turns. [the run's]",
 )
 @shared.out_file("FILE", "Write to FILE. [stdout]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
@@ -200,10 +200,10 @@ def export(
 @shared.trust
 @shared.json_flag
 def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
-    """Make one run of the shards that `eval --shard` played.
+    """Merge the shards that `eval --shard` played into one run.
 
     Settings, data and userland of the shards must be the same. Exit status 1 if episodes are
-    missing; the line that plays them is printed.
+    missing; the command that plays them is printed.
     """
     from pathlib import Path
 
@@ -265,7 +265,7 @@ def rescore(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Score a run by another reward, or let a model judge it.
+    """Score a run with another reward, or let a model judge it.
 
     The score comes from what RUN recorded; where that is not enough, the actions are executed
     again. Options about data are RUN's own unless you give them.
@@ -290,10 +290,10 @@ def rescore(
         earlier = [episode for episode in store.episodes() if episode.reward is not None]
         with resumable(store.path), progress(len(todo.episodes), earlier, quiet=as_json) as tick:
             done = todo.run(store, workers=workers, tick=tick)
-        found = summary({**todo.config, "run": str(folder)}, [each.episode for each in done])
-    rows = [each.row() for each in done]
+        after = summary({**todo.config, "run": str(folder)}, [item.episode for item in done])
+    rows = [item.row() for item in done]
     if as_json:
-        print_json({**found, "rescored_from": run, "rescored": rows})
+        print_json({**after, "rescored_from": run, "rescored": rows})
     else:
         for row in rows:
             name = f"task {row['task']}" + (f" epoch {row['epoch']}" if row["epoch"] else "")
@@ -310,11 +310,12 @@ def rescore(
             ("mean reward", "mean_reward", ".3f"),
         ):
             old, new = (
-                "–" if each[key] is None else format(each[key], form) for each in (before, found)
+                "–" if figures[key] is None else format(figures[key], form)
+                for figures in (before, after)
             )
             pairs.append(f"{name} {old} then, {new} now")
         click.echo(f"{'; '.join(pairs)}\nrun: {folder}")
-    sys.exit(3 if found["errors"] else 0)
+    sys.exit(3 if after["errors"] else 0)
 
 
 def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, Any]) -> None:
@@ -324,24 +325,25 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
 
     model = make_model(name)
     verdicts = judge_run(run, model, force=force, trust=shared.is_trusted(), **options)
-    found = summary(run, model, read_run(run)[1], verdicts)
+    figures = summary(run, model, read_run(run)[1], verdicts)
     if as_json:
-        print_json(found)
+        print_json(figures)
         return
-    for each in verdicts:
+    for verdict in verdicts:
         none = (
             "no verdict"
-            if each.reply is not None
+            if verdict.reply is not None
             else "no verdict: too long to be read whole, so not asked"
         )
-        say(f"task {each.task}{f' epoch {each.epoch}' if each.epoch else ''}: {each.says or none}")
+        epoch = f" epoch {verdict.epoch}" if verdict.epoch else ""
+        say(f"task {verdict.task}{epoch}: {verdict.says or none}")
     counts = (
-        f"{found['same']} the same, {found['different']} different, "
-        f"{found['none']} without a verdict"
+        f"{figures['same']} the same, {figures['different']} different, "
+        f"{figures['none']} without a verdict"
     )
-    click.echo(f"solved: {found['solved']} of {found['episodes']}, which no judge changes")
-    click.echo(f"judged: {found['ambiguous']} ambiguous: {counts}")
-    if any(each.reply is not None and each.says is None for each in verdicts):
+    click.echo(f"solved: {figures['solved']} of {figures['episodes']}, which no judge changes")
+    click.echo(f"judged: {figures['ambiguous']} ambiguous: {counts}")
+    if any(verdict.reply is not None and verdict.says is None for verdict in verdicts):
         click.echo(
             "a reply in another form is kept as well: "
             f"to have it asked again, remove {run}/judged/replies.jsonl"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ENDS = ["submit", "solved", "turns", "limit", "agent_fault", "error"]
 _WIDE = 100
-"""Columns of a terminal that shows answers side by side."""
+"""From so many columns on, a terminal shows answers side by side."""
 _LEAST = 20
 """Columns of a query in a list, at least."""
 
@@ -60,25 +60,23 @@ def show(
 ) -> None:
     """Print what the agent did, and why it was scored so.
 
-    RUN is a run folder or a log file of InterCode v1. Episodes are listed, one a line; a single
-    one, and those of each TASK, are printed turn by turn. FOLDER is a folder of runs, which are
-    listed.
+    RUN is a run folder or a log file of InterCode v1. Episodes are listed, one per line; a single
+    episode, and the episodes of each TASK, are printed turn by turn. FOLDER is a folder of runs,
+    which are listed.
     """
     from pathlib import Path
 
     from intercode.view.runs import Runs
 
     path = Path(run)
-    found = list(Runs([path]).all().values())
+    runs = list(Runs([path]).all().values())
     if path.is_dir() and not (path / "run.json").exists():
         if tasks or failed or ended or grep or epoch is not None:
-            raise UsageError(
-                f"{run} is a folder of runs; name one of them, such as {found[0].path}"
-            )
-        _list_runs(found[:most], as_json)
+            raise UsageError(f"{run} is a folder of runs; name one of them, such as {runs[0].path}")
+        _list_runs(runs[:most], as_json)
         return
     try:
-        index = _update(found[0])
+        index = _update(runs[0])
         rows = _choose(run, index, tasks, failed, ended, epoch)
         if grep:
             hits = index.search(grep)
@@ -87,7 +85,7 @@ def show(
         if as_json:
             _print_records(index, chosen)
         elif tasks or len(rows) == 1:
-            _print_transcripts(index, chosen, found[0].language, full, messages)
+            _print_transcripts(index, chosen, runs[0].language, full, messages)
         else:
             _list_episodes(chosen)
         if len(rows) > len(chosen) and not as_json:
@@ -99,7 +97,7 @@ def show(
         if path.is_file():
             from shutil import rmtree
 
-            rmtree(found[0].path.parent)  # which `Runs` made for the log
+            rmtree(runs[0].path.parent)  # which `Runs` made for the log
 
 
 def _update(run: Run) -> Index:
@@ -111,7 +109,8 @@ def _update(run: Run) -> Index:
         run.index.update()
     if damaged := run.index.covered[1]:
         say(
-            f"intercode: {damaged} lines of {run.path / 'episodes.jsonl'} are no episodes", err=True
+            f"intercode: {damaged} lines of {run.path / 'episodes.jsonl'} are not episodes",
+            err=True,
         )
     return run.index
 
@@ -123,16 +122,16 @@ def _choose(
     that the run lacks."""
     from intercode.view.index import SORTS
 
-    known = (
+    recorded = (
         {row["task"] for row in index.rows("SELECT DISTINCT task FROM episodes")}
         if tasks
         else set()
     )
     for task in tasks:
-        if task not in known:
+        if task not in recorded:
             from difflib import get_close_matches
 
-            close = ", ".join(get_close_matches(task, known, 5, 0.5) or sorted(known)[:5])
+            close = ", ".join(get_close_matches(task, recorded, 5, 0.5) or sorted(recorded)[:5])
             raise UsageError(
                 f"{run} has no episode of the task {task}" + (f"; it has {close}" if close else "")
             )
@@ -157,15 +156,15 @@ def _choose(
 
 
 def _print_records(index: Index, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print one JSON object, record by record: a run may be larger than the memory."""
+    """Print one JSON object, record by record: a run may be larger than memory."""
     import json
 
     from intercode.store import to_json
 
     before = '{"episodes": ['
     for row in rows:
-        if found := index.read(row["task"], row["epoch"]):
-            click.echo(before + json.dumps(to_json(found[0])), nl=False)
+        if entry := index.read(row["task"], row["epoch"]):
+            click.echo(before + json.dumps(to_json(entry[0])), nl=False)
             before = ", "
     click.echo("]}" if before == ", " else before + "]}")
 
@@ -182,13 +181,13 @@ def _print_transcripts(
         language, full, messages, wide=console.is_terminal and console.width >= _WIDE
     )
     for row in rows:
-        if found := index.read(row["task"], row["epoch"]):
-            for part in transcript.of(found[0]):
+        if entry := index.read(row["task"], row["epoch"]):
+            for part in transcript.of(entry[0]):
                 console.print(part, soft_wrap=isinstance(part, Text))
 
 
 def _list_episodes(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print one line an episode: rich's tables would take minutes for 100,000 of them."""
+    """Print one line per episode: rich's tables would take minutes for 100,000 of them."""
     from rich.cells import cell_len, set_cell_size
 
     from intercode.report.summary import number

@@ -29,7 +29,7 @@ def view(runs: tuple[str, ...], host: str, port: int) -> None:
 
     RUN is a run folder or a log file of InterCode v1, FOLDER a folder of runs. [runs]
 
-    The address that is printed has a secret; whoever knows it can read the runs. Ctrl-C ends the
+    The printed address contains a secret: anyone who knows it can read the runs. Ctrl-C ends the
     viewer.
     """
     import os

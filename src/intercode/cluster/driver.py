@@ -9,7 +9,7 @@
 One call is open for each host, an exchange of new jobs for results, so that the driver has one
 thread and little work for an episode. Jobs of a lost host are played again with the same seed. A
 job with two strikes is played when the queue is empty, alone on its host, so that the jobs that it
-took along are cleared. A struck job goes to other nodes as long as there are any.
+took down are cleared. A struck job goes to other nodes as long as there are any.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from intercode.store import FREE, SOURCES, differing_settings
 from intercode.types import Episode, Task
 
 STRIKES = 3
-"""Hosts that end while they play a task, until the task is quarantined."""
+"""Hosts that may end while playing a task before the task is quarantined."""
 LOOK = 2.0
 """Seconds between two looks for new nodes."""
 PATIENCE = 15.0
@@ -52,8 +52,8 @@ _OF_THE_DRIVER = FREE | SOURCES | TRAVELLING | {"limit", "tasks"}
 
 @dataclass(slots=True)
 class _Host:
-    """A node's host. `call` is the open call, `playing` has the jobs that the host has, in the
-    order in which it got them."""
+    """A node's host. `call` is the open call, `playing` lists the host's jobs in the order in which
+    it got them."""
 
     node: Node
     actor: Any = None
@@ -80,7 +80,7 @@ class RayCrew:
         workers: int,
         host: type = EpisodeHost,
     ) -> None:
-        """`options` are those that `evaluation` was planned from; each node plays `workers`
+        """`options` are the ones from which `evaluation` was planned; each node plays `workers`
         episodes at once."""
         self._connection = Connection(on)
         try:
@@ -105,7 +105,7 @@ class RayCrew:
         self._connection.close()
 
     def line(self) -> str:
-        """Return what the line of progress says of the nodes."""
+        """Return what the progress line says about the nodes."""
         hosts = list(self._hosts.values())
         usable = sum(host.ready and not host.benched for host in hosts)
         parts = [f"{usable} host{'s' if usable != 1 else ''}", f"{usable * self._workers} workers"]
@@ -163,7 +163,7 @@ class RayCrew:
             if not usable and (self._hosts or self._seen + PATIENCE < time.monotonic()):
                 yield from self._take(self._faulted.values())
                 raise self._none_left()
-            # only episodes that are held back are left
+            # only held-back episodes are left
             if not calls and all(host.ready for host in usable) and usable:
                 yield from self._take([episode for host in usable for episode in host.held])
                 continue
@@ -196,7 +196,7 @@ class RayCrew:
         room = self._workers + ahead - len(host.playing)
         if room <= 0 or any(len(self._strikes.get(key, ())) >= STRIKES - 1 for key in host.playing):
             return []
-        nodes = {each.node.id for each in usable}
+        nodes = {candidate.node.id for candidate in usable}
 
         def may_play(key: Key) -> bool:
             struck = {node.id for node in self._strikes.get(key, ())}
@@ -264,7 +264,7 @@ class RayCrew:
             self._bench(host, f"{FAULTS_IN_A_ROW} faults in a row, the last: {why}")
 
     def _bench(self, host: _Host, why: str) -> None:
-        """Use a node no more; what it plays and its last faults are played elsewhere."""
+        """Stop using a node; its jobs and its last faults are played elsewhere."""
         host.benched = why
         host.actor.end.remote(CLEAN_UP)
         again = [(episode.task, episode.epoch) for episode in host.held]

@@ -33,7 +33,7 @@ from intercode.types import Task
 
 
 class HostLost(SandboxError):
-    """Say that a host, or its node, was lost with its environments."""
+    """A host, or its node, was lost with its environments."""
 
 
 class RayEnvs:
@@ -44,7 +44,7 @@ class RayEnvs:
     "try_again", envs=256) as pool:
         ...
 
-    Each call makes an environment on the node with the fewest. Only the nodes need a sandbox.
+    Each call makes an environment on the node that has the fewest. Only the nodes need a sandbox.
     """
 
     def __init__(self, env: str, *, on: str = "ray", calls: int = 64, **options: Any) -> None:
@@ -52,9 +52,9 @@ class RayEnvs:
         play."""
         self._connection = Connection(on)
         try:
-            found = environment_class(env)
-            self.prompts = attribute_path(found, "prompts")
-            self._shipment, self._calls = pack({"env": env, **options}, found), calls
+            env_class = environment_class(env)
+            self.prompts = attribute_path(env_class, "prompts")
+            self._shipment, self._calls = pack({"env": env, **options}, env_class), calls
             self._lock, self._looked = threading.Lock(), 0.0
             self._hosts: dict[str, Any] = {}
             self._open: dict[str, int] = {}
@@ -85,7 +85,7 @@ class RayEnvs:
             with self._lock:
                 if time.monotonic() - self._looked >= LOOK or not self._hosts:
                     self._look()
-                id = min(self._hosts, key=lambda each: self._open[each])
+                id = min(self._hosts, key=lambda node: self._open[node])
                 host = self._hosts[id]
                 self._open[id] += 1
             try:
@@ -104,7 +104,7 @@ class RayEnvs:
             self._open[id] += 1
 
     def ask(self, id: str, host: Any, method: str, *arguments: Any) -> Any:
-        """Return the answer of a host, or raise the error that it is. A lost host is a
+        """Return a host's answer, or raise it if it is an error. A lost host is a
         `SandboxError`."""
         import ray
 
@@ -196,8 +196,8 @@ class RayEnv:
         return observation, reward, terminated, truncated, info
 
     def outcomes(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._call("outcomes")[0]
-        return found
+        outcomes: dict[str, Any] = self._call("outcomes")[0]
+        return outcomes
 
     def fork(self, *, replay: bool = False) -> RayEnv:
         number, _ = self._call("fork", replay=replay)

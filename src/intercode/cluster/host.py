@@ -53,8 +53,8 @@ def as_value(error: BaseException) -> IntercodeError:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent, Ray's own process on the node, has ended: that may have
-    been killed."""
+    """End this process when its parent, Ray's own process on the node, has ended: it may have been
+    killed."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -104,13 +104,13 @@ class EpisodeHost:
             self._tracker.stop(stop)
         for job in jobs:
             self._jobs.put(job)
-        found = list[Result]()
+        results = list[Result]()
         try:
-            found.append(self._results.get(timeout=WAIT))
+            results.append(self._results.get(timeout=WAIT))
             while True:
-                found.append(self._results.get_nowait())
+                results.append(self._results.get_nowait())
         except queue.Empty:
-            return found
+            return results
 
     def end(self, seconds: float) -> None:
         """Close the environments of workers that stop in time, which also removes what does not die
@@ -157,7 +157,7 @@ class EnvHost:
         self._next, self._lock = 0, threading.Lock()
 
     def begin(self) -> tuple[dict[str, Any], Sequence[Task]] | IntercodeError:
-        """Prepare, and return what decides results here, and the tasks."""
+        """Prepare, and return the tasks and what influences results on this node."""
 
         def prepare_it() -> tuple[dict[str, Any], Sequence[Task]]:
             self._factory: EnvFactory = prepare(**unpack(self._shipment))

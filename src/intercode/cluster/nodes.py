@@ -1,6 +1,6 @@
 """The connection to Ray, the nodes that can play, and one host on each of them.
 
-Ray restarts nothing and repeats nothing here. A host that ended is an error of the call that waits
+Ray restarts nothing and repeats nothing here. A host that ended is an error in the call that waits
 for it; the caller decides.
 """
 
@@ -23,7 +23,7 @@ _VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZER
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the cluster: Ray's id, a name for people, and what Ray counts there."""
+    """A node of the cluster: Ray's id, a name for people, and Ray's counts of its resources."""
 
     id: str
     name: str
@@ -35,8 +35,8 @@ class Connection:
     """A connection to a cluster; `close` ends it, unless the process was connected before."""
 
     def __init__(self, on: str) -> None:
-        """`on` is `ray` for the cluster of this machine or of $RAY_ADDRESS, started here if there
-        is none, or an address.
+        """`on` is an address, or `ray`: the cluster of this machine or of $RAY_ADDRESS, started
+        here if there is none.
 
         Raises `UsageError` without Ray, and `SandboxError` if no cluster answers.
         """
@@ -58,7 +58,7 @@ class Connection:
                 host, _, port = on.removeprefix("ray://").rpartition(":")
                 if not port.isdigit():
                     raise UsageError(
-                        f"--on {on} is no address; give local, ray, HOST:PORT or ray://HOST:PORT"
+                        f"--on {on} is not an address; give local, ray, HOST:PORT or ray://HOST:PORT"
                     )
                 # Ray itself waits for minutes
                 socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
@@ -91,16 +91,16 @@ def living_nodes() -> list[Node]:
     import ray
 
     every: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    found = list[Node]()
+    living = list[Node]()
     rows = [row for row in every if row["Alive"] and row["Resources"].get("CPU")]
     names = [row["NodeName"] for row in rows]
     for row, name in zip(rows, names, strict=True):
         resources, short = row["Resources"], row["NodeID"][:6]
         unique = name if names.count(name) == 1 else f"{name}/{short}"
-        found.append(
+        living.append(
             Node(row["NodeID"], unique, int(resources["CPU"]), int(resources.get("memory", 0)))
         )
-    return sorted(found, key=lambda node: node.name)
+    return sorted(living, key=lambda node: node.name)
 
 
 def start_host(node: Node, kind: type, *arguments: Any, calls: int) -> Any:
@@ -124,8 +124,8 @@ def _there(node: Node) -> dict[str, Any]:
 
 
 def end_hosts(actors: Sequence[Any], seconds: float = 0.0) -> None:
-    """End the hosts' processes, and with them their sandboxes; before that, let the hosts clean up
-    for some seconds."""
+    """End the hosts' processes, and with them their sandboxes; before that, give the hosts some
+    seconds to clean up."""
     import ray
 
     if seconds and actors:
@@ -144,7 +144,7 @@ def why_lost(error: Exception) -> str | None:
 
     if not isinstance(error, ray.exceptions.RayError):
         return None
-    # the host raised it, which answers all that it expects
+    # raised in the host, which returns the errors that it expects
     if isinstance(error, ray.exceptions.RayTaskError):
         return f"the host failed: {error.cause!r:.300}"
     lines = [line.strip() for line in str(error).split("\n")]
@@ -164,7 +164,7 @@ def examine_nodes(on: str) -> list[Finding]:
         asked = [
             ray.remote(_examine).options(**_there(node), max_retries=0).remote() for node in nodes
         ]
-        found = []
+        findings = []
         for node, answer in zip(nodes, asked, strict=True):
             size = f"{node.cores} cores, {node.memory / GIB:.0f} GiB"
             try:
@@ -178,8 +178,8 @@ def examine_nodes(on: str) -> list[Finding]:
                 if ok
                 else detail
             )
-            found.append(Finding(node.name, ok, f"{size}; {holds}", repair))
-        return found or [
+            findings.append(Finding(node.name, ok, f"{size}; {holds}", repair))
+        return findings or [
             Finding(
                 "nodes",
                 False,

@@ -3,12 +3,12 @@ there below the cache.
 
     driver   options ── pack ──► options with a `Shipped` in place of each path, and archives by
                                  digest in Ray's object store
-    node     unpack ──► ROOT/shipped/DIGEST/…, made by whoever comes first ──► options with paths
-                                                                               of the node
+    node     unpack ──► ROOT/shipped/DIGEST/…, made by the first process ──► options with paths on
+                                                                             the node
 
-Sent are the data, trees, scripts, dumps and images that options name, files of replies and of
-recorded runs, and the caller's own modules with those that they import. Not sent: files that such
-code opens by itself, images that records name, and Docker's images.
+Sent: the data, trees, scripts, dumps and images that options name, files of replies and of recorded
+runs, and the caller's own modules with those that they import. Not sent: files that such code opens
+by itself, images that records name, and Docker's images.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NAMES = {name: option.names for name, option in all_options().items()}
 TRAVELLING = frozenset(
     {"env", *(name for name, kind in _NAMES.items() if kind in ("code", "file"))}
 )
-"""Options whose value may name code or a file, which nodes get."""
+"""Options whose value may name code or a file, which is sent to nodes."""
 _FILES = ("static", "scripted", "replay")
 _FURNITURE = ("data", "tree", "setup", "image", "prompts")
 """Attributes of an environment's class that may name files next to it."""
@@ -57,8 +57,8 @@ class Shipped:
 
 @dataclass
 class Shipment:
-    """Holds what a host needs: options, archives that the options name, folders of modules, and
-    variables such as the key."""
+    """What a host needs: options, archives that the options name, folders of modules, and variables
+    such as the key."""
 
     options: dict[str, Any]
     archives: dict[str, Any] = field(default_factory=dict)
@@ -123,8 +123,8 @@ def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
         if not os.listdir(folder):
             return text  # a module that is installed, which every node has
         if name == "env":
-            for each in _FURNITURE:
-                _copy_furniture(env_class, each, kind, Path(folder))
+            for attribute in _FURNITURE:
+                _copy_furniture(env_class, attribute, kind, Path(folder))
         archive = _add(shipment, Path(folder), ".")
     if kind.endswith(".py"):
         return Shipped(archive, Path(kind).name, after=f":{rest}")
@@ -133,7 +133,8 @@ def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
 
 
 def _copy(source: Path, folder: Path, name: str) -> None:
-    """Copy with times; new folders get a fixed one, so that equal files make equal archives."""
+    """Copy with modification times; new folders get a fixed time, so that equal files make equal
+    archives."""
     target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-a", str(source), str(target)], check=True)
@@ -143,11 +144,11 @@ def _copy(source: Path, folder: Path, name: str) -> None:
 
 
 def _copy_furniture(env_class: type, name: str, module: str, folder: Path) -> None:
-    """Copy what a class attribute names, if it lies next to the file of the class."""
+    """Copy what a class attribute names, if it is next to the file of the class."""
     if (
         not hasattr(env_class, name)
-        or not (found := attribute_path(env_class, name))
-        or not os.path.exists(found)
+        or not (source := attribute_path(env_class, name))
+        or not os.path.exists(source)
     ):
         return
     owner = defining_class(env_class, name)
@@ -155,7 +156,7 @@ def _copy_furniture(env_class: type, name: str, module: str, folder: Path) -> No
         below = "" if module.endswith(".py") else module.replace(".", "/").rpartition("/")[0]
         place = os.path.normpath(os.path.join(below, str(vars(owner)[name])))
         if not place.startswith("..") and not (folder / place).exists():
-            _copy(Path(found), folder, place)
+            _copy(Path(source), folder, place)
 
 
 def _add(shipment: Shipment, folder: Path, name: str) -> str:
@@ -198,7 +199,7 @@ def unpack(shipment: Shipment) -> dict[str, Any]:
     sys.path += [str(_folder(shipment, archive)) for archive in shipment.modules]
     if shipment.image:
         name, archive = shipment.image
-        cache.folder("images", name, lambda made: _fill(made, shipment, archive))
+        cache.folder("images", name, lambda draft: _fill(draft, shipment, archive))
     return {name: _placed(shipment, name, value) for name, value in shipment.options.items()}
 
 
@@ -213,20 +214,20 @@ def _placed(shipment: Shipment, name: str, value: Any) -> Any:
 
 
 def _folder(shipment: Shipment, archive: str) -> Path:
-    return cache.folder("shipped", archive, lambda made: _fill(made, shipment, archive))
+    return cache.folder("shipped", archive, lambda draft: _fill(draft, shipment, archive))
 
 
-def _fill(made: Path, shipment: Shipment, archive: str) -> None:
+def _fill(folder: Path, shipment: Shipment, archive: str) -> None:
     """Unpack as the sandboxes' user, who must be able to read trees and images."""
     import ray
 
     content = ray.get(shipment.archives[archive])
-    argv = ["tar", "-C", str(made), "-x", "-p", "--no-same-owner", "-f", "-"]
+    argv = ["tar", "-C", str(folder), "-x", "-p", "--no-same-owner", "-f", "-"]
     done = subprocess.run(
         argv, input=content, capture_output=True, check=False, **identity().popen()
     )
     if done.returncode:
         raise SandboxError(
-            f"the shipped files cannot be unpacked in {made}: "
+            f"the shipped files cannot be unpacked in {folder}: "
             f"{done.stderr.decode(errors='replace')[:300]}"
         )

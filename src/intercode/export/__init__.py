@@ -1,5 +1,5 @@
 """Write runs as data for other programs, an episode at a time. formats.py defines the rows;
-retell.py tells as other agents."""
+retell.py rewrites episodes in the form of other agents."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ def export_run(
     force: bool = False,
     trust: bool = False,
 ) -> tuple[int, int]:
-    """Write the episodes of `run` that have a reward to `output`, or to stdout; return how many
-    episodes and rows these are.
+    """Write the episodes of `run` that have a reward to `output`, or to stdout; return the numbers
+    of episodes and rows.
 
-    `told_as` names an agent in whose form solved episodes are told (`retell.py`), for the forms
-    `sft` and `chat`, with the number of `turns` that the agent is told (None: the run's); `trust`
-    allows the environment that an unsigned run names. A file is written whole or not at all; pipes
-    and devices are written bit by bit. The form `intercode` has the first epoch only, since
-    InterCode v1 knew no other.
+    `told_as` names an agent in whose form solved episodes are rewritten (`retell.py`), for the
+    forms `sft` and `chat`; `turns` is the number of turns in that agent's prompt (None: the run's);
+    `trust` allows the environment that an unsigned run names. A file is written whole or not at
+    all; pipes and devices are written piece by piece. The form `intercode` has the first epoch
+    only, since InterCode v1 knew no other.
 
     Raises `UsageError` if there is nothing to export, or if the file exists and `force` is false;
     `StoreError` if the run cannot be read or the output cannot be written.
     """
     if told_as and form not in ("sft", "chat"):
-        raise UsageError("--as tells conversations: choose --format sft or chat")
+        raise UsageError("--as writes conversations: choose --format sft or chat")
     if turns and not told_as:
-        raise UsageError("--turns is the number of turns that an agent is told: add --as AGENT")
+        raise UsageError("--turns is the number of turns in an agent's prompt: add --as AGENT")
     config, episodes = stream_run(run)
     require_trust(config, {"env": config.get("env")} if told_as else {}, trust=trust)
     tell = teller(config, told_as, turns) if told_as else None
@@ -59,25 +59,27 @@ def export_run(
 
     def rows() -> Iterator[Row]:
         for episode in episodes:
-            wanted = {
+            included = {
                 "all": True,
                 "successful": episode.success,
                 "human": config.get("agent") == "human",
             }[only]
             if (
-                wanted
+                included
                 and episode.reward is not None
                 and not (form == "intercode" and episode.epoch)
             ):
-                found, tools = episode, list[Tool]()
+                chosen, tools = episode, list[Tool]()
                 if tell:
-                    if not episode.success or (told := tell(episode)) is None:
+                    if not episode.success or (retold := tell(episode)) is None:
                         counts["untold"] += episode.success
                         continue
-                    found, tools = told[0], list(told[1])
+                    chosen, tools = retold[0], list(retold[1])
                 counts["episodes"] += 1
                 for row in (
-                    [v1_entry(config, found)] if form == "intercode" else ROWS[form](config, found)
+                    [v1_entry(config, chosen)]
+                    if form == "intercode"
+                    else ROWS[form](config, chosen)
                 ):
                     counts["rows"] += 1
                     yield {**row, "tools": tools} if tools else row
@@ -97,9 +99,7 @@ def export_run(
                 "play with INTERCODE_LOGPROBS=1 and a server that returns token ids"
             )
         if not counts["rows"]:
-            raise UsageError(
-                f"{run} has no episode with a result that is to be exported (--only {only})"
-            )
+            raise UsageError(f"{run} has no scored episode to export (--only {only})")
     if counts["untold"]:
         why = f"{told_as} cannot write their actions, or they took more turns than it has"
         warnings.warn(
@@ -111,9 +111,9 @@ def export_run(
 @contextmanager
 def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[bytes]]:
     """Open stdout, a pipe or a device; for a file open a draft, and move it to its place when it is
-    whole."""
+    complete."""
     if output is None and form == "parquet":
-        raise UsageError("Parquet is no text: name a file with --out")
+        raise UsageError("Parquet is not text: name a file with --out")
     require_plain_output("/dev/stdout" if output is None else output)
     path = Path("/dev/stdout" if output is None else output).resolve()
     draft = path.with_name(f".{path.name}.{os.getpid()}")

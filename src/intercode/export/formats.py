@@ -1,15 +1,16 @@
 """The rows of an exported run.
 
-chat       one conversation a row, `messages`; each assistant message has a `weight`: 1 if the agent
-           wrote it in this episode, 0 if it was there before (the form of OpenAI's fine-tuning)
-sft        one reply of the agent a row, `prompt` and `completion`: only the completion is learnt
-           (the form of TRL)
-rl         one segment of tokens a row (`intercode.rollouts.segments`), as the policy saw and
+chat       one conversation per row, `messages`; each assistant message has a `weight`: 1 if the
+           agent wrote it in this episode, 0 if it was there before (the form of OpenAI's
+           fine-tuning)
+sft        one reply of the agent per row, `prompt` and `completion`: only the completion is
+           learnt (the form of TRL)
+rl         one segment of tokens per row (`intercode.rollouts.segments`), as the policy saw and
            sampled them
-jsonl      one turn a row, with the facts of its episode, for analysis; parquet has the same rows
-intercode  one episode an entry, as InterCode v1 wrote its logs
+jsonl      one turn per row, with the facts of its episode, for analysis; parquet has the same rows
+intercode  one episode per entry, as InterCode v1 wrote its logs
 
-A conversation goes on while each question continues where the last reply ended:
+A conversation continues while each question continues where the last reply ended:
 
     question 1   system user
     question 2   system user assistant user
@@ -47,36 +48,36 @@ def conversations(episode: Episode) -> list[Conversation]:
     """Return the conversations in which the agent wrote anything; each reply is its own in one of
     them."""
     line, forked = set(map(id, episode.line)), any(turn.after is not None for turn in episode.turns)
-    found: list[Conversation] = []
+    collected: list[Conversation] = []
     for turn in episode.turns:
         if turn.ask is not None:
-            _add(found, turn, own=id(turn) in line or not (turn.acted or forked))
-    if not found:
+            _add(collected, turn, is_own=id(turn) in line or not (turn.acted or forked))
+    if not collected:
         messages, owned = [{"role": "user", "content": episode.query}], [False]
         for turn in episode.line:
             messages.append({"role": "assistant", "content": turn.action or ""})
             messages.append({"role": "user", "content": turn.observation})
             owned += [turn.action is not None, False]
-        found = [Conversation(messages[:-1], owned[:-1])]
-    return [each for each in found if any(each.own)]
+        collected = [Conversation(messages[:-1], owned[:-1])]
+    return [conversation for conversation in collected if any(conversation.own)]
 
 
-def _add(found: list[Conversation], turn: Turn, *, own: bool) -> None:
+def _add(collected: list[Conversation], turn: Turn, *, is_own: bool) -> None:
     """Append the turn's question and reply to the conversation they continue, or to a new one."""
     question = list(turn.ask or ())
     contents = list(map(_content, question))
-    shorter = (each for each in reversed(found) if len(each.own) < len(question))
+    shorter = (candidate for candidate in reversed(collected) if len(candidate.own) < len(question))
     conversation = next(
         (
-            each
-            for each in shorter
-            if list(map(_content, each.messages)) == contents[: len(each.own)]
+            candidate
+            for candidate in shorter
+            if list(map(_content, candidate.messages)) == contents[: len(candidate.own)]
         ),
         None,
     )
     if conversation is None:
         conversation = Conversation([], [])
-        found.append(conversation)
+        collected.append(conversation)
     calls = [
         {
             "id": call.id,
@@ -90,13 +91,13 @@ def _add(found: list[Conversation], turn: Turn, *, own: bool) -> None:
         "content": turn.reply or "",
         **({"tool_calls": calls} if calls else {}),
     }
-    conversation.own.extend([False] * (len(question) - len(conversation.messages)) + [own])
+    conversation.own.extend([False] * (len(question) - len(conversation.messages)) + [is_own])
     conversation.messages[:] = [*question, reply]
 
 
 def _content(message: Message) -> tuple[object, ...]:
-    """Return what decides whether two messages are the same: an empty content may be None, and
-    other keys may differ."""
+    """Return the part of a message that identifies it: an empty content may be None, and other keys
+    may differ."""
     calls = message.get("tool_calls") or ()
     return (
         message["role"],
@@ -107,22 +108,23 @@ def _content(message: Message) -> tuple[object, ...]:
 
 def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
     """Yield a row for each conversation."""
-    for each in conversations(episode):
-        pairs = zip(each.messages, each.own, strict=True)
+    for conversation in conversations(episode):
+        pairs = zip(conversation.messages, conversation.own, strict=True)
         weighted = [
-            {**message, "weight": int(own)} if message["role"] == "assistant" else message
-            for message, own in pairs
+            {**message, "weight": int(is_own)} if message["role"] == "assistant" else message
+            for message, is_own in pairs
         ]
         yield {"messages": weighted, **_labels(config, episode)}
 
 
 def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
     """Yield a row for each reply. Each row repeats the messages before its reply."""
-    for each in conversations(episode):
-        for position, own in enumerate(each.own):
-            if own:
-                pair = {"prompt": each.messages[:position], "completion": [each.messages[position]]}
-                yield {**pair, **_labels(config, episode)}
+    for conversation in conversations(episode):
+        messages = conversation.messages
+        for position, is_own in enumerate(conversation.own):
+            if is_own:
+                prompt, reply = messages[:position], messages[position]
+                yield {"prompt": prompt, "completion": [reply], **_labels(config, episode)}
 
 
 def rl_rows(config: Config, episode: Episode) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Tell a solved episode, such as one of the agent `gold`, in the form of an agent that asks a
+"""Rewrite a solved episode, for example of the agent `gold`, in the form of an agent that asks a
 model.
 
     recorded actions ──► replies in the agent's form ──┐
@@ -6,10 +6,10 @@ model.
                                                                                      and actions
 
 The strategy is the one that `eval` would use, so its questions are those that it would send.
-Nothing is executed. An episode that the strategy reads in another way is left out: after each
-reply, the strategy must take the recorded action.
+Nothing is executed. An episode that the strategy reads differently is left out: after each reply,
+the strategy must take the recorded action.
 
-Left out: thoughts of the recorded agent, turns without an action, and branches that were given up.
+Left out: thoughts of the recorded agent, turns without an action, and abandoned branches.
 """
 
 from __future__ import annotations
@@ -49,15 +49,16 @@ Told = tuple[Episode, Sequence[Tool]]
 def teller(
     config: Mapping[str, Any], name: str, turns: int | None = None
 ) -> Callable[[Episode], Told | None]:
-    """Return a function that tells an episode of the run with settings `config` as the agent `name`
-    would have played it, with the number of `turns` that the agent is told (None: the run's).
+    """Return a function that rewrites an episode of the run with settings `config` as the agent
+    `name` would have played it; `turns` is the number of turns in that agent's prompt (None: the
+    run's).
 
-    The function returns None for an episode that cannot be told: an action cannot be written in
-    that form, or there were more actions than turns. Both raise `UsageError`: for another agent,
+    The function returns None for an episode that cannot be rewritten: an action cannot be written
+    in that form, or there were more actions than turns. Both raise `UsageError`: for another agent,
     and if the record lacks what the prompt depends on.
     """
     if name not in AGENTS:
-        raise UsageError(f"no episode can be told as {name}; choose one of {', '.join(AGENTS)}")
+        raise UsageError(f"--as {name} is not possible; choose one of {', '.join(AGENTS)}")
     most = turns or config.get("turns")
     if missing := [
         key for key, value in (("env", config.get("env")), ("turns", most)) if not value
@@ -127,7 +128,8 @@ def teller(
 def _reply(
     agent: str, language: Language, action: str, number: int, pattern: re.Pattern[str]
 ) -> Reply:
-    """Return the reply of `agent` that has `action`; `number` makes the ids of calls unique."""
+    """Return the reply of `agent` that contains `action`; `number` makes the ids of calls
+    unique."""
     submits = is_submission(action, pattern)
     if agent == "tools":
         word = _meaning(action, pattern)[1]
@@ -147,8 +149,7 @@ def _reply(
 
 
 def _meaning(action: str | None, pattern: re.Pattern[str]) -> tuple[bool, str]:
-    """Return whether an action submits, and the code or the submitted word, without differences of
-    spelling."""
+    """Return whether an action submits, and the code or the submitted word, in one spelling."""
     action = (action or "").strip()
     if not is_submission(action, pattern):
         return False, action

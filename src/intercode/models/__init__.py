@@ -1,4 +1,4 @@
-"""Models: messages in; a text out, and calls of tools if the question offers tools.
+"""Models: messages in, text out, and tool calls if the question offers tools.
 
 Left out on purpose: streaming, several choices. A model keeps no conversation; the strategy does.
 """
@@ -22,9 +22,9 @@ class Model(Protocol):
     `complete` raises `ModelError` if there is no reply, and never returns an empty one instead. The
     reply may call `tools`; `draw` numbers the replies that one strategy wants to one question,
     which should differ. Both are passed only if a strategy or a second epoch asks for them, so that
-    a model without these parameters serves all others. A model may have a method `close`, which is
-    called at the end of `intercode eval`, and a method `pending`, which returns the `Pending`
-    questions for the line of progress.
+    a model without these parameters works for all other strategies. A model may have a method
+    `close`, which is called at the end of `intercode eval`, and a method `pending`, which returns
+    the `Pending` questions for the progress line.
     """
 
     name: str
@@ -35,8 +35,8 @@ class Model(Protocol):
 
 
 def make_model(name: str, **options: Any) -> Model:
-    """Return a scripted model for `scripted:PATH`, or else the model `name` of a server of the
-    OpenAI chat protocol.
+    """Return a scripted model for `scripted:PATH`, or else the model `name` on an OpenAI-compatible
+    server.
 
     `options` are those of `OpenAIModel`; a scripted model ignores them. Raises `UsageError` and
     `DataError` for wrong names.

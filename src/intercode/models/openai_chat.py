@@ -19,8 +19,7 @@ since prices change without notice:
     small-model = [0.15, 0.60]
     "vendor/large-model" = [3, 15]
 
-Left out: streaming, several choices. A server that shortens the conversation without saying so
-cannot be noticed.
+Left out: streaming, several choices, and noticing a server that silently shortens the conversation.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ _OVERFLOW = re.compile(
 
 
 class _Broken(Exception):
-    """A failure that another try may not have; `wait` is the pause that the server asked for, in
+    """A failure that another try may avoid; `wait` is the pause that the server asked for, in
     seconds."""
 
     def __init__(self, message: str, wait: float | None = None) -> None:
@@ -193,7 +192,7 @@ class OpenAIModel:
             )
         except (
             Exception
-        ) as error:  # of the HTTP library, which is another one from version to version of the SDK
+        ) as error:  # from the HTTP library, which differs between versions of the SDK
             raise UsageError(
                 f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}"
             ) from error
@@ -227,7 +226,7 @@ class OpenAIModel:
                 if why := self.give_up():
                     raise ModelError(f"{self.url}: {last}; not tried again, since {why}")
                 if attempt < self.tries - 1:
-                    # so that threads do not return in step
+                    # so that threads do not retry in step
                     wait = self.backoff * 2**attempt * random.uniform(0.75, 1.25)
                     time.sleep(min(wait if last.wait is None else last.wait, LONGEST_WAIT))
         raise ModelError(
@@ -285,7 +284,7 @@ class OpenAIModel:
             if isinstance(error, openai.APITimeoutError) or isinstance(cause, TimeoutError):
                 raise _Broken(f"no answer within {self._patience} s") from error
             raise _Broken(f"the connection failed ({cause})") from error
-        except Exception as error:  # of the HTTP library, at an answer that it cannot decode
+        except Exception as error:  # from the HTTP library, for an answer that it cannot decode
             raise _Broken(
                 f"an answer that cannot be read ({type(error).__name__}: {error})"
             ) from error
@@ -313,7 +312,7 @@ class OpenAIModel:
                     f"{self.url}: no room was left for a reply "
                     f"(finish_reason {choice['finish_reason']})"
                 )
-            text = ""  # it thought until it was cut off
+            text = ""  # the model thought until it was cut off
         if not isinstance(text, str):
             raise _Broken(f"HTTP 200 with no text as the answer, {_excerpt(body)}")
         tokens_in, tokens_out = (count or 0 for count in tokens)
@@ -335,7 +334,7 @@ def _read_body(response: Any) -> None:
     """Read the body. Raise `_TooLarge` after more than `LARGEST` bytes, and `TimeoutError` after
     the request's deadline.
 
-    The time-out of an HTTP client limits only each wait for data; a server that sends a blank now
+    The time-out of an HTTP client limits only each wait for data; a server that sends a space now
     and then never exceeds it.
     """
     body = bytearray()
@@ -389,7 +388,7 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
     """Return the tokens of a choice; None if the server returned neither tokens nor a reason for
     the end, or anything else.
 
-    vLLM puts the ids of the prompt beside the choices, SGLang into the choice.
+    vLLM puts the ids of the prompt next to the choices, SGLang into the choice.
     """
     try:
         token_ids = tuple(choice.get("token_ids") or ())
@@ -401,7 +400,9 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
     except (AttributeError, KeyError, TypeError):
         return None
     ids = (*token_ids, *prompt_ids)
-    if not (all(isinstance(each, int) for each in ids) and all(map(is_number, (*ids, *logprobs)))):
+    if not all(isinstance(token_id, int) for token_id in ids):
+        return None
+    if not all(map(is_number, (*ids, *logprobs))):
         return None
     reason = finish_reason if isinstance(finish_reason, str) else None
     return (

@@ -75,17 +75,17 @@ def _reply(record: Any) -> Reply:
         raise TypeError(f"not {record!r:.50}")
     text, calls = record.get("text", ""), record.get("calls", [])
     if not isinstance(text, str) or not isinstance(calls, list):
-        raise TypeError(f"{record!r:.50} has not a text and a list of calls")
-    made = []
+        raise TypeError(f"{record!r:.50} lacks a text or a list of calls")
+    tool_calls = []
     for number, call in enumerate(calls, 1):
         name, arguments = call["name"], call["arguments"]
         if not isinstance(name, str) or not isinstance(arguments, str | dict):
-            raise TypeError(f"{call!r:.50} has not a name and arguments")
-        made.append(
+            raise TypeError(f"{call!r:.50} lacks a name or arguments")
+        tool_calls.append(
             ToolCall(
                 f"call-{number}",
                 name,
                 arguments if isinstance(arguments, str) else json.dumps(arguments),
             )
         )
-    return Reply(text, calls=tuple(made))
+    return Reply(text, calls=tuple(tool_calls))

@@ -1,8 +1,8 @@
 """Look at runs closely: turn by turn, errors and recovery, causes of failure; and two runs compared
 on the same tasks.
 
-Each figure's rule is in docs/report.md. Only scored episodes count, except in what was spent. Two
-runs are compared so:
+Each figure's rule is in docs/report.md. Only scored episodes count, except in tokens, cost and
+time. Two runs are compared so:
 
     task   A        B        difference d
     t1     1 0 1    1 1 1    +1/3            mean share of successes over epochs, B minus A
@@ -57,16 +57,16 @@ Run = tuple[Mapping[str, Any], Sequence[Episode]]
 def side_by_side(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the whole report: `runs`, each a summary with its `analysis`, and for two runs their
     `comparison`."""
-    found = [{**summary(*run), "analysis": analysis(*run)} for run in runs]
-    return {"runs": found, **({"comparison": compare(*runs)} if len(runs) == 2 else {})}
+    reports = [{**summary(*run), "analysis": analysis(*run)} for run in runs]
+    return {"runs": reports, **({"comparison": compare(*runs)} if len(runs) == 2 else {})}
 
 
 # -- one run ---------------------------------------------------------------------------------------
 
 
 def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, Any]:
-    """Return what `report --json` adds to the summary. Shares are in [0, 1], and None of
-    nothing."""
+    """Return what `report --json` adds to the summary. Shares are in [0, 1]; None if there is
+    nothing to count."""
     scored = [episode for episode in episodes if episode.reward is not None]
     language = language_of(config)
     return {
@@ -86,8 +86,8 @@ def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str
 
 
 def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
-    """Return for each turn the episodes that had it, the share of all solved so far, and the share
-    of its code that failed."""
+    """Return, for each turn, the episodes that reached it, the share of all solved so far, and the
+    share of its code that failed."""
     solved = [solving_turn(episode) for episode in scored]
     played = [counted_turns(episode) for episode in scored]
     rows = []
@@ -118,7 +118,7 @@ def actions(scored: Sequence[Episode], language: Language) -> dict[str, Any]:
         "repeated": mean(
             [again for episode in scored for again in find_repeats(code_turns(episode))]
         ),
-        **{name: mean([each == name for each in kinds]) for name in KINDS if name in kinds},
+        **{name: mean([kind == name for kind in kinds]) for name in KINDS if name in kinds},
     }
 
 
@@ -147,8 +147,8 @@ def limits(scored: Sequence[Episode]) -> dict[str, dict[str, int]]:
     hits = [[name for turn in episode.turns for name in limits_hit(turn)] for episode in scored]
     return {
         name: {
-            "turns": sum(each.count(name) for each in hits),
-            "episodes": sum(name in each for each in hits),
+            "turns": sum(names.count(name) for names in hits),
+            "episodes": sum(name in names for names in hits),
         }
         for name in sorted(set().union(*hits))
     }
@@ -177,10 +177,13 @@ def judged(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[st
     """
     ambiguous, rows = {(episode.task, episode.epoch) for episode in scored if episode.ambiguous}, []
     for judge in dict.fromkeys(verdict.judge for verdict in config["verdicts"]):
-        asked = [
-            each for each in config["verdicts"] if each.judge == judge and each.reply is not None
+        verdicts = [
+            verdict.says
+            for verdict in config["verdicts"]
+            if verdict.judge == judge
+            and verdict.reply is not None
+            and (verdict.task, verdict.epoch) in ambiguous
         ]
-        verdicts = [each.says for each in asked if (each.task, each.epoch) in ambiguous]
         counts = Counter(says or "none" for says in verdicts)
         rows.append(
             {
@@ -267,20 +270,20 @@ def find_categories(
         last = code_turns(episode)[-1:]
         if episode.success and last and last[0].observation.strip():
             answers.setdefault(episode.task, set()).add(last[0].observation)
-    found: dict[str, list[Case]] = {name: [] for name in CATEGORIES}
+    categories: dict[str, list[Case]] = {name: [] for name in CATEGORIES}
     failed = [episode for episode in scored if not episode.success]
     for episode in sorted(failed, key=lambda episode: (task_order(episode.task), episode.epoch)):
         case = Case.of(episode, config.get("turns"), answers.get(episode.task, ()))
-        found[case.category].append(case)
-    return found
+        categories[case.category].append(case)
+    return categories
 
 
 def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[str, Any]]:
     """Return the categories that occur, in order: name, rule, episodes, share of the failed
     episodes, and examples."""
-    found = find_categories(config, scored)
-    failed, rows = sum(map(len, found.values())), []
-    for name, cases in found.items():
+    categories = find_categories(config, scored)
+    failed, rows = sum(map(len, categories.values())), []
+    for name, cases in categories.items():
         if cases:
             first = {case.episode.task: case for case in reversed(cases)}
             examples = [_example(first[task]) for task in sorted(first, key=task_order)[:EXAMPLES]]
@@ -333,7 +336,7 @@ class Pair:
 
 
 def compare(a: Run, b: Run) -> dict[str, Any] | None:
-    """Return what `report A B --json` has under `comparison`; None if the runs share no task."""
+    """Return what `report A B --json` prints under `comparison`; None if the runs share no task."""
     first, second = _shares(a[1]), _shares(b[1])
     pairs = [
         Pair(task, query, first[task][1], share)
@@ -344,15 +347,17 @@ def compare(a: Run, b: Run) -> dict[str, Any] | None:
         return None
     pairs.sort(key=lambda pair: (-abs(pair.difference), task_order(pair.task)))
     levels = {**(a[0].get("hardness") or {}), **(b[0].get("hardness") or {})}
-    found = sorted({levels[pair.task] for pair in pairs if pair.task in levels}, key=hardness_order)
+    occurring = sorted(
+        {levels[pair.task] for pair in pairs if pair.task in levels}, key=hardness_order
+    )
     return {
         "a": a[0].get("run"),
         "b": b[0].get("run"),
-        # tasks without a scored episode in the other
+        # tasks without a scored episode in the other run
         "unpaired": (len(first) + len(second) - 2 * len(pairs)),
         **paired(pairs),
         "by_hardness": {
-            level: paired([p for p in pairs if levels.get(p.task) == level]) for level in found
+            level: paired([p for p in pairs if levels.get(p.task) == level]) for level in occurring
         },
         "gained": [pair.row() for pair in pairs if pair.difference > 0],
         "lost": [pair.row() for pair in pairs if pair.difference < 0],
@@ -388,8 +393,8 @@ def interval_of_difference(differences: Sequence[Fraction]) -> tuple[float, floa
 
 
 def sign_flip_test(differences: Sequence[Fraction]) -> float:
-    """Return the two-sided p: the chance of a sum as far from 0 if coins chose the sign of each
-    difference (Fisher 1935, §21).
+    """Return the two-sided p: the chance of a sum as far from 0 if coin flips chose the sign of
+    each difference (Fisher 1935, §21).
 
     Exact, except that shares finer than 1/FINEST are rounded. If all differences are −1, 0 or 1 it
     is McNemar's exact test.
@@ -412,6 +417,6 @@ def _shares(episodes: Sequence[Episode]) -> dict[str, tuple[str, Fraction]]:
         if episode.reward is not None:
             by_task.setdefault(episode.task, []).append(episode)
     return {
-        task: (own[0].query, Fraction(sum(e.success for e in own), len(own)))
-        for task, own in by_task.items()
+        task: (attempts[0].query, Fraction(sum(e.success for e in attempts), len(attempts)))
+        for task, attempts in by_task.items()
     }

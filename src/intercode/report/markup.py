@@ -1,9 +1,9 @@
 """HTML of an episode: its turns and its verdict, for the page of `report --html` and for `intercode
 view`.
 
-Episodes hold whatever agents and programs printed. Every text passes `text` or `code`, which escape
-HTML and make control characters and bidirectional marks visible; long texts are cut, with a link to
-the whole if there is one. transcript.css has the styles.
+Episodes contain whatever agents and programs printed. Every text passes `text` or `code`, which
+escape HTML and make control characters and bidirectional marks visible; long texts are cut, with a
+link to the whole if there is one. transcript.css has the styles.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _highlighter(name: str) -> tuple[Any, Any]:
 
 
 def mark(state: State) -> str:
-    """Return the sign of a result, with its name for readers of the screen."""
+    """Return the sign of a result, with its name for screen readers."""
     return (
         f'<span class="mark {state}" role="img" aria-label="{state}" '
         f'title="{state}">{MARKS[state]}</span>'
@@ -73,8 +73,8 @@ def mark(state: State) -> str:
 
 
 def bounded(value: str, show: Callable[[str], str] = text, whole: str | None = None) -> str:
-    """Return `value` by `show`; of a long one the beginning and the end, and a link to the whole if
-    `whole` is its address."""
+    """Return `value` through `show`; of a long text the beginning and the end, and a link to all of
+    it if `whole` is its address."""
     if len(value) <= LONGEST:
         return show(value)
     head, tail = value[: LONGEST * 3 // 4], value[-LONGEST // 4 :]
@@ -135,20 +135,20 @@ def turn(
 
 def _messages(messages: Sequence[Message]) -> str:
     title = f"{len(messages)} new message{'s' if len(messages) > 1 else ''} to the model"
-    each = "".join(
+    body = "".join(
         f"<h4>{text(message['role'])}</h4><pre>{bounded(content_of(message))}</pre>"
         for message in messages
     )
-    return f'<details class="messages"><summary>{title}</summary>{each}</details>'
+    return f'<details class="messages"><summary>{title}</summary>{body}</details>'
 
 
-def verdict(found: Verdict) -> str:
+def verdict(result: Verdict) -> str:
     """Return the result of an episode, and why."""
-    notes = "".join(f"<p>{bounded(note)}</p>" for note in found.notes)
-    blocks = "".join(map(_block, found.blocks))
+    notes = "".join(f"<p>{bounded(note)}</p>" for note in result.notes)
+    blocks = "".join(map(_block, result.blocks))
     return (
-        f'<section class="verdict {found.state}" aria-label="verdict"><h2>{mark(found.state)} '
-        f"{text(found.headline)}</h2>{notes}{blocks}</section>"
+        f'<section class="verdict {result.state}" aria-label="verdict"><h2>{mark(result.state)} '
+        f"{text(result.headline)}</h2>{notes}{blocks}</section>"
     )
 
 
@@ -183,7 +183,7 @@ def _block(block: Block) -> str:
 def _lines(lines: Sequence[Line]) -> str:
     if not lines:
         return '<p class="quiet">(nothing)</p>'
-    shown = "\n".join(
+    content = "\n".join(
         f"<mark>{text(line.text)}</mark>" if line.alone else text(line.text)
         for line in lines[:_LINES]
     )
@@ -192,7 +192,7 @@ def _lines(lines: Sequence[Line]) -> str:
         if len(lines) > _LINES
         else ""
     )
-    return f"<pre>{shown}{more}</pre>"
+    return f"<pre>{content}{more}</pre>"
 
 
 def _diff(value: str) -> str:

@@ -4,10 +4,10 @@
                         ├─► EpisodeRow ── FIGURES ──► keys of `--json`, columns of tables
     index of the viewer ┘
 
-The interval is Wilson's at 95 %. Epochs of one task depend on each other, so they tell less than as
-many different tasks: the number of episodes is divided by the design effect, the variance of the
-mean over tasks (clusters) divided by that of independent episodes. With one epoch this is plain
-Wilson. Episodes without a reward are not scored.
+The interval is Wilson's at 95 %. Epochs of one task depend on each other, so they carry less
+information than as many different tasks: the number of episodes is divided by the design effect,
+the variance of the mean over tasks (clusters) divided by that of independent episodes. With one
+epoch this is plain Wilson. Episodes without a reward are not scored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Summary = dict[str, Any]
 
 
 class EpisodeRow(NamedTuple):
-    """What the figures read of an episode. The viewer's index has a column for each field."""
+    """The facts of an episode that figures read. The viewer's index has a column for each field."""
 
     task: str
     epoch: int
@@ -103,9 +103,9 @@ def span(interval: Sequence[float]) -> str:
     return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}"
 
 
-def episodes_of(found: Mapping[str, Any]) -> str:
-    """Return the number of episodes; of an unfinished run "2 of 12"."""
-    episodes, planned = found["episodes"], found.get("planned")
+def episodes_of(figures: Mapping[str, Any]) -> str:
+    """Return the number of episodes; for an unfinished run "2 of 12"."""
+    episodes, planned = figures["episodes"], figures.get("planned")
     return f"{episodes} of {planned}" if planned and planned > episodes else str(episodes)
 
 
@@ -172,16 +172,16 @@ FIGURES = (
         lambda rows, scored: round(sum(row.cost for row in rows), 6),
     ),
 )
-"""The figures of a run, in the order of the columns. `seconds` is the time in which actions were
-executed. Means are over scored episodes, and None if there are none."""
+"""The figures of a run, in the order of the columns. `seconds` is the time spent executing actions.
+Means are over scored episodes, and None if there are none."""
 
 
 def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
-    """Return what the run is, and its `FIGURES` by key; of an unfinished run also how many episodes
-    are `planned`."""
+    """Return the run's settings, and its `FIGURES` by key; for an unfinished run also how many
+    episodes are `planned`."""
     scored = [row for row in rows if row.reward is not None]
-    values = {one.key: one.value(rows, scored) for one in FIGURES if one.key}
-    absent = [one.key for one in FIGURES if one.optional and values[one.key] is None]
+    values = {figure.key: figure.value(rows, scored) for figure in FIGURES if figure.key}
+    absent = [figure.key for figure in FIGURES if figure.optional and values[figure.key] is None]
     planned = config.get("planned")
     unfinished = isinstance(planned, int) and planned > values["episodes"]
     return {
@@ -192,14 +192,14 @@ def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
 
 
 def runs_in(path: str | Path) -> list[Path]:
-    """Return the run folders in `path`, or `path` itself if it is a run or holds none."""
+    """Return the run folders in `path`, or `path` itself if it is a run or contains none."""
     path = Path(path)
-    found = (
+    folders = (
         []
         if (path / "run.json").exists()
         else sorted(file.parent for file in path.glob("*/run.json"))
     )
-    return found or [path]
+    return folders or [path]
 
 
 def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
@@ -249,12 +249,12 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
 def groups(labels: Mapping[str, str], scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
     """Return episodes, success rate and interval of each group of tasks that `labels` names; the
     easiest level first."""
-    found = sorted(
+    ordered = sorted(
         {labels[episode.task] for episode in scored if episode.task in labels}, key=hardness_order
     )
     parts = {
         label: [episode for episode in scored if labels.get(episode.task) == label]
-        for label in found
+        for label in ordered
     }
     return {
         label: {
@@ -295,7 +295,7 @@ def interval_of_counts(counts: Sequence[tuple[int, int]]) -> tuple[float, float]
     if not tasks:
         return 0.0, 1.0
     rate = sum(solved for _, solved in counts) / total
-    # of independent episodes that tell as much: between the number of tasks and that of episodes
+    # the equivalent number of independent episodes, between those of tasks and episodes
     count = float(tasks)
     if 1 < tasks < total:
         variance = (
@@ -328,7 +328,7 @@ def pass_at_k(scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
     and variance.
     """
     counts = _by_task(scored)
-    found = {}
+    by_k = {}
     for k in range(1, min((n for n, _ in counts), default=0) + 1):
         chances = [1 - comb(n - c, k) / comb(n, k) for n, c in counts]
         tasks, rate = len(chances), sum(chances) / len(chances)
@@ -337,8 +337,8 @@ def pass_at_k(scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
             if tasks > 1
             else 0.0
         )
-        found[str(k)] = {"rate": rate, "ci95": wilson(rate, _independent(rate, variance, tasks))}
-    return found
+        by_k[str(k)] = {"rate": rate, "ci95": wilson(rate, _independent(rate, variance, tasks))}
+    return by_k
 
 
 def _by_task(scored: Sequence[Scored]) -> list[tuple[int, int]]:
@@ -349,7 +349,7 @@ def _by_task(scored: Sequence[Scored]) -> list[tuple[int, int]]:
 
 
 def _independent(rate: float, variance: float, tasks: int) -> float:
-    """Return how many independent trials give a rate this variance; at least one a task."""
+    """Return how many independent trials give a rate this variance; at least one per task."""
     return max(tasks, rate * (1 - rate) / variance) if variance else tasks
 
 

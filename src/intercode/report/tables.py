@@ -22,7 +22,7 @@ from intercode.report.text import one_line, visible
 from intercode.report.turns import KINDS
 
 Row = dict[str, str]
-Found = Mapping[str, Any]
+Analysis = Mapping[str, Any]
 
 WORDS = frozenset(
     {
@@ -44,7 +44,7 @@ EACH_TURN = 50
 """Turns up to this one have a row each in the table by turn; then come powers of two and the last
 turn."""
 FLIPS = 10
-"""Tasks that the terminal lists of those gained, and of those lost."""
+"""The most gained tasks, and lost tasks, that the terminal lists."""
 SHARES = {
     "errors": "errors %",
     "no_code": "no code in the reply %",
@@ -66,11 +66,11 @@ class Section(NamedTuple):
 def overview(summaries: Sequence[Summary]) -> Iterator[Section]:
     """Yield what `eval` prints: success, pass@k with several epochs, and success by hardness."""
     yield Section("", overview_rows(summaries))
-    if len(summaries) == 1 and (found := summaries[0].get("pass_at_k")):
+    if len(summaries) == 1 and (by_k := summaries[0].get("pass_at_k")):
         # powers of two, and the last
-        some = [k for k in found if int(k) & (int(k) - 1) == 0 or int(k) == len(found)]
+        some = [k for k in by_k if int(k) & (int(k) - 1) == 0 or int(k) == len(by_k)]
         rows = [
-            {"k": k, "pass@k": number(found[k]["rate"], 100), "95 %": span(found[k]["ci95"])}
+            {"k": k, "pass@k": number(by_k[k]["rate"], 100), "95 %": span(by_k[k]["ci95"])}
             for k in some
         ]
         yield Section("success % with k attempts", rows)
@@ -88,13 +88,13 @@ def overview(summaries: Sequence[Summary]) -> Iterator[Section]:
         yield Section("success % by hardness", rows)
 
 
-def details(found: Found) -> Iterator[Section]:
-    """Yield what one run's `analysis` holds, without empty tables."""
+def details(analysis: Analysis) -> Iterator[Section]:
+    """Yield the tables of one run's `analysis`, without empty ones."""
     turns = [
         {"turn": str(row["turn"]), "episodes": str(row["episodes"])}
         | {name: number(row[name], 100) for name in ("solved", "errors")}
-        for at, row in enumerate(found["by_turn"], 1)
-        if at <= EACH_TURN or at & (at - 1) == 0 or at == len(found["by_turn"])
+        for at, row in enumerate(analysis["by_turn"], 1)
+        if at <= EACH_TURN or at & (at - 1) == 0 or at == len(analysis["by_turn"])
     ]
     data_sets = [
         {
@@ -103,7 +103,7 @@ def details(found: Found) -> Iterator[Section]:
             "success %": number(part["success_rate"], 100),
         }
         | {"95 %": span(part["ci95"])}
-        for label, part in found["by_data"].items()
+        for label, part in analysis["by_data"].items()
     ]
     failures = [
         {"category": row["name"], "episodes": str(row["episodes"]), "%": number(row["share"], 100)}
@@ -111,43 +111,45 @@ def details(found: Found) -> Iterator[Section]:
             "tasks like": ", ".join(example["task"] for example in row["examples"]),
             "rule": row["rule"],
         }
-        for row in found["failures"]
+        for row in analysis["failures"]
     ]
     if turns:
         yield Section("by turn: episodes solved so far, and code that failed, in %", turns)
-    if found["actions"]["all"]["turns"]:
-        yield Section("turns by what happened", action_rows(found))
-    yield from map(Section, sentences(found))
+    if analysis["actions"]["all"]["turns"]:
+        yield Section("turns by what happened", action_rows(analysis))
+    yield from map(Section, sentences(analysis))
     if len(data_sets) > 1:
         yield Section("success by data set", data_sets)
     if failures:
         yield Section("why episodes failed", failures)
 
 
-def comparison(found: Found | None) -> Iterator[Section]:
+def comparison(compared: Analysis | None) -> Iterator[Section]:
     """Yield the comparison of two runs: all tasks, by hardness, and the first tasks that one run
     solved more often."""
-    yield from differences(found)
-    if found is None:
+    yield from differences(compared)
+    if compared is None:
         return
     for name in ("gained", "lost"):
-        yield Section(f"{name} ({len(found[name])})")
-        for flip in found[name][:FLIPS]:
+        yield Section(f"{name} ({len(compared[name])})")
+        for flip in compared[name][:FLIPS]:
             shares = (
                 "" if {flip["a"], flip["b"]} == {0, 1} else f" ({flip['a']:.0%} → {flip['b']:.0%})"
             )
             yield Section("  " + one_line(f"{flip['task']}{shares}: {flip['query']}", 77))
-        if len(found[name]) > FLIPS:
-            yield Section(f"  and {len(found[name]) - FLIPS} more: --json and --html list them all")
+        if len(compared[name]) > FLIPS:
+            yield Section(
+                f"  and {len(compared[name]) - FLIPS} more: --json and --html list them all"
+            )
 
 
-def differences(found: Found | None) -> Iterator[Section]:
-    """Yield the difference of two runs on all tasks and by hardness."""
-    if found is None:
+def differences(compared: Analysis | None) -> Iterator[Section]:
+    """Yield the difference between two runs on all tasks and by hardness."""
+    if compared is None:
         yield Section("the runs have no task in common, so they are not compared")
         return
     rows = []
-    for label, part in {"all": found, **found["by_hardness"]}.items():
+    for label, part in {"all": compared, **compared["by_hardness"]}.items():
         p_value = f"{part['p_value']:.3f}" if part["p_value"] >= 0.001 else f"{part['p_value']:.1e}"
         rows.append(
             {
@@ -161,8 +163,8 @@ def differences(found: Found | None) -> Iterator[Section]:
             }
         )
     yield Section("success % on the same tasks, the second run minus the first", rows)
-    if found["unpaired"]:
-        yield Section(f"{found['unpaired']} tasks are in one of the runs only, and are left out")
+    if compared["unpaired"]:
+        yield Section(f"{compared['unpaired']} tasks are in one of the runs only, and are left out")
 
 
 # -- their rows and sentences ----------------------------------------------------------------------
@@ -190,7 +192,7 @@ def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
 
 def figure_cells(row: Summary) -> Row:
     """Return the text of each figure of a run."""
-    return {one.title: one.text(row) for one in FIGURES}
+    return {figure.title: figure.text(row) for figure in FIGURES}
 
 
 def without_empty(rows: Sequence[Row], keep: Sequence[str] = ()) -> list[Row]:
@@ -218,21 +220,21 @@ def labels(summaries: Sequence[Summary]) -> list[str]:
 def _best_first(summaries: Sequence[Summary]) -> list[tuple[Summary, str]]:
     return sorted(
         zip(summaries, labels(summaries), strict=True),
-        key=lambda each: -(each[0]["success_rate"] or 0),
+        key=lambda pair: -(pair[0]["success_rate"] or 0),
     )
 
 
-def action_rows(found: Found) -> list[Row]:
+def action_rows(analysis: Analysis) -> list[Row]:
     """Return the turns that ask for code, and their shares, in all, solved and failed episodes."""
-    groups = found["actions"]
-    each = {
+    groups = analysis["actions"]
+    per_episode = {
         group: part["turns"] / part["episodes"] if part["episodes"] else None
         for group, part in groups.items()
     }
     shares = {**SHARES, **{kind: f"{kind} %" for kind in KINDS if kind in groups["all"]}}
     rows = {
         "number": {group: str(part["turns"]) for group, part in groups.items()},
-        "per episode": {group: number(mean) for group, mean in each.items()},
+        "per episode": {group: number(mean) for group, mean in per_episode.items()},
         **{
             shares[name]: {group: number(part.get(name), 100) for group, part in groups.items()}
             for name in shares
@@ -241,9 +243,9 @@ def action_rows(found: Found) -> list[Row]:
     return [{"turns that ask for code": title, **row} for title, row in rows.items()]
 
 
-def sentences(found: Found) -> list[str]:
+def sentences(analysis: Analysis) -> list[str]:
     """Return sentences about recovery, limits, expense and the judges' verdicts."""
-    after, spent, lines = found["recovery"], found["per_solved"], []
+    after, spent, lines = analysis["recovery"], analysis["per_solved"], []
     if after["next_turn_fine"] is not None:
         lines.append(
             f"After an error the next turn was fine in {number(after['next_turn_fine'], 100)} %."
@@ -254,10 +256,10 @@ def sentences(found: Found) -> list[str]:
             f"{number(after['solved_with_error'], 100)} % were solved, "
             f"of those without {number(after['solved_without_error'], 100)} %."
         )
-    if found["limits"]:
+    if analysis["limits"]:
         hits = [
             f"{name} in {hit['turns']} turns of {hit['episodes']} episodes"
-            for name, hit in found["limits"].items()
+            for name, hit in analysis["limits"].items()
         ]
         lines.append(f"Limits of the sandbox were hit: {'; '.join(hits)}.")
     if spent["tokens"]:
@@ -265,7 +267,7 @@ def sentences(found: Found) -> list[str]:
         lines.append(
             f"All episodes together spent {spent['tokens']:.0f} tokens{price} for each solved one."
         )
-    for judged in found.get("judged", ()):
+    for judged in analysis.get("judged", ()):
         unclear = f", {judged['none']} unclear" if judged["none"] else ""
         lines.append(
             f"{judged['ambiguous']} refused answers are ambiguous. "
@@ -298,17 +300,17 @@ def render(sections: Iterable[Section]) -> Iterator[RenderableType]:
 
 def table(rows: Sequence[Row]) -> Table:
     """Return rows as a table for the terminal; long words are folded, so that no number is cut."""
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in rows[0]:
         texts = [name, *(row[name] for row in rows)]
         if name in WORDS:
             width = min(6, max(len(word) for text in texts for word in [*text.split(), ""]))
-            made.add_column(Text(visible(name)), min_width=width, overflow="fold")
+            drawn.add_column(Text(visible(name)), min_width=width, overflow="fold")
         else:
-            made.add_column(
+            drawn.add_column(
                 Text(visible(name)), justify="right", no_wrap=True, min_width=max(map(len, texts))
             )
     for row in rows:
-        # no str: brackets in a name are no markup
-        made.add_row(*(Text(visible(text)) for text in row.values()))
-    return made
+        # not str: brackets in a name are not markup
+        drawn.add_row(*(Text(visible(text)) for text in row.values()))
+    return drawn

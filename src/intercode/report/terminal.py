@@ -65,9 +65,9 @@ class Transcript:
 
     def of(self, episode: Episode) -> Iterator[RenderableType]:
         """Yield the parts of an episode's transcript."""
-        found, all_steps = verdict(episode), steps(episode)
+        result, all_steps = verdict(episode), steps(episode)
         epoch = f", epoch {episode.epoch}" if episode.epoch else ""
-        yield Text.assemble(_mark(found.state), (f" task {visible(episode.task)}{epoch}", "bold"))
+        yield Text.assemble(_mark(result.state), (f" task {visible(episode.task)}{epoch}", "bold"))
         yield self._text("  ", episode.query)
         first = next((step for step in all_steps if step.messages), None)
         for step in all_steps:
@@ -84,9 +84,9 @@ class Transcript:
                 count = f"{len(step.messages)} message{'s' if len(step.messages) > 1 else ''}"
                 yield Text(f"  {count} to the model; --messages prints them", "dim")
             yield from self._turn(step)
-        yield Text.assemble("\n", _mark(found.state), (f" {visible(found.headline)}", "bold"))
-        yield from (self._text("  ", note) for note in found.notes)
-        for block in found.blocks:
+        yield Text.assemble("\n", _mark(result.state), (f" {visible(result.headline)}", "bold"))
+        yield from (self._text("  ", note) for note in result.notes)
+        for block in result.blocks:
             yield Text(f"\n  {visible(block.title)}", "bold")
             yield from self._block(block)
         yield Text()
@@ -96,7 +96,7 @@ class Transcript:
         if self.messages:
             replies = [] if turn.reply is None else [("reply", turn.reply)]
             for role, content in [
-                *((str(each["role"]), content_of(each)) for each in step.messages),
+                *((str(message["role"]), content_of(message)) for message in step.messages),
                 *replies,
             ]:
                 yield Text(f"  {visible(role)}:", "dim bold")
@@ -110,9 +110,9 @@ class Transcript:
                 yield self._text("  ", f"call of {call.name}: {call.arguments}")
         if turn.action is not None:
             code = visible(self._cut(turn.action)).rstrip("\n")
-            shown = Syntax(code, self.language.fence, theme="ansi_dark").highlight(code)
-            shown.rstrip()
-            yield _behind("› ", "  ", shown, "bold")
+            highlighted = Syntax(code, self.language.fence, theme="ansi_dark").highlight(code)
+            highlighted.rstrip()
+            yield _behind("› ", "  ", highlighted, "bold")
         if turn.observation:
             yield self._text("│ ", turn.observation)
         elif turn.action is not None and step.kind != "submission":
@@ -153,7 +153,7 @@ class Transcript:
                 )
 
     def _side(self, lines: Sequence[Line], sign: str, indent: str = "  ") -> Text:
-        """Return an answer; `sign` stands before the lines that the other side lacks."""
+        """Return an answer; `sign` precedes the lines that the other side lacks."""
         return self._lines(
             [
                 Text(

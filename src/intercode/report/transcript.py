@@ -1,5 +1,5 @@
-"""An episode as a reader wants it: the turns one by one, then the verdict. Plain data, for the
-terminal and for web pages.
+"""An episode for a reader: the turns one by one, then the verdict. Plain data, for the terminal and
+for web pages.
 
     steps(episode)      the turns, each with the messages that are new in its question, and its
                         facts in words
@@ -7,7 +7,7 @@ terminal and for web pages.
                         agent did
 
 The outcomes of built-in environments (docs/run-folder.md) become answers side by side, tables and
-diffs; what an environment of the user's own puts there is shown as JSON.
+diffs; what a user's environment puts there is shown as JSON.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ MARKS: dict[State, str] = {
     "unscored": "–",
 }
 _LISTED = 10
-"""Rows that an SQL record lists as missing or extra at most."""
+"""The most rows that an SQL record lists as missing or extra."""
 _PARTS = 8
 """Parts of a reward that a verdict lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A turn with its number, from 1. The last `kept` messages of the turn before come again in
-    this turn's question."""
+    """A turn with its number, from 1. The first `kept` messages of its question repeat the last
+    question and its reply."""
 
     number: int
     turn: Turn
@@ -56,7 +56,7 @@ class Step:
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The messages of the question that no earlier question had."""
+        """The messages of the question that no earlier question contained."""
         return (self.turn.ask or ())[self.kept :]
 
     @property
@@ -73,7 +73,7 @@ class Step:
         turn, used = self.turn, self.turn.usage
         limits = [name for name in turn.limits if name != "time"]
         tokens = used.prompt_tokens + used.completion_tokens
-        found = {
+        conditions = {
             f"exit status {turn.exit_code}": turn.exit_code is not None,
             "out of time": turn.timed_out,
             f"limit hit: {', '.join(limits)}": limits,
@@ -84,13 +84,13 @@ class Step:
             f"${used.cost:.4f}": used.cost,
             f"{turn.left_out} messages did not fit into the context": turn.left_out,
         }
-        return [fact for fact, holds in found.items() if holds]
+        return [fact for fact, holds in conditions.items() if holds]
 
 
 def steps(episode: Episode) -> list[Step]:
     """Return the turns of an episode as steps."""
     pairs = zip(episode.turns, kept_messages(episode.turns), strict=True)
-    return [Step(number, turn, kept) for number, (turn, kept) in enumerate(pairs, 1)]
+    return [Step(number, turn, shared) for number, (turn, shared) in enumerate(pairs, 1)]
 
 
 def content_of(message: Message) -> str:
@@ -106,18 +106,18 @@ def state_of(episode: Episode) -> State:
     return "solved" if episode.success else "ambiguous" if episode.ambiguous else "failed"
 
 
-def first_difference(one: Episode, other: Episode) -> int | None:
-    """Return the number of the first turn of `one` that acts or sees something else than `other`
-    did; None if there is none."""
-    numbers = [number for number, turn in enumerate(one.turns, 1) if turn.acted]
-    ours, theirs = (
-        [(turn.action, turn.observation) for turn in each.turns if turn.acted]
-        for each in (one, other)
+def first_difference(episode: Episode, reference: Episode) -> int | None:
+    """Return the number of the first turn of `episode` whose action or observation is not the one
+    in `reference`; None if there is none."""
+    numbers = [number for number, turn in enumerate(episode.turns, 1) if turn.acted]
+    turns, expected = (
+        [(turn.action, turn.observation) for turn in source.turns if turn.acted]
+        for source in (episode, reference)
     )
-    for number, (here, there) in zip(numbers, zip(ours, theirs, strict=False), strict=False):
+    for number, (here, there) in zip(numbers, zip(turns, expected, strict=False), strict=False):
         if here != there:
             return number
-    return numbers[len(theirs)] if len(ours) > len(theirs) else None
+    return numbers[len(expected)] if len(turns) > len(expected) else None
 
 
 # -- the verdict -----------------------------------------------------------------------------------
@@ -172,11 +172,11 @@ class Verdict:
 
 def verdict(episode: Episode) -> Verdict:
     """Return why the episode got its reward."""
-    found, state = dict(episode.outcomes), state_of(episode)
-    failed = [str(part) for part in _listed(found.pop("failed", ()))]
+    outcomes, state = dict(episode.outcomes), state_of(episode)
+    failed = [str(part) for part in _listed(outcomes.pop("failed", ()))]
     ended = ENDED.get(str(episode.ended), "")
     notes = [] if episode.error is None else [f"Fault: {episode.error}"]
-    if rule := found.pop("rule", None):
+    if rule := outcomes.pop("rule", None):
         notes.append(f"{'Accepted' if state == 'solved' else 'Refused'}: {rule}")
     if parts := [f"{name} {value:.3g}" for name, value in episode.parts.items()]:
         notes.append(
@@ -188,7 +188,7 @@ def verdict(episode: Episode) -> Verdict:
             "Ambiguous: most of the gold's words or values are in the answer; "
             "`intercode rescore --judge` can ask a model."
         )
-    if cut := _listed(found.pop("cut", ())):
+    if cut := _listed(outcomes.pop("cut", ())):
         notes.append(f"Too large for the record: {', '.join(map(str, cut))}")
     words = {
         "solved": "Solved",
@@ -202,36 +202,41 @@ def verdict(episode: Episode) -> Verdict:
     headline = words.get(state, "Not solved") + (f" ({', '.join(facts)})" if facts else "")
     if failed and state != "solved":
         headline += f". Failed: {', '.join(failed)}"
-    return Verdict(state, headline, notes, list(_blocks(found)))
+    return Verdict(state, headline, notes, list(_blocks(outcomes)))
 
 
-def _blocks(found: dict[str, Any]) -> Iterable[Block]:
+def _blocks(outcomes: dict[str, Any]) -> Iterable[Block]:
     """Yield what the outcomes say, the known keys first and all others as JSON."""
-    agent, gold = (found.pop(side, None) for side in ("agent", "gold"))
-    missing, extra = (found.pop(name, None) for name in ("missing", "extra"))
+    agent, gold = (outcomes.pop(side, None) for side in ("agent", "gold"))
+    missing, extra = (outcomes.pop(name, None) for name in ("missing", "extra"))
     if agent is not None or gold is not None:
-        ours, theirs = _lines(agent), _lines(gold)
+        agent_lines, gold_lines = _lines(agent), _lines(gold)
         if gold is None:
-            yield Sides("answer (the record leaves the gold's out)", None, list(map(Line, ours)))
+            yield Sides(
+                "answer (the record leaves the gold's out)", None, list(map(Line, agent_lines))
+            )
         else:
             order = (
                 ": the same lines in another order"
-                if ours != theirs and Counter(ours) == Counter(theirs)
+                if agent_lines != gold_lines and Counter(agent_lines) == Counter(gold_lines)
                 else ""
             )
-            of_gold, of_agent = Counter(theirs) - Counter(ours), Counter(ours) - Counter(theirs)
+            gold_only = Counter(gold_lines) - Counter(agent_lines)
+            agent_only = Counter(agent_lines) - Counter(gold_lines)
             rows = [_rows(missing), _rows(extra)]
             # as the reward compares: 1 and 1.0 are one value
             if missing is not None and max(map(len, rows)) < _LISTED:
-                of_gold, of_agent = map(Counter, rows)
-            yield Sides(f"answers{order}", _marked(theirs, of_gold), _marked(ours, of_agent))
-    if paths := [row for row in _listed(found.pop("paths", ())) if isinstance(row, Mapping)]:
+                gold_only, agent_only = map(Counter, rows)
+            yield Sides(
+                f"answers{order}", _marked(gold_lines, gold_only), _marked(agent_lines, agent_only)
+            )
+    if paths := [row for row in _listed(outcomes.pop("paths", ())) if isinstance(row, Mapping)]:
         rows = [[str(row.get(name, "")) for name in ("path", "gold", "agent")] for row in paths]
         yield Grid("files that differ", ("path", "gold", "agent"), rows)
         for row in paths:
             if row.get("diff"):
                 yield Diff(f"{row.get('path')}, from the gold to the agent", str(row["diff"]))
-    if tests := [row for row in _listed(found.pop("tests", ())) if isinstance(row, Mapping)]:
+    if tests := [row for row in _listed(outcomes.pop("tests", ())) if isinstance(row, Mapping)]:
         rows = [
             [
                 "✓" if row.get("passed") else "✗",
@@ -241,8 +246,8 @@ def _blocks(found: dict[str, Any]) -> Iterable[Block]:
             for row in tests
         ]
         yield Grid("tests", ("", "test", "gold", "agent"), rows)
-    if found:
-        yield Diff("other outcomes", json.dumps(found, indent=2, ensure_ascii=False))
+    if outcomes:
+        yield Diff("other outcomes", json.dumps(outcomes, indent=2, ensure_ascii=False))
 
 
 def _lines(side: object) -> list[str]:
@@ -250,17 +255,17 @@ def _lines(side: object) -> list[str]:
     if not isinstance(side, Mapping):
         return [] if side is None else [str(side)]
     rest = dict(side)
-    found = str(rest.pop("answer", "")).splitlines()
+    lines = str(rest.pop("answer", "")).splitlines()
     if error := rest.pop("error", None):
-        found += f"error: {error}".splitlines()
-    found += _rows(rest.pop("columns", None) and [side["columns"]])
+        lines += f"error: {error}".splitlines()
+    lines += _rows(rest.pop("columns", None) and [side["columns"]])
     rows, total = _rows(rest.pop("rows", ())), rest.pop("rows_total", None)
-    found += rows
+    lines += rows
     if isinstance(total, int):
-        found.append(f"… {total - len(rows)} more rows")
+        lines.append(f"… {total - len(rows)} more rows")
     if "submitted" in rest:
-        found.append(str(rest.pop("submitted")) or "(nothing)")
-    return found + (json.dumps(rest, indent=2, ensure_ascii=False).splitlines() if rest else [])
+        lines.append(str(rest.pop("submitted")) or "(nothing)")
+    return lines + (json.dumps(rest, indent=2, ensure_ascii=False).splitlines() if rest else [])
 
 
 def _rows(rows: object) -> list[str]:
@@ -275,8 +280,8 @@ def _listed(value: object) -> Sequence[Any]:
 
 def _marked(lines: Sequence[str], alone: Counter[str]) -> list[Line]:
     """Return the lines, with a mark at those that `alone` counts."""
-    found = []
+    marked = []
     for line in lines:
         alone[line] -= 1
-        found.append(Line(line, alone[line] >= 0))
-    return found
+        marked.append(Line(line, alone[line] >= 0))
+    return marked

@@ -1,5 +1,5 @@
 """Rules about a single turn: does it count, is it an error, a repetition, an exploration?
-docs/report.md has them in words.
+docs/report.md explains them.
 
     turn ─┬─ no action, no observation         a question to the model without an action: not
           │                                    counted
@@ -53,13 +53,13 @@ def is_error(turn: Turn) -> bool:
 
 
 def limits_hit(turn: Turn) -> set[str]:
-    """Return the names of the limits that the action hit; of runs that did not record them, only
+    """Return the names of the limits that the action hit; for runs that did not record them, only
     time is known."""
     return {*turn.limits, *(["time"] if turn.timed_out else [])}
 
 
 def find_repeats(turns: Sequence[Turn]) -> list[bool]:
-    """Return for each turn whether an earlier turn has the same action, blanks aside."""
+    """Return, for each turn, whether an earlier turn has the same action, ignoring whitespace."""
     actions = [None if turn.action is None else " ".join(turn.action.split()) for turn in turns]
     first = {action: at for at, action in reversed(list(enumerate(actions)))}
     return [action is not None and first[action] < at for at, action in enumerate(actions)]

@@ -6,7 +6,7 @@ from their text.
     append(those ids, question 2, 2)   <user> list files <assistant>ls <end> <user> a b <assistant>
                                        ──────────── unchanged ──────────────
 
-Left out: calls of tools, which a model server encodes.
+Left out: tool calls, which a model server encodes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ _OPENING: list[Message] = [
 _ANSWER: Message = {"role": "assistant", "content": "ls"}
 _NEXT: Message = {"role": "user", "content": "a b"}
 _REPLIES = ("ls", "<think>\nI should look.\n</think>\n\n```bash\nls\n```")
-"""Replies with which a template is tried: plain, and with a thought that some templates remove
-later."""
+"""Replies that test a template: plain, and with a thought that some templates remove later."""
 
 
 class Chat(Protocol):
@@ -56,8 +55,8 @@ def hf_chat(tokenizer: Any, template: str | None = None) -> Chat:
     the tokenizer.
 
     Raises `UsageError` if the template does not keep prefixes: it renders an earlier part of a
-    conversation in another way when messages follow, so what the policy saw when it sampled would
-    not be what it is trained on.
+    conversation differently when messages follow, so the policy would not be trained on what it saw
+    when it sampled.
     """
     chat = _TemplateChat(tokenizer, template)
     chat.require_prefixes()
@@ -98,15 +97,15 @@ class _TemplateChat:
             answered = [*_OPENING, {**_ANSWER, "content": reply}, _NEXT]
             after = self._render(answered)
             if not after.startswith(before + reply):
-                kept = next(
+                common = next(
                     at
                     for at in range(len(after) + 1)
                     if not (before + reply).startswith(after[: at + 1]) or at == len(after)
                 )
                 raise UsageError(
                     "the chat template does not keep prefixes: after the next message, "
-                    f"it renders {(before + reply)[max(0, kept - 20) : kept + 20]!r} as "
-                    f"{after[max(0, kept - 20) : kept + 20]!r}; "
+                    f"it renders {(before + reply)[max(0, common - 20) : common + 20]!r} as "
+                    f"{after[max(0, common - 20) : common + 20]!r}; "
                     "give hf_chat a template that only appends"
                 )
             if _MARK not in self._render([*_OPENING, {**_ANSWER, "content": _MARK}, _NEXT]):
@@ -121,7 +120,7 @@ class _TemplateChat:
             text: str = self._tokenizer.apply_chat_template(
                 list(messages), tokenize=False, add_generation_prompt=True, **options
             )
-        except Exception as error:  # of the template, which is the user's
+        except Exception as error:  # from the template, which is the user's
             raise UsageError(
                 f"the chat template cannot render a conversation ({error}); "
                 "give hf_chat another template"

@@ -11,8 +11,8 @@ from intercode.types import Episode, Task
 
 
 class Job(NamedTuple):
-    """Name a rollout to play: a task or its id, the seed of the episode, and the number of the
-    rollout's group."""
+    """A rollout to play: a task or its id, the seed of the episode, and the number of the rollout's
+    group."""
 
     task: Task | str
     seed: int = 0
@@ -21,12 +21,12 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Hold what a job gave. `reward` is None after a fault, which `episode.error` names: such a
-    rollout must not be trained on.
+    """The result of a job. `reward` is None after a fault, which `episode.error` names: do not
+    train on such a rollout.
 
-    `segments` has the tokens (see `Segment`), empty if the model returned no ids; an agent that
-    continues one conversation gives one. `cut` names the limit that ended the episode; its reward
-    is that of the state then.
+    `segments` contains the tokens (see `Segment`) and is empty if the model returned no ids; an
+    agent that continues one conversation produces one segment. `cut` names the limit that ended the
+    episode; its reward is that of the state at that moment.
     """
 
     task: str

@@ -1,5 +1,4 @@
-"""Play many rollouts on environments that stay warm, whoever asks for them: a loop, a trainer's
-batch, or a coroutine.
+"""Play many rollouts on environments that stay warm, for a loop, a trainer's batch, or a coroutine.
 
     run, run_batch, play, tree ──► jobs ──► thread with a WarmEnv ──► episode.play ──► Future of a
                                                                                        Rollout
@@ -73,25 +72,27 @@ def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True
     """Return the advantages of GRPO (Shao et al. 2024) for groups of `size` rewards: (reward −
     mean) / standard deviation.
 
-    None is left out of its group's mean and has the advantage 0, and so has a group whose rewards
-    are all equal. Without `scale` the difference is not divided (Liu et al. 2025). Raises
-    `UsageError` if the rewards are no whole groups.
+    A reward of None is left out of its group's mean and gets the advantage 0, as do all rewards of
+    a group in which they are equal. Without `scale` the difference is not divided (Liu et al.
+    2025). Raises `UsageError` if the rewards do not form whole groups.
     """
     if size < 1 or len(rewards) % size:
-        raise UsageError(f"{len(rewards)} rewards are no groups of {size}")
-    found: list[float] = []
+        raise UsageError(f"{len(rewards)} rewards do not form groups of {size}")
+    values: list[float] = []
     for start in range(0, len(rewards), size):
         group = rewards[start : start + size]
-        known = [reward for reward in group if reward is not None]
-        if not all(map(math.isfinite, known)):
-            raise UsageError(f"the rewards {known} are not all finite numbers")
-        mean, spread = (statistics.fmean(known), statistics.pstdev(known)) if known else (0.0, 0.0)
+        scored = [reward for reward in group if reward is not None]
+        if not all(map(math.isfinite, scored)):
+            raise UsageError(f"the rewards {scored} are not all finite numbers")
+        mean, spread = (
+            (statistics.fmean(scored), statistics.pstdev(scored)) if scored else (0.0, 0.0)
+        )
         divisor = spread if scale else 1.0
-        found += [
+        values += [
             0.0 if reward is None or spread < 1e-9 else (reward - mean) / divisor
             for reward in group
         ]
-    return found
+    return values
 
 
 class RolloutPool:
@@ -103,8 +104,8 @@ class RolloutPool:
                     ...
 
     `agent` is a name of `intercode.agents`, an `Agent` or a strategy. Up to `envs` episodes are
-    played at once, each on an environment of its own of about 8 MiB. The methods may be called from
-    any thread, but run one training step at a time.
+    played at once, each in its own environment of about 8 MiB. The methods may be called from any
+    thread, but run one training step at a time.
     """
 
     def __init__(
@@ -116,8 +117,7 @@ class RolloutPool:
         limits: RolloutLimits | None = None,
         tasks: Sequence[Task] = (),
     ) -> None:
-        """`tasks` are those of the factory, if a function of the caller's own makes the
-        environments."""
+        """`tasks` are the factory's, if the caller's own function makes the environments."""
         if envs < 1:
             raise UsageError(f"envs is {envs}; it must be at least 1")
         if not callable(factory):
@@ -139,7 +139,7 @@ class RolloutPool:
         self.close()
 
     def close(self) -> None:
-        """Stop what is played, and close the environments. May be called twice."""
+        """Stop the running episodes, and close the environments. May be called twice."""
         with self._lock:
             self._closed = True
         for tracker in list(self._trackers):
@@ -181,14 +181,14 @@ class RolloutPool:
         samples in batches.
 
         `generate(prompts)` is called in this thread with the ids of every episode that waits for a
-        reply, one list a prompt, and returns for each prompt the sampled ids, up to the end of the
-        reply, and their log-probabilities. While it works, the other episodes act: it never waits
-        for the slowest environment. `chat` (`hf_chat`) makes ids of messages. Faults and errors are
-        as for `run`; what `generate` raises is raised.
+        reply, one list per prompt, and returns for each prompt the sampled ids, up to the end of
+        the reply, and their log-probabilities. While it works, the other episodes act: it never
+        waits for the slowest environment. `chat` (`hf_chat`) turns messages into ids. Faults and
+        errors are as for `run`; what `generate` raises is raised.
         """
         tracker, source = self._tracker(), Batched(generate, chat, self.limits)
         futures: list[Future[Rollout]] = []
-        for job in [self._job(each) for each in jobs]:
+        for job in list(map(self._job, jobs)):  # a wrong job stops the batch before it begins
             futures.append(self._submit(job, source, tracker))
         source.serve(lambda: min(self.envs, _unfinished(futures)), tracker.stop)
         return [self._checked(future.result()) for future in futures]
@@ -228,7 +228,7 @@ class RolloutPool:
             raise UsageError(
                 f"the widths of a tree are numbers of 1 or more, such as (4, 2, 2), not {widths!r}"
             )
-        tracker, found = self._tracker(), self._job(job)
+        tracker, root = self._tracker(), self._job(job)
         source = Batched(generate, chat, self.limits) if generate and chat else Served(model)  # type: ignore[arg-type]
 
         def wait_for_all(futures: Callable[[], list[Future[Rollout]]]) -> None:
@@ -239,7 +239,7 @@ class RolloutPool:
 
         try:
             return grow(
-                partial(self._submit, found, source, tracker), widths, found.seed, wait_for_all
+                partial(self._submit, root, source, tracker), widths, root.seed, wait_for_all
             )
         finally:
             tracker.stop("the caller left")
@@ -260,7 +260,7 @@ class RolloutPool:
             or not 0 <= job.seed < 2**31
         ):
             raise UsageError(
-                f"{job!r:.200} is no job: "
+                f"{job!r:.200} is not a job: "
                 "it is (task, seed), a Task or its id and a number from 0 to 2³¹ − 1"
             )
         if isinstance(job.task, str):
@@ -279,8 +279,8 @@ class RolloutPool:
         env: WarmEnv | None = None,
         wrap: Callable[[Playable, EpisodeSampler], Playable] = lambda env, sampler: env,
     ) -> Future[Rollout]:
-        """Play a job on the next free thread; `env` is another environment than the thread's own,
-        and is closed afterwards."""
+        """Play a job on the next free thread; `env` replaces the thread's own environment, and is
+        closed afterwards."""
         future: Future[Rollout] = Future()
         asked = sampler or EpisodeSampler(source, self.limits, job.seed)
 
@@ -289,7 +289,7 @@ class RolloutPool:
                 return
             try:
                 future.set_result(
-                    self._play(job, env or warm, asked, tracker, lambda each: wrap(each, asked))
+                    self._play(job, env or warm, asked, tracker, lambda world: wrap(world, asked))
                 )
             except BaseException as error:
                 future.set_exception(error)
@@ -357,7 +357,7 @@ class RolloutPool:
         )
 
     def _checked(self, rollout: Rollout) -> Rollout:
-        """Warn once of an agent that does not continue one conversation."""
+        """Warn once about an agent that does not continue one conversation."""
         if len(rollout.segments) > 1 and not self._warned:
             self._warned = True
             warnings.warn(
@@ -417,11 +417,11 @@ def rollout(
     return the episode.
 
     `env` is a name of `intercode.make`, a factory of `intercode.prepare`, which many calls may
-    share, or an environment of the caller's, which stays open. `limits` are the fields of
-    `RolloutLimits`; `reply_tokens` is asked of the server. A limit ends the episode scored. The
-    turns have the tokens if the server returns them; `segments_of(episode.turns)` joins them.
-    Raises `ModelError`, `SandboxError` and `DataError` for faults, which are no result, and
-    `UsageError`.
+    share, or the caller's own environment, which stays open. `limits` are the fields of
+    `RolloutLimits`; `reply_tokens` is sent to the server. A limit ends the episode, which is then
+    scored. The turns contain the tokens if the server returns them; `segments_of(episode.turns)`
+    joins them. Raises `ModelError`, `SandboxError` and `DataError` for faults, which are not
+    results, and `UsageError`.
     """
     bounds = RolloutLimits(**limits)
     named = isinstance(model, str)
@@ -437,8 +437,8 @@ def rollout(
         if isinstance(model, str)
         else model
     )
-    made = prepare(env) if isinstance(env, str) else env
-    world = made if isinstance(made, InterCodeEnv) else made()
+    given = prepare(env) if isinstance(env, str) else env
+    world = given if isinstance(given, InterCodeEnv) else given()
     # `play` counts the turns, and scores the state after the last one
     turns_of_caller, world.max_turns = (
         world.max_turns,
@@ -446,7 +446,7 @@ def rollout(
     )
     try:
         chosen = (
-            next((each for each in world.tasks if each.id == task), None)
+            next((candidate for candidate in world.tasks if candidate.id == task), None)
             if isinstance(task, str)
             else task
         )
@@ -459,7 +459,7 @@ def rollout(
         )
     finally:
         world.max_turns = turns_of_caller
-        if world is not made:
+        if world is not given:
             world.close()
         if named:
             getattr(asked, "close", lambda: None)()

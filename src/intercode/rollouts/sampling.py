@@ -1,4 +1,4 @@
-"""Ask the policy within one episode: limits of tokens, and conversations whose tokens are known.
+"""Ask the policy within one episode: token limits, and conversations whose tokens are known.
 
     strategy ── messages ──► EpisodeSampler
       ├─ Served: the server encodes, and returns the ids ─────┬─► Reply with a Sample
@@ -49,8 +49,8 @@ class RolloutLimits:
 
     `turns`: actions. `reply_tokens`: of one reply; set the server's own limit (`max_tokens`) as
     well. `tokens`: sampled and observed tokens after the first prompt. `context`: tokens of the
-    whole sequence. There is no limit of time, which depends on the machine: an action has the
-    sandbox's, and a reply the model's.
+    whole sequence. There is no time limit, since time depends on the machine: actions have the
+    sandbox's limit, replies the model's.
     """
 
     turns: int = 10
@@ -84,7 +84,7 @@ class Source(Protocol):
     ) -> Reply: ...
 
     def note_end(self) -> None:
-        """Take note that an episode has ended."""
+        """Note that an episode has ended."""
         ...
 
 
@@ -113,7 +113,7 @@ class EpisodeSampler:
         self.name = self.source.name
 
     def fork(self, draw: int) -> EpisodeSampler:
-        """Return a sampler that first repeats the replies until now."""
+        """Return a sampler that first repeats the replies so far."""
         return EpisodeSampler(self.source, self.limits, draw, replayed=list(self.replies))
 
     def complete(
@@ -144,16 +144,17 @@ class EpisodeSampler:
         sample = reply.sample or Sample()
         room, limit = self._room(len(sample.prompt_ids) or reply.usage.prompt_tokens)
         if room < (len(sample.token_ids) or reply.usage.completion_tokens):
-            self.cut, kept = limit, max(0, int(room))
+            self.cut, fitting = limit, max(0, int(room))
             shorter = replace(
-                sample, token_ids=sample.token_ids[:kept], logprobs=sample.logprobs[:kept]
+                sample, token_ids=sample.token_ids[:fitting], logprobs=sample.logprobs[:fitting]
             )
             return replace(reply, sample=reply.sample and shorter, final=True)
         self.cut = "reply" if sample.finish_reason == "length" else None
         return replace(reply, final=self.cut is not None)
 
     def _room(self, prompt: int) -> tuple[float, Cut]:
-        """Return how many tokens may follow a prompt of that length, and the limit that says so."""
+        """Return how many tokens may follow a prompt of that length, and the limit that decides
+        it."""
         first = prompt if self.first is None else self.first
         left: list[tuple[float, Cut]] = [(float("inf"), "tokens")]
         if self.limits.reply_tokens is not None:
@@ -201,10 +202,10 @@ class Batched:
 
     def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> tuple[int, ...]:
         asked = list(messages)
-        found = [(earlier, ids) for earlier, ids in known if earlier == asked[: len(earlier)]]
-        if not found:
+        prefixes = [(earlier, ids) for earlier, ids in known if earlier == asked[: len(earlier)]]
+        if not prefixes:
             return tuple(self.chat.encode(asked))
-        earlier, ids = max(found, key=lambda each: len(each[0]))
+        earlier, ids = max(prefixes, key=lambda prefix: len(prefix[0]))
         return tuple(self.chat.append(list(ids), asked, len(earlier)))
 
     def ask(

@@ -9,8 +9,8 @@ rewritten.
                          │1 1 1 0 0 1 1
 
 A question that does not begin with a known sequence (an agent that rewrites its history, a fork, a
-server that tokenizes the conversation in another way) begins a new segment. Each sampled token is
-in exactly one segment.
+server that tokenizes the conversation differently) begins a new segment. Each sampled token is in
+exactly one segment.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from intercode.types import Turn
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Hold the tokens of one conversation: `prompt_ids`, then `token_ids`.
+    """The tokens of one conversation: `prompt_ids`, then `token_ids`.
 
-    `mask` has for each of the `token_ids` 1 if the policy sampled it and 0 if it is an observation.
-    `logprobs` has the log-probability of each sampled token and 0.0 elsewhere; it is empty if the
-    server did not return one for every reply. `turns` are the positions in the episode of the turns
-    whose replies are in the segment.
+    `mask` contains, for each of the `token_ids`, 1 if the policy sampled it and 0 if it is an
+    observation. `logprobs` contains the log-probability of each sampled token and 0.0 elsewhere; it
+    is empty if the server did not return one for every reply. `turns` are the positions in the
+    episode of the turns whose replies are in the segment.
     """
 
     prompt_ids: tuple[int, ...]
@@ -67,13 +67,13 @@ def segments_of(turns: Sequence[Turn], places: Sequence[int] | None = None) -> t
         ):
             continue
         prompt = sample.prompt_ids
-        known = [
-            each
-            for each in drafts
-            if len(each.ids) <= len(prompt) and tuple(each.ids) == prompt[: len(each.ids)]
+        prefixes = [
+            earlier
+            for earlier in drafts
+            if len(earlier.ids) <= len(prompt) and tuple(earlier.ids) == prompt[: len(earlier.ids)]
         ]
-        if known:
-            draft = max(known, key=lambda each: len(each.ids))
+        if prefixes:
+            draft = max(prefixes, key=lambda earlier: len(earlier.ids))
         else:
             draft = _Draft(prompt, list(prompt))
             drafts.append(draft)

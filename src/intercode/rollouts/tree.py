@@ -8,8 +8,8 @@ widths (2, 3)       root ─┬─ first action ─┬─ …
                                            └─ …
 
 Each fork copies the living world: files and processes. The agent's generator is driven again with
-the replies and steps until then, which costs nothing. A node's reward is the mean of the rollouts
-below it.
+the replies and steps so far, which costs nothing. A node's reward is the mean of the rollouts below
+it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from intercode.runner.warm_env import WarmEnv
 class Node:
     """The part of a tree between two forks.
 
-    `segments` has the tokens sampled here alone; their prompts hold what the branches share.
+    `segments` contains only the tokens sampled here; their prompts contain what the branches share.
     `reward` is the mean over `rollouts`, the leaves below, without faults; None if all failed.
     `children` is empty at a leaf.
     """
@@ -46,8 +46,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Hold all branches of one job: the node `root`, before the first fork, and the rollouts of the
-    leaves, each whole."""
+    """All branches of one job: the node `root`, before the first fork, and the complete rollouts of
+    the leaves."""
 
     root: Node
     rollouts: tuple[Rollout, ...]
@@ -61,7 +61,7 @@ class _Branch:
     path: list[int] = field(default_factory=list)
     replies: list[int] = field(default_factory=list)
     first: Any = None
-    """The result of `reset`; `steps` has those of the actions until now."""
+    """The result of `reset`; `steps` contains the results of the actions so far."""
     steps: list[Any] = field(default_factory=list)
     future: Future[Rollout] | None = None
 
@@ -136,9 +136,7 @@ class _ForkingEnv:
         for number in range(1, self._growth.widths[depth]):
             try:
                 copy = self._env.fork(replay=True)  # type: ignore[attr-defined]
-            except (
-                ForkError
-            ):  # a job of the agent's that cannot be copied: the branch goes on alone
+            except ForkError:  # a job of the agent cannot be copied: the branch continues alone
                 return
             self._growth.add(
                 _Branch([*path, number], list(replies), branch.first, list(branch.steps)),
@@ -173,10 +171,11 @@ def _node(leaves: Sequence[tuple[_Branch, Rollout]], depth: int) -> Node:
     asked = [place for place, turn in enumerate(rollout.episode.turns) if turn.ask is not None]
     first = branch.replies[depth - 1] if depth else 0
     last = branch.replies[depth] if groups else len(asked)
-    rewards = [each.reward for _, each in leaves if each.reward is not None]
+    rollouts = tuple(leaf[1] for leaf in leaves)
+    rewards = [leaf.reward for leaf in rollouts if leaf.reward is not None]
     return Node(
         segments_of(rollout.episode.turns, asked[first:last]),
         statistics.fmean(rewards) if rewards else None,
         tuple(_node(group, depth + 1) for group in groups.values()),
-        tuple(each for _, each in leaves),
+        rollouts,
     )

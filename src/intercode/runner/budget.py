@@ -62,11 +62,11 @@ class BudgetTracker:
             self.used += usage
 
     def stop(self, why: str) -> None:
-        """Stop the run for another reason than a limit; the first reason counts."""
+        """Stop the run for a reason other than a limit; the first reason counts."""
         self._stopped = self._stopped or why
 
     def start_episode(self, turns: Sequence[Turn]) -> Callable[[], bool]:
-        """Start the clock of an episode; return a function that says whether its `turns` have
+        """Start the clock of an episode; return a function that tells whether its `turns` have
         reached its limits."""
         budget, began = self.limits.episode, self._clock()
 

@@ -171,8 +171,7 @@ def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn])
 
 
 def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
-    """Execute the action and complete the turn that its question opened, or append a turn of its
-    own.
+    """Execute the action and complete the turn that its question opened, or append a separate turn.
 
     `last`: the action submits, so all other branches are closed.
     """

@@ -1,5 +1,5 @@
-"""The model as one episode asks it: it leaves out what does not fit into the context, and asks
-nothing that is in the cache.
+"""The model as one episode asks it: it leaves out what does not fit into the context, and takes
+cached replies first.
 
     strategy ── messages ──► ReplyCache ── none ──► model ── ContextOverflow ──► leave out more,
                                   │                    │                         ask again
@@ -10,9 +10,9 @@ nothing that is in the cache.
                  │                                            │ the last observation never
 
 A marker replaces each message that is left out, so that roles still alternate. Later questions of
-the conversation leave the same messages out at once, without being refused anew. There is no
-counting of tokens beforehand, which differs from model to model, and no summary, which would cost a
-call and could be wrong.
+the conversation leave the same messages out at once, without another refusal. Tokens are not
+counted beforehand, since counting differs from model to model; nothing is summarized, since a
+summary would cost a call and could be wrong.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class EpisodeModel:
         options: dict[str, Any] = {"tools": tools} if tools else {}
         options |= {"draw": self._first_draw + draw} if self._first_draw + draw else {}
         question = {"model": self.name, "messages": list(messages), **options}
-        known = self._cache.take(question) if self._cache else None
-        reply = known or self._ask(messages, options)
-        if self._cache and not known:
+        cached = self._cache.take(question) if self._cache else None
+        reply = cached or self._ask(messages, options)
+        if self._cache and not cached:
             self._cache.add(question, reply)
         self._longest, self._left_out = len(messages), reply.left_out
         return reply
@@ -80,7 +80,7 @@ class EpisodeModel:
 
 def require_reply(reply: object, name: str) -> Reply:
     """Return the reply of the model `name`, which may be the caller's. Raises `UsageError` if it is
-    no valid `Reply`."""
+    not a valid `Reply`."""
     if isinstance(reply, Reply) and isinstance(reply.text, str) and isinstance(reply.usage, Usage):
         calls: object = reply.calls
         tokens = (reply.usage.prompt_tokens, reply.usage.completion_tokens)
@@ -99,10 +99,10 @@ def require_reply(reply: object, name: str) -> Reply:
 
 
 def omittable(messages: Sequence[Message], opening: Sequence[Message]) -> list[int]:
-    """Return the positions of messages that may be left out, the first to go first.
+    """Return the positions of messages that may be left out, in the order of removal.
 
-    Messages shared with `opening`, the episode's first question, stay, and so does the first
-    message of the user.
+    Messages shared with `opening`, the episode's first question, stay, and so does the user's first
+    message.
     """
     shared = 0
     while shared < min(len(messages), len(opening)) and messages[shared] == opening[shared]:
@@ -111,12 +111,12 @@ def omittable(messages: Sequence[Message], opening: Sequence[Message]) -> list[i
         (place for place, message in enumerate(messages) if message["role"] == "user"),
         len(messages),
     )
-    kept = max(shared, first + 1)
+    start = max(shared, first + 1)
     replies = [
-        place for place in range(kept, len(messages)) if messages[place]["role"] == "assistant"
+        place for place in range(start, len(messages)) if messages[place]["role"] == "assistant"
     ]
-    last = replies[-1] if replies else kept
-    seen = [place for place in range(kept, last) if messages[place]["role"] != "assistant"]
+    last = replies[-1] if replies else start
+    seen = [place for place in range(start, last) if messages[place]["role"] != "assistant"]
     return [
         place for place in seen + replies if len(messages[place].get("content") or "") > len(MARKER)
     ]

@@ -1,11 +1,11 @@
-"""The turns of episodes that are being played, for those who look on (`intercode view`).
+"""The turns of episodes that are being played, for viewers (`intercode view`).
 
     RUN/underway/TASK-EPOCH.turns      first line: the episode without turns; then
                                        {"at": position, "turn": …} for each change
 
 A turn changes once: when its question is answered, and again when its action was executed. Its
-question is not written here. No result depends on these files: they are not forced to disk, and an
-error to write them is ignored.
+question is not written here. No result depends on these files: they are not forced to disk, and
+errors in writing them are ignored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LiveTurns(list[Turn]):
         self._file: int | None = None
         with suppress(OSError):
             self._path.parent.mkdir(exist_ok=True)
-            # of a killed run, or a link in a folder from elsewhere
+            # left by a killed run, or a link in a folder from elsewhere
             self._path.unlink(missing_ok=True)
             self._file = os.open(
                 self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644
@@ -65,7 +65,7 @@ def read_live(run: Path) -> Iterator[tuple[Episode, float]]:
     """Yield the unfinished episodes of a run that is being played, each with the time of its last
     change (seconds, Unix).
 
-    Files that a killed run left are among them, until the run is resumed.
+    They include files that a killed run left, until the run is resumed.
     """
     for path in (run / "underway").glob("*.turns"):
         # such as a file that has just been begun

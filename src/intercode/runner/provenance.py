@@ -29,7 +29,7 @@ def source_digests(**named: str | None) -> dict[str, str]:
     """Return the digests of the names that stand for the caller's code or files, each under
     `PART_source`.
 
-    ``source_digests(agent="mine:agent", env="bash")`` has an `agent_source` alone. The named
+    ``source_digests(agent="mine:agent", env="bash")`` has an only an `agent_source`. The named
     modules must be imported already.
     """
     return {
@@ -40,8 +40,8 @@ def source_digests(**named: str | None) -> dict[str, str]:
 
 
 def _digest(name: str) -> str | None:
-    """Return a digest; None for a name of intercode's own, or if a file is no regular file (a pipe
-    can be read only once)."""
+    """Return a digest; None for a name from intercode itself, or if a file is not a regular file (a
+    pipe can be read only once)."""
     kind, colon, rest = name.partition(":")
     files = caller_modules(kind) if colon and kind not in _NAMING else {}
     if kind in _NAMING:
@@ -57,7 +57,7 @@ def _digest(name: str) -> str | None:
 def caller_modules(first: str) -> dict[str, Path]:
     """Return the caller's files among the module, its imports, their imports and so on, and the
     packages that contain them."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     left, seen = [first], set[str]()
     while left:
         name = left.pop()
@@ -68,9 +68,9 @@ def caller_modules(first: str) -> dict[str, Path]:
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
         if module and file and is_user_file(file):
-            found[name] = Path(file)
+            files[name] = Path(file)
             left += _imported(module, Path(file))
-    return found
+    return files
 
 
 def _imported(module: ModuleType, file: Path) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _imported(module: ModuleType, file: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            # a statement that was not executed, or failed there as well
+            # a statement that was not executed, or that failed there too
             with suppress(ImportError):
                 place = resolve_name("." * node.level + (node.module or ""), module.__package__)
                 yield from (place, *(f"{place}.{alias.name}" for alias in node.names))

@@ -1,8 +1,8 @@
 """A cache of the model's replies in unfinished episodes, so that a run that crashed does not pay
 twice.
 
-    RUN/underway/TASK-EPOCH.jsonl      one reply a line, with the digest of its question; forced to
-                                       disk before it is used
+    RUN/underway/TASK-EPOCH.jsonl      one reply per line, with the digest of its question; forced
+                                       to disk before it is used
 
 If an episode is played again and asks the same question again, it gets the cached reply, each reply
 once and in order: so two draws, and two epochs, never share a reply. `evaluate` removes the file
@@ -86,9 +86,9 @@ class ReplyCache:
         return sum((reply.usage for replies in self._known.values() for reply in replies), Usage())
 
     def take(self, question: Mapping[str, Any]) -> Reply | None:
-        """Return the next cached reply to this question; None if there is no other."""
-        known = self._known.get(_digest(question))
-        return known.popleft() if known else None
+        """Return the next cached reply to this question; None if none is left."""
+        replies = self._known.get(_digest(question))
+        return replies.popleft() if replies else None
 
     def add(self, question: Mapping[str, Any], reply: Reply) -> None:
         """Write a reply durably. Raises `StoreError` if the disk refuses it."""
@@ -123,8 +123,8 @@ def remove_cache(run: Path, episode: Episode) -> None:
 
 
 def remove_finished(run: Path, finished: Iterable[Episode]) -> None:
-    """Remove the caches of finished episodes, of which a kill may leave one, and the folder if it
-    is empty then.
+    """Remove the caches of finished episodes (a kill may leave one), and the folder if it is then
+    empty.
 
     Turns that a killed process left there (`live.py`) are removed as well.
     """

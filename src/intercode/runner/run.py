@@ -51,13 +51,13 @@ the process."""
 
 
 class Crew(Protocol):
-    """Play jobs elsewhere than in this process's threads."""
+    """Plays jobs outside this process's threads."""
 
     def play(self, jobs: Sequence[tuple[Task, int]], tracker: BudgetTracker) -> Iterator[Episode]:
         """Yield the episode of each job, a task and an epoch, once; fewer if the tracker says that
         the run must stop.
 
-        A fault is an episode with an `error`; an exception ends the run.
+        A fault becomes an episode with an `error`; an exception ends the run.
         """
         ...
 
@@ -118,14 +118,14 @@ def evaluate(
     the whole run in task order.
 
     Episodes that failed by a fault are played again unless `retry_errors` is False. `shard` plays
-    that part alone. A `crew` plays in place of this process's workers.
+    only that part. A `crew` plays in place of this process's workers.
 
     `make_env` is called in each worker's thread, and again after a fault; `on_episode` in the
     caller's thread, when the episode is on disk. A fault becomes the episode's `error`; the third
     fault of one kind in a row is raised, since then a server or the machine is down (faults of the
     data do not count: each concerns one task). Ctrl-C raises `KeyboardInterrupt` after the folder
     is in order. A used-up budget ends the run early; `tracker.stop_reason()` says why. With a
-    store, the model is not asked again what it answered in unfinished episodes.
+    store, replies from unfinished episodes are not requested again.
     """
     tracker = tracker or BudgetTracker()
     run = _Run(make_env, strategy, model, tracker, seed, store.path if store else None)
@@ -222,18 +222,18 @@ def select(
     """
     if unknown := sorted(set(named) - {task.id for task in tasks}):
         raise UsageError(f"no task has the id {unknown[0]!r}")
-    kept = [task for task in tasks if not named or task.id in named]
+    chosen = [task for task in tasks if not named or task.id in named]
     if split:
-        kept = in_split(kept, split)
+        chosen = in_split(chosen, split)
     if failed_in:
         episodes = read_run(failed_in)[1]
         failed = {episode.task for episode in episodes} - {
             episode.task for episode in episodes if episode.success
         }
-        kept = [task for task in kept if task.id in failed]
-    if not kept:
+        chosen = [task for task in chosen if task.id in failed]
+    if not chosen:
         raise UsageError(f"none of these tasks was played in {failed_in} and not solved there")
-    return (random.Random(seed).sample(kept, len(kept)) if shuffle else kept)[:limit]
+    return (random.Random(seed).sample(chosen, len(chosen)) if shuffle else chosen)[:limit]
 
 
 def _is_finished(episode: Episode) -> bool:
@@ -312,8 +312,8 @@ def play_job(
 
 @contextmanager
 def _working(run: _Run, works: Sequence[Callable[[], None]]) -> Iterator[list[threading.Thread]]:
-    """Start a thread for each work, and wait. If the block fails they stop within a turn; the
-    process can exit first."""
+    """Start a thread for each work, and wait for them. If the block fails they stop within a turn;
+    the process may exit before that."""
     threads = [
         threading.Thread(target=work, name=f"worker-{i}", daemon=True)
         for i, work in enumerate(works)

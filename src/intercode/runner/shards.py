@@ -44,7 +44,7 @@ class Shard:
             slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
         ):
             raise UsageError(
-                f"{text!r} is no shard; write NUMBER/COUNT, such as 2/7 for the second of seven"
+                f"{text!r} is not a shard; write NUMBER/COUNT, such as 2/7 for the second of seven"
             )
         return cls(int(number), int(count))
 
@@ -65,40 +65,40 @@ def merge_runs(
     episodes, and what is missing.
 
     Missing are the tasks and epochs without a reward; `intercode eval --resume` plays them. The run
-    is written beside `out` and renamed when it is whole. It is signed if all shards are, or with
-    `trust`. Raises `UsageError` if settings, data or userland differ, or if an episode was played
-    twice, and as `read_run` and `RunStore.create` do.
+    is written next to `out` and renamed when it is complete. It is signed if all shards are, or
+    with `trust`. Raises `UsageError` if settings, data or userland differ, or if an episode was
+    played twice, and as `read_run` and `RunStore.create` do.
     """
     runs = [read_run(folder) for folder in folders]
     first = {key: value for key, value in runs[0][0].items() if key != "shard"}
-    found: dict[Key, Episode] = {}
+    merged: dict[Key, Episode] = {}
     where: dict[Key, str] = {}
     for config, episodes in runs:
         if differing := differing_settings(first, config, FREE | {"shard"}):
             settings = ", ".join(differing.values())
             raise UsageError(
-                f"{runs[0][0]['run']} and {config['run']} are no shards of one run ({settings})"
+                f"{runs[0][0]['run']} and {config['run']} are not shards of one run ({settings})"
             )
         for episode in episodes:
             key = episode.task, episode.epoch
-            if key in found and found[key].reward is not None and episode.reward is not None:
+            if key in merged and merged[key].reward is not None and episode.reward is not None:
                 raise UsageError(
                     f"task {key[0]}, epoch {key[1]} was played in {where[key]} and in "
                     f"{config['run']}; merge one of them"
                 )
-            if key not in found or episode.reward is not None:
-                found[key], where[key] = episode, config["run"]
-    tasks = first.get("shard_tasks") or list(dict.fromkeys(task for task, _ in found))
+            if key not in merged or episode.reward is not None:
+                merged[key], where[key] = episode, config["run"]
+    tasks = first.get("shard_tasks") or list(dict.fromkeys(task for task, _ in merged))
     order = [(task, epoch) for epoch in range(first["epochs"]) for task in tasks]
-    if strange := found.keys() - set(order):
-        raise UsageError(f"task {min(strange)[0]} is no task of the run {runs[0][0]['run']}")
+    if strange := merged.keys() - set(order):
+        raise UsageError(f"task {min(strange)[0]} is not a task of the run {runs[0][0]['run']}")
     options = {key: value for key, value in first.get("options", {}).items() if key != "shard"}
     config = {key: value for key, value in first.items() if key not in OF_A_SHARD}
     config |= {
         "options": options,
         "planned": len(order),
         "run": str(out),
-        "created": min(each["created"] for each, _ in runs),
+        "created": min(settings["created"] for settings, _ in runs),
     }
     sign = trust or all(is_vouched(settings) for settings, _ in runs)
     out = Path(os.path.realpath(out))
@@ -108,14 +108,14 @@ def merge_runs(
         out.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}.", suffix=".new"))
     try:
-        whole = draft / "run"  # one folder deeper, so that nobody who looks for runs finds it
+        whole = draft / "run"  # one folder deeper, so that a search for runs does not find it
         with RunStore.create(whole, config, sign=sign) as store:
             for key in order:
-                if key in found:
-                    store.append(found[key])
+                if key in merged:
+                    store.append(merged[key])
             played = store.episodes()
         with storage_faults(out):
             whole.rename(out)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return config, played, [key for key in order if key not in found or found[key].reward is None]
+    return config, played, [key for key in order if key not in merged or merged[key].reward is None]

@@ -40,7 +40,7 @@ def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
     when the strategy returns.
 
     The end of the block closes the generator. A failure after a finished episode is only a warning:
-    the score is kept. Errors of intercode's own classes, such as those of a recorded run, pass
+    the score is kept. Errors of intercode's own classes, for example from a recorded run, pass
     through.
     """
     name = strategy_name(strategy)
@@ -117,7 +117,7 @@ def _mistake(request: Request) -> str | None:
 
 @contextmanager
 def _usage_errors(name: str) -> Iterator[None]:
-    """Raise `UsageError` for an exception of the strategy's, `SystemExit` and `GeneratorExit`
+    """Raise `UsageError` for an exception from the strategy, `SystemExit` and `GeneratorExit`
     included."""
     try:
         yield

@@ -12,17 +12,17 @@ from intercode.plugins import fault_of, is_user_code
 from intercode.runner.env_forks import Playable
 from intercode.types import Episode, Task, Turn
 
-KEPT = "finished episodes are kept; when it is repaired, go on with --resume DIR"
+KEPT = "finished episodes are kept; after the repair, continue with --resume DIR"
 THEIRS = f"{KEPT} --allow-code-change"
 """The advice for a mistake in the caller's code."""
 
 
 class WarmEnv:
-    """An environment that is made for the first episode, and again after a fault. One thread at a
-    time may use it."""
+    """An environment that is created for the first episode, and again after a fault. One thread at
+    a time may use it."""
 
     def __init__(self, make_env: Callable[[], Playable], env: Playable | None = None) -> None:
-        """`env` is an environment that is there already."""
+        """`env` is an existing environment."""
         self._make_env, self._env = make_env, env
 
     def run(

@@ -6,8 +6,8 @@
 A file is complete when its hash is right, so a file that the user put there is as good as a fetched
 one.
 
-Left out: resuming a download (the largest file has 1 MB), deleting and updating (remove the
-folder), searching.
+Left out: resuming a download (the largest file is 1 MB), deleting and updating (remove the folder),
+searching.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from intercode.sandbox.cache import root_path
 
 CATALOG = Path(__file__).with_name("catalog.toml")
 LONGEST_WAIT = 60.0
-"""Seconds between two tries at most, whatever a server asks for."""
+"""The most seconds between two tries, whatever a server asks for."""
 Progress = Callable[[int, int], None]
 """Called with the bytes so far and the bytes in all."""
 _CUT = (
@@ -151,8 +151,8 @@ def fetch(
     """Fetch the file of `size` bytes with this hash to `dest`, complete or not at all, and return
     `dest`.
 
-    A file that is there already is not requested. `timeout` (seconds) bounds connecting and each
-    wait for data. After the n-th failure the wait is `backoff` × 2ⁿ seconds, or the server's
+    A file that already exists is not requested. `timeout` (seconds) bounds connecting and each wait
+    for data. After the n-th failure the wait is `backoff` × 2ⁿ seconds, or the server's
     Retry-After, and a minute at most. Raises `DataError` if the server does not deliver these
     bytes, `UsageError` if `dest` cannot be written.
     """
@@ -168,7 +168,7 @@ def fetch(
             wait = backoff * 2**attempt
             dest.parent.mkdir(parents=True, exist_ok=True)
             try:
-                found = _receive(url, part, size, timeout, progress)
+                digest = _receive(url, part, size, timeout, progress)
             except urllib.error.HTTPError as error:
                 with error:
                     failure = f"HTTP {error.code} {error.reason}"
@@ -180,10 +180,10 @@ def fetch(
             except _CUT as error:
                 failure = f"the connection failed ({error})"
             else:
-                if found == sha256:
+                if digest == sha256:
                     part.replace(dest)
                     return dest
-                failure = f"the SHA-256 of what arrives is {found}, not {sha256}"
+                failure = f"the SHA-256 of what arrives is {digest}, not {sha256}"
     except OSError as error:
         raise UsageError(
             f"{dest}: cannot be written ({error}); is the disk full? INTERCODE_CACHE moves it"

@@ -34,8 +34,8 @@ class DataSet:
     """Tasks and the files that belong to them.
 
     `digest` is the hex SHA-256 of the task file's bytes (of all files, for a folder that a class
-    reads itself), whatever the limit, and of the names of
-    the gold fields unless it is only `gold`.
+    reads itself), whatever the limit, and of the names of the gold fields unless `gold` is the only
+    one.
     """
 
     name: str
@@ -90,7 +90,7 @@ def open_data(
     path = Path(source)
     if os.path.isdir(path):
         return _open_folder(path, path.resolve().name, how)
-    # False also in a folder that may not be entered, where `Path.exists` may raise
+    # False also in a folder that cannot be entered, where `Path.exists` may raise
     if os.path.exists(path):
         return _open_file(path, path.stem, how)
     name = str(source)
@@ -147,10 +147,10 @@ def _content(path: Path) -> bytes:
 
 
 def in_split(tasks: Sequence[Task], split: str) -> list[Task]:
-    """Return the tasks of a split. Raises `UsageError` with the splits that there are if it has
-    none."""
-    if kept := [task for task in tasks if task.split == split]:
-        return kept
+    """Return the tasks of a split. Raises `UsageError`, which lists the existing splits, if there
+    are none."""
+    if chosen := [task for task in tasks if task.split == split]:
+        return chosen
     splits = sorted({task.split for task in tasks if task.split})
     there = f"there are {', '.join(splits)}" if splits else "no task has a field `split`"
     raise UsageError(f"no task has the split {split!r}; {there}")

@@ -16,7 +16,7 @@ Decided here:
 - A null field (None, NaN) counts as absent. `general`, which is text in CSV, becomes a bool.
 - Records beyond `limit` are not read.
 
-Left out: other encodings than UTF-8 (with or without BOM), compressed files, data sets too big for
+Left out: encodings other than UTF-8 (with or without BOM), compressed files, data sets too big for
 memory.
 """
 
@@ -65,26 +65,26 @@ def load_tasks(
     path = Path(path)
     if limit is not None and limit < 1:
         raise UsageError(f"limit must be at least 1, not {limit}")
-    tasks, known = [], set[str]()
+    tasks, fields = [], set[str]()
     if not path.exists():
         raise UsageError(f"{path}: no such file")
     for index, (place, record) in enumerate(islice(_located(path, records), limit)):
         where = f"{path}: {place}"
         record = _preprocessed(record, preprocess, where)
-        known |= record.keys()
+        fields |= record.keys()
         tasks.append(_to_task(record, index, where, gold_fields))
     if not tasks:
         raise DataError(f"{path}: holds no records")
-    if unknown := [name for name in gold_fields if name not in {*known, "gold"}]:
+    if unknown := [name for name in gold_fields if name not in {*fields, "gold"}]:
         raise UsageError(
             f"{path}: no record has the gold field {unknown[0]!r}; "
-            f"records have {', '.join(sorted(known))}"
+            f"records have {', '.join(sorted(fields))}"
         )
     first: dict[str, int] = {}
     for number, task in enumerate(tasks, start=1):
-        if (other := first.setdefault(task.id, number)) != number:
+        if (earlier := first.setdefault(task.id, number)) != number:
             raise DataError(
-                f"{path}: records {other} and {number}, field 'id': both are {task.id!r}; "
+                f"{path}: records {earlier} and {number}, field 'id': both are {task.id!r}; "
                 "give each its own, or leave ids out to count from 0"
             )
     return tasks
@@ -265,10 +265,10 @@ def _golds(fields: Record, names: Sequence[str], where: str) -> tuple[str, ...]:
     """Remove the golds from the fields and return them: the non-empty fields `names`, then the list
     `golds`."""
     more = fields.pop("golds", [])
-    found = [(name, fields.pop(name, None)) for name in names]
+    named = [(name, fields.pop(name, None)) for name in names]
     if not isinstance(more, list):
         raise DataError(f"{where}: field 'golds' is {_kind(more)}; write a list of golds")
-    given = [(name, gold) for name, gold in found if gold not in (None, "")] + [
+    given = [(name, gold) for name, gold in named if gold not in (None, "")] + [
         ("golds", gold) for gold in more
     ]
     return tuple(
@@ -277,7 +277,7 @@ def _golds(fields: Record, names: Sequence[str], where: str) -> tuple[str, ...]:
             name,
             where,
         )
-        for name, gold in given or found[:1]
+        for name, gold in given or named[:1]
     )
 
 

@@ -7,11 +7,11 @@
     GET /TOKEN/run/NAME/text, …/record            a whole text, a record
     GET /TOKEN/events[?run=NAME]                  one event after each change (server-sent events)
 
-Only programs that know the token, which is made anew at each start and part of the printed address,
-are answered; on a loopback address only requests for a loopback host, so that no other web site can
-ask through a browser. The server reads files of the runs that it was started with, by name, and
-nothing else. Episodes hold hostile text: pages escape it, and their policy forbids scripts, styles,
-images and requests from elsewhere.
+The server answers only programs that know the token, which is new at each start and part of the
+printed address; on a loopback address it answers only requests for a loopback host, so that no
+other web site can ask through a browser. The server reads files of the runs that it was started
+with, by name, and nothing else. Episodes hold hostile text: pages escape it, and their policy
+forbids scripts, styles, images and requests from elsewhere.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _HEADERS = {
 _LONGEST_ADDRESS = 1 << 20
 """Bytes; an id of ten thousand characters may take a hundred thousand."""
 _INDEXING = 0.3
-"""Seconds that a page spends on the index at most."""
+"""The most seconds that a page spends on the index."""
 _LOOKING = 0.4
 """Seconds between two looks at the files of a run."""
 _ALIVE = 15.0
@@ -123,7 +123,7 @@ def serve(paths: Sequence[Path], host: str, port: int, ready: Callable[[str], ob
 
 
 class _Viewer:
-    """Answers requests. Methods that are no coroutines run in threads."""
+    """Answers requests. Methods that are not coroutines run in threads."""
 
     def __init__(self, runs: Runs, pages: Pages) -> None:
         self._runs, self._pages = runs, pages
@@ -154,7 +154,7 @@ class _Viewer:
         )
 
     def show_text(self, request: Request) -> Response:
-        """Return a whole text of a turn, or the query, as plain text."""
+        """Return one complete text of a turn as plain text."""
         episode, _ = self._episode(self._run(request.path_params["name"]), _params(request))
         number, part = _params(request).get("turn", ""), _params(request).get("part")
         if (
@@ -189,12 +189,12 @@ class _Viewer:
         server or the reader leaves."""
 
         def look() -> tuple[object, ...]:
-            found = list(self._runs.all().values()) if runs is None else runs
-            shares = dict.fromkeys((run.name for run in found), 0.0)
-            for run in found:
+            watched = list(self._runs.all().values()) if runs is None else runs
+            shares = dict.fromkeys((run.name for run in watched), 0.0)
+            for run in watched:
                 with suppress(DataError):
-                    shares[run.name] = run.index.update(_INDEXING / len(found))
-            return tuple((run.name, run.version(), shares[run.name]) for run in found)
+                    shares[run.name] = run.index.update(_INDEXING / len(watched))
+            return tuple((run.name, run.version(), shares[run.name]) for run in watched)
 
         before, quiet = await run_in_threadpool(look), 0.0
         while not ends():
@@ -237,8 +237,8 @@ class _Viewer:
         task, epoch = params.get("task", ""), params.get("epoch", "0")
         number = int(epoch) if epoch.isdecimal() and len(epoch) < 10 else 0
         run.index.update(_INDEXING)
-        if found := run.index.read(task, number):
-            return found
+        if entry := run.index.read(task, number):
+            return entry
         for episode, _ in run.live():
             if (episode.task, episode.epoch) == (task, number):
                 return episode, None
@@ -248,8 +248,8 @@ class _Viewer:
 
 
 def _params(request: Request) -> QueryParams:
-    """Return the parameters of an address; ids of tasks may have halves of surrogate pairs, which
-    Starlette would replace."""
+    """Return the parameters of an address; ids of tasks may contain halves of surrogate pairs,
+    which Starlette would replace."""
     try:
         return QueryParams(
             parse_qsl(request.url.query, keep_blank_values=True, errors="surrogatepass")

@@ -1,5 +1,5 @@
-"""Charts of a report as SVG: one line for each run over 0 to 100 %. The page has their style; a
-file stands alone, on white."""
+"""Charts of a report as SVG: one line for each run over 0 to 100 %. The page contains their style;
+a separate file has its own, on white."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400, 220, 34, 12, 10, 34
 ROW = 18
 """Height of a line of text above the chart."""
 LABELS = 12
-"""Labels of the axis at most."""
+"""The most labels of the axis."""
 COLOURS = ("#0b62c4", "#b4470e", "#18794e", "#8e3fb5", "#a0154f", "#5c6470")
 """Colours of the runs; a seventh run uses the first colour again."""
 _ON_DARK = ("#74b0f4", "#e8935f", "#63c596", "#cb93ec", "#f08bb0", "#aab3bd")
@@ -28,7 +28,7 @@ svg rect,circle{fill:currentColor}polyline{fill:none;stroke:currentColor;stroke-
 
 def _colours(colours: Sequence[str], grid: str) -> str:
     """Return the style of the runs and of the grid. Variables would be shorter, but rsvg-convert
-    knows none."""
+    does not support them."""
     return f"svg line{{stroke:{grid}}}" + "".join(
         f".s{number}{{color:{colour}}}" for number, colour in enumerate(colours)
     )
@@ -40,7 +40,8 @@ PAGE_STYLE = f"{STYLE}\n@media (prefers-color-scheme: dark) {{{_colours(_ON_DARK
 
 
 class Chart(NamedTuple):
-    """A chart as numbers: `series` has the points of each run, (place, percentage), in order."""
+    """A chart as numbers: `series` contains the points of each run, (place, percentage), in
+    order."""
 
     name: str
     title: str

@@ -1,5 +1,5 @@
-"""What runs show side by side, in the viewer and on the page of `report --html`: their settings,
-and how each did on each task."""
+"""Compare runs, in the viewer and on the page of `report --html`: their settings, and the results
+of each on each task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from intercode.report.text import one_line
 from intercode.report.transcript import State
 
 RANKS: Mapping[State, int] = {"failed": 0, "ambiguous": 0, "fault": 1, "unscored": 1, "solved": 2}
-"""What a reader wants to see first."""
+"""The facts that a reader wants to see first."""
 _UNSHOWN = {"run", "options", "signature", "verdicts", "hardness", "data_set"}
 """Facts that say nothing as a setting: labels of each task, and what other facts say again."""
 _LONGEST = 300
@@ -35,7 +35,7 @@ def settings(configs: Sequence[Mapping[str, Any]]) -> list[Setting]:
     options = all_options()
     declared = sorted(options, key=lambda name: SECTIONS.index(options[name].section))
     facts = {name: None for config in configs for name in config if name not in _UNSHOWN}
-    found = []
+    rows = []
     for name in dict.fromkeys(("env", *declared, *facts)):
         values = [config.get(name) for config in configs]
         if any(value not in (None, "", [], {}, False) for value in values):
@@ -44,19 +44,19 @@ def settings(configs: Sequence[Mapping[str, Any]]) -> list[Setting]:
                 for value in values
             ]
             differs = name != "created" and len(set(texts)) > 1
-            found.append(Setting(name, [one_line(text, _LONGEST) for text in texts], differs))
-    return found
+            rows.append(Setting(name, [one_line(text, _LONGEST) for text in texts], differs))
+    return rows
 
 
 def facts_of(config: Mapping[str, Any]) -> list[str]:
-    """Return what a run is, in a few words."""
+    """Return a short description of a run."""
     names = ("created", "env", "data", "agent", "model")
     return [str(config[name]) for name in names if config.get(name)]
 
 
 class TaskResult(NamedTuple):
-    """How a run did on a task: its scored and solved episodes, and the one to look at first, which
-    is the first that was not solved."""
+    """The result of a run on a task: its scored and solved episodes, and the one to look at first,
+    which is the first unsolved one."""
 
     first: EpisodeRow
     scored: int

@@ -1,5 +1,5 @@
-"""An index beside a run's episodes: what a list of episodes shows, and where each record stands in
-the file.
+"""An index next to a run's episodes: what a list of episodes shows, and where each record is in the
+file.
 
     RUN/episodes.jsonl ──► RUN/index.sqlite      one row for each task and epoch: the last record
                                                  counts, as everywhere
@@ -7,13 +7,13 @@ the file.
                                                  the index, and their ends
 
 `update` reads what has been appended since the last time, so an index is built while the run is
-written (`eval` calls it) or when somebody looks. It may be deleted at any moment, and is made anew
-if it does not fit its file: if the first or the last indexed bytes are not there any more.
-Processes may update it at once: each piece is a transaction.
+written (`eval` calls it) or when somebody looks. It may be deleted at any moment, and is rebuilt if
+it does not match its file: if the first or the last indexed bytes have changed. Processes may
+update it at once: each piece is a transaction.
 
 The index is a temporary file where the folder cannot be written, and for a run without the user's
-signature: a database made by a stranger can hold queries that never end, and a journal beside it
-names files that SQLite then deletes.
+signature: a database made by a stranger can contain queries that never end, and a journal next to
+it names files that SQLite then deletes.
 
 A text is searched in the file itself, at the disk's speed, since an index of all texts would be
 larger than the run.
@@ -95,15 +95,15 @@ _LATER = list(CATEGORIES)[list(CATEGORIES).index("had the answer") + 1 :]
 _PIECE = 32 << 20
 """Bytes that one transaction covers."""
 _ENDS = 4096
-"""Bytes at the beginning and at the end of what is indexed, by which another file is noticed."""
+"""Bytes at the beginning and at the end of the indexed part, which reveal another file."""
 _MOST_TOKENS = 10**12
 """A server may say that a reply took any number of tokens; the sum must stay below 2**63."""
 _CHUNK = 16 << 20
 """Bytes that a search reads at once."""
 _TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _AFTER = {b"action": b', "observation": "', b"observation": b', "exit_code": '}
-"""The bytes after the text of an action or an observation in a turn, by which other keys of that
-name are told apart."""
+"""The bytes after the text of an action or an observation in a turn, which distinguish other keys
+of that name."""
 _SCHEMA = f"""
     CREATE TABLE episodes ({", ".join(COLUMNS)}, PRIMARY KEY (task, epoch)) WITHOUT ROWID;
     CREATE INDEX starts ON episodes (start);
@@ -129,13 +129,13 @@ class Index:
         self._run, self._path, self._config = run, run / "index.sqlite", config
         self._records = run / "episodes.jsonl"
         self.is_temporary: bool | None = None
-        """Whether the index lies elsewhere than in the run folder; None before it is opened."""
+        """True if the index is outside the run folder; None before it is opened."""
         self._lock = threading.Lock()
         self._lists: dict[object, array[int]] = {}
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """Open the index, and make it if there is none or another version's.
+        """Open the index; create it if there is none, or one of another version.
 
         Where it cannot be written, is a stranger's or another program's, a temporary file takes its
         place. Raises `DataError`.
@@ -155,10 +155,10 @@ class Index:
         except sqlite3.Error as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise DataError(f"{self._path} cannot be used as an index: {error}") from error
-            with suppress(OSError):  # damaged: whoever looks next makes it anew
+            with suppress(OSError):  # damaged: the next reader rebuilds it
                 self._path.unlink()
             raise DataError(
-                f"{self._path} was damaged, and is made anew: "
+                f"{self._path} was damaged and is being rebuilt: "
                 "load the page again, or repeat the command"
             ) from error
 
@@ -209,8 +209,8 @@ class Index:
         db.execute("COMMIT")
 
     def update(self, seconds: float = float("inf")) -> float:
-        """Index new records for about so long, and return the share of the file that is covered,
-        1.0 if all is.
+        """Index new records for about `seconds`, and return the share of the file that is covered,
+        1.0 for all.
 
         Raises `DataError` if the run cannot be read, or the index cannot be written, for example
         because the disk is full.
@@ -261,14 +261,14 @@ class Index:
             )
             db.execute("COMMIT")
         except BaseException:
-            with suppress(sqlite3.Error):  # after a full disk there is none any more
+            with suppress(sqlite3.Error):  # after a full disk there is none left
                 db.execute("ROLLBACK")
             raise
         return 1.0 if last or done >= size else done / size
 
     def _ends(self, size: int) -> str:
-        """Return a digest of the beginning and the end of the file's first `size` bytes; of
-        nothing, an empty text."""
+        """Return a digest of the beginning and the end of the file's first `size` bytes; for 0
+        bytes, an empty text."""
         if size == 0:
             return ""
         with suppress(FileNotFoundError), self._open_records() as file:
@@ -297,7 +297,7 @@ class Index:
         )
         texts = (episode.ended, episode.error, hardness, episode.split)
         ended, error, level, split = (
-            None if each is None else one_line(str(each)) for each in texts
+            None if text is None else one_line(str(text)) for text in texts
         )
         return (
             as_bytes(row.task),
@@ -319,8 +319,8 @@ class Index:
 
     @property
     def covered(self) -> tuple[int, int, str]:
-        """Return how many bytes of the run are indexed, how many lines of them are no episodes, and
-        a digest of their ends."""
+        """Return how many bytes of the run are indexed, how many of their lines are not episodes,
+        and a digest of their ends."""
         with self._open() as db:
             return tuple(db.execute("SELECT bytes, damaged, ends FROM covered").fetchone())
 
@@ -331,7 +331,7 @@ class Index:
             return [dict(row) for row in db.execute(sql, values)]
 
     def all(self) -> list[EpisodeRow]:
-        """Return what figures read of each episode, by task and epoch."""
+        """Return the facts of each episode that figures read, by task and epoch."""
         with self._open() as db:
             cursor = db.execute(
                 f"SELECT {', '.join(EpisodeRow._fields)} FROM episodes ORDER BY task, epoch"
@@ -342,23 +342,23 @@ class Index:
         """Return the starts of the records that match, in order. The newest lists are kept, for
         pages and neighbours.
 
-        `chosen` maps some of `FACETS` to values. `text` must stand, letter by letter, in an action
-        or an observation. `sort` is one of `SORTS`, with a minus before it for the reverse.
+        `chosen` maps some of `FACETS` to values. `text` must occur literally in an action or an
+        observation. `sort` is one of `SORTS`, with a minus before it for the reverse.
         """
         key = (self.covered, tuple(sorted(chosen.items())), text, sort)
-        if (kept := self._lists.get(key)) is not None:
-            return kept
+        if (cached := self._lists.get(key)) is not None:
+            return cached
         facets = {name: value for name, value in chosen.items() if name in FACETS}
         where = " AND ".join(f"{name} = CAST(? AS TEXT)" for name in facets) or "1"
         hits = self.search(text) if text else None
         name, back = sort.removeprefix("-"), "DESC" if sort.startswith("-") else "ASC"
         order = f"{SORTS.get(name, SORTS['task'])}, start".replace(",", f" {back},")
         with self._open() as db:
-            found = db.execute(
+            rows = db.execute(
                 f"SELECT start FROM episodes WHERE {where} ORDER BY {order} {back}",
                 [*map(as_bytes, facets.values())],
             )
-            starts = array("q", (start for (start,) in found if hits is None or start in hits))
+            starts = array("q", (start for (start,) in rows if hits is None or start in hits))
         if len(self._lists) > 7:
             self._lists.clear()
         self._lists[key] = starts
@@ -367,17 +367,17 @@ class Index:
     def page(self, starts: Sequence[int]) -> list[dict[str, Any]]:
         """Return the rows with these starts, in their order."""
         marks = ", ".join("?" * len(starts))
-        found = {
+        by_start = {
             row["start"]: row
             for row in self.rows(f"SELECT * FROM episodes WHERE start IN ({marks})", *starts)
         }
-        return [found[start] for start in starts if start in found]
+        return [by_start[start] for start in starts if start in by_start]
 
     def read(self, task: str, epoch: int) -> tuple[Episode, int] | None:
         """Return an episode and the start of its record; None if the index has none.
 
         Raises `DataError` if the record is not there, since the file was changed by hand; the index
-        is made anew then.
+        is then rebuilt.
         """
         if not (
             rows := self.rows(
@@ -404,13 +404,13 @@ class Index:
 
     def search(self, text: str) -> set[int]:
         """Return the starts of all records with `text` in an action or an observation."""
-        found = set[int]()
+        starts = set[int]()
         with suppress(FileNotFoundError), self._open_records() as file:
             start = 0
             while chunk := _whole_lines(file):
-                found.update(start + line for line in _search_lines(chunk, text))
+                starts.update(start + line for line in _search_lines(chunk, text))
                 start += len(chunk)
-        return found
+        return starts
 
 
 def indexing(index: Index, then: Callable[[Episode], None]) -> Callable[[Episode], None]:
@@ -440,8 +440,8 @@ def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
 
     A value that is a text begins after `": "`. Inside of a text a quotation mark has a backslash,
     so that these four characters do not occur there, and the last quotation mark before a place
-    tells whether the place is in a text. Lines that another program wrote in its own way are read
-    one by one, and a line whose outcomes have an `action` of their own is read whole.
+    shows whether the place is in a text. Lines that another program wrote in its own way are read
+    one by one, and a line whose outcomes contain an `action` is read whole.
     """
     if not (chunk.startswith(b'{"schema": ') and chunk.isascii()):
         start = 0
@@ -456,7 +456,7 @@ def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
         line = chunk.rfind(b"\n", 0, at) + 1
         mark = chunk.rfind(b'"', line, at)
         begin = mark + 1
-        # in a text with quotation marks of its own, or after one that ends in a backslash
+        # in a text with quotation marks, or after one that ends in a backslash
         if chunk[mark - 1 : mark] == b"\\":
             begin = chunk.rfind(b'": "', line, at) + 4
         end = at + 1
@@ -491,7 +491,7 @@ def _has(line: bytes, text: str) -> bool:
 
 
 def as_bytes(text: str) -> bytes:
-    """Return a text as the index holds it. Ids may have halves of surrogate pairs, which SQLite
+    """Return a text as the index stores it. Ids may contain halves of surrogate pairs, which SQLite
     takes only as bytes."""
     return text.encode(errors="surrogatepass")
 

@@ -5,8 +5,8 @@ other file.
     each run in detail ── its episodes: failed ones by cause, errors, solved ── folded transcripts
 
 Ids are made of numbers. The page is bounded, so that it can be sent: transcripts of failed episodes
-come first, and what has no room is counted. Its own policy forbids scripts, frames and requests of
-any kind, should a text of an episode ever get through.
+come first, and those without room are counted. Its own policy forbids scripts, frames and requests
+of any kind, should a text of an episode ever get through.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ Key = tuple[int, str, int]
 
 
 def page(whole: Mapping[str, Any], runs: Sequence[Run]) -> str:
-    """Return the page of `runs`; `whole` is what `side_by_side` found in them."""
+    """Return the page of `runs`; `whole` is the result of `side_by_side` for them."""
     return _Page(whole, runs).write()
 
 
 class _Page:
-    """The data of the page. `transcripts` has the id and the HTML of each episode for which there
-    is room."""
+    """The data of the page. `transcripts` contains the id and the HTML of each episode for which
+    there is room."""
 
     def __init__(self, whole: Mapping[str, Any], runs: Sequence[Run]) -> None:
         self.whole, self.runs, self.names = whole, runs, tables.labels(whole["runs"])
@@ -59,7 +59,7 @@ class _Page:
             results_by_task(EpisodeRow.of(episode, config) for episode in episodes)
             for config, episodes in runs
         ]
-        self.queries = {each.task: each.query for _, episodes in runs for each in episodes}
+        self.queries = {episode.task: episode.query for _, episodes in runs for episode in episodes}
         order = sorted(self.queries, key=task_order)
         self.rows = {task: f"k{row}" for row, task in enumerate(order)}
         self.transcripts = self._write_transcripts()
@@ -108,7 +108,7 @@ class _Page:
         too many, those that all runs solved are left out first."""
 
         def solved(task: str) -> bool:
-            return all(each[task].share == 1 for each in self.results if task in each)
+            return all(by_task[task].share == 1 for by_task in self.results if task in by_task)
 
         chosen = set(sorted(tasks, key=solved)[:_TASKS])
         rows = [
@@ -124,7 +124,7 @@ class _Page:
         return {"rows": rows, "count": len(tasks)}
 
     def _cell(self, run: int, task: str) -> dict[str, Any] | None:
-        """Return how a run did on a task, with a link to the transcript."""
+        """Return the result of a run on a task, with a link to the transcript."""
         if (result := self.results[run].get(task)) is None:
             return None
         anchor, _ = self.transcripts.get((run, task, result.first.epoch), ("", ""))
@@ -153,17 +153,15 @@ class _Page:
     def _write_transcripts(self) -> dict[Key, tuple[str, Markup]]:
         """Return the transcripts for which there is room; those of failed and ambiguous episodes
         come first."""
-        found: dict[Key, tuple[str, Markup]] = {}
-        episodes = [
-            (number, episode) for number, (_, each) in enumerate(self.runs) for episode in each
-        ]
-        episodes.sort(
-            key=lambda each: (
-                RANKS[state_of(each[1])],
-                task_order(each[1].task),
-                each[1].epoch,
-                each[0],
-            )
+        transcripts: dict[Key, tuple[str, Markup]] = {}
+
+        def rank(numbered: tuple[int, Episode]) -> tuple[object, ...]:
+            number, episode = numbered
+            return RANKS[state_of(episode)], task_order(episode.task), episode.epoch, number
+
+        episodes = sorted(
+            ((number, episode) for number, (_, run) in enumerate(self.runs) for episode in run),
+            key=rank,
         )
         room = BUDGET
         for at, (number, episode) in enumerate(episodes):
@@ -171,8 +169,8 @@ class _Page:
             room -= len(content.encode())
             if room < 0:
                 break
-            found[number, episode.task, episode.epoch] = f"e{at}", Markup(content)
-        return found
+            transcripts[number, episode.task, episode.epoch] = f"e{at}", Markup(content)
+        return transcripts
 
     def _transcript(self, number: int, episode: Episode, anchor: str) -> str:
         all_steps, language = steps(episode), language_of(self.runs[number][0])
@@ -199,17 +197,17 @@ class _Page:
 def _groups(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, list[Episode]]:
     """Return the episodes by cause of failure, then those with errors, and the solved ones; without
     empty groups."""
-    found = {
+    groups = {
         name: [case.episode for case in cases]
         for name, cases in find_categories(config, episodes).items()
     }
     ordered = sorted(episodes, key=lambda episode: (task_order(episode.task), episode.epoch))
-    found["error"] = [episode for episode in ordered if episode.error is not None]
-    found["not scored"] = [
+    groups["error"] = [episode for episode in ordered if episode.error is not None]
+    groups["not scored"] = [
         episode for episode in ordered if episode.reward is None and episode.error is None
     ]
-    found["solved"] = [episode for episode in ordered if episode.success]
-    return {name: each for name, each in found.items() if each}
+    groups["solved"] = [episode for episode in ordered if episode.success]
+    return {name: group for name, group in groups.items() if group}
 
 
 def _group_id(run: int, name: str) -> str:

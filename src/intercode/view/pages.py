@@ -41,10 +41,10 @@ _WINDOW = 60_000
 _LINKS = 300
 """Turns that the strip above the turns links to."""
 _DEEPEST = 50
-"""Forks of forks that a tree shows one below the other; the turns after them stand in one row."""
+"""Forks of forks that a tree shows one below the other; the turns after them appear in one row."""
 _NEWEST = "-date"
 _FACTS = ("date", "env", "data", "agent", "model")
-"""What the list of runs shows besides figures."""
+"""The facts that the list of runs shows besides figures."""
 _SAID = {"state": "result", "category": "cause", "text": "the text"}
 
 Params = Mapping[str, str]
@@ -80,7 +80,7 @@ def style() -> str:
 
 
 class Pages:
-    """Writes pages. `root` is the path below which the viewer stands, with the token."""
+    """Writes pages. `root` is the path under which the viewer is served, with the token."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -110,9 +110,9 @@ class Pages:
         word, sort = params.get("q", ""), params.get("sort", _NEWEST)
         rows = [row for row in map(_run_row, runs) if word.lower() in " ".join(row.texts).lower()]
         titles = [*without_empty([row.figures for row in rows]), {}][0]
-        shown = [one for one in FIGURES if one.title in titles]
+        shown = [figure for figure in FIGURES if figure.title in titles]
         columns = {"name": "run"} | {name: name for name in _FACTS}
-        columns |= {one.key or one.title: one.title for one in shown}
+        columns |= {figure.key or figure.title: figure.title for figure in shown}
         name = sort.removeprefix("-") if sort.removeprefix("-") in columns else "date"
         rows.sort(key=lambda row: row.order(name), reverse=sort.startswith("-"))
         return self._fill(
@@ -122,7 +122,7 @@ class Pages:
             columns=columns,
             facts=_FACTS,
             figures=shown,
-            numbers=[one.key or one.title for one in shown],
+            numbers=[figure.key or figure.title for figure in shown],
             word=word,
             sort=sort,
             default_sort=_NEWEST,
@@ -131,7 +131,7 @@ class Pages:
 
     def episodes(self, run: Run, params: Params, share: float) -> str:
         """Return the list of a run's episodes. `share` of the file is indexed."""
-        chosen, config, found = _chosen(params), run.config, run.figures()
+        chosen, config, totals = _chosen(params), run.config, run.figures()
         starts = run.index.find(chosen, chosen.get("text", ""), chosen.get("sort", "task"))
         page, last = _page(params, len(starts))
         columns = {
@@ -147,7 +147,7 @@ class Pages:
             "seconds": "s",
         }
         for name in ("tokens", "cost"):
-            if not found[name]:
+            if not totals[name]:
                 del columns[name]
         labels = {name: columns[name] for name in ("state", "category")}
         facets = {
@@ -177,11 +177,11 @@ class Pages:
             events=self.url("events", run=run.name),
             trail=self._trail(run),
             run=run,
-            found=found,
+            found=totals,
             share=share,
             facts=facts_of(config),
             planned=planned if isinstance(planned, int) else None,
-            figures=without_empty([figure_cells(found)]),
+            figures=without_empty([figure_cells(totals)]),
             settings=settings([config]),
             live=live,
             facets=facets,
@@ -216,12 +216,12 @@ class Pages:
         key = {"task": episode.task, "epoch": episode.epoch}
         differs = first_difference(episode, beside[1]) if beside else None
         windows = _windows(all_steps) or [[]]
-        wanted = _whole(params.get("turn")) or differs or (len(all_steps) if start is None else 1)
+        target = _whole(params.get("turn")) or differs or (len(all_steps) if start is None else 1)
         now = next(
             (
                 place
                 for place, window in enumerate(windows)
-                if window and window[-1].number >= wanted
+                if window and window[-1].number >= target
             ),
             len(windows) - 1,
         )
@@ -296,9 +296,11 @@ class Pages:
         only = params.get("only")
         results = [results_by_task(run.index.all()) for run in runs]
         first = results[0]
-        tasks = sorted({task for each in results for task in each}, key=task_order)
+        tasks = sorted({task for by_task in results for task in by_task}, key=task_order)
         if only:
-            tasks = [task for task in tasks if len({_share(each, task) for each in results}) > 1]
+            tasks = [
+                task for task in tasks if len({_share(by_task, task) for by_task in results}) > 1
+            ]
         page, last = _page(params, len(tasks))
         shown = tasks[page * ROWS : (page + 1) * ROWS]
 
@@ -317,15 +319,15 @@ class Pages:
                 "task": task,
                 "id": "",
                 "cells": [
-                    cell(run, each.get(task)) for run, each in zip(runs, results, strict=True)
+                    cell(run, by_task.get(task)) for run, by_task in zip(runs, results, strict=True)
                 ],
-                "query": next((each[task] for each in queries if task in each), ""),
+                "query": next((by_task[task] for by_task in queries if task in by_task), ""),
             }
             for task in shown
         ]
         figure_rows = []
-        for run, each in zip(runs, results, strict=True):
-            pairs = [(_share(first, task), _share(each, task)) for task in each]
+        for run, by_task in zip(runs, results, strict=True):
+            pairs = [(_share(first, task), _share(by_task, task)) for task in by_task]
             changes = [b - a for a, b in pairs if a is not None and b is not None]
             gained, lost = sum(by > 0 for by in changes), sum(by < 0 for by in changes)
             figure_rows.append(
@@ -407,12 +409,12 @@ class _RunRow:
 
 def _run_row(run: Run) -> _RunRow:
     config = run.config
-    found = figures(config, [])
+    totals = figures(config, [])
     with suppress(DataError):  # its own page says why there is no index
-        found = run.figures()
+        totals = run.figures()
     facts = {name: str(config.get(name) or "") for name in _FACTS}
     facts["date"] = minute(config.get("created"))
-    return _RunRow(run.name, run.is_played, facts, figure_cells(found), found)
+    return _RunRow(run.name, run.is_played, facts, figure_cells(totals), totals)
 
 
 def _share(results: Mapping[str, TaskResult], task: str) -> float | None:
@@ -421,20 +423,20 @@ def _share(results: Mapping[str, TaskResult], task: str) -> float | None:
 
 def _chosen(params: Params) -> dict[str, str]:
     """Return the parameters that choose and order a list of episodes."""
-    found = {name: params[name] for name in (*FACETS, "text", "sort") if params.get(name)}
-    if found.get("sort", "task").removeprefix("-") not in SORTS:
-        del found["sort"]
-    return found
+    chosen = {name: params[name] for name in (*FACETS, "text", "sort") if params.get(name)}
+    if chosen.get("sort", "task").removeprefix("-") not in SORTS:
+        del chosen["sort"]
+    return chosen
 
 
 def _page(params: Params, count: int) -> tuple[int, int]:
-    """Return the page that is asked for, and the last one, from 0."""
+    """Return the numbers of the requested page and of the last one, from 0."""
     last = max(0, (count - 1) // ROWS)
     return min(last, max(0, _whole(params.get("page")) - 1)), last
 
 
 def _windows(all_steps: Sequence[Step]) -> list[list[Step]]:
-    """Return the turns in pieces that fit on a page."""
+    """Split the turns into pieces that fit on a page."""
     windows, size = list[list[Step]](), _WINDOW
     for step in all_steps:
         now = step.turn
@@ -444,9 +446,9 @@ def _windows(all_steps: Sequence[Step]) -> list[list[Step]]:
             now.action,
             now.observation,
             now.reply,
-            *(str(each) for each in step.messages),
+            *map(str, step.messages),
         )
-        length = sum(min(len(each or ""), markup.LONGEST) for each in texts) + 300
+        length = sum(min(len(text or ""), markup.LONGEST) for text in texts) + 300
         if size + length > _WINDOW:
             windows.append([])
             size = 0
@@ -469,9 +471,9 @@ def _tree(episode: Episode) -> list[dict[str, Any]]:
         if depth == _DEEPEST:
             row, below = [place, *_below(children, place)], []
         return {
-            "turns": [each + 1 for each in row],
+            "turns": [turn + 1 for turn in row],
             "score": episode.turns[row[-1]].score,
-            "below": [item(each, depth + 1) for each in below],
+            "below": [item(turn, depth + 1) for turn in below],
         }
 
     return [item(place) for place in children.get(-1, [])]
@@ -479,10 +481,10 @@ def _tree(episode: Episode) -> list[dict[str, Any]]:
 
 def _below(children: Mapping[int, Sequence[int]], place: int) -> list[int]:
     """Return all turns that come after one, in order."""
-    found = [place]
-    for each in found:
-        found += children.get(each, ())
-    return sorted(found[1:])
+    places = [place]
+    for at in places:
+        places += children.get(at, ())
+    return sorted(places[1:])
 
 
 def _name_of(task: str) -> str:

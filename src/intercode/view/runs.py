@@ -32,7 +32,7 @@ _MINUTE = 60.0
 
 class Run:
     """One run folder. Threads may share it. Raises what reading a run raises, at each use: the
-    folder may change or go."""
+    folder may change or disappear."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
@@ -47,8 +47,8 @@ class Run:
         with suppress(OSError, ValueError, RecursionError):
             changed = (self.path / "run.json").stat().st_mtime
             if changed != self._config[0]:
-                found = json.loads(read_inside(self.path, "run.json"))
-                self._config = (changed, found if isinstance(found, dict) else {})
+                loaded = json.loads(read_inside(self.path, "run.json"))
+                self._config = (changed, loaded if isinstance(loaded, dict) else {})
         return self._config[1]
 
     @property
@@ -89,7 +89,7 @@ class Run:
                         counts[name][str(row[name])] += row["n"]
             self._facets = (
                 covered,
-                {name: found.most_common() for name, found in counts.items() if found},
+                {name: counter.most_common() for name, counter in counts.items() if counter},
             )
         return self._facets[1]
 
@@ -111,11 +111,11 @@ class Run:
     def live(self) -> list[tuple[Episode, float]]:
         """Return the episodes that are being played, with the time of their last change; none if no
         process plays the run."""
-        return sorted(read_live(self.path), key=lambda each: -each[1]) if self.is_played else []
+        return sorted(read_live(self.path), key=lambda entry: -entry[1]) if self.is_played else []
 
     @property
     def is_played(self) -> bool:
-        """Whether a process holds the run's lock. Linux lists locks; taking the lock to find out
+        """True if a process holds the run's lock. Linux lists locks; taking the lock to find out
         would disturb a run."""
         with suppress(OSError):
             number = f":{self.path.stat().st_ino} "
@@ -126,20 +126,20 @@ class Run:
         return False
 
     def version(self) -> tuple[object, ...]:
-        """Return what differs after every change that a page could show."""
-        found: list[object] = [self.is_played]
+        """Return a value that differs after every change that a page could show."""
+        state: list[object] = [self.is_played]
         for path in (
             self.path / "episodes.jsonl",
             *sorted((self.path / "underway").glob("*.turns")),
         ):
             with suppress(OSError):
                 status = path.stat()
-                found += [path.name, status.st_size, status.st_mtime_ns]
-        return tuple(found)
+                state += [path.name, status.st_size, status.st_mtime_ns]
+        return tuple(state)
 
 
 class Runs:
-    """All runs in some folders; a folder is looked through each time, since runs begin and go."""
+    """All runs in some folders; folders are searched each time, since runs appear and disappear."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = [_as_folder(path) if path.is_file() else path for path in paths]
@@ -151,7 +151,7 @@ class Runs:
 
     def all(self) -> dict[str, Run]:
         """Return the runs by name: the folder's, with a number if several have it."""
-        found: dict[str, Run] = {}
+        runs: dict[str, Run] = {}
         for path in self._paths:
             folders = (
                 [path]
@@ -160,23 +160,23 @@ class Runs:
             )
             for folder in folders:
                 if folder not in self._known:
-                    # may stand in a page and an address
+                    # may appear in a page and an address
                     base = one_line(folder.resolve().name, 255) or "run"
                     taken = {run.name for run in self._known.values()}
                     names = itertools.chain([base], (f"{base}~{n}" for n in itertools.count(2)))
                     name = next(name for name in names if name not in taken)
                     self._known[folder] = Run(folder, name)
-                found[self._known[folder].name] = self._known[folder]
-        return found
+                runs[self._known[folder].name] = self._known[folder]
+        return runs
 
 
 def _as_folder(log: Path) -> Path:
     """Return a temporary run folder with the episodes of a log of InterCode v1. Raises as
     `load_recording` does."""
     recording = load_recording(log)
-    made = tempfile.mkdtemp(prefix="intercode-view-")
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    folder = Path(made) / log.stem
+    parent = tempfile.mkdtemp(prefix="intercode-view-")
+    atexit.register(shutil.rmtree, parent, ignore_errors=True)
+    folder = Path(parent) / log.stem
     folder.mkdir()
     date = time.strftime("%Y-%m-%d", time.gmtime(log.stat().st_mtime))
     (folder / "run.json").write_text(json.dumps({"created": date, **recording.settings}), "utf-8")
@@ -190,12 +190,12 @@ def others(
 ) -> list[tuple[Run, dict[str, Any]]]:
     """Return the episodes of the same task in other epochs, and in other runs of the same
     environment, with their runs."""
-    found = []
+    matches = []
     for run in runs.values():
         with suppress(IntercodeError):
             if run.env == here.env:
                 rows = run.index.rows(
                     f"SELECT * FROM episodes WHERE {IS_TASK} ORDER BY epoch", as_bytes(task)
                 )
-                found += [(run, row) for row in rows if run is not here or row["epoch"] != epoch]
-    return found
+                matches += [(run, row) for row in rows if run is not here or row["epoch"] != epoch]
+    return matches
