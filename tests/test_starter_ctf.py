@@ -76,7 +76,7 @@ def searched(env: Any, words: list[str], roots: str) -> list[str]:
     """Where a search inside finds one of the words; they are sent turned around, and looked for as
     they are."""
     env._workspace.sandbox.write(
-        "/dev/shm/search.py", Path(__file__).with_name("flag_search.py").read_bytes()
+        "/dev/shm/search.py", (Path(__file__).parent / "helpers/flag_search.py").read_bytes()
     )
     turned = " ".join(word[::-1] for word in words)
     shown = env._workspace.sandbox.exec(f"python3 /dev/shm/search.py {turned} {roots}", timeout=300)
