@@ -23,10 +23,11 @@ from loopback import Quiet, Server, serving
 
 from intercode.cli import main
 from intercode.cli.options import _NOT_STORED
+from intercode.envs import all_options
 from intercode.errors import IntercodeError
 from intercode.signing import is_signed
 from intercode.store import read_run
-from intercode.trust import _OTHERS, FACTS, _declared, acting, acts
+from intercode.trust import _OTHERS, FACTS, acting, acts
 from intercode.view.runs import Runs
 
 EVIL = """
@@ -361,7 +362,7 @@ def test_every_option_is_classified() -> None:
     for name in ("eval", "score", "play", "replay", "rescore"):
         command = main.commands[name]
         for option in {str(param.name) for param in command.params} - _NOT_STORED - {"log"}:
-            assert sum(option in kind for kind in (_declared(), _OTHERS, FACTS)) == 1, option
+            assert sum(option in kind for kind in (all_options(), _OTHERS, FACTS)) == 1, option
     assert acts("an option that nobody knows", "x")
     assert [acts("data", value) for value in ("spider", "spider.json")] == [False, True]
 
