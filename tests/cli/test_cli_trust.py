@@ -298,7 +298,7 @@ def test_an_engine_that_a_strangers_run_names_is_loaded_only_when_the_run_is_tru
         assert (refused.status, name in refused.err, "--trust" in refused.err) == (2, True, True)
         assert not evil.with_name("EXECUTED").exists()
     assert cli("replay", "run", "--engine", "sqlite").status == 0
-    assert "no database engine" in cli("eval", "--resume", "run", "--trust").err
+    assert "not a database engine" in cli("eval", "--resume", "run", "--trust").err
     assert evil.with_name("EXECUTED").exists()
 
 
