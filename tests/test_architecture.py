@@ -97,3 +97,17 @@ def test_ray_is_imported_by_the_cluster_alone_and_only_when_it_is_used() -> None
             path
         )
     assert using == {"cluster"}
+
+
+def test_locals_are_named_after_what_they_hold() -> None:
+    banned = {"found", "each", "made", "kept", "own", "theirs"}
+    bindings = set()
+    for path in SOURCE.rglob("*.py"):
+        for function in ast.walk(ast.parse("" if "starter" in path.parts else path.read_text())):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                for node in ast.walk(function):
+                    match node:
+                        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                            if name in banned:
+                                bindings.add(f"{path.relative_to(SOURCE)}:{node.lineno}: {name}")
+    assert sorted(bindings) == []
