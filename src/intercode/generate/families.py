@@ -163,14 +163,14 @@ FORMS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "paths": (
         (
-            "Print only absolute paths, one a line, in any order.",
-            "Print absolute paths only, one a line, in any order.",
+            "Print only absolute paths, one per line, in any order.",
+            "Print absolute paths only, one per line, in any order.",
         ),
-        ("Nothing but absolute paths is printed, one a line, in any order.",),
+        ("Nothing but absolute paths is printed, one per line, in any order.",),
     ),
     "names": (
-        ("Print the names only, without folders, one a line, in any order.",),
-        ("Each line of the output is only a bare name, no folder in front; in any order.",),
+        ("Print the names only, without folders, one per line, in any order.",),
+        ("Each line of the output is only a bare name, without its folder; in any order.",),
     ),
 }
 """The sentences that say what the answer looks like, for training and for the test split."""

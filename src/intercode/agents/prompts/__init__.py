@@ -59,7 +59,7 @@ class Prompts:
 
     def opening(self, *endings: str, **values: object) -> str:
         """Return the system message: the environment, the form of actions, and the endings."""
-        ending = "\n".join(self.fill(each, **values) for each in endings)
+        ending = "\n".join(self.fill(text, **values) for text in endings)
         return self.fill("world", form=self.fill(self.form), ending=ending)
 
     @cached_property
@@ -78,8 +78,8 @@ def load(form: str, language: Language, *more: str, folder: Path | None = None) 
     folders = [place for place in (folder, language.prompts, SHARED) if place]
     texts = {}
     for name in ("world", "submit", "paper", "blind", "answer", form, f"{form}.retry", *more):
-        if found := [path for place in folders if (path := place / f"{name}.txt").is_file()]:
-            texts[name] = found[0].read_text("utf-8").strip()
+        if paths := [path for place in folders if (path := place / f"{name}.txt").is_file()]:
+            texts[name] = paths[0].read_text("utf-8").strip()
     if form not in texts:
         raise UsageError(
             f"there is no prompt {form}.txt for actions in {language.name}: write it into the "
