@@ -247,6 +247,10 @@ def _model(agent: Agent, options: RunOptions) -> Model | None:
         temperature=options.temperature,
         seed=options.seed,
         max_tokens=options.reply_tokens,
+        request=options.request,
+        context=options.context,
+        no_system=options.no_system,
+        keep_reasoning=options.keep_reasoning,
         timeout=min(options.reply_seconds or PATIENCE, options.max_seconds or math.inf),
     )
     if not isinstance(model, OpenAIModel):

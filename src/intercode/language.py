@@ -27,6 +27,14 @@ def _no_kind(action: str) -> Kind | None:
     return None
 
 
+def _yes(code: str) -> bool:
+    return True
+
+
+def _no(text: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Language:
     """A language; a name is enough: `Language("awk")`.
@@ -38,7 +46,10 @@ class Language:
         fences: the names that fenced blocks may have besides `name`. Prompts show the first, which
             also names the lexer (of pygments) that highlights actions.
         transcript: matches a line that begins with a prompt, such as `$ ls`; its group is the code.
-        openings: first words, in upper case, of code that could be taken for an English sentence.
+        whole: returns False for code whose end is missing, such as an open here-document. The
+            fence that seems to close a block is then part of its code.
+        is_code: returns True for a text without fences that is code, whatever its first line looks
+            like.
         prompts: a folder of texts for models (`intercode.agents.prompts`) in place of the general
             ones.
         kind: returns the kind of an action, for reports; None if it has none.
@@ -54,7 +65,8 @@ class Language:
     last_line: re.Pattern[str] = ALONE
     fences: tuple[str, ...] = ()
     transcript: re.Pattern[str] | None = None
-    openings: frozenset[str] = frozenset()
+    whole: Callable[[str], bool] = _yes
+    is_code: Callable[[str], bool] = _no
     prompts: Path | None = None
     kind: Callable[[str], Kind | None] = _no_kind
     shell: str = ""

@@ -16,6 +16,7 @@ imports this module.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -120,6 +121,16 @@ def _price(text: str) -> tuple[float, float]:
     if not (0 <= tokens_in < float("inf") and 0 <= tokens_out < float("inf")):
         raise UsageError(f"{text!r}: a price is a finite number of at least 0")
     return tokens_in, tokens_out
+
+
+def _request(text: str) -> dict[str, Any]:
+    try:
+        request = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{text!r} is not JSON ({error})") from None
+    if not isinstance(request, dict):
+        raise UsageError(f'{text!r} is not a JSON object, such as {{"seed": null}}')
+    return request
 
 
 def _server_address() -> str | None:
@@ -288,6 +299,26 @@ class RunOptions(Options):
     reply_seconds: float | None = option(
         None, "Agent and model", "Wait S seconds for a reply, then ask again. [300]",
         kind="positive", metavar="S", fixed=False,
+    )  # fmt: skip
+    request: Mapping[str, Any] | None = option(
+        None, "Agent and model",
+        'Add parameters to each request, or leave some out: {"top_p": 0.95, "seed": null}.',
+        kind=_request, metavar="JSON",
+    )  # fmt: skip
+    no_system: bool = option(
+        False, "Agent and model",
+        "Send the system's text at the start of the first message of the user, for models without"
+        " a system role.",
+        kind="flag",
+    )  # fmt: skip
+    keep_reasoning: bool = option(
+        False, "Agent and model",
+        "Send the model's reasoning back with its replies, for models that want it.", kind="flag",
+    )  # fmt: skip
+    context: int | None = option(
+        None, "Agent and model",
+        "Send at most about N tokens: older observations are left out. [until the server refuses]",
+        kind="count", metavar="N",
     )  # fmt: skip
     price: tuple[float, float] | None = option(
         None, "Agent and model",

@@ -128,10 +128,22 @@ _TURN = {
     "ask_kept": int,
     "sample": (dict, NoneType),
     "limits": (list, NoneType),
+    "reasoning": _MAP,
+    "finish_reason": _TEXT,
+    "reply_seconds": (*_NUMBER, NoneType),
+    "forced": bool,
 }
-_USAGE = {"prompt_tokens": int, "completion_tokens": int, "cost": _NUMBER}
+_USAGE = {
+    "prompt_tokens": int,
+    "completion_tokens": int,
+    "cost": _NUMBER,
+    "reasoning_tokens": int,
+}
 _CALL = {"id": str, "name": str, "arguments": str}
-_RARE = {"calls", "after", "left_out", "ask_kept", "sample", "limits"}
+_RARE = {
+    *("calls", "after", "left_out", "ask_kept", "sample", "limits"),
+    *("reasoning", "finish_reason", "reply_seconds", "forced"),
+}
 _SAMPLE = {
     "token_ids": list,
     "logprobs": list,
@@ -287,11 +299,11 @@ def to_json(episode: Episode) -> dict[str, Any]:
     for turn, shared in zip(episode.turns, kept_messages(episode.turns), strict=True):
         # not `asdict` of the turn, which would copy each message
         record = {field.name: getattr(turn, field.name) for field in fields(turn)} | {
-            "usage": asdict(turn.usage)
+            "usage": usage_json(turn.usage)
         }
         if turn.ask is not None:
             record |= {"ask": list(turn.ask[shared:]), "ask_kept": shared or None}
-        record["limits"] = list(turn.limits) or None
+        record |= {"limits": list(turn.limits) or None, "forced": turn.forced or None}
         record["calls"] = turn.calls and [asdict(call) for call in turn.calls]
         if turn.sample:
             sample, prompt = turn.sample, turn.sample.prompt_ids
@@ -317,7 +329,7 @@ def to_json(episode: Episode) -> dict[str, Any]:
         "ambiguous": episode.ambiguous,
         "outcomes": bounded_outcomes(episode.outcomes),
         "split": episode.split,
-        "lost": None if episode.lost == Usage() else asdict(episode.lost),
+        "lost": None if episode.lost == Usage() else usage_json(episode.lost),
     }
     return {
         "schema": SCHEMA,
@@ -343,7 +355,7 @@ def kept_messages(turns: Iterable[Turn]) -> Iterator[int]:
     for turn in turns:
         yield shared_length(conversation, turn.ask or ())
         if turn.ask is not None:
-            conversation = [*turn.ask, _reply_message(turn)]
+            conversation = [*turn.ask, turn.message]
 
 
 def shared_length(first: Sequence[object], second: Sequence[object]) -> int:
@@ -409,6 +421,14 @@ def require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
             raise TypeError(f"`{name}` cannot be {safe_repr(value):.50}")
 
 
+def usage_json(usage: Usage) -> dict[str, Any]:
+    """Return usage as plain data, without tokens of reasoning if there are none."""
+    record = asdict(usage)
+    if not usage.reasoning_tokens:
+        del record["reasoning_tokens"]
+    return record
+
+
 def read_usage(record: Mapping[str, Any]) -> Usage:
     """Return the `Usage` in a record. Raises as `require` does."""
     require(record, _USAGE)
@@ -469,27 +489,10 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
             **values,
         )
         if turn.ask is not None:
-            conversation = [*turn.ask, _reply_message(turn)]
+            conversation = [*turn.ask, turn.message]
         if tokens:
             last_ids = tokens.prompt_ids + tokens.token_ids
         yield turn
-
-
-def _reply_message(turn: Turn) -> Message:
-    """Return the message that a strategy appends for a reply, as `Dialogue` and the agent `tools`
-    do."""
-    message = {"role": "assistant", "content": turn.reply}
-    if not turn.calls:
-        return message
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
-        for call in turn.calls
-    ]
-    return {**message, "tool_calls": calls}
 
 
 def _key(episode: Episode) -> Key:

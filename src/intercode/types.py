@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Literal, NamedTuple, TypeGuard
 
-Ended = Literal["submit", "solved", "turns", "limit", "agent_fault"]
-"""Why an episode ended: the agent submitted, reached reward 1 (paper's protocol), ran out of turns,
-or broke its sandbox; or a limit was reached ("limit": without a reward if it was a limit of the
-run, with one if it was a limit of the episode)."""
+Ended = Literal["submit", "solved", "turns", "stopped", "limit", "agent_fault"]
+"""Why an episode ended: the agent submitted, reached reward 1 (paper's protocol), ran out of turns
+(under `submit` its work was submitted for it), returned before that ("stopped"), or broke its
+sandbox; or a limit was reached ("limit": without a reward if it was a limit of the run, with one if
+it was a limit of the episode)."""
 
 Message = dict[str, Any]
 """One chat message of the OpenAI protocol: ``{"role": "system"|"user"|"assistant", "content":
@@ -173,17 +174,23 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens in and out, and the cost in US dollars (0.0 if the price is unknown)."""
+    """Tokens in and out, and the cost in US dollars (0.0 if the price is unknown).
+
+    `reasoning_tokens` are those of `completion_tokens` that the model spent on reasoning, where the
+    server says so.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
+    reasoning_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.cost + other.cost,
+            self.reasoning_tokens + other.reasoning_tokens,
         )
 
 
@@ -213,6 +220,18 @@ class Sample:
     prompt_ids: tuple[int, ...] = ()
 
 
+REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+"""The fields of a message in which servers return a model's reasoning."""
+
+INCOMPLETE = {
+    "length": "was cut off at its limit of tokens",
+    "model_context_window_exceeded": "was cut off, since it filled the context",
+    "content_filter": "was stopped by the server's content filter",
+    "refusal": "is a refusal",
+}
+"""The values of `finish_reason` for a reply that must not be executed, with what happened to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A model's answer. `left_out` counts the messages that were not sent because the context had
@@ -220,7 +239,8 @@ class Reply:
 
     `counted`: an earlier, interrupted process received the reply and counted its usage. `sample` is
     None unless the model supplies it. `final`: a limit cut the reply off, so the episode ends and
-    is scored without it.
+    is scored without it. `reasoning` has the fields `REASONING` of the server's message, as they
+    were sent. `finish_reason` is the server's; with one of `INCOMPLETE`, nothing is executed.
     """
 
     text: str
@@ -230,6 +250,29 @@ class Reply:
     counted: bool = False
     sample: Sample | None = None
     final: bool = False
+    reasoning: Mapping[str, Any] = field(default_factory=dict)
+    finish_reason: str | None = None
+
+    @property
+    def message(self) -> Message:
+        """Return the reply as a message of the conversation."""
+        return _reply_message(self.text, self.calls, self.reasoning)
+
+
+def _reply_message(
+    text: str | None, calls: Sequence[ToolCall] | None, reasoning: Mapping[str, Any] | None
+) -> Message:
+    message: Message = {"role": "assistant", "content": text, **(reasoning or {})}
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in calls
+        ]
+    return message
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +280,13 @@ class Turn:
     """One question to the model and one action in the environment; either may be missing (None).
 
     If one reply has several actions, only the turn of the first action has the question, the reply,
-    its `calls`, its `sample` and the usage. `after` is set in a forked episode: the position in the
-    episode of the turn whose state this action continues, −1 for the initial state. None: the last
-    turn before this one that acted. `left_out` of the messages in `ask`, the oldest observations
-    first, were not sent to the model (None: all were sent). `limits` names the limits that the
-    action hit: disk, memory, output, processes, time.
+    its `reasoning`, `calls`, `sample` and usage, its `finish_reason` and `reply_seconds`. `after`
+    is set in a forked episode: the position in the episode of the turn whose state this action
+    continues, −1 for the initial state. None: the last turn before this one that acted. `left_out`
+    of the messages in `ask`, the oldest observations first, were not sent to the model (None: all
+    were sent). `limits` names the limits that the action hit: disk, memory, output, processes,
+    time. `forced`: the work was submitted for the agent, which had no turns left; that is not a
+    turn of the agent's.
     """
 
     ask: Sequence[Message] | None = None
@@ -260,6 +305,15 @@ class Turn:
     left_out: int | None = None
     sample: Sample | None = None
     limits: tuple[str, ...] = ()
+    reasoning: Mapping[str, Any] | None = None
+    finish_reason: str | None = None
+    reply_seconds: float | None = None
+    forced: bool = False
+
+    @property
+    def message(self) -> Message:
+        """Return the reply as a message of the conversation, as `Reply.message` does."""
+        return _reply_message(self.reply, self.calls, self.reasoning)
 
     @property
     def acted(self) -> bool:

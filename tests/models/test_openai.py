@@ -196,8 +196,7 @@ MENDABLE: dict[str, Behaviour] = {
     "half a body": half_a_body,
     "nothing": nothing,
     "an error with status 200": answer({"error": {"message": "overloaded"}}),
-    "a call without a name": calling({"function": {"arguments": "{}"}}),
-    "no content": answer({"choices": [{"message": {"role": "assistant", "content": None}}]}),
+    "content that is a number": answer({"choices": [{"message": {"content": 5}}]}),
 }
 
 
@@ -261,7 +260,7 @@ def test_retry_after_is_waited_for_but_not_for_an_hour(
 @pytest.mark.parametrize(
     ("status", "advice"),
     [
-        (400, "max_tokens"),
+        (400, "--request"),
         (401, "OPENAI_API_KEY"),
         (403, "may not use"),
         (404, "INTERCODE_BASE_URL"),

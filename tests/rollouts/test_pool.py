@@ -250,8 +250,8 @@ LONG = fenced("touch /box/new0", "seq 3000", "submit")
         ({"tokens": 10}, "tokens", "limit", 1),
         ({"context": 3000}, "context", "limit", 3),
         ({"context": 50}, "context", "limit", 1),
-        ({"turns": 1}, "turns", "submit", 2),
-        ({"turns": 2}, "turns", "submit", 3),
+        ({"turns": 1}, "turns", "turns", 2),
+        ({"turns": 2}, "turns", "turns", 3),
         ({"turns": 3}, None, "submit", 3),
     ],
 )

@@ -70,7 +70,8 @@ class Act:
 
     `env` is the environment to act on. If it ends, the episode ends. The first submission closes
     all other environments, so that no search sees a score. `own_turn` records the action as a
-    separate turn, not as the answer to the last question.
+    separate turn, not as the answer to the last question. `forced` marks a submission that the
+    model did not choose, since its turns are used up: the episode ends by "turns".
     """
 
     action: str | None
@@ -78,6 +79,7 @@ class Act:
     note: str | None = None
     env: Branch = ROOT
     own_turn: bool = False
+    forced: bool = False
 
     def __post_init__(self) -> None:
         if self.action is None and not self.note:

@@ -100,4 +100,4 @@ def human(task: Task, protocol: str) -> StrategySteps:
             return
         step: Step = yield Act(reply.text)
         text = format_step(step, scored=protocol != SUBMIT)
-        messages += [message("assistant", reply.text), message("user", text)]
+        messages += [reply.message, message("user", text)]

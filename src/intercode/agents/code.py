@@ -3,13 +3,16 @@
     reply ──► without <think>…</think> ──► first mark?
       ├─ a wrapper, see below ──► the text inside
       ├─ fenced blocks ──► the first in the environment's language, else the first without one
-      └─ none ──► `code`, `submit`, or text that is not an English sentence
+      └─ none ──► a call written as text, `code`, `submit`, or text that is not an English sentence
 
 Wrappers, of which the first in a reply counts, a fence included:
 
     Thought: …  Action: execute[CODE]    <bash>CODE</bash>
     Action: submit                       <tool_call>{…}</tool_call>
-                                         {"name": "execute", "arguments": {"code": CODE}}
+
+A block ends at the first closing fence of CommonMark at which the language calls it whole, so that
+a fence in a here-document or a docstring is text. Reasoning has no action: it stands between tags,
+or before a closing tag whose opening tag the server put into the prompt.
 
 One reply is one action. Of several blocks the first is taken, since the model wrote the others
 without seeing what the first one prints. For the same reason a last line `submit` after other code
@@ -23,6 +26,7 @@ Left out: guessing which of two commands a sentence without fences means.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import textwrap
@@ -33,13 +37,30 @@ from typing import Any
 
 from intercode.language import Language
 from intercode.submission import ANSWER, is_submission
+from intercode.types import ToolCall
 
 MOST_BLOCKS = 50
 """Blocks that are read in one reply. A model that repeats itself may write thousands."""
 
-_THINK = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_REASONING = (
+    r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?|analysis|scratchpad"
+    r"|(?:inner_?)?monologue)"
+)
+_THINK = re.compile(
+    rf"""(?<![^\s.!?:>\]])                           # not in quotes, such as grep '<think>'
+    (?: <(?P<tag>{_REASONING})> .*? (?: </(?P=tag)> | \Z )
+      | \[THINK\] .*? (?: \[/THINK\] | \Z )
+      | ◁think▷ .*? (?: ◁/think▷ | \Z )
+      | <\|begin_of_thought\|> .*? (?: <\|end_of_thought\|> | \Z )
+      | <\|channel\|>analysis<\|message\|> .*? (?: <\|end\|>(?:<\|start\|>assistant)? | \Z ) )""",
+    re.DOTALL | re.IGNORECASE | re.VERBOSE,
+)
+_CLOSING = rf"(?:</{_REASONING}>|\[/THINK\]|◁/think▷)"
+_THOUGHT_END = re.compile(rf"^[ \t]*{_CLOSING}|{_CLOSING}[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_FENCES = re.compile(r"^\s*(?:`{3}|~{3})", re.MULTILINE)
+_FINAL = re.compile(r"<\|channel\|>(?:final|commentary)\b[^<]*<\|message\|>", re.IGNORECASE)
 _TOKENS = re.compile(r"(?:<\|[\w/]+\|>|</s>)\s*$")
-_FENCE = re.compile(r"^\s*(?P<ticks>`{3,}+|~{3,}+)(?P<tag>[^`]*)$")
+_FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}+|~{3,}+)(?P<tag>[^`]*)$")
 _ONE_LINE = re.compile(r"^\s*(?P<ticks>`{1,3})(?P<code>[^`\n]+)(?P=ticks)\s*$", re.MULTILINE)
 _EMPTY = re.compile(
     r"^\W{0,9}action\W{0,9}(?:execute\s{0,9}\[\s{0,9}\]?)?$|^execute\s?\[\s{0,9}\]"
@@ -51,6 +72,13 @@ _SUBMIT_WORD = re.compile(r"^\s*submit[ \t][^\n]*+\s*$")
 _SUBMIT_BRACKETS = re.compile(r"\W{0,9}submit\s?\[(.*)\]\W{0,9}", re.IGNORECASE)
 _SENTENCE = re.compile(r"^(?:I|I'm|I'll|[A-Z][a-z']*),? +\S")
 _CODE_SIGN = re.compile(r"[|<>$;&={}\\]|(?:^| )[-./~]+\w")
+
+_PROSE_WORDS = re.compile(
+    r"\b(?:the|an?|is|are|was|were|be|to|of|and|that|this|it|you|we|my|your|will|should|would|can"
+    r"|have|has|not|please)\b",
+    re.IGNORECASE,
+)
+_PRINTS = ("echo", "printf", "print")
 
 _NAMES = frozenset(["bash", "sh", "shell", "sql", "python", "code"])
 """Names that models write before code, whatever the environment's language is."""
@@ -64,6 +92,8 @@ _IMAGINED = re.compile(
 )
 _EXECUTE = re.compile(r"\s*execute\s*\[", re.IGNORECASE)
 _INPUT = re.compile(r"^\w+[ \t]*\n\W*action input\W*:\s*", re.IGNORECASE)
+_NAME_KEYS = ("name", "tool", "tool_name", "function", "action")
+_ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "tool_input")
 _CODE_KEYS = ("code", "command", "cmd", "query", "sql", "script", "action_input")
 
 
@@ -74,8 +104,8 @@ def split_reply(
 
     `takes_answer`: `submit ANSWER` is an action.
     """
-    thoughts = "\n".join(_THINK.findall(text))
-    reply = _TOKENS.sub("", _THINK.sub("", text.replace("\r\n", "\n"))).strip("\ufeff\u200b \t\n")
+    thoughts, reply = split_reasoning(text.replace("\r\n", "\n"))
+    reply = _TOKENS.sub("", reply).strip("\ufeff\u200b \t\n")
     submission = language.submission_where(takes_answer=takes_answer)
     part, is_code = unwrap(reply, language) or (reply, False)
     code: str | None = None
@@ -87,13 +117,41 @@ def split_reply(
             block for block in filled if not block[0]
         ]
         code = _one_action(unbracketed(ranked[0][1]), language, submission) if ranked else None
-    elif _SUBMIT.match(part) or not _reads_as_prose(part.split("\n", 1)[0].strip(), language):
+        if not ranked and (calls := written_calls(part)):
+            code = _one_action(_action_of(calls[0]), language, submission)
+    elif calls := written_calls(part):
+        code = _one_action(_action_of(calls[0]), language, submission)
+    elif (
+        language.is_code(part)
+        or _SUBMIT.match(part)
+        or not _reads_as_prose(part.split("\n", 1)[0].strip())
+    ):
         code = _one_action(part, language, submission)
     if not code:
         return None, f"{thoughts}\n{reply}".strip()
     around = _EMPTY.sub("", reply.replace(code, "", 1)) if code in reply else ""
     words = [line for line in around.split("\n") if not _FENCE.match(line)]
     return code, "\n".join([thoughts, *words]).strip()
+
+
+def split_reasoning(text: str) -> tuple[str, str]:
+    """Return the reasoning in a text, and the text without it.
+
+    An opening tag counts only before the first fence, and a closing tag without an opening one only
+    outside of fences, since code may contain such tags.
+    """
+    thoughts = list[str]()
+    while match := _THINK.search(text):
+        if _FENCES.search(text, 0, match.start()) or len(thoughts) > MOST_BLOCKS:
+            break
+        thoughts.append(match[0])
+        text = text[: match.start()] + text[match.end() :]
+    for match in reversed(list(islice(_THOUGHT_END.finditer(text), MOST_BLOCKS))):
+        if len(_FENCES.findall(text, 0, match.start())) % 2 == 0:
+            thoughts.append(text[: match.end()])
+            text = text[match.end() :]
+            break
+    return "\n".join(thoughts), _FINAL.sub("", text)
 
 
 def _one_action(code: str, language: Language, submission: re.Pattern[str]) -> str:
@@ -112,20 +170,22 @@ def _one_action(code: str, language: Language, submission: re.Pattern[str]) -> s
     return "\n".join(lines).rstrip()
 
 
-def _reads_as_prose(line: str, language: Language) -> bool:
+def _reads_as_prose(line: str) -> bool:
     """Return whether the first line of a reply without fences is prose, not a command: empty, a
     heading, an English sentence."""
     if not line:
         return True
-    if line.split(" ", 1)[0].upper() in language.openings:
-        return False
     if re.match(r"^(?:[#>*] |\d+\. |(?i:thought)\b.*:)", line) or (
         line.endswith((":", "?", "!")) and " " in line
     ):
         return True
     if re.match(r"^[A-Z][a-z]+[.!?]?$", line):
         return True
-    return bool(_SENTENCE.match(line)) and (line.endswith(".") or not _CODE_SIGN.search(line))
+    if _CODE_SIGN.search(line) and not line.endswith("."):
+        return False
+    words = line.split()
+    is_prose = len(words) > 4 and len(set(_PROSE_WORDS.findall(line.lower()))) > 1
+    return bool(_SENTENCE.match(line)) or (is_prose and words[0] not in _PRINTS)
 
 
 # -- fences ----------------------------------------------------------------------------------------
@@ -149,7 +209,7 @@ def _blocks(text: str, language: Language) -> Iterator[tuple[str, str]]:
                 )
             at += 1
             continue
-        end = _closing(lines, at + 1, fence["ticks"])
+        end = _closing(lines, at, fence, language)
         body = "\n".join(lines[at + 1 : end])
         if end == len(lines):
             body = body.rstrip().removesuffix(fence["ticks"])
@@ -157,27 +217,42 @@ def _blocks(text: str, language: Language) -> Iterator[tuple[str, str]]:
         at = end + 1
 
 
-def _closing(lines: list[str], start: int, ticks: str) -> int:
-    """Return the line that closes a fence of `ticks`. A fence with a language inside opens a nested
-    one (a here-document)."""
-    depth, first = 0, len(lines)
-    for i in range(start, len(lines)):
-        fence = _FENCE.match(lines[i])
-        if fence is None or not fence["ticks"].startswith(ticks):
-            continue
-        first = min(first, i)
-        if not lines[i].strip().strip("`~").strip():
-            if depth == 0:
-                return i
-            depth -= 1
-        else:
-            depth += 1
-    return first
+def _closing(lines: list[str], opening: int, fence: re.Match[str], language: Language) -> int:
+    """Return the line that closes a fence: the first at which the block is whole, else the first.
+
+    As in CommonMark, a closing fence is as long as the opening one, has no language, and is
+    indented by at most three characters more.
+    """
+    closing = [
+        at
+        for at in range(opening + 1, len(lines))
+        if (end := _FENCE.match(lines[at]))
+        and end["ticks"].startswith(fence["ticks"])
+        and not end["tag"].strip()
+        and len(end["indent"]) <= len(fence["indent"]) + 3
+    ][:MOST_BLOCKS]
+    if _tag(fence["tag"]) in language.tags:
+        for at in closing:
+            if language.whole(textwrap.dedent("\n".join(lines[opening + 1 : at]))):
+                return at
+    return next(iter(closing), len(lines))
 
 
 def _tag(info: str) -> str:
     """Return the language that a fence names: ``bash``, even in ``{.bash}``, ``bash title="x"``."""
-    return next(iter(re.findall(r"[\w+#-]+", info.lower())), "")
+    name = next(iter(re.findall(r"[\w+#-]+", info.lower())), "")
+    return re.sub(r"^lang(?:uage)?-", "", name)
+
+
+_WHOLE = re.compile(
+    r"\s*(?P<ticks>`{3,}+|~{3,}+)[^`\n]*\n(?P<code>.*?)\n?[ \t]*(?P=ticks)\s*", re.DOTALL
+)
+
+
+def unfenced(code: str) -> str:
+    """Return the code inside the one fence that is around all of `code`, if there is one."""
+    match = _WHOLE.fullmatch(code)
+    return match["code"] if match else code
 
 
 # -- wrappers --------------------------------------------------------------------------------------
@@ -205,10 +280,12 @@ def unwrap(reply: str, language: Language) -> tuple[str, bool] | None:
         return None if (called := code_of_call(reply)) is None else (called, True)
     rest = reply[mark.end() :]
     if mark["tag"]:
-        inner = re.split(rf"</\s*{mark['tag']}\s*>", rest, maxsplit=1, flags=re.IGNORECASE)[
-            0
-        ].strip("\n")
-        return inner if (called := code_of_call(inner)) is None else called, True
+        closing = rf"</\s*{mark['tag']}\s*>"
+        inner = re.split(closing, rest, maxsplit=1, flags=re.IGNORECASE)[0].strip("\n")
+        if (called := code_of_call(inner)) is not None:
+            return called, True
+        written = written_calls(inner) if inner.lstrip().startswith(("<", "{", "execute")) else []
+        return _action_of(written[0]) if written else inner, True
     if mark["execute"]:
         return _bracketed(rest), True
     rest = _INPUT.sub("", _IMAGINED.sub("", rest).strip())
@@ -242,25 +319,108 @@ def _bracketed(rest: str) -> str:
     return rest[: next(balanced, ends[-1] if ends else len(rest))].strip("\n")
 
 
+_XML_CALL = re.compile(
+    r"""<(?:\w+:)?(?:function|invoke|tool)(?:=|\s+name=)["']?(?P<name>\w+)["']?\s*>
+    (?P<body>.*?) (?: </(?:\w+:)?(?:function|invoke|tool)> | \Z )
+    | (?P<glm>execute|submit)\s*(?P<glm_body><arg_key>.*?)(?:</tool_call>|\Z)""",
+    re.DOTALL | re.VERBOSE,
+)
+"""``<function=execute><parameter=code>ls</parameter></function>``, ``<invoke name="execute">…``,
+and ``execute<arg_key>code</arg_key><arg_value>ls</arg_value>``."""
+_XML_VALUE = re.compile(
+    r"""<(?:\w+:)?parameter(?:=|\s+name=)["']?(\w+)["']?[^>\n]*>\n?(.*?)\n?</(?:\w+:)?parameter>
+    | <arg_key>(\w+)</arg_key>\s*<arg_value>\n?(.*?)\n?</arg_value>""",
+    re.DOTALL | re.VERBOSE,
+)
+_NAMED = re.compile(r"(?:^|\W)(execute|submit)\b(?::\d+)?(?:\s|<[^<>{}]*>|`{3}(?:json)?|json)*\Z")
+"""The end of a text that names a tool before its arguments: ``<|python_tag|>execute`` or
+``execute<｜tool▁sep｜>``, and then perhaps a fence."""
+_PYTHONIC = re.compile(r"(?:^|[\s\[|>.(])((?:execute|submit)\()", re.MULTILINE)
+
+
+def written_calls(text: str) -> list[ToolCall]:
+    """Return the calls of `execute` and `submit` that a model wrote as text, in any common form:
+    JSON, tags, or a call of Python; at most `MOST_BLOCKS`.
+
+    A server without a parser of tool calls returns them so.
+    """
+    tagged = [
+        ToolCall(
+            "",
+            match["name"] or match["glm"],
+            json.dumps(
+                {
+                    value[1] or value[3]: value[2] if value[1] else value[4]
+                    for value in _XML_VALUE.finditer(match["body"] or match["glm_body"])
+                }
+            ),
+        )
+        for match in islice(_XML_CALL.finditer(text), MOST_BLOCKS)
+    ]
+    calls = tagged or list(islice(_json_calls(text), MOST_BLOCKS)) or list(_python_calls(text))
+    return [call for call in calls if call.name in ("execute", "submit")]
+
+
+def _json_calls(text: str) -> Iterator[ToolCall]:
+    decoder, at, tries = json.JSONDecoder(strict=False), text.find("{"), 0
+    while at >= 0 and tries < MOST_BLOCKS:
+        tries += 1
+        try:
+            call, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at = text.find("{", at + 1)
+            continue
+        named = _NAMED.search(text, max(0, at - 80), at)
+        name, arguments = _parts_of(call)
+        if name or named:
+            yield ToolCall("", name or (named[1] if named else ""), json.dumps(arguments))
+        at = text.find("{", end)
+
+
+def _python_calls(text: str) -> Iterator[ToolCall]:
+    for match in islice(_PYTHONIC.finditer(text), MOST_BLOCKS):
+        ends = islice(re.finditer(r"\)", text[match.end() :]), 20)
+        for end in ends:
+            try:
+                call = ast.parse(text[match.start(1) : match.end() + end.end()], mode="eval").body
+                if not isinstance(call, ast.Call):
+                    continue
+                values = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+                if call.args:
+                    values["code"] = ast.literal_eval(call.args[0])
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+            yield ToolCall("", match[1].rstrip("("), json.dumps(values, default=str))
+            break
+
+
 def code_of_call(text: str) -> str | None:
     """Return the code of a tool call that was written as JSON text, empty if it contains none; None
     for any other text."""
     if (call := _object(text)) is None:
         return None
-    name = str(call.get("name") or call.get("tool") or call.get("action") or "")
-    arguments = next(
-        (call[key] for key in ("arguments", "parameters", "input") if key in call), call
-    )
+    name, arguments = _parts_of(call)
+    return _action_of(ToolCall("", name, json.dumps(arguments)))
+
+
+def _parts_of(call: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name of the tool and the arguments in the JSON object of a call."""
+    if isinstance(function := call.get("function"), dict):
+        call = function
+    name = next((call[key] for key in _NAME_KEYS if isinstance(call.get(key), str)), "")
+    arguments = next((call[key] for key in _ARGUMENT_KEYS if key in call), call)
     if isinstance(arguments, str):  # JSON, as in the OpenAI protocol, or the code itself
         inner = _object(arguments)
         arguments = {"code": arguments} if inner is None else inner
-    if not isinstance(arguments, dict):
-        arguments = {}
-    return (
-        f"submit {arguments.get('answer') or ''}".strip()
-        if name == "submit"
-        else code_of(arguments)
-    )
+    return name.rpartition(".")[2], arguments if isinstance(arguments, dict) else {}
+
+
+def _action_of(call: ToolCall) -> str:
+    """Return the action of a written call, for an environment of any language."""
+    arguments = json.loads(call.arguments)
+    if call.name == "submit":
+        return f"submit {arguments.get('answer') or ''}".strip()
+    return unfenced(code_of(arguments))
 
 
 def _object(text: object) -> dict[str, Any] | None:

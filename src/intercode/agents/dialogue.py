@@ -67,7 +67,7 @@ class Dialogue:
         self.messages.append(message("user", text))
 
     def add_reply(self, reply: Reply) -> None:
-        self.messages.append(message("assistant", reply.text))
+        self.messages.append(reply.message)
 
     def act(self, reply: Reply, env: Branch = ROOT) -> Act:
         """Add the reply and return its action."""

@@ -147,7 +147,7 @@ def tree_search(prompts: Prompts, turns: int = 10) -> Strategy:
             else:
                 nodes.append((yield from _grow(node, act, talk)))
         if protocol == SUBMIT:
-            yield Act(SUBMIT, env=best(nodes).branch, own_turn=True)
+            yield Act(SUBMIT, env=best(nodes).branch, own_turn=True, forced=True)
 
     return strategy
 

@@ -3,6 +3,7 @@ into its text.
 
     Ask(tools) ──► reply with calls ──► Act ──► tool message      one for each call, in order
                         ├─ malformed ─► Act(None, the reason) ──► tool message
+                        ├─ in the text ► Act                  ──► user message  (`written_calls`)
                         └─ no call ───► Act(None, retry note) ──► user message
 
 Every call costs a turn. Calls beyond the last turn are not executed: the model should have seen the
@@ -13,14 +14,15 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from typing import Any
 
 from intercode.agents.base import SUBMIT, Act, Ask, Strategy, StrategySteps
-from intercode.agents.code import code_of
+from intercode.agents.code import code_of, split_reasoning, unfenced, written_calls
 from intercode.agents.dialogue import Dialogue, format_step, format_turns, message
 from intercode.agents.prompts import Prompts
 from intercode.language import Language
-from intercode.types import Reply, Task, Tool, ToolCall
+from intercode.types import INCOMPLETE, Reply, Task, Tool, ToolCall
 
 
 def _tool(name: str, what: str, **texts: str) -> Tool:
@@ -53,22 +55,18 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
         offered = (EXECUTE, _tool(SUBMIT, "Submit the work and finish.", **word))
         while talk.left:
             reply: Reply = yield Ask(tuple(talk.messages), offered)
-            calls = [(call.id or f"call-{number}", call) for number, call in enumerate(reply.calls)]
-            answer = message("assistant", reply.text)
-            if calls:
-                answer["tool_calls"] = [
-                    {
-                        "id": id,
-                        "type": "function",
-                        "function": {"name": call.name, "arguments": call.arguments},
-                    }
-                    for id, call in calls
-                ]
-            talk.messages.append(answer)
+            complete = reply.finish_reason not in INCOMPLETE
+            calls = [
+                replace(call, id=call.id or f"call-{number}")
+                for number, call in enumerate(reply.calls if complete else ())
+            ]
+            text = split_reasoning(reply.text)[1]
+            written = written_calls(text) if complete and not calls else []
+            talk.add_reply(replace(reply, calls=tuple(calls)))
             thought: str | None = reply.text or None
-            if not calls:
+            if not (calls or written):
                 talk.add_step((yield Act(None, thought, prompts.fill("tools.retry"))))
-            for id, call in calls:
+            for call in calls or written:
                 output = "Not executed: all turns are used up."
                 if talk.left:
                     try:
@@ -84,10 +82,13 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
                         f"{format_step(step, scored=protocol == 'paper')}\n"
                         f"[{format_turns(talk.left)} left]"
                     )
-                talk.messages.append({**message("tool", output), "tool_call_id": id})
+                if written:
+                    talk.add_user(output)
+                else:
+                    talk.messages.append({**message("tool", output), "tool_call_id": call.id})
                 thought = None
         if protocol == SUBMIT:
-            yield Act(SUBMIT)
+            yield Act(SUBMIT, forced=True)
 
     return strategy
 
@@ -96,9 +97,10 @@ def action_of(call: ToolCall, language: Language, *, takes_answer: bool = False)
     """Return the action of a call. Raises `Malformed`, also for arguments that are not a JSON
     object: these are never code."""
     try:
-        arguments: Any = json.loads(call.arguments or "{}", strict=False)
+        arguments: Any = json.loads(call.arguments.strip() or "{}", strict=False)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"its arguments are not JSON ({error})") from None
+    arguments = {} if arguments is None else arguments
     if not isinstance(arguments, dict):
         raise Malformed("its arguments are not a JSON object")
     if call.name == SUBMIT:
@@ -108,7 +110,7 @@ def action_of(call: ToolCall, language: Language, *, takes_answer: bool = False)
         return f"{SUBMIT} {answer}".strip() if language.submission.groups else SUBMIT
     if call.name != "execute":
         raise Malformed(f"there is no tool {call.name!r:.50}")
-    code = code_of(arguments)
+    code = unfenced(code_of(arguments))
     if not code:
         raise Malformed("it contains no text under the key code")
     return code

@@ -37,7 +37,7 @@ def try_again(prompts: Prompts, turns: int = 10, *, blind: bool = False) -> Stra
     def strategy(task: Task, protocol: str) -> StrategySteps:
         yield from Dialogue.start(task, protocol, turns, prompts, blind=blind).take_turns()
         if protocol == SUBMIT:
-            yield Act(SUBMIT)
+            yield Act(SUBMIT, forced=True)
 
     return strategy
 
@@ -62,6 +62,6 @@ def plan_solve(prompts: Prompts, turns: int = 10, *, refine: bool = False) -> St
             talk.add_user(prompts.fill("plan.refine"))
             yield from talk.take_turns()
         if protocol == SUBMIT:
-            yield Act(SUBMIT)
+            yield Act(SUBMIT, forced=not talk.left)
 
     return strategy

@@ -7,6 +7,8 @@ import re
 from intercode.language import Kind, Language
 
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
+_HEREDOC = re.compile(r"(?<!<)<<(-?)\s*(['\"\\]?)([A-Za-z_]\w*)")
+"""``<<'EOF'`` but not ``<<< word``; groups: the dash, the quote, the word."""
 _REDIRECT = re.compile(r"(?<![-=<>])>{1,2}\|?\s*(?![\s>(]|&\d|&-|/dev/(?:null|stdout|stderr)\b)\S")
 _COMMANDS = (
     "rm|rmdir|mv|cp|mkdir|touch|ln|chmod|chown|chgrp|tee|truncate|dd|rename|install|patch|split"
@@ -28,10 +30,24 @@ def kind_of(action: str) -> Kind:
     return "editing" if _WRITER.search(bare) or _REDIRECT.search(bare) else "exploring"
 
 
+def closes_heredocs(code: str) -> bool:
+    """Return whether every here-document of the code has its last line."""
+    lines = iter(code.split("\n"))
+    for line in lines:
+        for match in _HEREDOC.finditer(line):
+            if not any(body.lstrip("\t" * 9 if match[1] else "") == match[3] for body in lines):
+                return False
+    return True
+
+
 SHELL = Language(
     "bash",
-    fences=("bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal"),
+    fences=(
+        *("bash", "sh", "shell", "zsh", "ksh", "dash", "posix", "unix", "shellscript"),
+        *("console", "terminal", "shell-session", "shellsession", "bash-session", "sh-session"),
+    ),
     transcript=re.compile(r"(?:[\w.-]+@\S*[$#]|\$) (.*)"),
+    whole=closes_heredocs,
     kind=kind_of,
     shell="{command}",
 )

@@ -78,19 +78,7 @@ def _add(collected: list[Conversation], turn: Turn, *, is_own: bool) -> None:
     if conversation is None:
         conversation = Conversation([], [])
         collected.append(conversation)
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
-        for call in turn.calls or ()
-    ]
-    reply: Message = {
-        "role": "assistant",
-        "content": turn.reply or "",
-        **({"tool_calls": calls} if calls else {}),
-    }
+    reply: Message = {**turn.message, "content": turn.reply or ""}
     conversation.own.extend([False] * (len(question) - len(conversation.messages)) + [is_own])
     conversation.messages[:] = [*question, reply]
 

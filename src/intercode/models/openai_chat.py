@@ -1,14 +1,17 @@
 """A model behind any server of the OpenAI chat protocol: hosted models, vLLM, Ollama, llama.cpp.
 
     complete ─► _post ─► body ─► _read_reply ─► Reply
-        ▲          │ too long: ContextOverflow at once  (the server refuses in one of the
-        │          │                                    `_OVERFLOW` wordings)
+        ▲          │ filtered: an empty Reply           (the policy's words may be the cause)
+        │          │ too long: ContextOverflow at once  (`_is_overflow`)
         │          │ too large: ModelError at once      (more than `LARGEST` bytes, counted as
         │          │                                    they arrive)
-        │          │ refused: ModelError at once        (400, 401, 403, 404, …: another try cannot
-        │          │                                    help)
+        │          │ refused: ModelError at once        (400, 401, 402, 403, 404, …: another try
+        │          │                                    cannot help)
         └── wait ◄─┴ _Broken: try again, `tries` times  (429, 5xx, no connection, time-out,
                                                         incomplete or wrong body)
+
+Whatever the policy can cause is a reply: no text, a refusal, reasoning alone, half a text. What
+servers refuse in a conversation is not sent back to them (`_sendable`).
 
 The SDK's own retries are off: they do not repeat a request whose status is good and whose body is
 broken. Requests go through the SDK's `post` and return plain text, since its parsed objects hide
@@ -32,14 +35,15 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.signing import config_folder
-from intercode.types import Message, Reply, Sample, Tool, ToolCall, Usage, is_number
+from intercode.types import REASONING, Message, Reply, Sample, Tool, ToolCall, Usage, is_number
 
 Price = tuple[float, float]
 """US dollars per million tokens, in and out."""
@@ -49,8 +53,8 @@ LONGEST_WAIT = 60.0
 
 _ADVICE = {
     400: (
-        "the server refuses the request: are the messages too long, "
-        "or does this model take no other temperature than 1, or no max_tokens (--reply-tokens)?"
+        "the server refuses the request: --request leaves a parameter out or changes it, and if "
+        "the messages are too long for the server, --context N sends at most N tokens"
     ),
     401: "the key is missing or wrong: set OPENAI_API_KEY",
     403: "this key may not use this model: check OPENAI_API_KEY and the model's name",
@@ -69,20 +73,45 @@ PATIENCE = 300.0
 _FULL = ("length", "model_context_window_exceeded")
 """The values of finish_reason for a reply that reached `max_tokens` or filled the context."""
 
+_EMPTY = "(empty reply)"
+"""Sent in place of an empty reply, which many servers refuse in a conversation."""
+
+_FIXED = ("model", "messages", "tools", "stream", "n")
+"""Parameters of a request that `request` cannot change."""
+
 _NO_KEY = "none-needed"
 """The key for servers that need none; the SDK requires one."""
 
 _MOST_TOKENS = 2**53
 """No server counts more, and any program can store and multiply this number."""
 
-_OVERFLOW = re.compile(
-    r"context_length_exceeded|exceed_context_size"
-    # OpenAI, vLLM, SGLang, llama.cpp, Ollama, LM Studio, Mistral
-    r"|context (?:length|size|window)|maximum model length"
-    # Anthropic, TGI, Gemini
-    r"|prompt is too long|must have less than \d+ tokens|exceeds the maximum number of tokens",
+_CONTEXT = re.compile(r"context[ _-]?(?:length|size|window|limit)|model length", re.IGNORECASE)
+_INPUT = re.compile(
+    r"\b(?:prompt|inputs?|messages?|request|conversation|tokens?)(?:\b|_)", re.IGNORECASE
+)
+_TOO_LONG = re.compile(
+    r"too[ _](?:long|large|many)|exceed|longer than|less than|at most|maximum|\bmax\b|limit",
     re.IGNORECASE,
 )
+_OF_ANOTHER_LIMIT = re.compile(
+    r"rate[ _]?limit|per (?:min|day|sec|hour)|\bmax_(?:completion_|output_)?tokens\b"
+    r"|completion tokens|images?\b|tools\b|quota",
+    re.IGNORECASE,
+)
+"""Words of a refusal for another limit than that of the context."""
+
+_FILTERED = re.compile(
+    r"content[ _](?:policy|filter|management)|responsible ?ai|moderation|safety (?:sys|filter|poli)"
+    r"|\b(?:prompt|input|request|content|messages?) (?:was|were|has been|have been|is) "
+    r"(?:flagged|blocked|rejected)",
+    re.IGNORECASE,
+)
+_UNPAID = re.compile(
+    r"insufficient[ _](?:quota|credits?|balance|funds)|exceeded your current quota|billing"
+    r"|credit balance|out of credits?|payment required",
+    re.IGNORECASE,
+)
+_NO_SYSTEM = re.compile(r"system (?:role|message|prompt)|roles must alternate", re.IGNORECASE)
 
 
 class _Broken(Exception):
@@ -121,6 +150,12 @@ class OpenAIModel:
     `logprobs` asks for the log-probabilities and ids of the reply's tokens, which `Reply.sample`
     then has if the server returns them; None: only if INTERCODE_LOGPROBS is 1. `token_ids` are an
     extension of vLLM's.
+
+    `request` adds parameters to the request's body, and removes those whose value is None.
+    `context` is the most tokens of a question; they are estimated from the counts of earlier
+    replies, or as three characters each, and a longer question is a `ContextOverflow`. `no_system`
+    sends the system's text at the start of the first message of the user, and `keep_reasoning`
+    sends the model's reasoning back with its replies.
     """
 
     def __init__(
@@ -137,6 +172,10 @@ class OpenAIModel:
         backoff: float = 0.5,
         price: Price | None = None,
         logprobs: bool | None = None,
+        request: Mapping[str, Any] | None = None,
+        context: int | None = None,
+        no_system: bool = False,
+        keep_reasoning: bool = False,
     ) -> None:
         import openai
 
@@ -161,7 +200,12 @@ class OpenAIModel:
             os.environ.get("INTERCODE_LOGPROBS") == "1" if logprobs is None else logprobs
         )
         settings |= {"logprobs": True, "return_token_ids": True} if self._sampled else {}
+        if fixed := set(request or ()).intersection(_FIXED):
+            raise UsageError(f"--request cannot set {', '.join(sorted(fixed))}")
+        settings |= request or {}
         self._settings = {key: value for key, value in settings.items() if value is not None}
+        self._context, self._characters_per_token = context, 3.0
+        self._no_system, self._keep_reasoning = no_system, keep_reasoning
         address = (
             base_url
             or os.environ.get("INTERCODE_BASE_URL")
@@ -212,13 +256,21 @@ class OpenAIModel:
         Raises `ModelError` if the server refuses or every try fails, `ContextOverflow` if the
         messages are too long.
         """
-        body: dict[str, Any] = {**self._settings, "messages": list(messages)}
+        body: dict[str, Any] = {**self._settings, "messages": self._sendable(messages)}
         body |= {"tools": list(tools)} if tools else {}
         body |= {"seed": body["seed"] + draw} if draw and "seed" in body else {}
+        length = len(json.dumps(body["messages"], ensure_ascii=False))
+        if self._context and length / self._characters_per_token > self._context:
+            raise ContextOverflow(f"the question is longer than {self._context} tokens (--context)")
         with self._asking() as question:
             for attempt in range(self.tries):
                 try:
-                    return self._read_reply(self._post(body))
+                    reply = self._read_reply(self._post(body))
+                    if reply.usage.prompt_tokens:
+                        self._characters_per_token = length / reply.usage.prompt_tokens
+                    return reply
+                except _Filtered:
+                    return Reply("", finish_reason="content_filter")
                 except _Broken as broken:
                     last = broken
                     question.failed = attempt + 1
@@ -232,6 +284,14 @@ class OpenAIModel:
         raise ModelError(
             f"{self.url}: {last} (tried {self.tries} times); is the server up and not overloaded?"
         )
+
+    def _sendable(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the conversation without what servers refuse."""
+        sent = [_sendable(message, self._keep_reasoning) for message in messages]
+        if self._no_system and [message["role"] for message in sent[:2]] == ["system", "user"]:
+            text = f"{sent[0]['content']}\n\n{sent[1]['content']}"
+            sent[:2] = [{**sent[1], "content": text}]
+        return sent
 
     def pending(self) -> list[Pending]:
         """Return the questions that threads wait for now, the oldest first."""
@@ -264,18 +324,8 @@ class OpenAIModel:
         try:
             return self._client.post("/chat/completions", cast_to=str, body=body)
         except openai.APIStatusError as error:
-            refusal = f"HTTP {error.status_code}, {_excerpt(error.response.text)}"
-            if _OVERFLOW.search(error.response.text):
-                raise ContextOverflow(f"{self.url}: {refusal}") from error
-            if error.status_code in (408, 409, 429) or error.status_code >= 500:
-                # may also be a date, which is ignored
-                after = error.response.headers.get("retry-after", "")
-                raise _Broken(
-                    refusal, float(after) if after.replace(".", "", 1).isdecimal() else None
-                ) from error
-            raise ModelError(
-                f"{self.url}: {refusal}; {_ADVICE.get(error.status_code, _ADVICE[400])}"
-            ) from error
+            wait = _seconds_until(error.response.headers.get("retry-after", ""))
+            raise self._refusal(error.status_code, error.response.text, body, wait) from error
         except (openai.APIConnectionError, _TooLarge, TimeoutError) as error:
             # SDKs before version 3 raise the former from an error in `_read_body`
             cause = error.__cause__ or error
@@ -289,16 +339,50 @@ class OpenAIModel:
                 f"an answer that cannot be read ({type(error).__name__}: {error})"
             ) from error
 
+    def _refusal(
+        self, status: int, text: str, body: Mapping[str, Any], wait: float | None = None
+    ) -> Exception:
+        """Return the exception for a request that the server refused; `wait` is the pause in
+        seconds that it asked for."""
+        refusal = f"HTTP {status}, {_excerpt(text)}"
+        if status in (400, 403, 422, 451) and _FILTERED.search(text):
+            return _Filtered()
+        if status == 402 or (_UNPAID.search(text) and wait is None and "retry" not in text.lower()):
+            advice = "the account has no credit or quota left: check its plan and billing"
+            return ModelError(f"{self.url}: {refusal}; {advice}")
+        if _is_overflow(status, text):
+            return ContextOverflow(f"{self.url}: {refusal}")
+        if status in (408, 409, 425, 429) or status >= 500:
+            return _Broken(refusal, wait)
+        named = [key for key in body if key not in _FIXED and re.search(rf"\b{key}\b", text)]
+        advice = _ADVICE.get(status, _ADVICE[400])
+        if named:
+            without = json.dumps(dict.fromkeys(named))
+            advice = f"leave out what the server does not take: --request '{without}'"
+            if named == ["max_tokens"] and "max_completion_tokens" in text:
+                renamed = {"max_tokens": None, "max_completion_tokens": body["max_tokens"]}
+                advice = f"the server wants another name: --request '{json.dumps(renamed)}'"
+        elif _NO_SYSTEM.search(text) and not self._no_system:
+            advice = "if the server takes no message of the system, give --no-system"
+        elif "tools" in body and re.search(r"\btools?\b", text):
+            advice = "if the server takes no tools, choose another agent, such as try_again"
+        return ModelError(f"{self.url}: {refusal}; {advice}")
+
     def _read_reply(self, body: str) -> Reply:
         try:
             answer = json.loads(body)
+            if not answer.get("choices") and isinstance(answer.get("error"), dict):
+                status = answer["error"].get("code")
+                raise self._refusal(status if isinstance(status, int) else 500, body, {})
             choice = answer["choices"][0]
-            message = choice["message"]
+            message = choice["message"] or {}
             calls = tuple(map(_call, message.get("tool_calls") or ()))
-            text = message.get("content") or "" if calls else message["content"]
+            text, reasoning = _contents(message)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
         counts = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
+        details = counts.get("completion_tokens_details")
+        thought = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
         tokens = [_count(counts.get(key)) for key in ("prompt_tokens", "completion_tokens")]
         # a question without any token does not exist
         if self.metered and (None in tokens or not any(tokens)):
@@ -306,28 +390,108 @@ class OpenAIModel:
                 f"{self.url}: a reply does not say how many tokens it took, so that no limit "
                 "of tokens or cost can hold: leave those out, or have the server send `usage`"
             )
-        if not text and not calls and choice.get("finish_reason") in _FULL:
-            if counts and (tokens[1] or 0) <= 1:
-                raise ContextOverflow(
-                    f"{self.url}: no room was left for a reply "
-                    f"(finish_reason {choice['finish_reason']})"
-                )
-            text = ""  # the model thought until it was cut off
-        if not isinstance(text, str):
-            raise _Broken(f"HTTP 200 with no text as the answer, {_excerpt(body)}")
+        finish_reason = choice.get("finish_reason")
+        empty = not (text or calls or reasoning)
+        if empty and finish_reason in _FULL and counts and (tokens[1] or 0) <= 1:
+            raise ContextOverflow(
+                f"{self.url}: no room was left for a reply (finish_reason {finish_reason})"
+            )
+        if isinstance(refusal := message.get("refusal"), str) and refusal and not calls:
+            text, finish_reason = text or refusal, "refusal"
         tokens_in, tokens_out = (count or 0 for count in tokens)
         price_in, price_out = self.price or (0.0, 0.0)
-        usage = Usage(tokens_in, tokens_out, (tokens_in * price_in + tokens_out * price_out) / 1e6)
+        cost = (tokens_in * price_in + tokens_out * price_out) / 1e6
         return Reply(
             _storable(text),
-            usage,
+            Usage(tokens_in, tokens_out, cost, thought or 0),
             calls,
             sample=_read_sample(answer, choice) if self._sampled else None,
+            reasoning=reasoning,
+            finish_reason=finish_reason if isinstance(finish_reason, str) else None,
         )
 
 
 class _TooLarge(Exception):
     pass
+
+
+class _Filtered(Exception):
+    """A filter of the server stopped the question or the reply."""
+
+
+def _is_overflow(status: int, text: str) -> bool:
+    """Return whether a refusal says that the question is too long for the context."""
+    if _CONTEXT.search(text):
+        return status != 429
+    large = status == 413 or re.search(r"request too large", text, re.IGNORECASE)
+    return bool(
+        (large or not _OF_ANOTHER_LIMIT.search(text))
+        and (status in (400, 413, 422) or status >= 500 or large)
+        and _INPUT.search(text)
+        and _TOO_LONG.search(text)
+    )
+
+
+def _seconds_until(after: str) -> float | None:
+    """Return the seconds that a header Retry-After asks to wait for: a number or a date."""
+    with suppress(ValueError):
+        return max(0.0, float(after))
+    with suppress(ValueError):
+        return max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
+    return None
+
+
+def _sendable(message: Message, keep_reasoning: bool) -> Message:
+    """Return a message without what servers refuse: an empty reply, arguments of a call that are
+    not a JSON object."""
+    if message["role"] != "assistant":
+        return message
+    sent = {key: value for key, value in message.items() if keep_reasoning or key not in REASONING}
+    if calls := message.get("tool_calls"):
+        sent["tool_calls"] = [
+            {**call, "function": {**function, "arguments": _object_text(function["arguments"])}}
+            for call in calls
+            for function in [call["function"]]
+        ]
+    elif not (sent["content"] or "").strip():
+        sent["content"] = _EMPTY
+    return sent
+
+
+def _object_text(arguments: str) -> str:
+    try:
+        if isinstance(json.loads(arguments or "{}"), dict):
+            return arguments or "{}"
+    except (ValueError, RecursionError):
+        pass
+    return json.dumps({"malformed": arguments})
+
+
+def _contents(message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the text of a message and the fields of its reasoning. Raises TypeError for content
+    that is neither text nor parts."""
+    reasoning = {key: message[key] for key in REASONING if message.get(key)}
+    content = message.get("content") or ""
+    if isinstance(content, list):
+        texts, thoughts = list[str](), list[str]()
+        for part in content:
+            thinks = isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
+            (thoughts if thinks else texts).append(_part_text(part))
+        if any(thoughts) and not reasoning:
+            reasoning = {"reasoning_content": "".join(thoughts)}
+        content = "".join(texts)
+    if not isinstance(content, str):
+        raise TypeError("the content is not text")
+    return content, json.loads(_storable(json.dumps(reasoning, ensure_ascii=False)))
+
+
+def _part_text(part: Any) -> str:
+    """Return the text of a part of a message; parts of other kinds have none."""
+    if isinstance(part, dict):
+        part = part.get("text") or part.get("thinking") or part.get("refusal")
+    if isinstance(part, list):
+        return "".join(map(_part_text, part))
+    return part if isinstance(part, str) else ""
 
 
 def _read_body(response: Any) -> None:
@@ -413,12 +577,14 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
 
 
 def _call(record: Any) -> ToolCall:
-    function = record["function"]
-    arguments = function.get("arguments", "")
-    # some servers send the object itself
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    function = record.get("function") or {}
+    arguments = function.get("arguments")
+    # some servers send the object itself, and some nothing for a call without arguments
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
     return ToolCall(
-        _storable(str(record.get("id") or "")), _storable(str(function["name"])), _storable(text)
+        _storable(str(record.get("id") or "")),
+        _storable(str(function.get("name") or "")),
+        _storable(text),
     )
 
 

@@ -47,8 +47,8 @@ class ScriptedModel:
 
 
 def read_script(path: Path) -> ScriptedModel:
-    """Return the model of a JSON file with a list of texts, or ``{"text": "", "calls": [{"name": …,
-    "arguments": …}]}``."""
+    """Return the model of a JSON file with a list of replies: texts, or ``{"text": "", "calls":
+    [{"name": …, "arguments": …}], "reasoning": "", "finish_reason": "stop"}``."""
     try:
         replies = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -74,8 +74,11 @@ def _reply(record: Any) -> Reply:
     if not isinstance(record, dict) or not record.keys() & {"text", "calls"}:
         raise TypeError(f"not {record!r:.50}")
     text, calls = record.get("text", ""), record.get("calls", [])
+    reasoning, finish_reason = record.get("reasoning", ""), record.get("finish_reason")
     if not isinstance(text, str) or not isinstance(calls, list):
         raise TypeError(f"{record!r:.50} lacks a text or a list of calls")
+    if not isinstance(reasoning, str) or not isinstance(finish_reason, str | None):
+        raise TypeError(f"{record!r:.50} has a reasoning or finish_reason that is not a text")
     tool_calls = []
     for number, call in enumerate(calls, 1):
         name, arguments = call["name"], call["arguments"]
@@ -88,4 +91,9 @@ def _reply(record: Any) -> Reply:
                 arguments if isinstance(arguments, str) else json.dumps(arguments),
             )
         )
-    return Reply(text, calls=tuple(tool_calls))
+    return Reply(
+        text,
+        calls=tuple(tool_calls),
+        reasoning={"reasoning_content": reasoning} if reasoning else {},
+        finish_reason=finish_reason,
+    )

@@ -124,8 +124,7 @@ class EpisodeSampler:
         self.replies.append(reply)
         if (sample := reply.sample) and sample.prompt_ids:
             self.first = len(sample.prompt_ids) if self.first is None else self.first
-            answered = {"role": "assistant", "content": reply.text}
-            self.known.append(([*messages, answered], sample.prompt_ids + sample.token_ids))
+            self.known.append(([*messages, reply.message], sample.prompt_ids + sample.token_ids))
         return reply
 
     def _ask(self, messages: Sequence[Message], tools: Sequence[Tool], draw: int) -> Reply:
@@ -149,7 +148,7 @@ class EpisodeSampler:
                 sample, token_ids=sample.token_ids[:fitting], logprobs=sample.logprobs[:fitting]
             )
             return replace(reply, sample=reply.sample and shorter, final=True)
-        self.cut = "reply" if sample.finish_reason == "length" else None
+        self.cut = "reply" if "length" in (reply.finish_reason, sample.finish_reason) else None
         return replace(reply, final=self.cut is not None)
 
     def _room(self, prompt: int) -> tuple[float, Cut]:

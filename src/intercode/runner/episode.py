@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from intercode.agents.base import SUBMIT, Act, Ask, Fork, Step, Strategy
+from intercode.agents.base import SUBMIT, Act, Ask, Fork, Request, Step, Strategy
 from intercode.errors import UsageError
 from intercode.models import Model
 from intercode.plugins import call_plugin, safe_repr
@@ -27,13 +27,14 @@ from intercode.runner.env_forks import EnvForks, Playable
 from intercode.runner.strategy_driver import Answer, drive, strategy_name
 from intercode.store import bounded_outcomes
 from intercode.submission import LONGEST, TAKES_ANSWER, WORD, is_submission
-from intercode.types import Ended, Episode, Reply, Score, Task, Turn, Usage
+from intercode.types import INCOMPLETE, Ended, Episode, Reply, Score, Task, Turn, Usage
 
 UNSCORED = Score(0.0, False)
 UNSENDABLE = (
     "The code holds a NUL character or half of a surrogate pair, or is too long, "
     "so nothing was executed."
 )
+NOT_EXECUTED = "Your reply {what}, so nothing in it was executed, and one turn was used up.{how}"
 LONGEST_THOUGHT = 1 << 16
 """Characters of a thought in the record; the reply has the rest."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -94,7 +95,7 @@ def play(
         drive(strategy, posed, env.protocol) as advance,
     ):
         while result.ended is None:
-            request = None if cut else advance(answer)
+            request = None if cut else _unless_incomplete(advance(answer), log)
             submits = isinstance(request, Act) and is_submission(request.action, submission)
             begins_turn = isinstance(request, Ask) or not (submits or (log and not log[-1].acted))
             may_come_last = submits_work and (submits or not isinstance(request, Ask | Act))
@@ -104,7 +105,8 @@ def play(
                 request is None
                 or (most is not None and acted >= most and (acted > most or not may_come_last))
             ):
-                result.ended = "turns"
+                out_of_turns = most is not None and acted >= most
+                result.ended = "turns" if out_of_turns else "stopped"
                 outcomes = (
                     None if forks.latest is None else getattr(forks[forks.latest], "outcomes", None)
                 )
@@ -116,7 +118,9 @@ def play(
                 result.add(
                     Step("")
                     if latest is None
-                    else _execute(forks, Act(SUBMIT, env=latest, own_turn=True), log, True)
+                    else _execute(
+                        forks, Act(SUBMIT, env=latest, own_turn=True, forced=True), log, True
+                    )
                 )
                 result.ended = "agent_fault" if result.ended == "agent_fault" else "limit"
             elif isinstance(request, Ask):
@@ -126,6 +130,8 @@ def play(
                 answer = _execute(forks, request, log, submits and submits_work)
                 acted += log[-1].acted
                 result.add(answer)
+                if request.forced and result.ended != "agent_fault":
+                    result.ended = "turns"
             elif isinstance(request, Fork):
                 answer = forks.fork(request.env)
             elif request is not None:
@@ -154,6 +160,7 @@ def play(
 def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn]) -> Reply:
     if model is None:
         raise UsageError("this agent asks a model; name one with --model")
+    started = time.perf_counter()
     reply = model.complete(ask.messages, tools=ask.tools, draw=ask.draw)
     tracker.spend(Usage() if reply.counted else reply.usage)
     calls, left_out = reply.calls or None, reply.left_out or None
@@ -165,9 +172,29 @@ def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn])
             calls=calls,
             left_out=left_out,
             sample=reply.sample,
+            reasoning=reply.reasoning or None,
+            finish_reason=reply.finish_reason,
+            reply_seconds=None if reply.counted else round(time.perf_counter() - started, 6),
         )
     )
     return reply
+
+
+def _unless_incomplete(request: Request | None, log: list[Turn]) -> Request | None:
+    """Return the request, without its action if the reply that it answers is incomplete: half a
+    command may do harm that the model did not choose."""
+    reason = log[-1].finish_reason if log else None
+    if (
+        reason not in INCOMPLETE
+        or not isinstance(request, Act)
+        or request.own_turn
+        or log[-1].acted
+    ):
+        return request
+    count = log[-1].usage.completion_tokens
+    how = f" It had {count} tokens: write less." if reason == "length" and count else ""
+    note = NOT_EXECUTED.format(what=INCOMPLETE[reason], how=how)
+    return replace(request, action=None, note=note)
 
 
 def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
@@ -202,6 +229,7 @@ def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
             score=facts["score"].reward if "score" in facts else None,
             seconds=round(time.perf_counter() - started, 6),
             after=forks.after(act.env, log),
+            forced=act.forced,
         )
     )
     return step

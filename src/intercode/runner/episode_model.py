@@ -17,7 +17,7 @@ summary would cost a call and could be wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -90,7 +90,8 @@ def require_reply(reply: object, name: str) -> Reply:
         called = isinstance(calls, list | tuple) and all(
             isinstance(call, ToolCall) for call in calls
         )
-        if counted and called and isinstance(reply.sample, Sample | None):
+        whole = isinstance(reply.reasoning, Mapping) and isinstance(reply.finish_reason, str | None)
+        if counted and called and whole and isinstance(reply.sample, Sample | None):
             return reply
     raise UsageError(
         f"the model {name} answered {safe_repr(reply):.200}; "

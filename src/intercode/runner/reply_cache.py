@@ -46,6 +46,8 @@ _REPLY = {
     "calls": list,
     "left_out": int,
     "sample": (dict, type(None)),
+    "reasoning": dict,
+    "finish_reason": (str, type(None)),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from pathlib import Path
 
 from intercode.envs.python.suite import SYNTAX_ERRORS, parse
@@ -35,6 +36,25 @@ def kind_of(action: str) -> Kind:
     return "editing" if changes else "exploring"
 
 
+def parses(code: str) -> bool:
+    try:
+        parse(textwrap.dedent(code))
+    except SYNTAX_ERRORS:
+        return False
+    return True
+
+
+def is_code(text: str) -> bool:
+    """Return whether a text parses, and is not merely words such as `all is done`."""
+    if not parses(text):
+        return False
+    words = (ast.Name, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Constant)
+    return any(
+        not (isinstance(node, ast.Expr) and isinstance(node.value, words))
+        for node in parse(textwrap.dedent(text)).body
+    )
+
+
 def echo(text: str) -> str:
     """Return the statement that prints a text."""
     return f"print({text!r})"
@@ -44,8 +64,10 @@ LANGUAGE = Language(
     "python",
     submission=NAME,
     last_line=_LAST,
-    fences=("python", "py", "python3", "pycon"),
+    fences=("python", "py", "python3", "py3", "pycon", "ipython", "ipython3", "tool_code"),
     transcript=re.compile(r"(?:>>>|\.\.\.)(?: (.*)|$)"),
+    whole=parses,
+    is_code=is_code,
     prompts=Path(__file__).parent / "prompts",
     kind=kind_of,
     # in base64, so that no traceback shows the command

@@ -13,6 +13,17 @@ _EDITS = re.compile(
     r"|WITH\b.*\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_STATEMENT = re.compile(
+    r"""\(*(?: SELECT\b (?!\s+(?:all\s+)?(?:the|those)\b)
+    | WITH\s+(?:RECURSIVE\s+)? \S+ \s*(?:\([^)]*\)\s*)? AS\s*\(
+    | (?:INSERT|REPLACE)\s+INTO\b | DELETE\s+FROM\b | UPDATE\s+\S+\s+SET\b
+    | (?:CREATE|ALTER|DROP|TRUNCATE|SHOW)\s+(?:\w+\s+)?
+      (?:TABLE|VIEW|INDEX|INDEXE|DATABASE|COLUMN)S?\b
+    | (?:DESC|DESCRIBE|USE|PRAGMA)\s+\S+\s*\Z | EXPLAIN\s+\w | VALUES\s*\( )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""``SELECT name FROM staff`` and ``with t AS (…``, but not ``Select the rows`` nor ``With that
+done``."""
 _LOOKS = re.compile(
     r"(?:SHOW|DESC|DESCRIBE|EXPLAIN|PRAGMA|USE|HELP)\b"
     r"|.*\b(?:information_schema|sqlite_(?:master|schema))\b",
@@ -28,6 +39,11 @@ def kind_of(action: str) -> Kind:
     return "exploring" if _LOOKS.match(statement) else "querying"
 
 
+def is_code(text: str) -> bool:
+    """Return whether a text begins as a statement does."""
+    return bool(_STATEMENT.match(_LEADING.sub("", text, count=1)))
+
+
 def echo(text: str) -> str:
     """Return the statement that selects a text."""
     return "SELECT '" + text.replace("\\", "\\\\").replace("'", "''") + "' AS answer"
@@ -35,9 +51,12 @@ def echo(text: str) -> str:
 
 LANGUAGE = Language(
     "sql",
-    fences=("sql", "mysql", "mariadb", "sqlite", "sqlite3"),
+    fences=(
+        *("sql", "mysql", "mariadb", "sqlite", "sqlite3", "duckdb"),
+        *("postgresql", "postgres", "pgsql", "tsql", "plsql"),
+    ),
     transcript=re.compile(r"(?:mysql|sqlite|MariaDB [^>]*)> (.*)"),
-    openings=frozenset({"SELECT", "SHOW", "DESCRIBE", "DESC", "WITH"}),
+    is_code=is_code,
     prompts=Path(__file__).parent / "prompts",
     kind=kind_of,
     echo=echo,
