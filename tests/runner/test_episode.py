@@ -80,7 +80,7 @@ def test_the_papers_reward_is_the_best_over_the_turns_with_its_parts() -> None:
     assert episode.reward == 0.25
     assert episode.parts == {"distance": 1.0}
     assert [turn.score for turn in episode.turns] == [0.25, 0.071, 0.167]
-    assert episode.ended == "turns"
+    assert episode.ended == "stopped"
     broken = run(acts("2", "suicide", "1 2 +"), "paper")
     assert (broken.reward, broken.success, broken.ended, broken.parts) == (
         0.0,
