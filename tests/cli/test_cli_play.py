@@ -194,4 +194,4 @@ def test_without_a_terminal_piped_lines_are_played(
     assert (done.returncode, b"that is not UTF-8" in done.stdout) == (0, True), done.stderr
     (episode,) = episodes(tmp_path / "run")
     assert [turn["action"] for turn in episode["turns"]][:2] == ["echo é", "ls /box"]
-    assert episode["ended"] == ("submit" if protocol == "submit" else "turns")
+    assert episode["ended"] == ("submit" if protocol == "submit" else "stopped")

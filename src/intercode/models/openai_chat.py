@@ -90,7 +90,7 @@ _INPUT = re.compile(
     r"\b(?:prompt|inputs?|messages?|request|conversation|tokens?)(?:\b|_)", re.IGNORECASE
 )
 _TOO_LONG = re.compile(
-    r"too[ _](?:long|large|many)|exceed|longer than|less than|at most|maximum|\bmax\b|limit",
+    r"too[ _](?:long|large|many)|exceed|longer than|less than|<=|at most|maximum|\bmax\b|limit",
     re.IGNORECASE,
 )
 _OF_ANOTHER_LIMIT = re.compile(
