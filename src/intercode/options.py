@@ -233,7 +233,26 @@ class SandboxOptions(EnvOptions):
         " namespaces can be made]",
         metavar="local|pod|docker|module:Class|path.py:Class", names="code", plain=r"\w+",
     )  # fmt: skip
+    action_seconds: float | None = option(
+        None, "Limits", "Stop an action after S seconds. [10]", kind="positive", metavar="S"
+    )
+    memory: int | None = option(
+        None, "Limits", "Allow a sandbox N MiB of memory. [1024]", kind="count", metavar="N"
+    )
+    processes: int | None = option(
+        None, "Limits", "Allow a sandbox N processes. [128]", kind="count", metavar="N"
+    )
+    disk: int | None = option(
+        None, "Limits", "Allow a sandbox N MiB of changes to its files. [512]",
+        kind="count", metavar="N",
+    )  # fmt: skip
     limits: Limits | None = None
+
+    @property
+    def chosen_limits(self) -> Limits:
+        from intercode.sandbox.base import Limits
+
+        return (self.limits or Limits()).changed_by(vars(self))
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,14 @@ _INSTALLED = {"site-packages", "dist-packages"}
 _named: set[str] = set()
 
 
+def find_own_modules() -> None:
+    """Append the working folder to `sys.path`, where a console script does not look; last, so that
+    it hides no module."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+
+
 def load_plugin(name: str, what: str) -> Any:
     """Return the object that `module:attribute` or `path.py:attribute` names. A `UsageError` calls
     it `what`.

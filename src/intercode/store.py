@@ -65,6 +65,7 @@ FREE = frozenset(
         "data_from",
         "options",
         "planned",
+        "limits",
         "signature",
     ]
 ) | {name for name, _, option in RunOptions.declared() if not option.fixed}

@@ -36,6 +36,7 @@ the package, or a server's model."""
 FACTS = frozenset(
     [
         "command",
+        "limits",
         "secret",
         "static",
         "force",

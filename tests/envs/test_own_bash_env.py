@@ -217,6 +217,24 @@ def test_a_record_may_bring_a_setup_of_its_own(own: Own, made: Callable[..., Any
         assert played(twin, f"echo {words[1]}", "submit", task=1).success
 
 
+def test_a_record_and_an_option_may_set_limits(own: Own, made: Callable[..., Any]) -> None:
+    sleeps = {"query": "Sleep.", "gold": "sleep 1.2; echo up"}
+    plain = {"query": "Greet.", "gold": "echo hi"}
+    tasks = [plain, {**sleeps, "action_seconds": 30}, {**plain, "memory": 300, "disk": 64}]
+    env = made(own("", *tasks), action_seconds=0.3, processes=40)
+    assert played(env, "sleep 1.2; echo up", "submit", task=1).success
+    env.reset(options={"task": 0})
+    assert "time" in env.step("sleep 1.2")[4]["limits"]
+    env.reset(options={"task": 2})
+    assert "disk" in env.step("head -c 100M /dev/zero > /big")[4]["limits"]
+
+
+@pytest.mark.parametrize("value", [0, -1, "9", True, 1.5, float("nan")])
+def test_a_limit_that_is_not_a_positive_number_is_the_datas_fault(own: Own, value: object) -> None:
+    with pytest.raises(DataError, match=r"line 1: field memory is .*; write a positive whole"):
+        intercode.prepare(own("", task(memory=value)))
+
+
 @pytest.mark.parametrize(("field", "value"), [("setup", 3), ("image", "  "), ("image", "a\0b")])
 def test_a_wrong_field_is_named_with_file_record_and_field(
     own: Own, field: str, value: object

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,16 @@ def test_only_a_run_that_the_user_signed_names_a_language_of_code(tmp_path: Path
     assert language_of(with_signature(settings)).name == "awk"
     assert language_of(with_signature({**settings, "env": "no_such_module:Env"})) == PLAIN
     assert language_of({"env": "ctf"}).name == "ctf"
+
+
+def test_it_is_found_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here_only.py").write_text(
+        "from intercode import BashEnv, Language\n\n\n"
+        "class Env(BashEnv):\n    language = Language('jq')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [place for place in sys.path if place])
+    assert language_of(with_signature({"env": "here_only:Env"})).name == "jq"
 
 
 def test_a_name_in_the_place_of_a_language_is_refused() -> None:

@@ -336,6 +336,25 @@ QUESTIONS: list[tuple[str, str, str, list[str], list[str]]] = [
         ["The largest file is Makefile."],
         ["Makefile main.c", "makefile"],
     ),
+    *(
+        (query, "x", gold, [f"The answer is {gold}."], [f"{gold} {other}", f"{other}, {gold}"])
+        for query, *pair in (
+            ("Print yes if /srv/x exists, no otherwise.", "yes", "no"),
+            ("Print yes if it is so and no if not", "yes", "no"),
+            ("Print true if it is empty, otherwise print false.", "true", "false"),
+            ("Print same if the files are equal, different otherwise", "same", "different"),
+        )
+        for gold, other in (pair, pair[::-1])
+    ),
+    *(
+        (query, "x", "3\n9", ["3\n9"], ["9\n3"])
+        for query in (
+            "Print the minimum and the maximum of the numbers in x.",
+            "Print the number of files and the number of folders.",
+            "Print the size of a and then the size of b.",
+        )
+    ),
+    ("Print the size of all files and their number.", "x", "3\n9", ["9\n3"], []),
     ("Which variables are there?", "env", "TZ=UTC\nA=1", ["A=1\nTZ=UTC"], ["A=1", "TZ=CET"]),
 ]
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import math
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import click
 from intercode.envs import ENVIRONMENTS, all_options, known_options
 from intercode.errors import UsageError
 from intercode.options import SECTIONS, Option, Options
+from intercode.plugins import find_own_modules
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 EXISTING_PATH, EXISTING_FOLDER = click.Path(exists=True), click.Path(exists=True, file_okay=False)
@@ -102,14 +102,6 @@ def stack(*options: Decorator) -> Decorator:
     return lambda command: functools.reduce(
         lambda wrapped, option: option(wrapped), reversed(options), command
     )
-
-
-def find_own_modules() -> None:
-    """Append the working folder to `sys.path`, where a console script does not look; last, so that
-    it hides no module."""
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)
 
 
 def own_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:

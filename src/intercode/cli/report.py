@@ -22,6 +22,7 @@ from intercode.cli.output import (
 from intercode.cli.progress import progress
 from intercode.errors import UsageError
 from intercode.options import RunOptions
+from intercode.plugins import find_own_modules
 
 
 @click.command(cls=shared.Command)
@@ -104,7 +105,7 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     from intercode.rescoring.replay import prepare_replay
     from intercode.rescoring.replay import replay as execute
 
-    shared.find_own_modules()
+    find_own_modules()
     recording, factory, tasks = prepare_replay(log, env, trust=shared.is_trusted(), **options)
     with progress(len(tasks), quiet=as_json) as tick:
         result = execute(recording, factory, tasks, workers=workers, on_episode=tick)
@@ -177,7 +178,7 @@ def export(
     """
     from intercode.export import export_run
 
-    shared.find_own_modules()
+    find_own_modules()
     trust = shared.is_trusted()
     episodes, rows = export_run(
         run, form, only=only, told_as=told_as, turns=turns, output=file, force=force, trust=trust
@@ -270,7 +271,7 @@ def rescore(
     The score comes from what RUN recorded; where that is not enough, the actions are executed
     again. Options about data are RUN's own unless you give them.
     """
-    shared.find_own_modules()
+    find_own_modules()
     if (reward is None) == (judge is None):
         raise click.UsageError("give --reward or --judge")
     if reward is None:

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from intercode.errors import UsageError
-from intercode.plugins import load_plugin
+from intercode.plugins import find_own_modules, load_plugin
 
 if TYPE_CHECKING:
     from intercode.env import EnvFactory, InterCodeEnv
@@ -72,6 +72,7 @@ def language_of(settings: Mapping[str, Any]) -> Language:
         language: Language = import_module(f"intercode.envs.{env}.language").LANGUAGE
         return language
     if is_signed(settings):
+        find_own_modules()
         with suppress(UsageError):
             return environment_class(env).language
     return PLAIN

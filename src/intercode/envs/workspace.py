@@ -83,7 +83,7 @@ class WorkspaceSpec:
     start: str | None = None
     probe: str | None = None
     build: Callable[[str], Start] | None = None
-    _task_specs: dict[tuple[str | None, str | None], WorkspaceSpec] = field(
+    _task_specs: dict[tuple[object, ...], WorkspaceSpec] = field(
         default_factory=dict, compare=False, repr=False
     )
 
@@ -102,15 +102,18 @@ class WorkspaceSpec:
         )
 
     def for_task(self, task: Task) -> WorkspaceSpec:
-        """Return this spec, or, if the task's record has an `image` or a `setup`, a spec with
-        these, built at the first call."""
-        key = task.extra.get("image"), task.extra.get("setup")
-        if key == (None, None):
+        """Return this spec, or, if the task's record has an `image`, a `setup` or limits, a spec
+        with these, built at the first call."""
+        image, setup = task.extra.get("image"), task.extra.get("setup")
+        limits = self.limits and self.limits.changed_by(task.extra)
+        if (image, setup, limits) == (None, None, self.limits):
             return self
+        key = image, setup, limits
         with _template_lock:
             if key not in self._task_specs:
+                template = self._build_template(task.id, image, setup)
                 self._task_specs[key] = replace(
-                    self, template=self._build_template(task.id, *key), _task_specs={}
+                    self, template=template, limits=limits, _task_specs={}
                 )
             return self._task_specs[key]
 
@@ -152,6 +155,7 @@ class WorkspaceSpec:
                 "userland": fingerprint(sandbox),
                 **sandbox.machine_facts(),
                 "session": self.session,
+                "limits": (self.limits or Limits()).facts(),
                 **scripts,
             }
 

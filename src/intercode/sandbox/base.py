@@ -17,14 +17,14 @@ import re
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 from intercode.errors import SandboxError, UsageError
-from intercode.types import Change, ExecResult
+from intercode.types import Change, ExecResult, is_number
 
 Session = Literal["persistent", "stateless"]
 Program = Literal["bash", "python"]
@@ -43,6 +43,43 @@ class Limits:
     disk: int = 512 * MIB
     output: int = 8 * MIB
     open_files: int = 512
+
+    def changed_by(self, settings: Mapping[str, Any]) -> Limits:
+        """Return these limits with those that options or a task's record set: `action_seconds`,
+        `processes`, and `memory` and `disk` in MiB. Raises ValueError for a value that is not a
+        positive number."""
+        values = {name: settings[name] for name in SETTABLE if settings.get(name) is not None}
+        for name, value in values.items():
+            whole = name == "action_seconds" or isinstance(value, int)
+            if not is_number(value) or isinstance(value, bool) or value <= 0 or not whole:
+                raise ValueError(f"{name} is {value!r:.60}; write a positive {SETTABLE[name]}")
+        disk = values.get("disk", self.disk // MIB) * MIB
+        return replace(
+            self,
+            seconds=float(values.get("action_seconds", self.seconds)),
+            memory=values.get("memory", self.memory // MIB) * MIB,
+            processes=values.get("processes", self.processes),
+            disk=disk,
+            file_size=max(self.file_size, disk // 2) if "disk" in values else self.file_size,
+        )
+
+    def facts(self) -> dict[str, float]:
+        """Return the limits in the units of `changed_by`."""
+        return {
+            "action_seconds": self.seconds,
+            "memory": self.memory // MIB,
+            "processes": self.processes,
+            "disk": self.disk // MIB,
+        }
+
+
+SETTABLE = {
+    "action_seconds": "number of seconds",
+    "memory": "whole number of MiB",
+    "processes": "whole number",
+    "disk": "whole number of MiB",
+}
+"""The limits that options and records set, and what a value is."""
 
 
 SETUP_LIMITS = Limits(

@@ -43,6 +43,7 @@ from intercode.envs.workspace import (
 from intercode.errors import DataError, UsageError
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, defining_class
+from intercode.sandbox.base import Limits
 from intercode.sandbox.pod import usual_provider_name
 from intercode.submission import ALONE, ANSWER, answer_in
 from intercode.tasks import DataSet, Preprocess, Record
@@ -195,7 +196,7 @@ class BashEnv(InterCodeEnv):
             image=options.image or attribute_path(cls, "image"),
             tree=options.tree or attribute_path(cls, "tree"),
             setup=options.setup or attribute_path(cls, "setup"),
-            limits=options.limits,
+            limits=options.chosen_limits,
             paper=is_papers(reward, cls.rewards) and session == "stateless",
             sandbox=sandbox,
             start=cls.start,
@@ -580,8 +581,8 @@ def _require_attributes(owner: type) -> None:
 
 
 def _checked(preprocess: Preprocess) -> Preprocess:
-    """Return `preprocess` followed by a check of the record's `image` and `setup`. The check raises
-    `DataError`."""
+    """Return `preprocess` followed by a check of the record's `image`, `setup` and limits, which
+    raises `DataError`."""
 
     def check(record: Record) -> Record:
         record = preprocess(record)
@@ -591,6 +592,11 @@ def _checked(preprocess: Preprocess) -> Preprocess:
                 raise DataError(
                     f"field {name!r} is {value!r:.60}; write {expected} as text, or leave it out"
                 )
+        if isinstance(record, dict):
+            try:
+                Limits().changed_by(record)
+            except ValueError as error:
+                raise DataError(f"field {error}, or leave it out") from None
         return record
 
     return check

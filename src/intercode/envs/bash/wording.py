@@ -78,11 +78,14 @@ _PATH = re.compile(r"(?<!\S)\S*/\S*")
 _ANY_ORDER = re.compile(
     r"\bin any order\b|\border (does not|doesn't) (matter|count)\b", re.IGNORECASE
 )
+_QUANTITY = (
+    "(number|count|sum|total|size|average|mean|median|minimum|maximum|min|max|length|difference)"
+)
 _ORDER = re.compile(
-    r"""
+    rf"""
     # "sorted by name", "in the order of the file", "from a to z"
     \b(sort|alphabet|lexic|chronolog|rank|revers|ascend|increas|decreas|descend|sequen|recent)
-    | \bin[ ](\w+[ ]){0,3}order\b|\bordered\b|\ba[ ]to[ ]z\b|\b(as|where)[ ]they\b
+    | \bin[ ](\w+[ ]){{0,3}}order\b|\bordered\b|\ba[ ]to[ ]z\b|\b(as|where)[ ]they\b
     | \bby[ ]((their|its|the)[ ])?(file[ ]?)?
       (size|name|date|time|age|number|count|length|extension|frequency)\b
     # "the three largest files", but not "the first column"
@@ -90,6 +93,10 @@ _ORDER = re.compile(
     | \b(first|last|top)\b(?![ -](\w+[ ])?(column|field|word|letter|name|level)s?\b)
     # "how many lines, and how many words", but not "how many lines each file has"
     | \bhow[ ](many|much|long|large|big|old)\b(?![^.?]*\b(each|every|per)\b)
+    # "the minimum and the maximum", "the number of lines, words and bytes"
+    | (?<!each[ ])\b{_QUANTITY}\b (?![^.?]*\b(each|every|per|all)\b)
+      [^.?]{{0,60}} (,[ ]|\b(and|then)[ ]) [^.?]{{0,40}} \b{_QUANTITY}\b
+    | \bnumbers?[ ]of[ ]\w+(,[ ]\w+)*,?[ ]and[ ]\w+(?=[ ]*([.,;?]|in\b|of\b))
     # "the content of the file", "lines 2 to 4"; `/` stands for a path
     | \b(contents?|text|section|block|paragraph)[ ](of|from|in|between)\b
     | \b((each|every)[ ]line|lines?[ ]\d+)\b
@@ -135,6 +142,8 @@ _SLASH = re.compile(r"(?<![\w/.-])([a-z]+)/([a-z]+)(?![\w/-])")
 """Two alternatives, as in `yes/no`."""
 _CHOICE = word_set("or and else otherwise either whether")
 """Words between the alternative answers that a query offers."""
+_PRINT = word_set("print output show say answer write return echo")
+_IF = word_set("if when")
 _RULE = re.compile(r"[-=_+| ]{3,}")
 _ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.):]?) (?=\S)")
 _MEASURED = re.compile(
@@ -335,20 +344,23 @@ class _Reader:
 
 def _choices(query: str, gold_words: frozenset[str]) -> frozenset[str]:
     """Return the words in the query that are alternative answers: if a word of the gold is in the
-    query, all words of its kind. Plain words count only in a list, in quotes, or next to `or`."""
+    query, all words of its kind. Plain words count only in a list, in quotes, next to `or`, after
+    `print` or before `if`."""
     words = ["", *query.split(), ""]
     kinds = {_kind(word) for word in map(_bare, words) if gold_words & _endings(word)}
     choices = set()
     for before, raw, after in zip(words, words[1:], words[2:], strict=False):
+        word = _bare(raw)
         listed = (
             {before.lower(), after.lower()} & _CHOICE
+            or ((before.lower() in _PRINT or after.lower() in _IF) and word.lower() not in _GRAMMAR)
             or before.endswith(",")
             or raw.endswith(",")
             or raw[0] in "\"'`("
         )
-        kind = _kind(_bare(raw))
+        kind = _kind(word)
         if kind in kinds and (kind != "word" or listed):
-            choices.add(_bare(raw))
+            choices.add(word)
     return frozenset(choices)
 
 

@@ -98,7 +98,7 @@ class CtfEnv(InterCodeEnv):
             image=options.image,
             tree=options.tree,
             setup=options.setup,
-            limits=options.limits,
+            limits=options.chosen_limits,
             paper=is_papers(reward, cls.rewards) and session == "stateless",
             sandbox=options.sandbox,
         )

@@ -108,10 +108,12 @@ class PythonEnv(InterCodeEnv):
             image=options.image,
             tree=options.tree,
             setup=options.setup,
-            limits=options.limits,
+            limits=options.chosen_limits,
             sandbox=options.sandbox,
         )
-        spec = PythonSpec(workspaces.provider, workspaces.template, "persistent", options.limits)
+        spec = PythonSpec(
+            workspaces.provider, workspaces.template, "persistent", options.chosen_limits
+        )
         if options.image is not None:
             spec.require_python()
         facts = {"reward": reward_name(reward), "test_seconds": options.seconds, "tell": tell}
