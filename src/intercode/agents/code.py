@@ -73,9 +73,10 @@ _SUBMIT_BRACKETS = re.compile(r"\W{0,9}submit\s?\[(.*)\]\W{0,9}", re.IGNORECASE)
 _SENTENCE = re.compile(r"^(?:I|I'm|I'll|[A-Z][a-z']*),? +\S")
 _CODE_SIGN = re.compile(r"[|<>$;&={}\\]|(?:^| )[-./~]+\w")
 
-_PROSE_WORDS = frozenset(
-    "the a an is are was were be to of and that this it i you we me my your let will should would"
-    " can cannot have has not do with here there now so please sorry answer".split()
+_PROSE_WORD = re.compile(
+    r"(?:the|an?|is|are|was|were|be|to|of|and|that|this|it|i|you|we|me|my|your|let|will|should|would"
+    r"|can|cannot|have|has|not|do|with|here|there|now|so|please|sorry|answer)[,;]?",
+    re.IGNORECASE,
 )
 _PRINTS = ("echo", "printf", "print")
 
@@ -183,8 +184,7 @@ def _reads_as_prose(line: str) -> bool:
     if _CODE_SIGN.search(line) and not line.endswith("."):
         return False
     words = line.split()
-    plain = {word.strip(",;").lower() for word in words}
-    is_prose = len(words) > 3 and len(plain & _PROSE_WORDS) > 1
+    is_prose = len(words) > 3 and len(set(filter(_PROSE_WORD.fullmatch, words))) > 1
     return bool(_SENTENCE.match(line)) or (is_prose and words[0] not in _PRINTS)
 
 
