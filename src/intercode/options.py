@@ -16,7 +16,6 @@ imports this module.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -124,6 +123,8 @@ def _price(text: str) -> tuple[float, float]:
 
 
 def _request(text: str) -> dict[str, Any]:
+    import json
+
     try:
         request = json.loads(text)
     except (ValueError, RecursionError) as error:
