@@ -94,3 +94,12 @@ def test_a_transcript_shows_turns_and_the_verdict(
     text = shown(EPISODE, **options)
     assert [each for each in has if each not in text] == []
     assert [each for each in lacks if each in text] == []
+
+
+def test_a_submission_made_for_the_agent_is_not_a_turn() -> None:
+    forced = Turn(action="submit", forced=True)
+    text = shown(played("t1", fine(), forced, ended="turns"))
+    assert "\nsubmitted for the agent\n" in text
+    assert "(reward 0, out of turns; the work was submitted for the agent)" in text
+    assert "turn 2" not in text
+    assert "(reward 0, the agent stopped)" in shown(played("t1", fine(), ended="stopped"))

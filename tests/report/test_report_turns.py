@@ -95,6 +95,8 @@ def test_what_a_turn_was() -> None:
         fine(),
         submit(),
     ], "a question is no turn"
+    forced = Turn(action="submit", forced=True)
+    assert counted_turns(played("a", fine(), forced)) == [fine()], "not a turn of the agent"
     again = find_repeats(
         [fine("ls"), fine("ls  -a"), fine("ls -a\n"), no_code(), no_code(), fine("ls")]
     )

@@ -101,7 +101,7 @@ def turn(
 
     facts = "".join(f'<span class="fact">{text(fact)}</span>' for fact in step.facts)
     parts = [
-        f'<header><a class="number" href="#{anchor}{number}">turn {number}</a> {facts}</header>'
+        f'<header><a class="number" href="#{anchor}{number}">{step.title}</a> {facts}</header>'
     ]
     if step.messages:
         parts.append(_messages(step.messages))
@@ -128,8 +128,8 @@ def turn(
     elif now.action is not None and step.kind != "submission":
         parts.append('<p class="quiet">(no output)</p>')
     return (
-        f'<article class="turn {step.kind}" id="{anchor}{number}" tabindex="-1" aria-label="turn '
-        f'{number}">{"".join(parts)}</article>'
+        f'<article class="turn {step.kind}{" solved" if step.solved else ""}" '
+        f'id="{anchor}{number}" tabindex="-1" aria-label="{step.title}">{"".join(parts)}</article>'
     )
 
 

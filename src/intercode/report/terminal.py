@@ -79,7 +79,7 @@ class Transcript:
                 if after >= 0
                 else ", continues the beginning"
             )
-            yield Text(f"\nturn {step.number}{origin}", "bold")
+            yield Text(f"\n{step.title}{origin}", "bold")
             if step is first and not self.messages:
                 count = f"{len(step.messages)} message{'s' if len(step.messages) > 1 else ''}"
                 yield Text(f"  {count} to the model; --messages prints them", "dim")

@@ -25,7 +25,8 @@ from intercode.types import Episode, Message, Turn
 ENDED = {
     "submit": "the agent submitted",
     "solved": "the state was right",
-    "turns": "the turns were used up",
+    "turns": "out of turns",
+    "stopped": "the agent stopped",
     "limit": "a limit was reached",
     "agent_fault": "the agent broke its sandbox",
 }
@@ -48,11 +49,16 @@ _PARTS = 8
 @dataclass(frozen=True, slots=True)
 class Step:
     """A turn with its number, from 1. The first `kept` messages of its question repeat the last
-    question and its reply."""
+    question and its reply. `solved`: the turn submitted what solved the task."""
 
     number: int
     turn: Turn
     kept: int
+    solved: bool = False
+
+    @property
+    def title(self) -> str:
+        return "submitted for the agent" if self.turn.forced else f"turn {self.number}"
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -90,7 +96,10 @@ class Step:
 def steps(episode: Episode) -> list[Step]:
     """Return the turns of an episode as steps."""
     pairs = zip(episode.turns, kept_messages(episode.turns), strict=True)
-    return [Step(number, turn, shared) for number, (turn, shared) in enumerate(pairs, 1)]
+    return [
+        Step(number, turn, shared, episode.success and turn.score in (None, episode.reward))
+        for number, (turn, shared) in enumerate(pairs, 1)
+    ]
 
 
 def content_of(message: Message) -> str:
@@ -175,6 +184,8 @@ def verdict(episode: Episode) -> Verdict:
     outcomes, state = dict(episode.outcomes), state_of(episode)
     failed = [str(part) for part in _listed(outcomes.pop("failed", ()))]
     ended = ENDED.get(str(episode.ended), "")
+    if any(turn.forced for turn in episode.turns):
+        ended += "; the work was submitted for the agent"
     notes = [] if episode.error is None else [f"Fault: {episode.error}"]
     if rule := outcomes.pop("rule", None):
         notes.append(f"{'Accepted' if state == 'solved' else 'Refused'}: {rule}")

@@ -5,6 +5,7 @@ docs/report.md explains them.
           │                                    counted
           ├─ no action, an observation         a reply without code: an error
           ├─ the action `submit …`             a submission: neither an error nor of a kind
+          ├─ a submission made for the agent   not counted
           └─ any other action                  executed: an error or fine, new or repeated,
                                                exploring or editing
 
@@ -31,8 +32,8 @@ def task_order(task: str) -> tuple[int, str]:
 
 def counted_turns(episode: Episode) -> list[Turn]:
     """Return the turns with an action, or with a reply that lacks code; questions without an action
-    do not count."""
-    return [turn for turn in episode.turns if turn.acted]
+    do not count, nor does a submission made for the agent."""
+    return [turn for turn in episode.turns if turn.acted and not turn.forced]
 
 
 def is_submission(turn: Turn) -> bool:
