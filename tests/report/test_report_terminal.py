@@ -11,7 +11,7 @@ from rich.text import Text
 
 from intercode.envs.bash.language import LANGUAGE as BASH
 from intercode.report.terminal import Transcript
-from intercode.types import Episode, Turn
+from intercode.types import Episode, Turn, Usage
 
 ASK = ({"role": "system", "content": "be brief"}, {"role": "user", "content": "count"})
 LONG = "x" * 5_000
@@ -94,6 +94,21 @@ def test_a_transcript_shows_turns_and_the_verdict(
     text = shown(EPISODE, **options)
     assert [each for each in has if each not in text] == []
     assert [each for each in lacks if each in text] == []
+
+
+def test_a_turn_says_how_its_reply_ended() -> None:
+    cut = Turn(
+        reply="rm -",
+        observation="Your reply was cut off",
+        finish_reason="length",
+        usage=Usage(30, 200),
+        reply_seconds=1.234,
+    )
+    refusal = Turn(reply="No.", observation="…", finish_reason="refusal")
+    text = shown(played("t1", cut, refusal, fine(finish_reason="stop")))
+    assert "  reply cut off at 200 tokens · 0.00 s · reply in 1.23 s · 30 + 200 tokens\n" in text
+    assert "  reply ended by refusal · 0.00 s\n" in text
+    assert "stop" not in text
 
 
 def test_a_submission_made_for_the_agent_is_not_a_turn() -> None:

@@ -37,6 +37,7 @@ from intercode.report.turns import (
     code_turns,
     counted_turns,
     find_repeats,
+    is_cut_off,
     is_error,
     is_submission,
     limits_hit,
@@ -105,15 +106,16 @@ def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
 
 
 def actions(scored: Sequence[Episode], language: Language) -> dict[str, Any]:
-    """Return how many turns ask for code, and shares of them: errors, without code, out of time,
-    repeated, of each kind."""
+    """Return how many turns ask for code, and shares of them: errors, without code, cut off, out of
+    time, repeated, of each kind."""
     turns = [turn for episode in scored for turn in code_turns(episode)]
     kinds = [language.kind(turn.action) for turn in turns if turn.action is not None]
     return {
         "episodes": len(scored),
         "turns": len(turns),
         "errors": mean([is_error(turn) for turn in turns]),
-        "no_code": mean([turn.action is None for turn in turns]),
+        "no_code": mean([turn.action is None and not is_cut_off(turn) for turn in turns]),
+        "cut_off": mean([is_cut_off(turn) for turn in turns]),
         "timed_out": mean([turn.timed_out for turn in turns]),
         "repeated": mean(
             [again for episode in scored for again in find_repeats(code_turns(episode))]

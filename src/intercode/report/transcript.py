@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from intercode.report.turns import is_error, is_submission
+from intercode.report.turns import is_cut_off, is_error, is_submission
 from intercode.store import kept_messages
 from intercode.types import Episode, Message, Turn
 
@@ -40,6 +40,8 @@ MARKS: dict[State, str] = {
     "fault": "!",
     "unscored": "–",
 }
+_FINISHED = (None, "", "stop", "tool_calls", "function_call")
+"""Values of `finish_reason` that say nothing."""
 _LISTED = 10
 """The most rows that an SQL record lists as missing or extra."""
 _PARTS = 8
@@ -75,22 +77,32 @@ class Step:
 
     @property
     def facts(self) -> list[str]:
-        """The exit status of the action, its score, seconds, tokens and cost, in words."""
+        """How the reply and the action ended, the score, seconds, tokens and cost, in words."""
         turn, used = self.turn, self.turn.usage
         limits = [name for name in turn.limits if name != "time"]
         tokens = used.prompt_tokens + used.completion_tokens
         conditions = {
+            _finish(turn): turn.finish_reason not in _FINISHED,
             f"exit status {turn.exit_code}": turn.exit_code is not None,
             "out of time": turn.timed_out,
             f"limit hit: {', '.join(limits)}": limits,
             "output shortened for the agent": turn.truncated_output,
             f"score {turn.score or 0:.2f}": turn.score is not None,
             f"{turn.seconds:.2f} s": turn.acted,
+            f"reply in {turn.reply_seconds or 0:.2f} s": turn.reply_seconds is not None,
             f"{used.prompt_tokens:,} + {used.completion_tokens:,} tokens": tokens,
             f"${used.cost:.4f}": used.cost,
             f"{turn.left_out} messages did not fit into the context": turn.left_out,
         }
         return [fact for fact, holds in conditions.items() if holds]
+
+
+def _finish(turn: Turn) -> str:
+    """Return why the reply ended, in words."""
+    if is_cut_off(turn):
+        count = turn.usage.completion_tokens
+        return f"reply cut off at {count:,} tokens" if count else "reply cut off"
+    return f"reply ended by {turn.finish_reason}"
 
 
 def steps(episode: Episode) -> list[Step]:

@@ -20,8 +20,9 @@ from typing import get_args
 
 from intercode.agents.base import SUBMIT
 from intercode.language import Kind
-from intercode.types import Episode, Turn
+from intercode.types import INCOMPLETE, Episode, Turn
 
+_CUT_OFF = {reason for reason, what in INCOMPLETE.items() if "cut off" in what}
 KINDS: Sequence[str] = get_args(Kind)
 
 
@@ -51,6 +52,11 @@ def is_error(turn: Turn) -> bool:
     """Return whether the reply had no code, ran out of time, or ended with a status other than 0
     (SQL, Python: an error)."""
     return turn.action is None or turn.timed_out or turn.exit_code not in (None, 0)
+
+
+def is_cut_off(turn: Turn) -> bool:
+    """Return whether the server cut the reply off, so that nothing in it was executed."""
+    return turn.finish_reason in _CUT_OFF
 
 
 def limits_hit(turn: Turn) -> set[str]:
