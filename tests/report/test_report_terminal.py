@@ -111,6 +111,23 @@ def test_a_turn_says_how_its_reply_ended() -> None:
     assert "stop" not in text
 
 
+def test_reasoning_is_shortened_and_apart_from_the_thought() -> None:
+    details = {"reasoning_details": [{"type": "reasoning.text", "text": "Count. " * 100}]}
+    episode = played(
+        "t1",
+        fine(reasoning=details),
+        fine(reply="<think>Odd.</think>\nList.", thought="<think>Odd.</think>\nList."),
+        Turn(reply="thinking\n</think>\nI give up.", observation="No code was found."),
+    )
+    text = shown(episode)
+    assert "reasoning: Count. Count." in text
+    assert "(699 characters; --full prints them)" in text
+    assert "  reasoning: <think>Odd.</think>\n  List.\n› ls" in text
+    assert "\n  I give up.\n│ No code" in text
+    assert "Count. " * 99 in shown(episode, full=True)
+    assert "  reasoning:\n    Count." in shown(episode, messages=True)
+
+
 def test_a_submission_made_for_the_agent_is_not_a_turn() -> None:
     forced = Turn(action="submit", forced=True)
     text = shown(played("t1", fine(), forced, ended="turns"))

@@ -105,16 +105,19 @@ def turn(
     ]
     if step.messages:
         parts.append(_messages(step.messages))
-    if now.thought:
+    if reasoning := step.reasoning:
         parts.append(
-            f'<p class="thought">{bounded(now.thought, text, whole(number, "thought"))}</p>'
+            f"<details><summary>reasoning ({len(reasoning):,} characters)</summary>"
+            f"{pre('reasoning', 'reasoning', reasoning)}</details>"
         )
+    if thought := step.thought:
+        parts.append(f'<p class="thought">{bounded(thought, text, whole(number, "thought"))}</p>')
     if now.action is not None:
         parts.append(pre("action", "action", now.action, lambda source: code(source, language)))
-    shown = {(now.thought or "").strip(), (now.action or "").strip()}
-    if now.reply is not None and now.action is None and now.reply.strip() not in shown:
-        parts.append(pre("reply", "reply without an action", now.reply))
-    elif now.reply is not None and now.reply.strip() not in shown:
+    shown = {thought, (now.action or "").strip()}
+    if now.reply is not None and now.action is None and step.reply not in shown:
+        parts.append(pre("reply", "reply without an action", step.reply))
+    elif now.reply is not None and now.action is not None and now.reply.strip() not in shown:
         parts.append(
             f"<details><summary>whole reply</summary>{pre('reply', 'reply', now.reply)}</details>"
         )

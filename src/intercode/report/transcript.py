@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from intercode.agents.code import split_reasoning
+from intercode.report.text import one_line
 from intercode.report.turns import is_cut_off, is_error, is_submission
 from intercode.store import kept_messages
 from intercode.types import Episode, Message, Turn
@@ -63,6 +65,27 @@ class Step:
         return "submitted for the agent" if self.turn.forced else f"turn {self.number}"
 
     @property
+    def reasoning(self) -> str:
+        """The model's reasoning: in the server's fields, otherwise inside tags in the reply."""
+        return reasoning_of(self.turn) or self._split[0].strip()
+
+    @property
+    def thought(self) -> str:
+        """The turn's thought, without reasoning inside tags."""
+        thought, inside = (self.turn.thought or "").strip(), self._split[0].strip()
+        # a long thought is cut in the record
+        return "" if inside.startswith(thought) else thought.removeprefix(inside).strip()
+
+    @property
+    def reply(self) -> str:
+        """The reply, without reasoning inside tags."""
+        return self._split[1].strip()
+
+    @property
+    def _split(self) -> tuple[str, str]:
+        return split_reasoning((self.turn.reply or "").replace("\r\n", "\n"))
+
+    @property
     def messages(self) -> Sequence[Message]:
         """The messages of the question that no earlier question contained."""
         return (self.turn.ask or ())[self.kept :]
@@ -102,7 +125,22 @@ def _finish(turn: Turn) -> str:
     if is_cut_off(turn):
         count = turn.usage.completion_tokens
         return f"reply cut off at {count:,} tokens" if count else "reply cut off"
-    return f"reply ended by {turn.finish_reason}"
+    return f"reply ended by {one_line(str(turn.finish_reason), 40)}"
+
+
+def reasoning_of(turn: Turn) -> str:
+    """Return the reasoning in the server's fields as text; they repeat each other."""
+    for value in (turn.reasoning or {}).values():
+        parts = [part for part in _listed(value) if part]
+        texts = [
+            str(part.get("text") or part.get("summary") or "")
+            if isinstance(part, Mapping)
+            else part
+            for part in parts
+        ]
+        if content := "\n".join(map(str, filter(None, texts))).strip():
+            return content
+    return ""
 
 
 def steps(episode: Episode) -> list[Step]:

@@ -442,6 +442,7 @@ def _windows(all_steps: Sequence[Step]) -> list[list[Step]]:
     for step in all_steps:
         now = step.turn
         texts = (
+            step.reasoning,
             now.thought,
             now.action,
             now.action,
