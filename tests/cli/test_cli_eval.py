@@ -54,9 +54,18 @@ def test_on_a_terminal_a_table_a_bar_and_the_runs_folder(
     assert "success" in shown
     assert f"run: runs/{folder.name}" in out
     assert "\x1b" not in out
+    assert out.endswith(f"next: `intercode show runs/{folder.name}` lists the episodes\n")
     assert new_folder(tmp_path / "runs", "bash", "gold") != new_folder(
         tmp_path / "runs", "bash", "gold"
     )
+
+
+def test_after_a_run_a_line_says_what_to_type_next(cli: Any, box: Path, tmp_path: Path) -> None:
+    noop = cli("eval", "bash", "--data", box, "--agent", "noop", "--out", "noop")
+    assert "next: `intercode show noop --failed` lists the failed episodes\n" in noop.out
+    write_tasks(tmp_path / "t.jsonl", [{"id": "a", "query": "q", "gold": "date +%N"}])
+    gold = cli("eval", "bash", "--data", "t.jsonl", "--agent", "gold", "--out", "gold")
+    assert "1 gold failed; `intercode check bash --data t.jsonl` says why" in gold.err
 
 
 def test_the_run_records_all_that_decides_its_results(cli: Any, box: Path, tmp_path: Path) -> None:

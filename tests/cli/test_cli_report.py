@@ -126,6 +126,7 @@ def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> Non
         ("guess --failed", ["first", "last", "touch"]),
         ("guess --failed touch first", ["first", "touch"]),
         ("guess --ended error", []),
+        ("guess --ended stopped", []),
         ("guess --grep /nowhere", ["first", "touch"]),
         ("gold --epoch 1 --limit 2", ["count", "first"]),
         ("log.json --failed", ["first", "last", "touch"]),

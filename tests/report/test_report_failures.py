@@ -12,6 +12,7 @@ from intercode.report.analysis import failures
 from intercode.types import Episode, Turn
 
 PAPER = {**CONFIG, "protocol": "paper", "turns": 2}
+FORCED = Turn(action="submit", forced=True)
 SLOW = Turn(action="sleep 99", observation="timed out", timed_out=True)
 CASES: dict[str, tuple[dict[str, Any], Episode]] = {
     "broke its sandbox": (CONFIG, played("a", fine(), ended="agent_fault")),
@@ -20,11 +21,13 @@ CASES: dict[str, tuple[dict[str, Any], Episode]] = {
     "only errors": (CONFIG, played("a", error("x"), error("y"), submit())),
     "looped": (CONFIG, played("a", fine("ls"), fine("ls"), fine("ls"), submit())),
     "was closer before": (
-        PAPER,
-        played("a", fine("ls", score=0.7), fine("rm a", score=0.3), ended="turns"),
+        {**PAPER, "turns": 3},
+        played("a", fine("ls", score=0.7), fine("rm a", score=0.3), ended="stopped"),
     ),
+    "reached a limit": (CONFIG, played("a", fine(), FORCED, ended="limit")),
     "wrong answer": (CONFIG, played("a", fine(), error(), submit())),
-    "out of turns": (
+    "out of turns": (CONFIG, played("a", error("x"), error("x"), FORCED, ended="turns")),
+    "out of turns in the paper's protocol": (
         PAPER,
         played("a", fine("ls", score=0.3), fine("pwd", score=0.7), ended="turns"),
     ),
@@ -35,7 +38,7 @@ CASES: dict[str, tuple[dict[str, Any], Episode]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_failed_episode_is_in_the_category_that_fits(name: str) -> None:
     config, episode = CASES[name]
-    assert [row["name"] for row in failures(config, [episode])] == [name]
+    assert [row["name"] for row in failures(config, [episode])] == [name.split(" in ")[0]]
 
 
 def test_an_answer_that_another_epoch_solved_the_task_with_was_had() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from intercode.errors import UsageError
 from intercode.report import interval, reasons, require_comparable, summary, wilson
+from intercode.report.tables import figure_cells
 from intercode.types import Episode, Turn, Usage
 
 CONFIG = {
@@ -51,6 +52,8 @@ def test_a_run_with_nothing_scored_claims_nothing() -> None:
     made = summary({}, [episode("a", None, error="sandbox: gone")])
     assert (made["success_rate"], made["mean_reward"], made["mean_turns"]) == (None, None, None)
     assert (made["ci95"], made["episodes"], made["errors"]) == ([0.0, 1.0], 1, 1)
+    cells = figure_cells(made)
+    assert (cells["success %"], cells["95 %"], cells["errors"]) == ("–", "–", "1")
 
 
 def test_each_distinct_error_is_told_once_with_its_count_and_at_most_five() -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from intercode.envs.bash.language import LANGUAGE as BASH
 from intercode.report.terminal import Transcript
-from intercode.types import Episode, Turn
+from intercode.types import Episode, Turn, Usage
 
 ASK = ({"role": "system", "content": "be brief"}, {"role": "user", "content": "count"})
 LONG = "x" * 5_000
@@ -94,3 +94,44 @@ def test_a_transcript_shows_turns_and_the_verdict(
     text = shown(EPISODE, **options)
     assert [each for each in has if each not in text] == []
     assert [each for each in lacks if each in text] == []
+
+
+def test_a_turn_says_how_its_reply_ended() -> None:
+    cut = Turn(
+        reply="rm -",
+        observation="Your reply was cut off",
+        finish_reason="length",
+        usage=Usage(30, 200),
+        reply_seconds=1.234,
+    )
+    refusal = Turn(reply="No.", observation="…", finish_reason="refusal")
+    text = shown(played("t1", cut, refusal, fine(finish_reason="stop")))
+    assert "  reply cut off at 200 tokens · 0.00 s · reply in 1.23 s · 30 + 200 tokens\n" in text
+    assert "  reply ended by refusal · 0.00 s\n" in text
+    assert "stop" not in text
+
+
+def test_reasoning_is_shortened_and_apart_from_the_thought() -> None:
+    details = {"reasoning_details": [{"type": "reasoning.text", "text": "Count. " * 100}]}
+    episode = played(
+        "t1",
+        fine(reasoning=details),
+        fine(reply="<think>Odd.</think>\nList.", thought="<think>Odd.</think>\nList."),
+        Turn(reply="thinking\n</think>\nI give up.", observation="No code was found."),
+    )
+    text = shown(episode)
+    assert "reasoning: Count. Count." in text
+    assert "(699 characters; --full prints them)" in text
+    assert "  reasoning: <think>Odd.</think>\n  List.\n› ls" in text
+    assert "\n  I give up.\n│ No code" in text
+    assert "Count. " * 99 in shown(episode, full=True)
+    assert "  reasoning:\n    Count." in shown(episode, messages=True)
+
+
+def test_a_submission_made_for_the_agent_is_not_a_turn() -> None:
+    forced = Turn(action="submit", forced=True)
+    text = shown(played("t1", fine(), forced, ended="turns"))
+    assert "\nsubmitted for the agent\n" in text
+    assert "(reward 0, out of turns; the work was submitted for the agent)" in text
+    assert "turn 2" not in text
+    assert "(reward 0, the agent stopped)" in shown(played("t1", fine(), ended="stopped"))

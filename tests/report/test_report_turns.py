@@ -7,6 +7,7 @@ from played import CONFIG, error, fine, no_code, played, submit
 
 from intercode.envs import language_of
 from intercode.report.analysis import actions, analysis, by_turn, per_solved, recovery
+from intercode.report.tables import action_rows
 from intercode.report.turns import counted_turns, find_repeats, is_error, solving_turn
 from intercode.types import Turn, Usage
 
@@ -95,6 +96,8 @@ def test_what_a_turn_was() -> None:
         fine(),
         submit(),
     ], "a question is no turn"
+    forced = Turn(action="submit", forced=True)
+    assert counted_turns(played("a", fine(), forced)) == [fine()], "not a turn of the agent"
     again = find_repeats(
         [fine("ls"), fine("ls  -a"), fine("ls -a\n"), no_code(), no_code(), fine("ls")]
     )
@@ -131,6 +134,17 @@ def test_shares_are_of_the_turns_that_ask_for_code() -> None:
         0.25,
     )
     assert (found["editing"], found["exploring"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+
+
+def test_a_reply_that_was_cut_off_is_not_called_a_reply_without_code() -> None:
+    cut = Turn(reply="I would", observation="cut off", finish_reason="length")
+    whole = analysis(CONFIG, [played("a", fine(), cut, no_code(), fine())])
+    found = whole["actions"]["all"]
+    assert (found["cut_off"], found["no_code"]) == (0.25, 0.25)
+    titles = [row["turns that ask for code"] for row in action_rows(whole)]
+    assert "replies cut off %" in titles
+    without = analysis(CONFIG, [played("a", fine())])
+    assert "replies cut off %" not in str(action_rows(without))
 
 
 def test_recovery_is_a_fine_turn_after_an_error() -> None:

@@ -42,8 +42,14 @@ def hostile(task: str, text: str, name: str) -> Episode:
         {"role": "user", "content": [{"type": name, "text": text}], "action": text},
     )
     turns = [
-        Turn(asked, text, text, text, text, exit_code=1, calls=(call,), usage=used),
-        Turn(reply=text, observation=text, usage=used),
+        Turn(asked, text, text, text, text, exit_code=1, calls=(call,), usage=used,
+             reasoning={"reasoning_content": text}),
+        Turn(
+            reply=f"<think>{text}</think>{text}",
+            observation=text,
+            usage=used,
+            finish_reason=text,
+        ),
         Turn(action="fork", observation=text, exit_code=0, after=-1, score=0.5),
         Turn(action="submit", score=0.0),
     ]  # fmt: skip
@@ -144,8 +150,8 @@ def test_each_hostile_episode_is_reached_by_links_and_has_no_element_but_those_o
                 "[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069\ud800-\udfff\u2028]", body
             )
     assert kinds["episode?"] == kinds["record?"] == 3 * len(IDS)
-    assert kinds["text?"] == 6 * len(IDS), (
-        "three outputs, an action, its thought, and a reply without an action"
+    assert kinds["text?"] == 8 * len(IDS), (
+        "three outputs, an action, its thought, a reply without an action, two reasonings"
     )
     with viewer(
         make(tmp_path, "harmless " * 30, "harmless", [f"t{n}" for n in range(len(IDS))])

@@ -50,9 +50,11 @@ def played(count: int, epochs: int) -> list[Episode]:
                 )
                 for action in actions
             ]
-            turns += [Turn(action="submit", score=0.0)] if rng.random() < 0.6 else []
+            forced = rng.random() < 0.2
+            turns += [Turn(action="submit", score=0.0, forced=forced)] * (rng.random() < 0.6)
             facts: dict[str, Any] = {
                 "epoch": epoch,
+                "ended": rng.choice(("submit", "turns", "stopped", "limit")),
                 "ambiguous": rng.random() < 0.1,
                 "parts": {"answer": 0.5, "robust": float(rng.random() < 0.5)},
             }
@@ -243,7 +245,8 @@ def test_a_viewer_that_is_killed_while_it_indexes_leaves_an_index_that_is_right(
 ) -> None:
     run = make_run(tmp_path / "run", played(6000, 1))
     script = (
-        "from intercode.view.index import *\nimport sys\nindex = Index(Path(sys.argv[1]), {})\n"
+        "from intercode.view.index import *\nimport sys\nrun = Path(sys.argv[1])\n"
+        "index = Index(run, json.loads((run / 'run.json').read_text()))\n"
         "print(flush=True)\nwhile 1:"
     )
     script += " index.update(0.01)"

@@ -1,4 +1,4 @@
-"""Ten journeys of a reader through the viewer in a real Chromium: light, dark and 400 pixels wide.
+"""Journeys of a reader through the viewer in a real Chromium: light, dark and 400 pixels wide.
 
 Each page on the way is checked for its width, contrast, names and console (`Reader.check`).
 """
@@ -58,6 +58,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     large = Turn(action="yes | head -c 10000000", observation="y" * 10_000_000, exit_code=0)
     epochs = [episode("same", solved=epoch == 1, epoch=epoch) for epoch in range(3)]
     make_run(folder / "long", [*epochs, episode("long", *long), episode("large", large)], epochs=3)
+    cut = Turn(
+        reply="<think>Where is it? It may be in /srv.</think>\nI would",
+        observation="Your reply was cut off at its limit of tokens.",
+        finish_reason="length",
+        reply_seconds=1.5,
+        usage=Usage(300, 200),
+    )
+    forced = Turn(action="submit", forced=True)
+    make_run(
+        folder / "small",
+        [
+            episode("lost", cut, Turn(action="ls", exit_code=0), forced, ended="turns"),
+            episode("done", solved=True),
+        ],
+        turns=2,
+    )
     assert eval_run(folder / "forks", "forking", "--limit", "2").wait(60) == 0
     return folder
 
@@ -247,6 +263,23 @@ def test_a_v1_log_and_an_output_of_10_megabytes(reader: Reader) -> None:
     assert len(reader.tab.ask("document.documentElement.outerHTML")) < 60_000
     whole = reader.tab.ask("document.querySelector('.observation .gap a').href")
     assert reader.fetch(whole) == [200, 10_000_000]
+
+
+def test_an_episode_out_of_turns(reader: Reader) -> None:
+    reader.open()
+    reader.follow("small")
+    reader.choose("ended", "turns")
+    assert "out of turns" in reader.text("#list")
+    reader.press("j")
+    reader.press("Enter", loads=True)
+    assert "out of turns; the work was submitted for the agent" in reader.text("#verdict")
+    assert reader.texts(".turn .number") == ["turn 1", "turn 2", "submitted for the agent"]
+    assert "reply cut off at 200 tokens" in reader.text("#t1 header")
+    assert "reply in 1.50 s" in reader.text("#t1 header")
+    assert "Where is it?" not in reader.text("#t1")
+    reader.click("#t1 summary", loads=False)
+    assert "Where is it?" in reader.text("#t1 .reasoning")
+    assert reader.text("#t1 pre.reply") == "I would"
 
 
 def test_figures_of_all_journeys() -> None:

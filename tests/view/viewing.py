@@ -43,7 +43,7 @@ def episode(task: str, *turns: Turn, solved: bool = False, **more: Any) -> Episo
         turns,
         float(solved),
         solved,
-        "submit",
+        more.pop("ended", "submit"),
         **more,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,7 @@ def _run(
 ) -> None:
     from intercode.evaluation import Evaluation
     from intercode.report import summary
+    from intercode.report.text import count_of
     from intercode.runner.run import is_played
     from intercode.signing import key_fault
     from intercode.trust import acting
@@ -135,6 +137,20 @@ def _run(
     figures = summary(config, episodes)
     show_summaries([figures], as_json)
     show_reasons(episodes)
+    failed = sum(episode.reward is not None and not episode.success for episode in episodes)
+    faults = sum((episode.error or "").startswith("data") for episode in episodes)
+    if config["agent"] == "gold" and failed + faults:
+        data = f" --data {shlex.quote(options['data'])}" if options.get("data") else ""
+        say(
+            f"intercode: {count_of(failed + faults, 'gold')} failed; "
+            f"`intercode check {env}{data}` says why",
+            err=True,
+        )
+    if not as_json:
+        # of what a reader looks for, the first that there is
+        flag = " --failed" if failed else " --ended error" if figures["errors"] else ""
+        what = "the failed episodes" if failed else "the errors" if flag else "the episodes"
+        say(f"next: `intercode show {shlex.quote(str(store.path))}{flag}` lists {what}")
     if shortened := sum(any(turn.left_out for turn in episode.turns) for episode in episodes):
         plural = "1 conversation was" if shortened == 1 else f"{shortened} conversations were"
         click.echo(

@@ -4,20 +4,21 @@ transcripts."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from intercode.cli import options as shared
 from intercode.cli.output import make_console, print_json, say, show_tables
 from intercode.errors import UsageError
+from intercode.types import Ended
 
 if TYPE_CHECKING:
     from intercode.language import Language
     from intercode.view.index import Index
     from intercode.view.runs import Run
 
-_ENDS = ["submit", "solved", "turns", "limit", "agent_fault", "error"]
+_ENDS = [*get_args(Ended), "error"]
 _WIDE = 100
 """From so many columns on, a terminal shows answers side by side."""
 _LEAST = 20

@@ -37,6 +37,7 @@ from intercode.report.turns import (
     code_turns,
     counted_turns,
     find_repeats,
+    is_cut_off,
     is_error,
     is_submission,
     limits_hit,
@@ -105,15 +106,16 @@ def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
 
 
 def actions(scored: Sequence[Episode], language: Language) -> dict[str, Any]:
-    """Return how many turns ask for code, and shares of them: errors, without code, out of time,
-    repeated, of each kind."""
+    """Return how many turns ask for code, and shares of them: errors, without code, cut off, out of
+    time, repeated, of each kind."""
     turns = [turn for episode in scored for turn in code_turns(episode)]
     kinds = [language.kind(turn.action) for turn in turns if turn.action is not None]
     return {
         "episodes": len(scored),
         "turns": len(turns),
         "errors": mean([is_error(turn) for turn in turns]),
-        "no_code": mean([turn.action is None for turn in turns]),
+        "no_code": mean([turn.action is None and not is_cut_off(turn) for turn in turns]),
+        "cut_off": mean([is_cut_off(turn) for turn in turns]),
         "timed_out": mean([turn.timed_out for turn in turns]),
         "repeated": mean(
             [again for episode in scored for again in find_repeats(code_turns(episode))]
@@ -221,12 +223,21 @@ class Case:
         return next(name for name, (_, holds) in CATEGORIES.items() if holds(self))
 
 
+def _ran_out_of_turns(case: Case) -> bool:
+    episode = case.episode
+    # older versions wrote "turns" for an agent that stopped with turns left as well
+    played = len(counted_turns(episode))
+    used_up = any(turn.forced for turn in episode.turns) or played >= (case.turns or 0)
+    return episode.ended == "turns" and used_up
+
+
 def _was_closer(case: Case) -> bool:
     scores = [turn.score for turn in case.episode.turns if turn.score is not None]
     return bool(scores) and scores[-1] < max(scores)
 
 
 CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
+    "out of turns": ("all turns were used up", _ran_out_of_turns),
     "broke its sandbox": (
         "the sandbox died of an action, twice",
         lambda case: case.episode.ended == "agent_fault",
@@ -250,9 +261,9 @@ CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
         "submitted, and wrong",
         lambda case: any(map(is_submission, counted_turns(case.episode)[-1:])),
     ),
-    "out of turns": (
-        "all turns were used up, without a right answer",
-        lambda case: case.turns is not None and len(counted_turns(case.episode)) >= case.turns,
+    "reached a limit": (
+        "a limit of the episode was reached: tokens, cost or time",
+        lambda case: case.episode.ended == "limit",
     ),
     "stopped": ("stopped with turns left, or without a known limit", lambda case: True),
 }

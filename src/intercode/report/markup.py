@@ -101,20 +101,23 @@ def turn(
 
     facts = "".join(f'<span class="fact">{text(fact)}</span>' for fact in step.facts)
     parts = [
-        f'<header><a class="number" href="#{anchor}{number}">turn {number}</a> {facts}</header>'
+        f'<header><a class="number" href="#{anchor}{number}">{step.title}</a> {facts}</header>'
     ]
     if step.messages:
         parts.append(_messages(step.messages))
-    if now.thought:
+    if reasoning := step.reasoning:
         parts.append(
-            f'<p class="thought">{bounded(now.thought, text, whole(number, "thought"))}</p>'
+            f"<details><summary>reasoning ({len(reasoning):,} characters)</summary>"
+            f"{pre('reasoning', 'reasoning', reasoning)}</details>"
         )
+    if thought := step.thought:
+        parts.append(f'<p class="thought">{bounded(thought, text, whole(number, "thought"))}</p>')
     if now.action is not None:
         parts.append(pre("action", "action", now.action, lambda source: code(source, language)))
-    shown = {(now.thought or "").strip(), (now.action or "").strip()}
-    if now.reply is not None and now.action is None and now.reply.strip() not in shown:
-        parts.append(pre("reply", "reply without an action", now.reply))
-    elif now.reply is not None and now.reply.strip() not in shown:
+    shown = {thought, (now.action or "").strip()}
+    if now.reply is not None and now.action is None and step.reply not in shown:
+        parts.append(pre("reply", "reply without an action", step.reply))
+    elif now.reply is not None and now.action is not None and now.reply.strip() not in shown:
         parts.append(
             f"<details><summary>whole reply</summary>{pre('reply', 'reply', now.reply)}</details>"
         )
@@ -128,8 +131,8 @@ def turn(
     elif now.action is not None and step.kind != "submission":
         parts.append('<p class="quiet">(no output)</p>')
     return (
-        f'<article class="turn {step.kind}" id="{anchor}{number}" tabindex="-1" aria-label="turn '
-        f'{number}">{"".join(parts)}</article>'
+        f'<article class="turn {step.kind}{" solved" if step.solved else ""}" '
+        f'id="{anchor}{number}" tabindex="-1" aria-label="{step.title}">{"".join(parts)}</article>'
     )
 
 

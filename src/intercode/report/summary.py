@@ -124,7 +124,7 @@ FIGURES = (
     ),
     Figure(
         "95 %",
-        lambda figures: span(figures["ci95"]),
+        lambda figures: "–" if figures["success_rate"] is None else span(figures["ci95"]),
         "ci95",
         lambda rows, scored: list(interval(scored)),
     ),

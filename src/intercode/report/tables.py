@@ -48,6 +48,7 @@ FLIPS = 10
 SHARES = {
     "errors": "errors %",
     "no_code": "no code in the reply %",
+    "cut_off": "replies cut off %",
     "timed_out": "out of time %",
     "repeated": "repeated %",
 }
@@ -232,6 +233,8 @@ def action_rows(analysis: Analysis) -> list[Row]:
         for group, part in groups.items()
     }
     shares = {**SHARES, **{kind: f"{kind} %" for kind in KINDS if kind in groups["all"]}}
+    if not groups["all"]["cut_off"]:
+        del shares["cut_off"]
     rows = {
         "number": {group: str(part["turns"]) for group, part in groups.items()},
         "per episode": {group: number(mean) for group, mean in per_episode.items()},

@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from intercode.language import Language
-from intercode.report.text import visible
+from intercode.report.text import one_line, visible
 from intercode.report.transcript import (
     MARKS,
     Block,
@@ -34,6 +34,7 @@ from intercode.report.transcript import (
     State,
     Step,
     content_of,
+    reasoning_of,
     steps,
     verdict,
 )
@@ -48,6 +49,8 @@ COLOURS: Mapping[State, str] = {
     "fault": "magenta",
     "unscored": "white",
 }
+_REASONING = 200
+"""Characters of reasoning that are printed, unless all are asked for."""
 _LINES = 60
 """Lines of an answer or a diff that are printed, unless all are asked for."""
 _OF_DIFF = {"+": "green", "-": "red", "@": "cyan"}
@@ -79,7 +82,7 @@ class Transcript:
                 if after >= 0
                 else ", continues the beginning"
             )
-            yield Text(f"\nturn {step.number}{origin}", "bold")
+            yield Text(f"\n{step.title}{origin}", "bold")
             if step is first and not self.messages:
                 count = f"{len(step.messages)} message{'s' if len(step.messages) > 1 else ''}"
                 yield Text(f"  {count} to the model; --messages prints them", "dim")
@@ -94,17 +97,25 @@ class Transcript:
     def _turn(self, step: Step) -> Iterator[Text]:
         turn = step.turn
         if self.messages:
-            replies = [] if turn.reply is None else [("reply", turn.reply)]
+            reasoning = reasoning_of(turn)
+            replies = [("reasoning", reasoning)] if reasoning else []
+            replies += [] if turn.reply is None else [("reply", turn.reply)]
             for role, content in [
                 *((str(message["role"]), content_of(message)) for message in step.messages),
                 *replies,
             ]:
                 yield Text(f"  {visible(role)}:", "dim bold")
                 yield self._text("    ", content)
-        elif turn.thought:
-            yield self._text("  ", turn.thought, "italic")
-        elif turn.reply and turn.action is None:
-            yield self._text("  ", turn.reply)
+        else:
+            if reasoning := step.reasoning:
+                shown = f"reasoning: {reasoning if self.full else one_line(reasoning, _REASONING)}"
+                length = f" ({len(reasoning):,} characters; --full prints them)"
+                cut = not self.full and len(reasoning) > _REASONING
+                yield self._text("  ", shown + length * cut, "dim")
+            if step.thought:
+                yield self._text("  ", step.thought, "italic")
+            elif step.reply and turn.action is None:
+                yield self._text("  ", step.reply)
         if self.messages or turn.action is None:
             for call in turn.calls or ():
                 yield self._text("  ", f"call of {call.name}: {call.arguments}")

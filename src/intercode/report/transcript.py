@@ -18,14 +18,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from intercode.report.turns import is_error, is_submission
+from intercode.agents.code import split_reasoning
+from intercode.report.text import one_line
+from intercode.report.turns import is_cut_off, is_error, is_submission
 from intercode.store import kept_messages
 from intercode.types import Episode, Message, Turn
 
 ENDED = {
     "submit": "the agent submitted",
     "solved": "the state was right",
-    "turns": "the turns were used up",
+    "turns": "out of turns",
+    "stopped": "the agent stopped",
     "limit": "a limit was reached",
     "agent_fault": "the agent broke its sandbox",
 }
@@ -39,6 +42,8 @@ MARKS: dict[State, str] = {
     "fault": "!",
     "unscored": "–",
 }
+_FINISHED = (None, "", "stop", "tool_calls", "function_call")
+"""Values of `finish_reason` that say nothing."""
 _LISTED = 10
 """The most rows that an SQL record lists as missing or extra."""
 _PARTS = 8
@@ -48,11 +53,37 @@ _PARTS = 8
 @dataclass(frozen=True, slots=True)
 class Step:
     """A turn with its number, from 1. The first `kept` messages of its question repeat the last
-    question and its reply."""
+    question and its reply. `solved`: the turn submitted what solved the task."""
 
     number: int
     turn: Turn
     kept: int
+    solved: bool = False
+
+    @property
+    def title(self) -> str:
+        return "submitted for the agent" if self.turn.forced else f"turn {self.number}"
+
+    @property
+    def reasoning(self) -> str:
+        """The model's reasoning: in the server's fields, otherwise inside tags in the reply."""
+        return reasoning_of(self.turn) or self._split[0].strip()
+
+    @property
+    def thought(self) -> str:
+        """The turn's thought, without reasoning inside tags."""
+        thought, inside = (self.turn.thought or "").strip(), self._split[0].strip()
+        # a long thought is cut in the record
+        return "" if inside.startswith(thought) else thought.removeprefix(inside).strip()
+
+    @property
+    def reply(self) -> str:
+        """The reply, without reasoning inside tags."""
+        return self._split[1].strip()
+
+    @property
+    def _split(self) -> tuple[str, str]:
+        return split_reasoning((self.turn.reply or "").replace("\r\n", "\n"))
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -69,17 +100,19 @@ class Step:
 
     @property
     def facts(self) -> list[str]:
-        """The exit status of the action, its score, seconds, tokens and cost, in words."""
+        """How the reply and the action ended, the score, seconds, tokens and cost, in words."""
         turn, used = self.turn, self.turn.usage
         limits = [name for name in turn.limits if name != "time"]
         tokens = used.prompt_tokens + used.completion_tokens
         conditions = {
+            _finish(turn): turn.finish_reason not in _FINISHED,
             f"exit status {turn.exit_code}": turn.exit_code is not None,
             "out of time": turn.timed_out,
             f"limit hit: {', '.join(limits)}": limits,
             "output shortened for the agent": turn.truncated_output,
             f"score {turn.score or 0:.2f}": turn.score is not None,
             f"{turn.seconds:.2f} s": turn.acted,
+            f"reply in {turn.reply_seconds or 0:.2f} s": turn.reply_seconds is not None,
             f"{used.prompt_tokens:,} + {used.completion_tokens:,} tokens": tokens,
             f"${used.cost:.4f}": used.cost,
             f"{turn.left_out} messages did not fit into the context": turn.left_out,
@@ -87,10 +120,36 @@ class Step:
         return [fact for fact, holds in conditions.items() if holds]
 
 
+def _finish(turn: Turn) -> str:
+    """Return why the reply ended, in words."""
+    if is_cut_off(turn):
+        count = turn.usage.completion_tokens
+        return f"reply cut off at {count:,} tokens" if count else "reply cut off"
+    return f"reply ended by {one_line(str(turn.finish_reason), 40)}"
+
+
+def reasoning_of(turn: Turn) -> str:
+    """Return the reasoning in the server's fields as text; they repeat each other."""
+    for value in (turn.reasoning or {}).values():
+        parts = [part for part in _listed(value) if part]
+        texts = [
+            str(part.get("text") or part.get("summary") or "")
+            if isinstance(part, Mapping)
+            else part
+            for part in parts
+        ]
+        if content := "\n".join(map(str, filter(None, texts))).strip():
+            return content
+    return ""
+
+
 def steps(episode: Episode) -> list[Step]:
     """Return the turns of an episode as steps."""
     pairs = zip(episode.turns, kept_messages(episode.turns), strict=True)
-    return [Step(number, turn, shared) for number, (turn, shared) in enumerate(pairs, 1)]
+    return [
+        Step(number, turn, shared, episode.success and turn.score in (None, episode.reward))
+        for number, (turn, shared) in enumerate(pairs, 1)
+    ]
 
 
 def content_of(message: Message) -> str:
@@ -175,6 +234,8 @@ def verdict(episode: Episode) -> Verdict:
     outcomes, state = dict(episode.outcomes), state_of(episode)
     failed = [str(part) for part in _listed(outcomes.pop("failed", ()))]
     ended = ENDED.get(str(episode.ended), "")
+    if any(turn.forced for turn in episode.turns):
+        ended += "; the work was submitted for the agent"
     notes = [] if episode.error is None else [f"Fault: {episode.error}"]
     if rule := outcomes.pop("rule", None):
         notes.append(f"{'Accepted' if state == 'solved' else 'Refused'}: {rule}")

@@ -5,6 +5,7 @@ docs/report.md explains them.
           │                                    counted
           ├─ no action, an observation         a reply without code: an error
           ├─ the action `submit …`             a submission: neither an error nor of a kind
+          ├─ a submission made for the agent   not counted
           └─ any other action                  executed: an error or fine, new or repeated,
                                                exploring or editing
 
@@ -19,8 +20,9 @@ from typing import get_args
 
 from intercode.agents.base import SUBMIT
 from intercode.language import Kind
-from intercode.types import Episode, Turn
+from intercode.types import INCOMPLETE, Episode, Turn
 
+_CUT_OFF = {reason for reason, what in INCOMPLETE.items() if "cut off" in what}
 KINDS: Sequence[str] = get_args(Kind)
 
 
@@ -31,8 +33,8 @@ def task_order(task: str) -> tuple[int, str]:
 
 def counted_turns(episode: Episode) -> list[Turn]:
     """Return the turns with an action, or with a reply that lacks code; questions without an action
-    do not count."""
-    return [turn for turn in episode.turns if turn.acted]
+    do not count, nor does a submission made for the agent."""
+    return [turn for turn in episode.turns if turn.acted and not turn.forced]
 
 
 def is_submission(turn: Turn) -> bool:
@@ -50,6 +52,11 @@ def is_error(turn: Turn) -> bool:
     """Return whether the reply had no code, ran out of time, or ended with a status other than 0
     (SQL, Python: an error)."""
     return turn.action is None or turn.timed_out or turn.exit_code not in (None, 0)
+
+
+def is_cut_off(turn: Turn) -> bool:
+    """Return whether the server cut the reply off, so that nothing in it was executed."""
+    return turn.finish_reason in _CUT_OFF
 
 
 def limits_hit(turn: Turn) -> set[str]:

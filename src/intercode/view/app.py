@@ -42,6 +42,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from intercode.errors import DataError, IntercodeError
 from intercode.report.text import visible
+from intercode.report.transcript import Step
 from intercode.store import to_json
 from intercode.types import Episode
 from intercode.view.pages import Pages, style
@@ -158,11 +159,14 @@ class _Viewer:
         episode, _ = self._episode(self._run(request.path_params["name"]), _params(request))
         number, part = _params(request).get("turn", ""), _params(request).get("part")
         if (
-            part in ("thought", "action", "observation", "reply")
+            part in ("reasoning", "thought", "action", "observation", "reply")
             and number.isdecimal()
             and 0 < int(number) <= len(episode.turns)
         ):
-            return PlainTextResponse(visible(getattr(episode.turns[int(number) - 1], part) or ""))
+            turn = episode.turns[int(number) - 1]
+            is_reasoning = part == "reasoning"
+            value = Step(int(number), turn, 0).reasoning if is_reasoning else getattr(turn, part)
+            return PlainTextResponse(visible(value or ""))
         raise HTTPException(404, "the episode has no such text")
 
     def show_record(self, request: Request) -> Response:

@@ -283,6 +283,7 @@ class Pages:
             tree=_tree(episode) if any(turn.after is not None for turn in episode.turns) else [],
             line={place + 1 for place in line_of(episode.turns)} if start is not None else set(),
             turn_url=turn_url,
+            title_of=lambda number: all_steps[number - 1].title,
             strip=strip if len(all_steps) > 4 or any(hits) else [],
             earlier=windows[now - 1][-1].number if now else None,
             later=windows[now + 1][0].number if now + 1 < len(windows) else None,
@@ -441,6 +442,7 @@ def _windows(all_steps: Sequence[Step]) -> list[list[Step]]:
     for step in all_steps:
         now = step.turn
         texts = (
+            step.reasoning,
             now.thought,
             now.action,
             now.action,
