@@ -402,6 +402,7 @@ SUSPICIOUS = {
     "alternative_fails": "an alternative gold does not run, so that it accepts nothing",
     "near_duplicate": "the same gold as another task, in almost the same words",
     "plain_flag": "the flag stands in plain text in the assets",
+    "solution": "the assets contain a solution, which the agent does not get",
     "disagrees": "query and gold name different things",
     "weak_tests": "a constant or an argument passes all tests, or a test comes twice",
     "unsafe_test": "a test runs in the answer's process, which may forge the verdict",

@@ -59,6 +59,7 @@ def test_bash_completes_options_after_the_line_of_the_document() -> None:
     [
         ("evaluate", "evaluate"),
         ("data get nosuch", "nl2bash_fs_1"),
+        ("data get mbpp --from /nowhere", "/nowhere/data/python/mbpp/ic_mbpp.json: no such file"),
         ("image build a/b", "name"),
         ("image build ..", "name"),
         ("check bash --image nosuch", "intercode image build nosuch"),

@@ -4,6 +4,7 @@ are left out, forks."""
 from __future__ import annotations
 
 import json
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +18,7 @@ import intercode
 from intercode.errors import DataError, ForkError, UsageError
 from intercode.sandbox.base import Limits
 from intercode.types import Score
+from intercode.validate.check import check, check_texts
 
 Make = Callable[..., Any]
 TASKS: list[dict[str, Any]] = [
@@ -169,6 +171,35 @@ def test_the_shell_starts_among_the_tasks_own_files(make: Make) -> None:
         assert env.step("ls /dev/shm")[0] == ""
         env.reset(options={"task": "box"})
         assert env.step("a/run; stat -c %a a/letter")[0] == "ran\n644\n"
+
+
+def test_solutions_among_the_assets_never_reach_the_agent(tmp_path: Path) -> None:
+    """In a folder and in a tar; folders with nothing else have no assets."""
+    needs_bwrap()
+    given = ["code/resolution.txt", "flag.enc"]
+    secret = ["solution/README.md", "code/Solution.py", "write-ups/a/b", "walkthrough.txt"]
+    tasks = [{"id": id, "query": "Open flag.enc.", "gold": "tag{x}"} for id in ("f", "t", "e")]
+    data = write(tmp_path / "data", tasks)
+    for name in (*given, *secret):
+        file = data / "assets" / "f" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("tag{x}" if name in secret else name)
+    with tarfile.open(data / "assets" / "t.tar", "w") as tar:
+        tar.add(data / "assets" / "f", ".")
+    (data / "assets" / "e" / "solution").mkdir(parents=True)
+    (data / "assets" / "e" / "solution" / "README.md").write_text("tag{x}")
+    (data / "assets" / "e" / ".placeholder").touch()
+    factory = intercode.prepare("ctf", data=str(data))
+    assert list(factory.facts()["left_out"]) == ["e"]
+    with factory() as env:
+        for id in ("f", "t"):
+            env.reset(options={"task": id})
+            assert env.step("find . -type f -printf '%P\\n' | sort")[0].split() == given
+            assert env.step("grep -r 'tag{' .")[0] == ""
+    for part in (check_texts("ctf", data=str(data)), check(factory, factory.tasks)):
+        found = {row["task"]: row["why"] for row in part["suspicious"] if row["kind"] == "solution"}
+        assert set(found) == {"f", "t"}
+        assert all("solution, walkthrough.txt, write-ups" in why for why in found.values())
 
 
 # -- golds -----------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from loopback import Quiet, Server, serving
+from repository import write_catalog, write_files
 
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.cache import root_path
@@ -28,7 +28,7 @@ class Handler(Quiet, SimpleHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def own_catalog_and_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "CATALOG", tmp_path / "c.toml")
+    monkeypatch.setenv("INTERCODE_CATALOG", str(tmp_path / "c.toml"))
     monkeypatch.setenv("INTERCODE_CACHE", str(tmp_path))
 
 
@@ -46,51 +46,42 @@ FILES = {
 }
 
 
-def write_catalog(server: Any, files: dict[str, bytes] = FILES) -> None:
-    """A catalog with one data set called `tiny`, whose files the server has."""
-    text = (
-        '[[entry]]\nname = "tiny"\nenv = "bash"\ndescription = "d"\ncount = 1\nlicence = "MIT"\n'
-        "checked = true\n"
-    )
-    for name, content in files.items():
-        (server.folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (server.folder / name).write_bytes(content)
-        text += f'[[entry.files]]\nas = "{name}"\nurl = "{server.url}/{name}"\n'
-        text += f'bytes = {len(content)}\nsha256 = "{hashlib.sha256(content).hexdigest()}"\n'
-    catalog.CATALOG.write_text(text)
+@pytest.fixture
+def tiny(server: Any, tmp_path: Path) -> Path:
+    """The path of a catalog with one data set called `tiny`, whose files the server has."""
+    write_files(server.folder, {f"sets/1/{name}": content for name, content in FILES.items()})
+    return write_catalog(tmp_path / "c.toml", server.url, server.folder, {"./": "sets/1/"})
 
 
 def test_a_data_set_arrives_as_a_folder_and_only_what_is_missing_is_fetched_again(
-    server: Any,
+    server: Any, tiny: Path
 ) -> None:
-    write_catalog(server)
     calls: list[tuple[int, int]] = []
     folder = catalog.get("tiny", progress=lambda done, total: calls.append((done, total)))
     assert {name: (folder / name).read_bytes() for name in FILES} == FILES
     assert catalog.downloaded("tiny") == folder
-    total = sum(map(len, FILES.values()))
     assert calls == sorted(calls)
-    assert calls[-1] == (total, total)
+    assert calls[-1][0] == calls[-1][1]
     (folder / "tree.tar").unlink()
     assert catalog.downloaded("tiny") is None
     catalog.get("tiny")
     assert len(server.requests) == len(FILES) + 1
 
 
-def test_a_catalog_cannot_write_outside_its_folder(server: Any) -> None:
-    write_catalog(server, {"../escaped": b"x"})
-    with pytest.raises(DataError, match="leaves the data set's folder"):
-        catalog.get("tiny")
+def test_a_catalog_cannot_write_outside_its_folder(server: Any, tiny: Path) -> None:
+    for name, source in (("../escaped", "sets/1/tree.tar"), ("/tmp/", "sets/1/")):
+        write_catalog(tiny, server.url, server.folder, {name: source})
+        with pytest.raises(DataError, match="leaves the data set's folder"):
+            catalog.get("tiny")
 
 
-def test_a_malformed_catalog_and_an_unknown_name_are_told(server: Any) -> None:
-    for content in ("", "[[entry]]\nname = 'x'", "not toml"):
-        catalog.CATALOG.write_text(content)
-        with pytest.raises(DataError, match=r"c\.toml: is not a catalog"):
-            catalog.list_entries()
-    write_catalog(server)
+def test_a_malformed_catalog_and_an_unknown_name_are_told(tiny: Path) -> None:
     with pytest.raises(UsageError, match=r"no data set is called 'spidre'.*tiny"):
         catalog.get("spidre")
+    for content in ("", "[[entry]]\nname = 'x'", "not toml"):
+        tiny.write_text(content)
+        with pytest.raises(DataError, match=r"c\.toml: is not a catalog"):
+            catalog.list_entries()
 
 
 def test_there_is_one_cache_and_it_is_where_the_environment_says(

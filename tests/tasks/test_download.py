@@ -20,6 +20,7 @@ from intercode.tasks.catalog import fetch
 
 CONTENT = random.Random(7).randbytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
+BLOB = hashlib.sha1(b"blob 300000\0" + CONTENT).hexdigest()
 
 
 class Handler(Quiet):
@@ -73,7 +74,7 @@ def dest(tmp_path: Path) -> Path:
     return tmp_path / "new" / "folder" / "file.bin"
 
 
-HOW = {"sha256": SHA256, "size": len(CONTENT), "backoff": 0.001, "timeout": 5.0}
+HOW = {"digest": SHA256, "size": len(CONTENT), "backoff": 0.001, "timeout": 5.0}
 
 
 def get(server: Server, dest: Path, **options: Any) -> None:
@@ -95,10 +96,13 @@ HEALED: dict[str, list[Behaviour]] = {
 }
 
 
+@pytest.mark.parametrize("known", [{}, {"digest": BLOB, "size": None}], ids=["sha256", "blob id"])
 @pytest.mark.parametrize("case", HEALED)
-def test_a_passing_fault_is_healed_by_asking_again(server: Server, dest: Path, case: str) -> None:
+def test_a_passing_fault_is_healed_by_asking_again(
+    server: Server, dest: Path, case: str, known: dict[str, Any]
+) -> None:
     server.script = HEALED[case]
-    get(server, dest, timeout=0.2 if case == "a stall" else 5.0)
+    get(server, dest, timeout=0.2 if case == "a stall" else 5.0, **known)
     assert len(server.requests) == len(server.script)
 
 
@@ -133,7 +137,7 @@ def test_a_lasting_fault_is_told_with_its_address(server: Server, dest: Path, ca
     behaviour, message, requests = LASTING[case]
     server.script = [behaviour]
     with pytest.raises(DataError, match=message):
-        fetch(server.url + "/file", dest, sha256=SHA256, size=len(CONTENT), backoff=0.001, tries=3)
+        fetch(server.url + "/file", dest, digest=SHA256, size=len(CONTENT), backoff=0.001, tries=3)
     assert list(dest.parent.iterdir()) == []
     assert len(server.requests) == requests
 
@@ -152,13 +156,13 @@ def test_what_cannot_be_fetched_or_written_says_why(
     server: Server, dest: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match="the connection failed"):
-        fetch("http://127.0.0.1:9/file", dest, sha256=SHA256, size=1, tries=2, backoff=0.001)
+        fetch("http://127.0.0.1:9/file", dest, digest=SHA256, size=1, tries=2, backoff=0.001)
     for url in ("file:///etc/hostname", "no address"):
         with pytest.raises(UsageError, match="only http"):
-            fetch(url, dest, sha256=SHA256, size=1)
+            fetch(url, dest, digest=SHA256, size=1)
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UsageError, match="cannot be written"):
-        fetch(server.url + "/file", tmp_path / "file" / "below", sha256=SHA256, size=1)
+        fetch(server.url + "/file", tmp_path / "file" / "below", digest=SHA256, size=1)
 
 
 def test_threads_that_fetch_the_same_file_at_once_all_get_it(server: Server, dest: Path) -> None:

@@ -25,10 +25,9 @@ def data_list() -> None:
     from intercode.tasks import list_entries
 
     for entry in list_entries():
-        note = "" if entry.checked else "  (address not verified)"
         click.echo(
-            f"{entry.name:14} {entry.count:5} tasks  {entry.env:7} {entry.licence:24} "
-            f"{entry.description}{note}"
+            f"{entry.name:14} {entry.count or '?':>5} tasks  {entry.env:7} {entry.licence:32} "
+            f"{entry.description}"
         )
     click.echo("\nFamilies, for `intercode data generate FAMILY --out DIR`:")
     for family in FAMILIES.values():
@@ -37,14 +36,34 @@ def data_list() -> None:
 
 @data.command("get")
 @click.argument("name")
-def data_get(name: str) -> None:
+@click.option(
+    "--from",
+    "source",
+    type=TEXT,
+    metavar="PLACE",
+    help="Take the files from this clone of the repository that publishes them, or from the mirror "
+    "at this address.  [default: $INTERCODE_MIRROR, or the repository]",
+)
+def data_get(name: str, source: str | None) -> None:
     """Download the data set NAME, and verify it.
 
-    An interrupted download continues where it stopped. `eval --data NAME` then uses the data set.
+    Each file must be the published one. An interrupted download continues where it stopped. `eval
+    --data NAME` then uses the data set.
     """
+    from intercode.cli.output import bar
     from intercode.tasks import get
 
-    click.echo(get(name))
+    percent = 0
+
+    def show(done: int, total: int) -> None:
+        nonlocal percent
+        for _ in range(percent, 100 * done // max(total, 1)):
+            percent += 1
+            advance(f"downloading {name}")
+
+    with bar(f"downloading {name}", 100, quiet=False) as advance:
+        folder = get(name, source=source, progress=show)
+    click.echo(folder)
 
 
 @data.command("generate")

@@ -1,31 +1,33 @@
 """The public data sets: list them, fetch one into the cache, find one that was fetched.
 
-    catalog.toml ─► list_entries ─► get NAME ─► CACHE/data/NAME/{tasks.json, tree.tar, dump.sql, …}
-                 ─► downloaded
+    catalog.toml ─► list_entries ─► get NAME ─► CACHE/data/NAME/{tasks.json, setup.sh, dump.sql, …}
+    catalog.tsv                  ─► downloaded
 
-A file is complete when its hash is right, so a file that the user put there is as good as a fetched
-one.
+The files are those of one commit of InterCode v1's repository. A file is complete when its hash is
+right, so a file that the user put there is as good as a fetched one.
 
-Left out: resuming a download (the largest file is 1 MB), deleting and updating (remove the folder),
-searching.
+Left out: resuming in the middle of a file, deleting and updating (remove the folder), searching.
 """
 
 from __future__ import annotations
 
 import hashlib
 import http.client
+import json
 import os
+import shutil
 import ssl
 import threading
 import time
 import tomllib
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
 
 from intercode.errors import DataError, UsageError
 from intercode.sandbox.cache import root_path
@@ -33,6 +35,10 @@ from intercode.sandbox.cache import root_path
 CATALOG = Path(__file__).with_name("catalog.toml")
 LONGEST_WAIT = 60.0
 """The most seconds between two tries, whatever a server asks for."""
+LARGEST = 2**30
+"""The most bytes of a file of unknown size."""
+BLOB_DIGITS = 40
+JOINED = "tasks.json"
 Progress = Callable[[int, int], None]
 """Called with the bytes so far and the bytes in all."""
 _CUT = (
@@ -46,48 +52,75 @@ _CUT = (
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file of a data set: its address, its SHA-256 and size, and its path in the data set's
-    folder."""
+    """A file of a data set: its path in the repository, its SHA-256 or git blob id, its size (None
+    if unknown), and its path in the data set's folder."""
 
-    url: str
-    sha256: str
-    bytes: int
+    source: str
+    digest: str
+    bytes: int | None
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A data set. `checked` says whether its addresses worked when the catalog was written."""
+    """A data set with files, or with parts: the names of the data sets whose tasks it joins.
+    `count` is None if unknown."""
 
     name: str
     env: str
     description: str
-    count: int
+    count: int | None
     licence: str
-    checked: bool
     files: tuple[RemoteFile, ...]
+    parts: tuple[str, ...]
 
 
 def list_entries() -> list[Entry]:
     """Return all data sets of the catalog, in its order. Raises `DataError` if the catalog is
     malformed."""
+    return _read_catalog()[1]
+
+
+def _read_catalog() -> tuple[str, list[Entry]]:
+    """Return the address of the repository, and the data sets."""
+    path = Path(os.environ.get("INTERCODE_CATALOG") or CATALOG)
     try:
-        fields = ("name", "env", "description", "count", "licence", "checked")
-        return [
+        catalog = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = (path.parent / catalog["repository"]["table"]).read_text(encoding="utf-8")
+        rows = [line.split("\t") for line in table.splitlines() if not line.startswith("#")]
+        hashes = {
+            source: (sha256 or blob, int(size) if size else None)
+            for source, size, blob, sha256 in rows
+        }
+        entries = [
             Entry(
-                **{field: table[field] for field in fields}, files=tuple(map(_file, table["files"]))
+                **{field: entry[field] for field in ("name", "env", "description", "licence")},
+                count=entry.get("count"),
+                files=tuple(
+                    file
+                    for name, source in entry.get("files", {}).items()
+                    for file in _files(name, source, hashes)
+                ),
+                parts=tuple(entry.get("parts", ())),
             )
-            for table in tomllib.loads(CATALOG.read_text(encoding="utf-8"))["entry"]
+            for entry in catalog["entry"]
         ]
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(f"{CATALOG}: is not a catalog ({type(error).__name__}: {error})") from error
+        return catalog["repository"]["address"], entries
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: is not a catalog ({type(error).__name__}: {error})") from error
 
 
-def _file(table: dict[str, Any]) -> RemoteFile:
-    path = Path(table["as"])
-    if path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{path} leaves the data set's folder")
-    return RemoteFile(table["url"], table["sha256"].lower(), table["bytes"], str(path))
+def _files(
+    name: str, source: str, hashes: Mapping[str, tuple[str, int | None]]
+) -> Iterator[RemoteFile]:
+    """Yield the file `source` of the repository, or all below it if it ends in a slash."""
+    below = [path for path in hashes if source.endswith("/") and path.startswith(source)]
+    for path in below or [source]:
+        target = name + path.removeprefix(source)
+        for place in (Path(target), Path(path)):
+            if place.is_absolute() or ".." in place.parts:
+                raise ValueError(f"{place} leaves the data set's folder")
+        yield RemoteFile(path, *hashes[path], target)
 
 
 def find(name: str) -> Entry:
@@ -101,36 +134,114 @@ def find(name: str) -> Entry:
     return entries[name]
 
 
-def get(name: str, *, progress: Progress | None = None) -> Path:
+def get(name: str, *, source: str | None = None, progress: Progress | None = None) -> Path:
     """Fetch the files of a data set that are missing or wrong, and return its folder.
 
-    `progress` counts over all files of the data set.
-    Raises `UsageError` for an unknown name, `DataError` if a file cannot be fetched.
+    `source` is a clone of the repository, or the address of a mirror, to which the paths of files
+    are appended; by default `$INTERCODE_MIRROR`, or the repository itself. `progress` counts the
+    known bytes over all files of a data set. Raises `UsageError` for an unknown name or a file that
+    `source` lacks, `DataError` if a file cannot be fetched or is not the published one.
     """
-    entry, folder = find(name), root_path() / "data" / name
-    total, before = sum(file.bytes for file in entry.files), 0
+    entry, folder = find(name), _folder(name)
+    source = (source or os.environ.get("INTERCODE_MIRROR") or _read_catalog()[0]).rstrip("/")
+    total, before = sum(file.bytes or 0 for file in entry.files), 0
     for file in entry.files:
-        step = progress and partial(_report_file, progress, before, total)
-        fetch(file.url, folder / file.path, sha256=file.sha256, size=file.bytes, progress=step)
-        before += file.bytes
+        dest = folder / file.path
+        if "://" in source:
+            step = progress and partial(_report_file, progress, before, total)
+            url = f"{source}/{quote(file.source)}"
+            fetch(url, dest, digest=file.digest, size=file.bytes, progress=step)
+        elif digest_of(dest, file.digest) != file.digest:
+            copy(Path(source) / file.source, dest, digest=file.digest)
+        before += file.bytes or 0
         if progress:
             progress(before, total)
+    if entry.parts:
+        for part in entry.parts:
+            get(part, source=source, progress=progress)
+        with _temporary(folder / JOINED) as temporary:
+            temporary.write_bytes(_join(entry))
+            temporary.replace(folder / JOINED)
     return folder
 
 
 def downloaded(name: str) -> Path | None:
     """Return the folder of a data set if each of its files has the right hash, else None."""
-    entry, folder = find(name), root_path() / "data" / name
-    complete = all(digest_of(folder / file.path) == file.sha256 for file in entry.files)
+    entry, folder = find(name), _folder(name)
+    complete = all(
+        digest_of(folder / file.path, file.digest) == file.digest for file in entry.files
+    ) and all(map(downloaded, entry.parts))
+    if complete and entry.parts:
+        tasks = folder / JOINED
+        complete = tasks.is_file() and tasks.read_bytes() == _join(entry)
     return folder if complete else None
 
 
-def digest_of(path: Path) -> str | None:
-    """Return the hex SHA-256 of a file's bytes, or None if there is no such file."""
+def _folder(name: str) -> Path:
+    return root_path() / "data" / name
+
+
+def _join(entry: Entry) -> bytes:
+    """Return the tasks of an entry's parts as JSON; each has the setup script of its part."""
+    tasks = []
+    for part in entry.parts:
+        records = json.loads((_folder(part) / "tasks.json").read_bytes())
+        setup = (_folder(part) / "setup.sh").read_text(encoding="utf-8")
+        label = part.removeprefix(f"{entry.name}_")
+        tasks += [
+            {"id": f"{label}-{number}", **record, "setup": setup}
+            for number, record in enumerate(records)
+        ]
+    return json.dumps(tasks, ensure_ascii=False, indent=1).encode()
+
+
+def digest_of(path: Path, like: str) -> str | None:
+    """Return a file's git blob id if `like` is one (40 digits), else its SHA-256, in hex; None if
+    there is no such file."""
     if not path.is_file():
         return None
+    state = hashlib.sha256()
+    if len(like) == BLOB_DIGITS:
+        state = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, lambda: state).hexdigest()
+
+
+def copy(path: Path, dest: Path, *, digest: str) -> None:
+    """Copy a file to `dest`, complete or not at all. Raises `UsageError` if it cannot be read or
+    written, `DataError` if it does not have this digest."""
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file; name a clone of the data sets' repository")
+    with _temporary(dest) as temporary:
+        shutil.copyfile(path, temporary)
+        if (actual := digest_of(temporary, digest)) != digest:
+            raise DataError(
+                f"{path}: {_difference(actual, digest)}, so it is not the published file; "
+                "check out the commit that the catalog names, without converting line ends"
+            )
+        temporary.replace(dest)
+
+
+def _difference(actual: str | None, digest: str) -> str:
+    kind = "git blob id" if len(digest) == BLOB_DIGITS else "SHA-256"
+    return f"the {kind} of what arrives is {actual}, not {digest}"
+
+
+@contextmanager
+def _temporary(dest: Path) -> Iterator[Path]:
+    """Yield a path next to `dest`, whose file is removed at the end. An `OSError` becomes a
+    `UsageError`."""
+    part = dest.with_name(f"{dest.name}.{os.getpid()}-{threading.get_ident()}.part")
+    try:
+        dest.parent.mkdir(parents=True, exist_ok=True)
+        yield part
+    except OSError as error:
+        raise UsageError(
+            f"{dest}: cannot be written ({error}); is the disk full? INTERCODE_CACHE moves it"
+        ) from error
+    finally:
+        if part.exists():
+            part.unlink()
 
 
 def _report_file(progress: Progress, before: int, total: int, done: int, _: int) -> None:
@@ -141,15 +252,15 @@ def fetch(
     url: str,
     dest: Path,
     *,
-    sha256: str,
-    size: int,
+    digest: str,
+    size: int | None,
     tries: int = 5,
     timeout: float = 30.0,
     backoff: float = 0.5,
     progress: Progress | None = None,
 ) -> Path:
-    """Fetch the file of `size` bytes with this hash to `dest`, complete or not at all, and return
-    `dest`.
+    """Fetch the file of `size` bytes (None: unknown) with this SHA-256 or git blob id to `dest`,
+    complete or not at all, and return `dest`.
 
     A file that already exists is not requested. `timeout` (seconds) bounds connecting and each wait
     for data. After the n-th failure the wait is `backoff` × 2ⁿ seconds, or the server's
@@ -158,17 +269,15 @@ def fetch(
     """
     if not url.lower().startswith(("http://", "https://")):
         raise UsageError(f"{url}: only http:// and https:// addresses can be fetched")
-    part = dest.with_name(f"{dest.name}.{os.getpid()}-{threading.get_ident()}.part")
     failure, wait = "", 0.0
-    try:
-        for attempt in range(tries):
-            if digest_of(dest) == sha256:
-                return dest
-            time.sleep(min(wait, LONGEST_WAIT))
-            wait = backoff * 2**attempt
-            dest.parent.mkdir(parents=True, exist_ok=True)
+    for attempt in range(tries):
+        if digest_of(dest, digest) == digest:
+            return dest
+        time.sleep(min(wait, LONGEST_WAIT))
+        wait = backoff * 2**attempt
+        with _temporary(dest) as part:
             try:
-                digest = _receive(url, part, size, timeout, progress)
+                _receive(url, part, size, timeout, progress)
             except urllib.error.HTTPError as error:
                 with error:
                     failure = f"HTTP {error.code} {error.reason}"
@@ -180,36 +289,32 @@ def fetch(
             except _CUT as error:
                 failure = f"the connection failed ({error})"
             else:
-                if digest == sha256:
+                actual = digest_of(part, digest)
+                if actual == digest:
                     part.replace(dest)
                     return dest
-                failure = f"the SHA-256 of what arrives is {digest}, not {sha256}"
-    except OSError as error:
-        raise UsageError(
-            f"{dest}: cannot be written ({error}); is the disk full? INTERCODE_CACHE moves it"
-        ) from error
-    finally:
-        if part.exists():
-            part.unlink()
+                failure = _difference(actual, digest)
     raise DataError(
         f"{url}: {failure} (tried {tries} times). If you have the right file, put it at {dest}"
     )
 
 
-def _receive(url: str, part: Path, size: int, timeout: float, progress: Progress | None) -> str:
-    """Write what the server sends to `part`, and return its SHA-256. Raises `ConnectionError` if it
-    is shorter than `size`."""
+def _receive(
+    url: str, part: Path, size: int | None, timeout: float, progress: Progress | None
+) -> None:
+    """Write what the server sends to `part`. Raises `ConnectionError` if it is shorter than `size`,
+    or than the server announced."""
     request = urllib.request.Request(url, headers={"User-Agent": "intercode"})
-    state, done = hashlib.sha256(), 0
+    done = 0
     with urllib.request.urlopen(request, timeout=timeout) as response, part.open("wb") as file:
-        # the hash of a longer file is wrong anyway
-        while done <= size and (block := response.read1(2**16)):
+        announced = int(response.headers.get("Content-Length") or 0)
+        least, most = (announced, LARGEST) if size is None else (size, size)
+        # a longer file is wrong anyway
+        while done <= most and (block := response.read1(2**16)):
             file.write(block)
-            state.update(block)
             done += len(block)
-            if progress:
+            if progress and size is not None:
                 progress(done, size)
         os.fsync(file.fileno())
-    if done < size:
-        raise ConnectionError(f"cut after {done} of {size} bytes")
-    return state.hexdigest()
+    if done < least:
+        raise ConnectionError(f"cut after {done} of {least} bytes")

@@ -7,7 +7,8 @@
 
 The assets of task ID are a folder `ID/`, or a tar `ID.tar` if modes, times or a repository matter.
 They are packed as one tar, which is the same on every checkout: from a folder, only the executable
-bits of the modes are kept, and no times.
+bits of the modes are kept, and no times. Whatever is called solution, writeup or walkthrough is not
+packed. A folder without other files, except empty ones such as `.placeholder`, counts as no assets.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from intercode.types import Task, TaskIssue
 FORMS = ("flag", "script")
 """Values of the field `gold_is`: the gold is the flag itself (the default), or a Bash script that
 prints the flag on its last line."""
+_NAMED = 5
+"""The most assets that a finding names."""
 _SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
 _TIME = 1_700_000_000
 _ADDRESS = re.compile(
@@ -47,6 +50,9 @@ _DATA = re.compile(
     r"\b0x[0-9a-fA-F]+\b|\bnumber \d+\b|\b\w{3,}\{[^{}]+\}"
     r"|\b(?=\w*\d)(?=\w*[A-Z])(?=\w*[a-z])[\w+/]{12,}\b"
 )
+_SOLUTION = re.compile(r"(?:[^/]*/)*?(?:solution|write[-_ ]?up|walk[-_ ]?through)[^/]*", re.I)
+"""The part of a path that names a solution: `solution` in `solution/README.md`, all of
+`notes/Write-up.md`, nothing in `resolution.txt`."""
 _FLAG = re.compile(r"(\w+)\{.*\}", re.DOTALL)
 _GOLD = re.compile(r'"gold"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _ESCAPED_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
@@ -87,16 +93,19 @@ class Challenge:
         if self.assets is None:
             return None
         try:
-            return _pack(self.assets) if self.assets.is_dir() else self.assets.read_bytes()
+            if self.assets.is_dir():
+                return _pack(self.assets)
+            content = self.assets.read_bytes()
         except OSError as error:
             raise UsageError(
                 f"{error.filename or self.assets}: cannot be read ({error.strerror})"
             ) from error
+        return _without_solutions(content) if self.solutions else content
 
     @cached_property
     def files(self) -> Mapping[str, bytes]:
-        """Names and contents of the regular files. Raises `DataError` if the assets are not a
-        tar."""
+        """Names and contents of the regular files that are packed. Raises `DataError` if the assets
+        are not a tar."""
         if self.packed is None:
             return {}
         try:
@@ -108,11 +117,35 @@ class Challenge:
         except (tarfile.TarError, EOFError, OSError) as error:
             raise DataError(f"{self.assets}: cannot be unpacked ({error}); is it a tar?") from error
 
-    def file_with(self, flag: str) -> str | None:
-        """Return the name of the first file that contains the flag as plain text."""
-        return next(
-            (name for name, content in self.files.items() if flag.encode() in content), None
+    @cached_property
+    def solutions(self) -> tuple[str, ...]:
+        """The files and folders that are not packed, since they are called solution or the like."""
+        if self.assets is None:
+            return ()
+        if self.assets.is_dir():
+            names = [str(path.relative_to(self.assets)) for path in self.assets.rglob("*")]
+        else:
+            try:
+                with tarfile.open(self.assets) as tar:
+                    names = [name.removeprefix("./") for name in tar.getnames()]
+            except (tarfile.TarError, EOFError, OSError):  # told when it is read or unpacked
+                return ()
+        matches = filter(None, map(_SOLUTION.match, names))
+        return tuple(sorted({match[0] for match in matches}))
+
+    def files_with(self, flag: str) -> list[str]:
+        """Return the names of the packed files that contain the flag as plain text."""
+        return [name for name, content in self.files.items() if flag.encode() in content]
+
+    def hints(self, flag: str = "") -> tuple[TaskIssue, ...]:
+        """Return what `check` finds among the assets: solutions, and the flag in plain text."""
+        named = ", ".join(self.solutions[:_NAMED])
+        shown = ", ".join(self.files_with(flag)[:_NAMED]) if flag else ""
+        reasons = (
+            (named, "solution", f"the assets contain {named}, which the agent does not get"),
+            (shown, "plain_flag", f"the flag is in {shown} as plain text"),
         )
+        return tuple(TaskIssue(why, kind) for names, kind, why in reasons if names)
 
     @property
     def digest(self) -> str:
@@ -163,11 +196,20 @@ def _find_assets(task: Task, folder: Path | None) -> Path | None:
         return None
     paths = [folder / task.id, *(folder / f"{task.id}{suffix}" for suffix in _SUFFIXES)]
     try:
-        return next((path for path in paths if path.exists()), None)
+        return next((path for path in paths if path.exists() and not _is_empty(path)), None)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:  # no file can have this name
             return None
         raise UsageError(f"{folder}: cannot be read ({error.strerror})") from error
+
+
+def _is_empty(path: Path) -> bool:
+    """Return whether a folder contains no files but solutions and empty hidden files."""
+    return path.is_dir() and not any(
+        file.is_symlink() or (file.is_file() and (file.name[0] != "." or file.stat().st_size))
+        for file in path.rglob("*")
+        if not _SOLUTION.match(str(file.relative_to(path)))
+    )
 
 
 def needs_network(task: Task) -> str | None:
@@ -224,5 +266,21 @@ def _pack(folder: Path) -> bytes:
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(folder.rglob("*")):
-            tar.add(path, str(path.relative_to(folder)), recursive=False, filter=normalize)
+            name = str(path.relative_to(folder))
+            if not _SOLUTION.match(name):
+                tar.add(path, name, recursive=False, filter=normalize)
+    return file.getvalue()
+
+
+def _without_solutions(content: bytes) -> bytes:
+    """Return a tar without its solutions, and without hard links to them."""
+    file = io.BytesIO()
+    with (
+        tarfile.open(fileobj=io.BytesIO(content)) as source,
+        tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for entry in source:
+            names = (entry.name, entry.linkname) if entry.islnk() else (entry.name,)
+            if not any(map(_SOLUTION.match, names)):
+                tar.addfile(entry, source.extractfile(entry) if entry.isreg() else None)
     return file.getvalue()

@@ -83,7 +83,10 @@ class CtfEnv(InterCodeEnv):
 
     @classmethod
     def lint_files(cls, data: DataSet, options: CtfOptions) -> Mapping[str, Sequence[TaskIssue]]:
-        return {id: challenge.issues for id, challenge in _survey(data, options).items()}
+        return {
+            id: (*challenge.issues, *challenge.hints())
+            for id, challenge in _survey(data, options).items()
+        }
 
     @classmethod
     def prepare_world(cls, data: DataSet, options: CtfOptions) -> World:
@@ -132,8 +135,7 @@ class CtfEnv(InterCodeEnv):
             flag = self._find_flag(task)
         except DataError as error:
             return GoldRun(None, "", (*issues, str(error)))
-        if name := self._challenges[task.id].file_with(flag):
-            issues.append(TaskIssue(f"the flag is in {name} as plain text", "plain_flag"))
+        issues += self._challenges[task.id].hints(flag)
         return GoldRun(flag, flag, tuple(issues))
 
     def start_episode(self, task: Task) -> None:
