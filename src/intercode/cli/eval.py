@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
@@ -134,6 +133,8 @@ def _run(
                 say(f"intercode: {note}", err=True)
         with suppress(IntercodeError):
             index.update()
+    import shlex
+
     figures = summary(config, episodes)
     show_summaries([figures], as_json)
     show_reasons(episodes)
