@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from repository import write_catalog, write_files
 
+from intercode.envs.ctf.challenges import survey
 from intercode.errors import DataError, UsageError
 from intercode.tasks import Entry, list_entries, load_tasks, open_data
 
@@ -120,3 +121,14 @@ def test_the_catalog_describes_the_published_files(entry: Entry) -> None:
     assert [file.path for file in files].count("tasks.json") == 1
     (tasks,) = (local[file.digest] for file in files if file.path == "tasks.json")
     assert len(load_tasks(tasks)) == entry.count
+
+
+@pytest.mark.fidelity
+@pytest.mark.skipif(not PUBLIC.is_dir(), reason=f"no public data at {PUBLIC}; set INTERCODE_DATA")
+def test_77_published_challenges_can_be_played_with_all_assets(tmp_path: Path) -> None:
+    """By the names of their assets; the contents are stand-ins."""
+    (ctf,) = (entry for entry in list_entries() if entry.name == "ctf")
+    write_files(tmp_path, {file.path: b"x" for file in ctf.files})
+    tasks = PUBLIC / "ctf" / "ic_ctf.json"
+    challenges = survey(load_tasks(tasks), tmp_path / "assets", tasks)
+    assert sum(not challenge.issues for challenge in challenges.values()) == 77
