@@ -167,3 +167,18 @@ def test_runs_of_a_folder_are_listed(cli: Any, tmp_path: Path) -> None:
     } == {key: found[key] for key in ("success_rate", "ci95", "episodes", "mean_reward")}
     assert rows["gold"]["date"][:10] in cli("show", ".").out
     assert cli("show", ".", "last").status == 2
+
+
+def test_runs_some_levels_deep_are_listed_by_their_paths(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "runs" / "demo").mkdir(parents=True)
+    for name in ("guess", "gold"):
+        (tmp_path / name).rename(tmp_path / "runs" / "demo" / name)
+    shutil.copytree(tmp_path / "runs" / "demo" / "gold", tmp_path / "runs" / "gold")
+    settings = tmp_path / "runs" / "gold" / "run.json"
+    settings.write_text(settings.read_text().replace('"env": "bash"', '"env": "sql"'))
+    paths = ["runs/demo/gold", "runs/demo/guess", "runs/gold"]
+    assert [row["run"] for row in cli("show", "runs", "--json").json["runs"]] == paths
+    assert "demo/guess" in cli("show", "runs").out
+    report = cli("report", "runs")
+    assert [line for line in report.out.splitlines() if line in ("bash", "sql")] == ["bash", "sql"]
+    assert all(name in report.out for name in ("demo/guess", " gold", "demo/gold")), report.out

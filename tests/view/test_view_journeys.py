@@ -67,7 +67,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     forced = Turn(action="submit", forced=True)
     make_run(
-        folder / "small",
+        folder / "deep" / "small",
         [
             episode("lost", cut, Turn(action="ls", exit_code=0), forced, ended="turns"),
             episode("done", solved=True),

@@ -62,8 +62,8 @@ def show(
     """Print what the agent did, and why it was scored so.
 
     RUN is a run folder or a log file of InterCode v1. Episodes are listed, one per line; a single
-    episode, and the episodes of each TASK, are printed turn by turn. FOLDER is a folder of runs,
-    which are listed.
+    episode, and the episodes of each TASK, are printed turn by turn. FOLDER contains runs, also
+    some levels deep, which are listed.
     """
     from pathlib import Path
 
