@@ -150,6 +150,8 @@ def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> Non
         words in one
         for words in ("✗ task last", "› cat /box/a\n│ apple\n", "  - plum\n", "  + apple\n")
     ), one
+    tail = one.split("agent's final action")[1]
+    assert tail == "\n  › cat /box/a\n\n  gold's command\n  › cat /box/c\n\n", tail
     assert "› ls /box | wc -l" in cli("show", "guess", "--grep", "wc -l").out, (
         "a single episode is printed"
     )

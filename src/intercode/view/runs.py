@@ -19,6 +19,7 @@ from typing import Any
 from intercode.envs import language_of
 from intercode.errors import IntercodeError, UsageError
 from intercode.language import Language
+from intercode.report.golds import golds_of
 from intercode.report.summary import figures, find_runs
 from intercode.report.text import one_line
 from intercode.rescoring.recordings import load_recording
@@ -60,6 +61,10 @@ class Run:
     @cached_property
     def language(self) -> Language:
         return language_of(self.config)
+
+    @cached_property
+    def golds(self) -> Mapping[str, str]:
+        return golds_of(self.config)
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of what is indexed, how many episodes are `listed`, and how many lines
