@@ -150,6 +150,8 @@ def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> Non
         words in one
         for words in ("✗ task last", "› cat /box/a\n│ apple\n", "  - plum\n", "  + apple\n")
     ), one
+    tail = one.split("agent's final action")[1]
+    assert tail == "\n  › cat /box/a\n\n  gold's command\n  › cat /box/c\n\n", tail
     assert "› ls /box | wc -l" in cli("show", "guess", "--grep", "wc -l").out, (
         "a single episode is printed"
     )
@@ -167,3 +169,18 @@ def test_runs_of_a_folder_are_listed(cli: Any, tmp_path: Path) -> None:
     } == {key: found[key] for key in ("success_rate", "ci95", "episodes", "mean_reward")}
     assert rows["gold"]["date"][:10] in cli("show", ".").out
     assert cli("show", ".", "last").status == 2
+
+
+def test_runs_some_levels_deep_are_listed_by_their_paths(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "runs" / "demo").mkdir(parents=True)
+    for name in ("guess", "gold"):
+        (tmp_path / name).rename(tmp_path / "runs" / "demo" / name)
+    shutil.copytree(tmp_path / "runs" / "demo" / "gold", tmp_path / "runs" / "gold")
+    settings = tmp_path / "runs" / "gold" / "run.json"
+    settings.write_text(settings.read_text().replace('"env": "bash"', '"env": "sql"'))
+    paths = ["runs/demo/gold", "runs/demo/guess", "runs/gold"]
+    assert [row["run"] for row in cli("show", "runs", "--json").json["runs"]] == paths
+    assert "demo/guess" in cli("show", "runs").out
+    report = cli("report", "runs")
+    assert [line for line in report.out.splitlines() if line in ("bash", "sql")] == ["bash", "sql"]
+    assert all(name in report.out for name in ("demo/guess", " gold", "demo/gold")), report.out

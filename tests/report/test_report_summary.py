@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
@@ -105,3 +106,15 @@ def test_runs_on_different_userlands_are_not_compared() -> None:
     with pytest.raises(UsageError, match=r"runs/b.*--force"):
         require_comparable([CONFIG, other])
     require_comparable([CONFIG, other], force=True)
+    require_comparable([CONFIG, {**other, "env": "sql"}])
+
+
+def test_the_error_names_the_tools_that_differ() -> None:
+    tools = {"bash": "5.2", "awk": "mawk 1.3", "id": "0"}
+    first, second = (
+        {**CONFIG, "run": run, "userland": tools | {"bash": bash, "id": bash}}
+        for run, bash in (("a", "5.1"), ("b", "5.2"))
+    )
+    expected = "these runs of bash were made on different userlands (bash 5.1 in a, 5.2 in b); add"
+    with pytest.raises(UsageError, match=re.escape(expected)):
+        require_comparable([first, second, second])

@@ -66,8 +66,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         usage=Usage(300, 200),
     )
     forced = Turn(action="submit", forced=True)
+    tests = [{"test": "assert add(1, 2) == 3", "passed": False, "gold": "passed", "agent": "-1"}]
+    failed = {"failed": ["tests"], "tests": tests}
+    make_run(folder / "tests", [episode("add", outcomes=failed)], env="python")
     make_run(
-        folder / "small",
+        folder / "deep" / "small",
         [
             episode("lost", cut, Turn(action="ls", exit_code=0), forced, ended="turns"),
             episode("done", solved=True),
@@ -215,6 +218,10 @@ def test_open_a_fork_tree_and_jump_to_a_turn_in_it(reader: Reader) -> None:
     assert reader.texts(".tree > li > ul > li > ul > li > a") == ["turn 4", "turn 5"]
     reader.click(".tree ul ul a", loads=False)
     assert reader.text(".turn:target .action") == "echo below"
+    reader.click("#verdict summary", loads=False)
+    gold, action = reader.texts("#verdict details pre")
+    assert gold
+    assert action == "echo branch 2"
 
 
 def test_the_address_keeps_the_filter_back_and_forward(reader: Reader) -> None:
@@ -263,6 +270,14 @@ def test_a_v1_log_and_an_output_of_10_megabytes(reader: Reader) -> None:
     assert len(reader.tab.ask("document.documentElement.outerHTML")) < 60_000
     whole = reader.tab.ask("document.querySelector('.observation .gap a').href")
     assert reader.fetch(whole) == [200, 10_000_000]
+
+
+def test_a_failed_python_test(reader: Reader) -> None:
+    reader.open("run/tests?state=failed")
+    reader.press("j")
+    reader.press("Enter", loads=True)
+    assert "Failed: tests" in reader.text("#verdict")
+    assert "assert add(1, 2) == 3" in reader.text("#verdict table")
 
 
 def test_an_episode_out_of_turns(reader: Reader) -> None:

@@ -47,7 +47,7 @@ def report(
 ) -> None:
     """Show results: one run in detail, or several side by side.
 
-    RUN is a run folder, a folder of run folders, or a log file of InterCode v1. Two runs are
+    RUN is a run folder, a folder that contains runs, or a log file of InterCode v1. Two runs are
     compared task by task: the second minus the first.
     """
     from intercode.report import load, require_comparable, runs_in

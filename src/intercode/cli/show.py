@@ -14,7 +14,6 @@ from intercode.errors import UsageError
 from intercode.types import Ended
 
 if TYPE_CHECKING:
-    from intercode.language import Language
     from intercode.view.index import Index
     from intercode.view.runs import Run
 
@@ -62,8 +61,8 @@ def show(
     """Print what the agent did, and why it was scored so.
 
     RUN is a run folder or a log file of InterCode v1. Episodes are listed, one per line; a single
-    episode, and the episodes of each TASK, are printed turn by turn. FOLDER is a folder of runs,
-    which are listed.
+    episode, and the episodes of each TASK, are printed turn by turn. FOLDER contains runs, also
+    some levels deep, which are listed.
     """
     from pathlib import Path
 
@@ -86,7 +85,7 @@ def show(
         if as_json:
             _print_records(index, chosen)
         elif tasks or len(rows) == 1:
-            _print_transcripts(index, chosen, runs[0].language, full, messages)
+            _print_transcripts(runs[0], chosen, full, messages)
         else:
             _list_episodes(chosen)
         if len(rows) > len(chosen) and not as_json:
@@ -171,7 +170,7 @@ def _print_records(index: Index, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_transcripts(
-    index: Index, rows: Sequence[Mapping[str, Any]], language: Language, full: bool, messages: bool
+    run: Run, rows: Sequence[Mapping[str, Any]], full: bool, messages: bool
 ) -> None:
     from rich.text import Text
 
@@ -179,11 +178,11 @@ def _print_transcripts(
 
     console = make_console()
     transcript = Transcript(
-        language, full, messages, wide=console.is_terminal and console.width >= _WIDE
+        run.language, full, messages, wide=console.is_terminal and console.width >= _WIDE
     )
     for row in rows:
-        if entry := index.read(row["task"], row["epoch"]):
-            for part in transcript.of(entry[0]):
+        if entry := run.index.read(row["task"], row["epoch"]):
+            for part in transcript.of(entry[0], run.golds.get(row["task"], "")):
                 console.print(part, soft_wrap=isinstance(part, Text))
 
 

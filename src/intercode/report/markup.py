@@ -155,6 +155,18 @@ def verdict(result: Verdict) -> str:
     )
 
 
+def commands(gold: str, action: str, language: Language) -> str:
+    """Return the gold's command next to the agent's final action, folded."""
+    sides = "".join(
+        f"<div><h4>{name}</h4><pre>{bounded(value, lambda part: code(part, language))}</pre></div>"
+        for name, value in {"gold": gold, "agent": action or "(no action)"}.items()
+    )
+    return (
+        "<details><summary>the gold's command and the agent's final action</summary>"
+        f'<div class="sides">{sides}</div></details>'
+    )
+
+
 def _block(block: Block) -> str:
     match block:
         case Sides():

@@ -12,14 +12,17 @@ epoch this is plain Wilson. Episodes without a reward are not scored.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import comb, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from intercode.errors import StoreError, UsageError
+from intercode.report.text import one_line
 from intercode.report.transcript import State, state_of
 from intercode.report.turns import counted_turns
 from intercode.rescoring.recordings import load_recording
@@ -30,6 +33,9 @@ Z95 = 1.959963984540054
 
 LEVELS = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra")
 """The names that data sets give to levels of hardness, the easiest first."""
+
+DEEPEST = 4
+"""Levels of folders in which runs are looked for."""
 
 Summary = dict[str, Any]
 
@@ -191,15 +197,21 @@ def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
     }
 
 
+def find_runs(path: Path, depth: int = DEEPEST) -> Iterator[Path]:
+    """Yield the run folders in `path`, or `path` itself if it is one. Hidden folders, and folders
+    below links, are left out."""
+    if (path / "run.json").exists():
+        yield path
+    elif depth:
+        with suppress(OSError):  # a file, or a folder that is gone or may not be read
+            for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
+                if entry.is_dir() and not entry.name.startswith("."):
+                    yield from find_runs(path / entry.name, 0 if entry.is_symlink() else depth - 1)
+
+
 def runs_in(path: str | Path) -> list[Path]:
     """Return the run folders in `path`, or `path` itself if it is a run or contains none."""
-    path = Path(path)
-    folders = (
-        []
-        if (path / "run.json").exists()
-        else sorted(file.parent for file in path.glob("*/run.json"))
-    )
-    return folders or [path]
+    return list(find_runs(Path(path))) or [Path(path)]
 
 
 def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
@@ -354,15 +366,32 @@ def _independent(rate: float, variance: float, tasks: int) -> float:
 
 
 def require_comparable(configs: Sequence[Mapping[str, Any]], *, force: bool = False) -> None:
-    """Raise `UsageError` if the runs come from different userlands: the versions of the tools are
-    part of the score."""
-    userlands = {str(config.get("userland")) for config in configs}
-    if len(userlands) > 1 and not force:
-        listed = "; ".join(f"{config.get('run')}: {config.get('userland')}" for config in configs)
-        raise UsageError(
-            f"these runs were made on different userlands ({listed}); "
-            "add --force to compare them anyway"
-        )
+    """Raise `UsageError` if runs of one environment come from different userlands: the versions of
+    the tools are part of the score. The error names what differs, with a run for each version."""
+    for env in dict.fromkeys(config.get("env") for config in configs):
+        runs = [config for config in configs if config.get("env") == env]
+        tools = [_tools(config.get("userland")) for config in runs]
+        differences = []
+        for name in dict.fromkeys(name for row in tools for name in row):
+            versions = {
+                str(row.get(name, "not recorded")): config.get("run")
+                for row, config in zip(tools, runs, strict=True)
+            }
+            if len(versions) > 1:
+                listed = [f"{one_line(v, 40)} in {run}" for v, run in versions.items()]
+                differences.append(f"{name} {', '.join(listed)}")
+        if differences and not force:
+            raise UsageError(
+                f"these runs of {env} were made on different userlands "
+                f"({'; '.join(differences)}); add --force to compare them anyway"
+            )
+
+
+def _tools(userland: object) -> Mapping[str, object]:
+    """Return the versions in a userland, without the digest of all."""
+    if not isinstance(userland, Mapping):
+        return {"userland": userland}
+    return {name: version for name, version in userland.items() if name != "id"}
 
 
 def mean(values: Sequence[float]) -> float | None:

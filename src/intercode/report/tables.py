@@ -7,7 +7,9 @@ of episodes as they are; the code that prints a row makes them harmless.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,8 +67,13 @@ class Section(NamedTuple):
 
 
 def overview(summaries: Sequence[Summary]) -> Iterator[Section]:
-    """Yield what `eval` prints: success, pass@k with several epochs, and success by hardness."""
-    yield Section("", overview_rows(summaries))
+    """Yield what `eval` prints: success, pass@k with several epochs, and success by hardness. Runs
+    of several environments have a table for each of them."""
+    runs = _best_first(summaries)
+    envs = list(dict.fromkeys(str(row["env"]) for row in summaries))
+    by_env = {env: [run for run in runs if str(run[0]["env"]) == env] for env in envs}
+    for env in envs:
+        yield Section(env if len(envs) > 1 else "", overview_rows(by_env[env], named=len(runs) > 1))
     if len(summaries) == 1 and (by_k := summaries[0].get("pass_at_k")):
         # powers of two, and the last
         some = [k for k in by_k if int(k) & (int(k) - 1) == 0 or int(k) == len(by_k)]
@@ -75,18 +82,19 @@ def overview(summaries: Sequence[Summary]) -> Iterator[Section]:
             for k in some
         ]
         yield Section("success % with k attempts", rows)
-    if levels := sorted(
-        {level for row in summaries for level in row.get("by_hardness", {})}, key=hardness_order
-    ):
+    for env in envs:
+        occurring = {level for run, _ in by_env[env] for level in run.get("by_hardness", {})}
+        if not (levels := sorted(occurring, key=hardness_order)):
+            continue
         rows = []
-        for run, label in _best_first(summaries):
+        for run, label in by_env[env]:
             parts = run.get("by_hardness", {})
             rates = {
                 level: f"{number(part['success_rate'], 100)} of {part['episodes']}"
                 for level, part in parts.items()
             }
             rows.append({"run": label, **{level: rates.get(level, "–") for level in levels}})
-        yield Section("success % by hardness", rows)
+        yield Section(f"success % by hardness{f' in {env}' if len(envs) > 1 else ''}", rows)
 
 
 def details(analysis: Analysis) -> Iterator[Section]:
@@ -171,8 +179,9 @@ def differences(compared: Analysis | None) -> Iterator[Section]:
 # -- their rows and sentences ----------------------------------------------------------------------
 
 
-def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
-    """Return a row for each run, best success first, without columns that are empty in all rows."""
+def overview_rows(runs: Sequence[tuple[Summary, str]], *, named: bool) -> list[Row]:
+    """Return a row for each run, without columns that are empty in all rows; `named`: with names of
+    the runs."""
     rows = [
         {
             "run": label,
@@ -183,10 +192,10 @@ def overview_rows(summaries: Sequence[Summary]) -> list[Row]:
             "reward": str(row["reward"] or "its own"),
             **figure_cells(row),
         }
-        for row, label in _best_first(summaries)
+        for row, label in runs
     ]
     rows = without_empty(rows, keep=("run", "agent"))
-    if len(rows) == 1:
+    if not named:
         del rows[0]["run"]
     return rows
 
@@ -207,10 +216,14 @@ def without_empty(rows: Sequence[Row], keep: Sequence[str] = ()) -> list[Row]:
 
 
 def labels(summaries: Sequence[Summary]) -> list[str]:
-    """Return a name for each run: the last part of its path, or a number and the path if these are
-    not distinct."""
+    """Return a name for each run: its path from the folder that holds all of them, or a number and
+    the path if these are not distinct."""
     paths = [Path(str(row["run"])) for row in summaries]
-    short = [path.stem if path.suffix == ".json" else path.name or str(path) for path in paths]
+    whole = [path.with_suffix("") if path.suffix == ".json" else path for path in paths]
+    short = list(map(str, whole))
+    with suppress(ValueError):  # relative and absolute paths
+        top = os.path.commonpath([path.parent for path in whole])
+        short = [str(path.relative_to(top)) for path in whole]
     return (
         short
         if len(set(short)) == len(short)

@@ -34,6 +34,7 @@ from intercode.report.transcript import (
     State,
     Step,
     content_of,
+    last_action,
     reasoning_of,
     steps,
     verdict,
@@ -66,8 +67,9 @@ class Transcript:
     messages: bool = False
     wide: bool = False
 
-    def of(self, episode: Episode) -> Iterator[RenderableType]:
-        """Yield the parts of an episode's transcript."""
+    def of(self, episode: Episode, gold: str = "") -> Iterator[RenderableType]:
+        """Yield the parts of an episode's transcript; if it failed, with the command of the
+        `gold`."""
         result, all_steps = verdict(episode), steps(episode)
         epoch = f", epoch {episode.epoch}" if episode.epoch else ""
         yield Text.assemble(_mark(result.state), (f" task {visible(episode.task)}{epoch}", "bold"))
@@ -92,6 +94,11 @@ class Transcript:
         for block in result.blocks:
             yield Text(f"\n  {visible(block.title)}", "bold")
             yield from self._block(block)
+        if gold and result.state in ("failed", "ambiguous"):
+            sources = {"agent's final action": last_action(episode), "gold's command": gold}
+            for name, source in sources.items():
+                yield Text(f"\n  {name}", "bold")
+                yield self._text("  › ", source or "(none)")
         yield Text()
 
     def _turn(self, step: Step) -> Iterator[Text]:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from intercode.agents.code import split_reasoning
 from intercode.report.text import one_line
-from intercode.report.turns import is_cut_off, is_error, is_submission
+from intercode.report.turns import code_turns, is_cut_off, is_error, is_submission
 from intercode.store import kept_messages
 from intercode.types import Episode, Message, Turn
 
@@ -126,6 +126,12 @@ def _finish(turn: Turn) -> str:
         count = turn.usage.completion_tokens
         return f"reply cut off at {count:,} tokens" if count else "reply cut off"
     return f"reply ended by {one_line(str(turn.finish_reason), 40)}"
+
+
+def last_action(episode: Episode) -> str:
+    """Return the last action that is not a submission; empty if there is none."""
+    actions = [turn.action for turn in code_turns(episode) if turn.action is not None]
+    return actions[-1] if actions else ""
 
 
 def reasoning_of(turn: Turn) -> str:

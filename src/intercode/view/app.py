@@ -46,7 +46,7 @@ from intercode.report.transcript import Step
 from intercode.store import to_json
 from intercode.types import Episode
 from intercode.view.pages import Pages, style
-from intercode.view.runs import Run, Runs
+from intercode.view.runs import PARTS, Run, Runs
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -78,10 +78,13 @@ def make_app(paths: Sequence[Path], token: str, hosts: Sequence[str]) -> Starlet
         Route("/", viewer.show_runs),
         Route("/compare", viewer.compare),
         Route("/events", viewer.events),
-        Route("/run/{name}", viewer.show_run),
-        Route("/run/{name}/episode", viewer.show_episode),
-        Route("/run/{name}/text", viewer.show_text),
-        Route("/run/{name}/record", viewer.show_record),
+        *(
+            Route(f"/run/{{name:path}}/{part}", show)
+            for part, show in zip(
+                PARTS, (viewer.show_episode, viewer.show_text, viewer.show_record), strict=True
+            )
+        ),
+        Route("/run/{name:path}", viewer.show_run),
         Route("/view.css", viewer.style),
         Route("/view.js", viewer.script),
     ]

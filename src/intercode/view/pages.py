@@ -27,7 +27,7 @@ from intercode.report import markup
 from intercode.report.summary import FIGURES, figures, hardness_order, number
 from intercode.report.tables import WORDS, figure_cells, minute, without_empty
 from intercode.report.text import count_of, one_line, visible
-from intercode.report.transcript import Step, first_difference, steps, verdict
+from intercode.report.transcript import Step, first_difference, last_action, steps, verdict
 from intercode.report.turns import task_order
 from intercode.types import Episode, line_of, parents_of
 from intercode.view.compared import TaskResult, facts_of, results_by_task, settings
@@ -252,6 +252,7 @@ class Pages:
             for step, hit in zip(all_steps, hits, strict=True)
             if hit or (step.number - 1) % every == 0
         ]
+        gold = run.golds.get(episode.task) if start is not None else None
         title = f"{_name_of(episode.task)}{_epoch(episode.epoch)}"
         return self._fill(
             "episode",
@@ -264,6 +265,9 @@ class Pages:
             query=Markup(markup.bounded(episode.query)),
             finished=start is not None,
             verdict=Markup(markup.verdict(verdict(episode))),
+            commands=(
+                Markup(markup.commands(gold, last_action(episode), run.language)) if gold else ""
+            ),
             place=place,
             count=len(starts),
             filters=", ".join(

@@ -19,7 +19,8 @@ from typing import Any
 from intercode.envs import language_of
 from intercode.errors import IntercodeError, UsageError
 from intercode.language import Language
-from intercode.report.summary import figures
+from intercode.report.golds import golds_of
+from intercode.report.summary import figures, find_runs
 from intercode.report.text import one_line
 from intercode.rescoring.recordings import load_recording
 from intercode.runner.live import read_live
@@ -27,6 +28,8 @@ from intercode.store import read_inside, to_json
 from intercode.types import Episode
 from intercode.view.index import FACETS, IS_TASK, Index, as_bytes
 
+PARTS = ("episode", "text", "record")
+"""The last part of an address of a run's page; it follows the run's name."""
 _MINUTE = 60.0
 
 
@@ -58,6 +61,10 @@ class Run:
     @cached_property
     def language(self) -> Language:
         return language_of(self.config)
+
+    @cached_property
+    def golds(self) -> Mapping[str, str]:
+        return golds_of(self.config)
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of what is indexed, how many episodes are `listed`, and how many lines
@@ -150,18 +157,17 @@ class Runs:
             )
 
     def all(self) -> dict[str, Run]:
-        """Return the runs by name: the folder's, with a number if several have it."""
+        """Return the runs by name: the path from the given folder, with a number if several have
+        it."""
         runs: dict[str, Run] = {}
         for path in self._paths:
-            folders = (
-                [path]
-                if (path / "run.json").exists()
-                else sorted(file.parent for file in path.glob("*/run.json"))
-            )
-            for folder in folders:
+            for folder in find_runs(path):
                 if folder not in self._known:
                     # may appear in a page and an address
-                    base = one_line(folder.resolve().name, 255) or "run"
+                    inner = folder.relative_to(path).as_posix()
+                    base = one_line(folder.resolve().name if inner == "." else inner, 255) or "run"
+                    if Path(base).name in PARTS and "/" in base:
+                        base += "~"
                     taken = {run.name for run in self._known.values()}
                     names = itertools.chain([base], (f"{base}~{n}" for n in itertools.count(2)))
                     name = next(name for name in names if name not in taken)
