@@ -198,7 +198,7 @@ def lines(run: Path) -> list[dict[str, Any]]:
     found = [json.loads(line) for line in (run / "episodes.jsonl").read_text().splitlines()]
     for episode in found:
         for turn in episode["turns"]:
-            turn["seconds"] = 0
+            turn["seconds"] = turn["reply_seconds"] = 0
     return sorted(found, key=lambda episode: (episode["task"], episode["epoch"]))
 
 

@@ -14,4 +14,5 @@ def episodes(folder: Path) -> list[dict[str, Any]]:
     for episode in found:
         for turn in episode["turns"]:
             assert turn.pop("seconds") >= 0
+            assert turn.pop("reply_seconds", 0) >= 0
     return found

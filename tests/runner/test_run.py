@@ -51,7 +51,8 @@ def run(
 
 def timeless(episodes: Sequence[Episode]) -> list[Episode]:
     return [
-        replace(e, turns=tuple(replace(turn, seconds=0.0) for turn in e.turns)) for e in episodes
+        replace(e, turns=tuple(replace(turn, seconds=0.0, reply_seconds=None) for turn in e.turns))
+        for e in episodes
     ]
 
 
