@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
@@ -84,6 +83,8 @@ def _run(
     on: str = "local",
     **options: Any,
 ) -> None:
+    import shlex
+
     from intercode.evaluation import Evaluation
     from intercode.report import summary
     from intercode.report.text import count_of
