@@ -121,7 +121,9 @@ def crawl(address: str) -> Iterator[str]:
     """Yield the address of each page that links lead to, but other orders, filters and turns."""
     todo, seen = [urlsplit(address).path], set[str]()
     while todo:
-        if (path := todo.pop()) in seen or re.search(r"[?&](sort|turn|beside)=(?!.*part=)", path):
+        if (path := todo.pop()) in seen or re.search(
+            r"[?&](sort|turn|beside|category)=(?!.*part=)", path
+        ):
             continue
         seen.add(path)
         status, body = ask(address, path)

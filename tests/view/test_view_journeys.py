@@ -283,8 +283,10 @@ def test_a_failed_python_test(reader: Reader) -> None:
 def test_an_episode_out_of_turns(reader: Reader) -> None:
     reader.open()
     reader.follow("small")
+    assert "why episodes failed: out of turns 1" in reader.text("#head")
+    reader.follow("out of turns")
     reader.choose("ended", "turns")
-    assert "out of turns" in reader.text("#list")
+    assert "1 of 2 episodes" in reader.text("#list")
     reader.press("j")
     reader.press("Enter", loads=True)
     assert "out of turns; the work was submitted for the agent" in reader.text("#verdict")

@@ -83,6 +83,8 @@ def _run(
     on: str = "local",
     **options: Any,
 ) -> None:
+    import shlex
+
     from intercode.evaluation import Evaluation
     from intercode.report import summary
     from intercode.report.text import count_of

@@ -200,13 +200,15 @@ def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
 def find_runs(path: Path, depth: int = DEEPEST) -> Iterator[Path]:
     """Yield the run folders in `path`, or `path` itself if it is one. Hidden folders, and folders
     below links, are left out."""
-    if (path / "run.json").exists():
+    if os.path.exists(path / "run.json"):
         yield path
     elif depth:
+        entries: list[os.DirEntry[str]] = []
         with suppress(OSError):  # a file, or a folder that is gone or may not be read
-            for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
-                if entry.is_dir() and not entry.name.startswith("."):
-                    yield from find_runs(path / entry.name, 0 if entry.is_symlink() else depth - 1)
+            entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+        for entry in entries:
+            if entry.is_dir() and not entry.name.startswith("."):
+                yield from find_runs(path / entry.name, 0 if entry.is_symlink() else depth - 1)
 
 
 def runs_in(path: str | Path) -> list[Path]:

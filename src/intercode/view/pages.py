@@ -184,6 +184,7 @@ class Pages:
             figures=without_empty([figure_cells(totals)]),
             settings=settings([config]),
             live=live,
+            causes=run.facets().get("category", []),
             facets=facets,
             labels=labels,
             columns=columns,
