@@ -135,8 +135,6 @@ def _run(
                 say(f"intercode: {note}", err=True)
         with suppress(IntercodeError):
             index.update()
-    import shlex
-
     figures = summary(config, episodes)
     show_summaries([figures], as_json)
     show_reasons(episodes)
