@@ -20,7 +20,7 @@ FLOORS = [
     {"evaluation"},
     {"adapters"},
     {"report", "doctor", "export"},
-    {"view", "cluster"},
+    {"view", "cluster", "runs"},
     {"cli"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -394,7 +394,8 @@ LOAD = """
 import json, sys
 from datasets import load_dataset
 for form, file in zip(sys.argv[1::2], sys.argv[2::2]):
-    made = load_dataset("parquet" if form == "parquet" else "json", data_files=file, split="train")
+    kind = form if form in ("parquet", "csv") else "json"
+    made = load_dataset(kind, data_files=file, split="train")
     print(json.dumps([len(made), made[-1]["task"], made[-1]["reward"]]))
 """
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from intercode.envs.sql.env import SqlEnv
     from intercode.language import Language
     from intercode.rollouts import rollout
+    from intercode.runs import Run, evaluate, read_run
     from intercode.sandbox.base import Limits, Sandbox
     from intercode.types import (
         Change,
@@ -52,6 +53,7 @@ _HOME = {
     "make": "envs",
     "prepare": "envs",
     "rollout": "rollouts",
+    **dict.fromkeys(("Run", "evaluate", "read_run"), "runs"),
     "Language": "language",
     "Limits": "sandbox.base",
     "Sandbox": "sandbox.base",
@@ -83,6 +85,7 @@ __all__ = [
     "Outcome",
     "PythonEnv",
     "Reply",
+    "Run",
     "Sandbox",
     "Score",
     "SqlEnv",
@@ -90,8 +93,10 @@ __all__ = [
     "Task",
     "Turn",
     "Usage",
+    "evaluate",
     "make",
     "prepare",
+    "read_run",
     "rollout",
 ]
 

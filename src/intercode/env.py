@@ -277,6 +277,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         Raises `ForkError` if `live` and this world cannot be copied now.
         """
 
+    def __repr__(self) -> str:
+        task = self._task.id if self._task else None
+        name, protocol = type(self).__name__, self.protocol
+        return f"<{name}: {len(self.tasks)} tasks, {protocol=}, {task=}>"
+
+    __str__ = __repr__
+
     @abstractmethod
     def close_world(self) -> None:
         """End the world: processes, sandboxes, files. May be called more than once."""

@@ -129,12 +129,12 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["sft", "chat", "rl", "jsonl", "parquet", "intercode"]),
+    type=click.Choice(["sft", "chat", "rl", "jsonl", "csv", "parquet", "intercode"]),
     required=True,
     help=(
         "sft: a prompt and a completion for each reply. chat: whole conversations with a weight "
         "for each reply. rl: the tokens that a model read and sampled. "
-        "jsonl, parquet: one row for each turn. intercode: a log as InterCode v1 wrote it."
+        "jsonl, csv, parquet: one row for each turn. intercode: a log as InterCode v1 wrote it."
     ),
 )
 @click.option(

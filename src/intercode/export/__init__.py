@@ -3,6 +3,8 @@ retell.py rewrites episodes in the form of other agents."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import sys
@@ -20,7 +22,8 @@ from intercode.store import require_plain_output, stream_run
 from intercode.trust import require_trust
 from intercode.types import Tool
 
-ROWS = {"sft": sft_rows, "chat": chat_rows, "rl": rl_rows, "jsonl": turn_rows, "parquet": turn_rows}
+ROWS = {"sft": sft_rows, "chat": chat_rows, "rl": rl_rows, "jsonl": turn_rows}
+ROWS |= {"parquet": turn_rows, "csv": turn_rows}
 BATCH = 1000
 """Rows that Parquet writes at a time."""
 
@@ -91,6 +94,8 @@ def export_run(
             file.write(b"\n}\n")
         elif form == "parquet":
             _write_parquet(file, rows())
+        elif form == "csv":
+            _write_csv(file, rows())
         else:
             _write_lines(file, rows())
         if form == "rl" and counts["episodes"] and not counts["rows"]:
@@ -152,6 +157,24 @@ def _write_lines(file: IO[bytes], rows: Iterable[Row]) -> None:
         file.write(text.encode() + b"\n")
 
 
+def _write_csv(file: IO[bytes], rows: Iterable[Row]) -> None:
+    """Write a table with a header; a list or an object becomes a JSON text."""
+    text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
+    writer: csv.DictWriter[str] | None = None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(text, list(row))
+            writer.writeheader()
+        writer.writerow(
+            {
+                name: json.dumps(value) if isinstance(value, list | tuple | dict) else value
+                for name, value in row.items()
+            }
+        )
+    text.flush()
+    text.detach()
+
+
 def _write_parquet(file: IO[bytes], rows: Iterator[Row]) -> None:
     """Write a table; a value without a fixed shape (messages, tool calls, parts of a score) becomes
     a JSON text."""
@@ -162,7 +185,7 @@ def _write_parquet(file: IO[bytes], rows: Iterator[Row]) -> None:
         raise UsageError(
             "writing Parquet needs pyarrow: pip install 'intercode-gym[parquet]'"
         ) from error
-    as_json = ("ask", "calls", "parts")
+    as_json = ("ask", "calls", "parts", "reasoning")
     texts = [
         "env",
         "agent",
@@ -174,6 +197,7 @@ def _write_parquet(file: IO[bytes], rows: Iterator[Row]) -> None:
         "thought",
         "action",
         "observation",
+        "finish_reason",
         *as_json,
     ]
     kinds = {
@@ -187,9 +211,10 @@ def _write_parquet(file: IO[bytes], rows: Iterator[Row]) -> None:
             "left_out",
             "prompt_tokens",
             "completion_tokens",
+            "reasoning_tokens",
         ],
-        pyarrow.float64(): ["reward", "score", "seconds", "cost"],
-        pyarrow.bool_(): ["success", "timed_out", "truncated_output"],
+        pyarrow.float64(): ["reward", "score", "seconds", "reply_seconds", "cost"],
+        pyarrow.bool_(): ["success", "timed_out", "truncated_output", "forced"],
     }
     schema = pyarrow.schema([(name, kind) for kind, names in kinds.items() for name in names])
 

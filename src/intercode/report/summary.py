@@ -254,7 +254,11 @@ def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
     levels = groups(config.get("hardness") or {}, scored)
     return {
         **figures(config, rows),
-        **({"pass_at_k": pass_at_k(scored)} if any(row.epoch for row in scored) else {}),
+        **(
+            {"pass_at_k": pass_at_k(scored), "pass_hat_k": pass_hat_k(scored)}
+            if any(row.epoch for row in scored)
+            else {}
+        ),
         **({"by_hardness": levels} if levels else {}),
         **({"excluded": list(config["excluded"])} if "excluded" in config else {}),
     }
@@ -341,13 +345,27 @@ def pass_at_k(scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
     2021, eq. 1), averaged over tasks. The interval is Wilson's, for as many tasks as give this mean
     and variance.
     """
+    return _by_k(scored, lambda n, c, k: 1 - comb(n - c, k) / comb(n, k))
+
+
+def pass_hat_k(scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
+    """Return the chance that all of k episodes of a task succeed (pass^k), as `pass_at_k` does.
+
+    It is C(c, k) / C(n, k) (Yao et al. 2024, τ-bench).
+    """
+    return _by_k(scored, lambda n, c, k: comb(c, k) / comb(n, k))
+
+
+def _by_k(
+    scored: Sequence[Scored], chance: Callable[[int, int, int], float]
+) -> dict[str, dict[str, Any]]:
     counts = _by_task(scored)
     by_k = {}
     for k in range(1, min((n for n, _ in counts), default=0) + 1):
-        chances = [1 - comb(n - c, k) / comb(n, k) for n, c in counts]
+        chances = [chance(n, c, k) for n, c in counts]
         tasks, rate = len(chances), sum(chances) / len(chances)
         variance = (
-            sum((chance - rate) ** 2 for chance in chances) / (tasks - 1) / tasks
+            sum((value - rate) ** 2 for value in chances) / (tasks - 1) / tasks
             if tasks > 1
             else 0.0
         )

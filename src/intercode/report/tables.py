@@ -78,7 +78,12 @@ def overview(summaries: Sequence[Summary]) -> Iterator[Section]:
         # powers of two, and the last
         some = [k for k in by_k if int(k) & (int(k) - 1) == 0 or int(k) == len(by_k)]
         rows = [
-            {"k": k, "pass@k": number(by_k[k]["rate"], 100), "95 %": span(by_k[k]["ci95"])}
+            {
+                "k": k,
+                "pass@k": number(by_k[k]["rate"], 100),
+                "95 %": span(by_k[k]["ci95"]),
+                "pass^k": number(summaries[0]["pass_hat_k"][k]["rate"], 100),
+            }
             for k in some
         ]
         yield Section("success % with k attempts", rows)
