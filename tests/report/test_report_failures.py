@@ -26,6 +26,14 @@ CASES: dict[str, tuple[dict[str, Any], Episode]] = {
     ),
     "reached a limit": (CONFIG, played("a", fine(), FORCED, ended="limit")),
     "wrong answer": (CONFIG, played("a", fine(), error(), submit())),
+    **{
+        name: (CONFIG, replace(played("a", fine(), submit()), outcomes={"failed": failed}))
+        for name, failed in (
+            ("failed tests", ["tests"]),
+            ("wrong files", ["files"]),
+            ("wrong answer and files", ["answer", "files"]),
+        )
+    },
     "out of turns": (CONFIG, played("a", error("x"), error("x"), FORCED, ended="turns")),
     "out of turns in the paper's protocol": (
         PAPER,

@@ -217,6 +217,12 @@ class Case:
         executed = [turn for turn in code_turns(episode) if turn.action is not None]
         return cls(episode, executed, frozenset(answers), turns)
 
+    def submitted_wrong(self, part: str | None = None) -> bool:
+        """Return whether the agent submitted, and `part` of the reward failed, if one is named."""
+        submitted = any(map(is_submission, counted_turns(self.episode)[-1:]))
+        failed = self.episode.outcomes.get("failed")  # anything, in a run from elsewhere
+        return submitted and (part is None or (isinstance(failed, list) and part in failed))
+
     @property
     def category(self) -> str:
         """The first of `CATEGORIES` that holds."""
@@ -257,10 +263,16 @@ CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
         lambda case: any(turn.observation in case.answers for turn in case.executed),
     ),
     "was closer before": ("the last score is below the best one", _was_closer),
-    "wrong answer": (
-        "submitted, and wrong",
-        lambda case: any(map(is_submission, counted_turns(case.episode)[-1:])),
+    "failed tests": ("submitted, and tests failed", lambda case: case.submitted_wrong("tests")),
+    "wrong answer and files": (
+        "submitted, and both the answer and the file changes are wrong",
+        lambda case: case.submitted_wrong("answer") and case.submitted_wrong("files"),
     ),
+    "wrong files": (
+        "submitted, and the file changes are wrong",
+        lambda case: case.submitted_wrong("files"),
+    ),
+    "wrong answer": ("submitted, and wrong", lambda case: case.submitted_wrong()),
     "reached a limit": (
         "a limit of the episode was reached: tokens, cost or time",
         lambda case: case.episode.ended == "limit",
