@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from intercode.errors import DataError, UsageError
-from intercode.rescoring.recordings import load_predictions
+from intercode.rescoring.recordings import load_predictions, predicted_tasks
 from intercode.types import Task
 
 TASKS = [Task(name, f"query {name}", "SELECT 1") for name in ("0", "1", "b")]
@@ -23,6 +23,21 @@ def predicted(folder: Path, text: str | bytes) -> list[str | None]:
 
 def lines(*records: object) -> str:
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+def test_a_json_list_is_taken_and_a_fence_around_an_action_removed(tmp_path: Path) -> None:
+    fenced = "```sql\nSELECT 3;\n```"
+    objects = [
+        {"task": "b", "action": fenced},
+        {"task": "0", "action": "x"},
+        {"task": 1, "action": None},
+    ]
+    assert predicted(tmp_path, json.dumps(objects, indent=1)) == ["x", None, "SELECT 3;"]
+    assert predicted_tasks(tmp_path / "predictions") == ["b", "0", "1"]
+    assert predicted(tmp_path, json.dumps(["a", fenced, ""])) == ["a", "SELECT 3;", None]
+    assert predicted(tmp_path, "[ -f x ] && ls\n[1]\nls\n") == ["[ -f x ] && ls", "[1]", "ls"]
+    with pytest.raises(UsageError, match="--only-predicted"):
+        predicted_tasks(tmp_path / "predictions")
 
 
 def test_both_forms_give_each_task_its_action(tmp_path: Path) -> None:

@@ -50,15 +50,22 @@ def evaluate(env: str, **options: Any) -> None:
 @click.option("--env", callback=own_name, required=True, metavar="ENV", help=shared.ENV_HELP)
 @shared.world()
 @shared.declared(RunOptions, "exclude_broken", "workers")
+@click.option(
+    "--only-predicted", is_flag=True, help="Use only the tasks that PREDICTIONS has an action for."
+)
 @shared.run_folder("runs/ENV-AGENT-TIME")
 @shared.allow_code_change
 @shared.json_flag
-def score(predictions: str, env: str, **options: Any) -> None:
+def score(predictions: str, env: str, only_predicted: bool, **options: Any) -> None:
     """Score actions that were predicted beforehand.
 
-    PREDICTIONS is a file with one action for each task: JSON lines {"task": ID, "action": TEXT}, or
-    plain lines in the order of the tasks.
+    PREDICTIONS is a file with one action for each task: JSON lines or a JSON list of {"task": ID,
+    "action": TEXT}, or plain lines or a JSON list of texts in the order of the tasks.
     """
+    if only_predicted:
+        from intercode.rescoring.recordings import predicted_tasks
+
+        options["task"] = predicted_tasks(predictions)
     _run(env, agent=f"static:{predictions}", turns=1, **options)
 
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from intercode.agents.code import unfenced
 from intercode.errors import DataError, UsageError
 from intercode.paper.logs import read_log
 from intercode.store import read_run
@@ -107,24 +109,24 @@ class Predictions:
 
 
 def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
-    """Read predictions. Raises `UsageError` for a file that cannot be read, `DataError` for a line
-    that is not a prediction of one of `tasks`."""
-    try:
-        text = Path(path).read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the predictions {path} cannot be read: {error}") from error
-    if not text:
-        raise DataError(f"{path} is empty; give one action per line, or JSONL with ids")
-    lines = text.removesuffix("\n").split("\n")
-    first = next(filter(str.strip, lines), "")
-    # a plain action may begin with a brace too
-    if first.replace(" ", "").lstrip().startswith('{"'):
-        actions = _by_id(path, lines)
-    elif len(lines) == len(tasks):
-        actions = {task.id: line.strip() or None for task, line in zip(tasks, lines, strict=True)}
+    """Read predictions: JSON lines or a JSON list of objects with a task and an action, or plain
+    lines or a JSON list of texts in the order of the tasks. A fence around a whole action is
+    removed.
+
+    Raises `UsageError` for a file that cannot be read, `DataError` for a record that is not a
+    prediction of one of `tasks`.
+    """
+    records = _read_predictions(path)
+    if all(isinstance(record, dict) for _, record in records):
+        actions = _by_id(records)
+    elif len(records) == len(tasks):
+        actions = {
+            task.id: _action(where, task.id, record)
+            for task, (where, record) in zip(tasks, records, strict=True)
+        }
     else:
         raise DataError(
-            f"{path} has {len(lines)} lines for {len(tasks)} tasks; "
+            f"{path} has {len(records)} lines for {len(tasks)} tasks; "
             "give one action per line, or JSONL with ids"
         )
     if strangers := sorted(set(actions) - {task.id for task in tasks}):
@@ -135,20 +137,58 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
     return Predictions(str(path), actions)
 
 
-def _by_id(path: str | Path, lines: Sequence[str]) -> dict[str, str | None]:
+def predicted_tasks(path: str | Path) -> list[str]:
+    """Return the ids in a file of predictions; `UsageError` if they are without ids."""
+    records = _read_predictions(path)
+    if not all(isinstance(record, dict) for _, record in records):
+        raise UsageError(f"{path} has no ids: --only-predicted needs records with a task")
+    return list(_by_id(records))
+
+
+def _read_predictions(path: str | Path) -> list[tuple[str, Any]]:
+    """Return each prediction with its place: objects, or texts for plain actions."""
+    try:
+        text = Path(path).read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the predictions {path} cannot be read: {error}") from error
+    if not text:
+        raise DataError(f"{path} is empty; give one action per line, or JSONL with ids")
+    if text.lstrip().startswith("["):  # a plain action may begin so too
+        with suppress(ValueError, RecursionError):
+            records = json.loads(text)
+            return [(f"{path}, record {n}", record) for n, record in enumerate(records, 1)]
+    lines = text.removesuffix("\n").split("\n")
+    first = next(filter(str.strip, lines), "")
+    numbered = [(f"{path}, line {n}", line) for n, line in enumerate(lines, 1)]
+    # a plain action may begin with a brace too
+    if not first.replace(" ", "").lstrip().startswith('{"'):
+        return [(where, line.strip()) for where, line in numbered]
+    try:
+        records = []
+        for where, line in numbered:
+            records += [(where, json.loads(line))] if line.strip() else []
+        return records
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: {error!r}; {_EXPECTED}") from error
+
+
+_EXPECTED = 'an object {"task": …, "action": …} is expected'
+
+
+def _by_id(records: Sequence[tuple[str, Any]]) -> dict[str, str | None]:
     actions: dict[str, str | None] = {}
-    for number, line in [(number, line) for number, line in enumerate(lines, 1) if line.strip()]:
-        where = f"{path}, line {number}"
+    for where, record in records:
         try:
-            record = json.loads(line)
             task, action = str(record["task"]), record["action"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataError(
-                f'{where}: {error!r}; an object {{"task": …, "action": …}} is expected'
-            ) from error
-        if not isinstance(action, str | None):
-            raise DataError(f"{where}: the action of task {task} is {action!r:.60}, not a text")
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{where}: {error!r}; {_EXPECTED}") from error
         if task in actions:
             raise DataError(f"{where}: task {task} is predicted twice")
-        actions[task] = action or None
+        actions[task] = _action(where, task, action)
     return actions
+
+
+def _action(where: str, task: str, action: object) -> str | None:
+    if not isinstance(action, str | None):
+        raise DataError(f"{where}: the action of task {task} is {action!r:.60}, not a text")
+    return unfenced(action) or None if action else None
