@@ -51,3 +51,21 @@ def test_a_run_is_a_table(run: intercode.Run, tmp_path: Path) -> None:
 def test_what_cannot_be_played_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="takes no agnet"):
         intercode.evaluate("bash", agnet="gold", out=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"env": "bahs"}, "bash"),
+        ({"agent": "tryagain"}, "try_again"),
+        ({"sandbox": "locl"}, "local"),
+        ({"task": ["blank-name"]}, "blank-names"),
+        ({"data": "spyder"}, "spider"),
+    ],
+)
+def test_a_misspelled_name_is_answered_with_the_right_one(
+    options: dict[str, object], name: str, tmp_path: Path
+) -> None:
+    env = str(options.pop("env", "bash"))
+    with pytest.raises(UsageError, match=rf"did you mean '{name}'\?"):
+        intercode.evaluate(env, **{"agent": "gold", **options}, out=tmp_path / "run")

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 NO_ROOM = {
@@ -102,3 +102,11 @@ def room_left() -> Iterator[None]:
         raise SandboxUnavailable(
             f"this machine has no room for a sandbox: {error.strerror}; {advice}"
         ) from error
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'bash'?` for the known name that is most like `name`, if one is."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

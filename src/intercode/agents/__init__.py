@@ -36,7 +36,7 @@ from intercode.agents.prompts import load as load_prompts
 from intercode.agents.search import best_of, tree_search
 from intercode.agents.tools import tools
 from intercode.agents.try_again import PLAN_TEXTS, plan_solve, try_again
-from intercode.errors import UsageError
+from intercode.errors import UsageError, meant
 from intercode.language import Language
 from intercode.plugins import load_plugin
 from intercode.types import Task
@@ -136,7 +136,8 @@ def make_agent(
                     f"{name} is not a function; a strategy is called with (task, protocol)"
                 )
             return own_agent(name, strategy, language=language, turns=turns, prompts=prompts)
-    raise UsageError(f"unknown agent {name!r}; choose one of {', '.join(NAMES)}")
+    choice = f"choose one of {', '.join(NAMES)}"
+    raise UsageError(f"unknown agent {name!r}; {choice}{meant(name, NAMES)}")
 
 
 def own_agent(

@@ -9,7 +9,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from intercode.errors import UsageError
+from intercode.errors import UsageError, meant
 from intercode.plugins import find_own_modules, load_plugin
 
 if TYPE_CHECKING:
@@ -39,9 +39,10 @@ def environment_class(name: str) -> type[InterCodeEnv]:
     path = ENVIRONMENTS.get(name) or (name if ":" in name else _installed().get(name, ""))
     module, colon, attribute = path.partition(":")
     if not (colon and module and attribute):
+        known = [*ENVIRONMENTS, *_installed()]
         raise UsageError(
             f"no environment named {name!r}; "
-            f"there are {', '.join([*ENVIRONMENTS, *_installed()])}, module:Class or path.py:Class"
+            f"there are {', '.join(known)}, module:Class or path.py:Class{meant(name, known)}"
         )
     env_class: type[InterCodeEnv] = load_plugin(f"{module}:{attribute}", "environment")
     if not hasattr(env_class, "prepare_world"):

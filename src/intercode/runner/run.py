@@ -30,7 +30,7 @@ from typing import Any, Protocol
 from intercode.agents.base import Strategy
 from intercode.env import EnvFactory
 from intercode.envs import prepare
-from intercode.errors import DataError, IntercodeError, UsageError
+from intercode.errors import DataError, IntercodeError, UsageError, meant
 from intercode.models import Model
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import Playable
@@ -221,7 +221,8 @@ def select(
     ones. Raises `UsageError` if there is no such task.
     """
     if unknown := sorted(set(named) - {task.id for task in tasks}):
-        raise UsageError(f"no task has the id {unknown[0]!r}")
+        likely = meant(unknown[0], [task.id for task in tasks])
+        raise UsageError(f"no task has the id {unknown[0]!r}{likely}")
     chosen = [task for task in tasks if not named or task.id in named]
     if split:
         chosen = in_split(chosen, split)

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
-from intercode.errors import SandboxError, UsageError
+from intercode.errors import SandboxError, UsageError, meant
 from intercode.types import Change, ExecResult, is_number
 
 Session = Literal["persistent", "stateless"]
@@ -292,6 +292,7 @@ def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any
         raise UsageError(
             f"no sandbox named {name!r}; "
             f"there are {', '.join(PROVIDERS)}, module:Class or path.py:Class"
+            f"{meant(name, PROVIDERS)}"
         )
     loaded = load(path)
     if not (isinstance(loaded, type) and issubclass(loaded, Provider)):
