@@ -112,7 +112,7 @@ class Evaluation:
         }
         whole_run = Budget(options.max_tokens, options.max_cost, options.max_seconds)
         per_episode = Budget(options.episode_tokens, options.episode_cost, options.episode_seconds)
-        limits = Limits(options.turns, whole_run, per_episode)
+        limits = Limits(options.turns, whole_run, per_episode, options.dialogue_limit)
         return cls(
             factory, agent, model, config, limits, options.epochs, options.seed, options.shard
         )

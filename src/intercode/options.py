@@ -340,6 +340,11 @@ class RunOptions(Options):
         "Send at most about N tokens: older observations are left out. [until the server refuses]",
         kind="count", metavar="N",
     )  # fmt: skip
+    dialogue_limit: int | None = option(
+        None, "Agent and model",
+        "Send only the last N messages after the task; older ones are left out. [all]",
+        kind="count", metavar="N",
+    )  # fmt: skip
     price: tuple[float, float] | None = option(
         None, "Agent and model",
         "Set the price of a million tokens, in US dollars. [prices.toml]",

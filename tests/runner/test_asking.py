@@ -53,6 +53,17 @@ def conversation(observations: int) -> list[Message]:
     return messages
 
 
+def test_a_dialogue_limit_sends_the_task_and_the_last_messages() -> None:
+    model = Narrow()
+    asking = EpisodeModel(model, dialogue=3)
+    replies = [asking.complete(conversation(count)) for count in range(5)]
+    assert [reply.left_out for reply in replies] == [0, 0, 0, 2, 4]
+    roles = [[message["role"] for message in asked] for asked in model.asked]
+    opening, pair = ["system", "user"], ["assistant", "user"]
+    assert roles == [opening, opening + pair, *[opening + 2 * pair] * 3]
+    assert model.asked[-1][-4:] == conversation(4)[-4:]
+
+
 def test_the_oldest_observations_make_room_and_the_reply_says_how_many() -> None:
     model = Narrow(room=600)
     asking = EpisodeModel(model)

@@ -36,11 +36,13 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one episode, `turns` and `episode`, and of the whole `run`."""
+    """Limits of one episode, `turns` and `episode`, and of the whole `run`. `dialogue` is how many
+    messages after the task are sent to the model."""
 
     turns: int | None = None
     run: Budget = Budget()
     episode: Budget = Budget()
+    dialogue: int | None = None
 
 
 class BudgetTracker:

@@ -36,10 +36,16 @@ each epoch."""
 
 class EpisodeModel:
     """A `Model` for one episode and one thread. `cache`, if any, has earlier replies and keeps new
-    ones."""
+    ones. `dialogue`: of the messages after the task, only so many are sent."""
 
-    def __init__(self, model: Model, epoch: int = 0, cache: ReplyCache | None = None) -> None:
-        self.name = model.name
+    def __init__(
+        self,
+        model: Model,
+        epoch: int = 0,
+        cache: ReplyCache | None = None,
+        dialogue: int | None = None,
+    ) -> None:
+        self.name, self._dialogue = model.name, dialogue
         self._model, self._first_draw, self._cache = model, epoch * EPOCH, cache
         self._opening: Sequence[Message] = ()
         self._longest = self._left_out = 0
@@ -54,11 +60,23 @@ class EpisodeModel:
         options |= {"draw": self._first_draw + draw} if self._first_draw + draw else {}
         question = {"model": self.name, "messages": list(messages), **options}
         cached = self._cache.take(question) if self._cache else None
-        reply = cached or self._ask(messages, options)
+        recent = self._recent(messages)
+        dropped = len(messages) - len(recent)
+        reply = cached or self._ask(recent, options)
+        if dropped and not cached:
+            reply = replace(reply, left_out=reply.left_out + dropped)
         if self._cache and not cached:
             self._cache.add(question, reply)
-        self._longest, self._left_out = len(messages), reply.left_out
+        self._longest, self._left_out = len(recent), reply.left_out - dropped
         return reply
+
+    def _recent(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the task and the last messages, which begin with a reply so that roles
+        alternate."""
+        first, start = len(self._opening), len(messages) - (self._dialogue or len(messages))
+        while start > first and messages[start]["role"] != "assistant":
+            start -= 1
+        return [*messages[:first], *messages[start:]] if start > first else messages
 
     def _ask(self, messages: Sequence[Message], options: dict[str, Any]) -> Reply:
         places = omittable(messages, self._opening)

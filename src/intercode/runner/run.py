@@ -300,7 +300,7 @@ def play_job(
 
     def play_it(env: Playable) -> Episode:
         cache = open_cache(folder, task.id, epoch) if folder else None
-        asked = EpisodeModel(model, epoch, cache) if model else None
+        asked = EpisodeModel(model, epoch, cache, tracker.limits.dialogue) if model else None
         episode = play(env, task, strategy, asked, tracker, epoch=epoch, seed=seed, turns=turns)
         return replace(episode, lost=cache.usage) if cache else episode
 
