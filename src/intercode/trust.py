@@ -37,6 +37,7 @@ FACTS = frozenset(
     [
         "command",
         "limits",
+        "only_predicted",
         "secret",
         "static",
         "force",
