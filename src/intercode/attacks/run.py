@@ -36,7 +36,7 @@ from intercode.sandbox.identity import identity
 from intercode.types import Episode, Task
 
 TASKS = 2
-"""How many of the user's tasks an exploit is tried on; exploits against the sandbox are tried on
+"""The user's tasks that an exploit is tried on; exploits against the sandbox are tried on
 one."""
 _DATA = frozenset({"data", "limit", "split", "databases", "dump", "tree", "setup", "robust"})
 """Options about data, which are dropped when the suite's own data are used."""

@@ -57,7 +57,7 @@ class Shipped:
 
 @dataclass
 class Shipment:
-    """What a host needs: options, archives that the options name, folders of modules, and variables
+    """The things that a host needs: options, archives that the options name, folders of modules, and variables
     such as the key."""
 
     options: dict[str, Any]

@@ -31,7 +31,7 @@ from intercode.sandbox.guest import wire_values
 from intercode.sandbox.guest.limit import Limit
 
 PATIENCE = 3
-"""How many tests of an answer may time out: an endless answer must not cost its worker the time of
+"""Tests of an answer that may time out: an endless answer must not cost its worker the time of
 all tests."""
 _MOST_READ = 1 << 16
 """The most bytes in a message that the host parses: a verdict, a status, a list of definitions."""

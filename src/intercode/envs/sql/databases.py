@@ -71,7 +71,7 @@ _OF_MYSQL = re.compile(
 """A statement that MySQL and MariaDB accept but SQLite does not: `LOCK TABLES t WRITE`, but not
 `CREATE TABLE t (engine INT)`."""
 _FIRST = 50
-"""How many statements are examined: a dump begins with settings and a table."""
+"""Statements that are examined: a dump begins with settings and a table."""
 
 
 # -- files -----------------------------------------------------------------------------------------

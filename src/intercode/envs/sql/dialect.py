@@ -57,7 +57,7 @@ class Dialect:
     write_text: Callable[[str], str] = field(default=write_standard_text, kw_only=True)
     """Returns a text as a literal."""
     texts_in_marks: bool = field(default=False, kw_only=True)
-    """Whether a quoted name is a text if there is no such column."""
+    """A quoted name is a text if there is no such column."""
 
     def quote(self, name: str) -> str:
         """Return a name in quotes."""
