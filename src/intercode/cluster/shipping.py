@@ -57,8 +57,8 @@ class Shipped:
 
 @dataclass
 class Shipment:
-    """The things that a host needs: options, archives that the options name, folders of modules, and variables
-    such as the key."""
+    """The things that a host needs: options, archives that the options name, folders of modules,
+    and variables such as the key."""
 
     options: dict[str, Any]
     archives: dict[str, Any] = field(default_factory=dict)

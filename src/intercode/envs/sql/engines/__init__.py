@@ -53,7 +53,7 @@ _KINDS = {
     "sqlite": "SQLite files",
 }
 _LOG_LINES, _LOG_BYTES = 8, 2000
-"""The characters of a dead server's log that an error message shows."""
+"""The last lines and bytes of a dead server's log that an error message shows."""
 _LIMIT_PASSED = "exceeded: all processes were killed"
 
 
