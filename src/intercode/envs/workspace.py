@@ -27,7 +27,16 @@ from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.gold import blame_gold
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.plugins import call_plugin, load_plugin
-from intercode.sandbox.base import Limits, Provider, Sandbox, Session, Start, fingerprint, provider
+from intercode.sandbox.base import (
+    MIB,
+    Limits,
+    Provider,
+    Sandbox,
+    Session,
+    Start,
+    fingerprint,
+    provider,
+)
 from intercode.sandbox.pod import usual_provider_name
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Outcome, Task, TaskIssue
@@ -44,6 +53,7 @@ done
 exists."""
 _NOTHING = ExecResult("", 0)
 _SCRIPT_SECONDS = 60.0
+_ROOM_FOR_TESTS, _TEST_PROCESSES = 256 << 20, 512
 _ARCHIVES = 1000
 _TEXTS, _TEXT_BYTES = 20, 4096
 _template_lock = threading.Lock()
@@ -83,6 +93,7 @@ class WorkspaceSpec:
     start: str | None = None
     probe: str | None = None
     build: Callable[[str], Start] | None = None
+    cwd: str | None = None
     _task_specs: dict[tuple[object, ...], WorkspaceSpec] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -93,6 +104,7 @@ class WorkspaceSpec:
             "limits": self.limits,
             "environment": self.environment,
             "program": "bash",
+            **({"cwd": self.cwd} if self.cwd else {}),
         }
         return call_plugin(
             self.provider.sandbox,
@@ -102,18 +114,40 @@ class WorkspaceSpec:
         )
 
     def for_task(self, task: Task) -> WorkspaceSpec:
-        """Return this spec, or, if the task's record has an `image`, a `setup` or limits, a spec
-        with these, built at the first call."""
-        image, setup = task.extra.get("image"), task.extra.get("setup")
+        """Return this spec, or, if the task's record has an `image`, a `setup`, a `cwd` or limits,
+        a spec with these, built at the first call."""
+        image, setup, cwd = (task.extra.get(name) for name in ("image", "setup", "cwd"))
         limits = self.limits and self.limits.changed_by(task.extra)
-        if (image, setup, limits) == (None, None, self.limits):
+        if (image, setup, cwd, limits) == (None, None, None, self.limits):
             return self
-        key = image, setup, limits
+        key = image, setup, cwd, limits
         with _template_lock:
             if key not in self._task_specs:
                 template = self._build_template(task.id, image, setup)
                 self._task_specs[key] = replace(
-                    self, template=template, limits=limits, _task_specs={}
+                    self, template=template, limits=limits, cwd=cwd, _task_specs={}
+                )
+            return self._task_specs[key]
+
+    def for_tests(self, memory: int) -> WorkspaceSpec:
+        """Return the spec of sandboxes in which tests run on an agent's files: the same start, with
+        `memory` MiB, twice the disk, and no session."""
+        key = "tests", memory
+        limits = self.limits or Limits()
+        disk = 2 * limits.disk + _ROOM_FOR_TESTS
+        with _template_lock:
+            if key not in self._task_specs:
+                self._task_specs[key] = replace(
+                    self,
+                    session="stateless",
+                    limits=replace(
+                        limits,
+                        memory=memory * MIB + disk,
+                        processes=max(limits.processes, _TEST_PROCESSES),
+                        disk=disk,
+                        file_size=disk,
+                    ),
+                    _task_specs={},
                 )
             return self._task_specs[key]
 
@@ -262,14 +296,21 @@ class Workspace:
         if spec is not self.spec:
             self._replace_sandbox(spec)
 
-    def start_episode(self) -> None:
-        """Reset the sandbox, then run the start script. Replace a sandbox that has died."""
+    def start_episode(self, *, services: bool = True) -> None:
+        """Reset the sandbox, then `start_services`. Replace a sandbox that has died."""
         if not self._clean:
             try:
                 self.sandbox.reset()
             except SandboxDied:
                 self._replace_sandbox(self.spec)
         self._clean, self.last = True, _NOTHING
+        if services:
+            self.start_services()
+        else:
+            self._clean = False
+
+    def start_services(self) -> None:
+        """Run the start script, if there is one."""
         if self.spec.start:
             self._clean = False
             done = self._run_script(self.spec.start)

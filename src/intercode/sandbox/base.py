@@ -155,6 +155,14 @@ class Sandbox(ABC):
     def diff(self) -> dict[str, Change]:
         """Return every path that differs from the start, sorted by path."""
 
+    def end_processes(self) -> None:
+        """End every process inside, the session's too; the next action begins a new session.
+
+        This default trusts the sandbox's own bash. A provider whose agents may replace it should
+        end the processes from outside.
+        """
+        self.exec("", argv=["bash", "-c", "kill -9 -1"], cwd="/")
+
     @abstractmethod
     def reset(self) -> None:
         """Return to the start: no earlier file, process, variable or socket remains."""
@@ -258,9 +266,12 @@ class Provider(ABC, Generic[S]):
         limits: Limits | None = None,
         environment: Mapping[str, str] | None = None,
         program: Program = "bash",
+        cwd: str | None = None,
     ) -> Sandbox:
         """Open a sandbox at `start`. By default the limits are `Limits()` and the variables in
         `environment` are the image's.
+
+        `cwd`, which is given only for a task that names a folder, is where sessions begin.
 
         With `program="python"`, the session is a Python interpreter whose copies run tests
         (`GuestSandbox.branch`). The Python environment needs this; a provider without it raises

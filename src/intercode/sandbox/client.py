@@ -135,6 +135,9 @@ class GuestSandbox(Sandbox):
             parsed[path] = Change(**{name: _field(fields, name, *_CHANGE[name]) for name in fields})
         return parsed
 
+    def end_processes(self) -> None:
+        self._request({"op": "end_processes"})
+
     def export(self, folder: Path) -> None:
         """Copy the changes into `folder`, which must be the one given to the host. Raises `OSError`
         if its disk is full."""

@@ -285,6 +285,14 @@ def _keeps_only_the_directory(sandbox: Sandbox) -> None:
     )
 
 
+def _ends_all_processes(sandbox: Sandbox) -> None:
+    """end_processes: ends background jobs and daemons; files stay, and the next action works."""
+    sandbox.exec("cd /tmp; (setsid bash -c 'sleep 1; echo late > /tmp/late' &) ; echo x > /tmp/x")
+    sandbox.end_processes()
+    time.sleep(1.2)
+    same("files afterwards", sandbox.exec("cat /tmp/x; ls /tmp").output, "x\nx\n")
+
+
 # -- read, write, diff: the files on the disk ------------------------------------------------------
 
 
@@ -622,6 +630,7 @@ _BOTH: list[Clause] = [
     *(
         _keeps_the_directory,
         _stops_at_the_time_limit,
+        _ends_all_processes,
         _caps_the_output,
         _reads_and_writes,
         _reads_only_files,

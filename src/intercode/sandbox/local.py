@@ -178,11 +178,13 @@ class LocalSandbox(GuestSandbox):
         program: Program = "bash",
         export: Path | None = None,
         disabled: DisabledProtections | None = None,
+        cwd: str | None = None,
     ) -> None:
         limits = limits or Limits()
         variables = {**ENVIRONMENT, **template.environment} if environment is None else environment
         host = self.kind(template, limits, session, variables, program, export, disabled)
         self.wall, self.identity = host.wall, host.identity
+        host.cwd = cwd or host.cwd
         super().__init__(host, limits, session)
 
 

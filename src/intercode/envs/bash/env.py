@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from functools import partial
 from io import StringIO
@@ -30,6 +30,10 @@ from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
 from intercode.envs.gold import GoldCache, blame_gold, split_golds
 from intercode.envs.rewards import call_reward, is_papers, rank, require_reward, reward_name
+from intercode.envs.verdict import Verdict, gold_fault, missing_verdict
+from intercode.envs.verdict import score as score_of
+from intercode.envs.verify import Verifier, check_fields, read_verifier, run_tests
+from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import (
     GoldOutcome,
     Workspace,
@@ -49,6 +53,7 @@ from intercode.submission import ALONE, ANSWER, answer_in
 from intercode.tasks import DataSet, Preprocess, Record
 from intercode.types import Change, ExecResult, Outcome, Score, Task, TaskIssue
 
+Role = Literal["variant", "gold", "tests"]
 GoldExecutor = Callable[[Workspace, str], GoldOutcome]
 Reward = str | Callable[[Outcome, Outcome, Task], Score | float]
 _NOT_FOUND = 127
@@ -81,6 +86,7 @@ _TEXT = re.compile(
 _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """Punctuation around a path in a sentence."""
 _PATHS = 20
+_IN_PROCESS = "in-process: code of the agent runs inside the tests' process and can forge results"
 _KINDS = {"added": "added", "changed": "modified", "removed": "removed"}
 _FIELDS = {
     "image": "the name of an image, or a path next to the task file",
@@ -118,6 +124,14 @@ class Comparison:
     task: Task
     gold: GoldOutcome
     score: Score
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """The tests of tasks by task id, and the cached verdicts on the golds' work."""
+
+    verifiers: Mapping[str, Verifier] = field(default_factory=dict)
+    references: GoldCache[Verdict] = field(default_factory=GoldCache)
 
 
 class BashEnv(InterCodeEnv):
@@ -160,6 +174,7 @@ class BashEnv(InterCodeEnv):
         reward: Reward | None = None,
         variant: WorkspaceSpec | None = None,
         golds: GoldCache[GoldOutcome] | None = None,
+        tests: Tests | None = None,
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
@@ -173,14 +188,16 @@ class BashEnv(InterCodeEnv):
         self._spec = spec
         self._variant = variant
         self._gold_cache = golds or GoldCache[GoldOutcome]()
+        self._tests = tests or Tests()
+        self._verdict: Verdict | None = None
         self.submission = self.submission_under(reward)
         self._workspace = Workspace(spec)
-        self._side_workspaces: dict[Literal["variant", "gold"], Workspace] = {}
+        self._side_workspaces: dict[Role, Workspace] = {}
         self._comparison: Comparison | None = None
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
-        if cls.language.is_shell:
+        if cls.language.is_shell and "verify" not in task.extra:
             yield from lint(task)
 
     @classmethod
@@ -211,9 +228,17 @@ class BashEnv(InterCodeEnv):
         if left_out:
             facts["left_out"] = {task.id: str(why) for task, why in left_out}
         golds = GoldCache[GoldOutcome]()
+        folder = data.file.parent if data.file and data.file.is_file() else data.file or Path()
+        read = {task.id: read_verifier(task, folder) for task in tasks}
+        tests = Tests({name: verifier for name, verifier in read.items() if verifier})
         return World(
-            {"spec": spec, "variant": variant, "reward": reward, "golds": golds},
-            lambda: {**facts, **spec.facts(), **spec.images(tasks)},
+            {"spec": spec, "variant": variant, "reward": reward, "golds": golds, "tests": tests},
+            lambda: {
+                **facts,
+                **spec.facts(),
+                **spec.images(tasks),
+                **verify_facts(tests.verifiers),
+            },
             tasks,
             left_out,
         )
@@ -240,7 +265,8 @@ class BashEnv(InterCodeEnv):
 
     @property
     def takes_answer(self) -> bool:
-        return not self.rules.scores_steps and self.submission is ANSWER and not self.task.general
+        takes = not self.rules.scores_steps and self.submission is ANSWER
+        return takes and not self.task.general and self._verifier is None
 
     def reward(self, agent: Outcome, gold: Outcome, task: Task) -> Score | float:
         """Return a score from 0 to 1 for how well the agent's outcome matches the gold's. A
@@ -255,7 +281,13 @@ class BashEnv(InterCodeEnv):
         """
         return action
 
+    @property
+    def _verifier(self) -> Verifier | None:
+        return self._tests.verifiers.get(self.task.id)
+
     def run_gold(self, task: Task) -> GoldRun:
+        if task.id in self._tests.verifiers:
+            return self._run_verified_gold(task)
         gold = self.command(task.gold)
         used, asked = _TEXT.sub(" ", gold), _PATH.findall(_QUOTE.sub(" ", task.query))
         named = [
@@ -325,8 +357,12 @@ class BashEnv(InterCodeEnv):
         return GoldRun(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
 
     def start_episode(self, task: Task) -> None:
-        self._comparison = None
+        self._comparison = self._verdict = None
         self._workspace.switch_to(self._spec.for_task(task))
+        if task.id in self._tests.verifiers:
+            self._find_reference(task)
+            self._workspace.start_episode()
+            return
         self._find_golds(self._workspace, task)
         if self._workspace.sandbox.wall == "shared-proc":
             self._find_all_golds(task)
@@ -341,6 +377,15 @@ class BashEnv(InterCodeEnv):
         return _NOT_LITERAL if word and answer_in(word) is None else None
 
     def score(self) -> Score:
+        if verifier := self._verifier:
+            tests = self._use("tests", self._workspace.spec.for_tests(verifier.memory))
+            self._verdict = run_tests(verifier, tests, self._workspace.sandbox)
+            return score_of(
+                self._verdict,
+                self._find_reference(self.task),
+                of_gold=bool(self.task.gold),
+                rewards_only=verifier.rewards_only,
+            )
         self._comparison = first = self._compare(self._workspace)
         score = first.score
         if not (score.success and self.task.general and self._variant):
@@ -369,6 +414,8 @@ class BashEnv(InterCodeEnv):
         20 files. With `"failed": ["robust"]` everything else describes the variant data. There are
         at most 20 paths, and 2,000 characters of each text.
         """
+        if self._verdict is not None:
+            return self._tests_outcomes(self._verdict)
         if (comparison := self._comparison) is None:
             return {}
         full, names = getattr(self._scorer, "full", {}), {"effects": "files", "contents": "files"}
@@ -407,9 +454,83 @@ class BashEnv(InterCodeEnv):
             ],
         }
 
+    def _find_reference(self, task: Task) -> Verdict:
+        """Return the verdict on the gold's work, or without a gold on the untouched files; the
+        tests run once. Raises `DataError` if it is not a sound reference."""
+        spec = self._spec.for_task(task)
+        key = (task.id, task.gold, spec.template.digest)
+        verdict = self._tests.references.get(key, lambda: self._make_reference(task)[0])
+        verifier = self._tests.verifiers[task.id]
+        rewards_only = verifier.rewards_only
+        if task.gold and (why := gold_fault(verdict, rewards_only=rewards_only)):
+            raise DataError(f"task {task.id}: the gold does not pass its tests: {why}")
+        if why := missing_verdict(verdict, rewards_only=rewards_only):
+            raise DataError(f"task {task.id}: on untouched files, {why}")
+        return verdict
+
+    def _make_reference(self, task: Task) -> tuple[Verdict, ExecResult]:
+        """Run the tests after the gold, or without a gold on the untouched files."""
+        verifier, spec = self._tests.verifiers[task.id], self._spec.for_task(task)
+
+        def execute() -> tuple[Verdict, ExecResult]:
+            workspace = self._use("gold", spec)
+            workspace.replay([self.command(task.gold)] if task.gold else [])
+            last = workspace.last
+            tests = self._use("tests", spec.for_tests(verifier.memory))
+            return run_tests(verifier, tests, workspace.sandbox, probe=True), last
+
+        return blame_gold(execute, task.gold)
+
+    def _run_verified_gold(self, task: Task) -> GoldRun:
+        """Run the tests after the gold."""
+        if not task.gold:
+            return GoldRun(None, "", ())
+        try:
+            verdict, last = self._make_reference(task)
+        except DataError as error:
+            return GoldRun(None, "", (str(error),))
+        faults = [f"gold {why}" for why in ("runs out of time",) if last.timed_out]
+        if why := gold_fault(verdict, rewards_only=self._tests.verifiers[task.id].rewards_only):
+            faults.append(f"the gold does not pass its tests: {why}")
+        if verdict.in_process:
+            faults.append(TaskIssue(_IN_PROCESS, "unsafe_test"))
+        evidence = sorted(verdict.passed), sorted(verdict.failed), verdict.rewards
+        return GoldRun(evidence, "\n".join(verdict.passed), tuple(faults))
+
+    def _tests_outcomes(self, verdict: Verdict) -> dict[str, Any]:
+        """Return the results and the output of the tests, and what makes the verdict weaker."""
+        reference = self._find_reference(self.task)
+        passed = verdict.passed
+        shown = [test for test in verdict.tests if test.outcome != "passed"] + [
+            test for test in verdict.tests if test.outcome == "passed"
+        ]
+        score = score_of(
+            verdict,
+            reference,
+            of_gold=bool(self.task.gold),
+            rewards_only=bool(self._verifier and self._verifier.rewards_only),
+        )
+        weaker = self._verifier.exceptions if self._verifier else []
+        if reference.in_process:
+            weaker = [*weaker, _IN_PROCESS]
+        return {
+            "failed": [] if score.success else ["tests"],
+            **({"rule": score.rule} if score.rule else {}),
+            "tests": [
+                {
+                    "test": shorten_text(test.name),
+                    "passed": test.name in passed,
+                    "agent": shorten_text(test.message or test.outcome),
+                }
+                for test in shown[:_PATHS]
+            ],
+            "output": shorten_text(verdict.output),
+            **({"verified": weaker} if weaker else {}),
+        }
+
     def copy_world(self, other: Self, live: bool) -> None:
         other._workspace, other._side_workspaces = self._workspace.fork(live=live), {}
-        other._comparison = None
+        other._comparison = other._verdict = None
 
     def close_world(self) -> None:
         for workspace in (self._workspace, *self._side_workspaces.values()):
@@ -514,8 +635,8 @@ class BashEnv(InterCodeEnv):
             )
         return gold
 
-    def _use(self, role: Literal["variant", "gold"], spec: WorkspaceSpec) -> Workspace:
-        """Return the workspace for variant data or for golds, made on first use and set to
+    def _use(self, role: Role, spec: WorkspaceSpec) -> Workspace:
+        """Return the workspace for variant data, golds or tests, made on first use and set to
         `spec`."""
         if role not in self._side_workspaces:
             self._side_workspaces[role] = Workspace(spec)
@@ -597,6 +718,7 @@ def _checked(preprocess: Preprocess) -> Preprocess:
                 Limits().changed_by(record)
             except ValueError as error:
                 raise DataError(f"field {error}, or leave it out") from None
+            check_fields(record)
         return record
 
     return check

@@ -124,12 +124,13 @@ class DockerSandbox(GuestSandbox):
         session: Session = "persistent",
         environment: Mapping[str, str] | None = None,
         program: Program = "bash",
+        cwd: str | None = None,
     ) -> None:
         variables = (
             {**ENVIRONMENT, **dict(image.environment)} if environment is None else environment
         )
         spec = ContainerSpec(
-            image, limits or Limits(), session, tuple(sorted(variables.items())), program
+            image, limits or Limits(), session, tuple(sorted(variables.items())), program, cwd
         )
         pool = join_pool(spec)
         try:
@@ -155,6 +156,7 @@ class ContainerSpec:
     session: Session
     environment: tuple[tuple[str, str], ...]
     program: Program
+    cwd: str | None = None
 
 
 class Pool:
@@ -229,7 +231,7 @@ class DockerHost(Host):
     _first: tuple[int, socket.socket] | None = None
 
     def __init__(self, spec: ContainerSpec) -> None:
-        self.spec, self.cwd, self._started = spec, spec.image.cwd, False
+        self.spec, self.cwd, self._started = spec, spec.cwd or spec.image.cwd, False
         self.name = f"intercode-{secrets.token_hex(6)}"
         super().__init__(spec.program, spec.session)
 

@@ -423,6 +423,10 @@ class EpisodeServer:
         finally:
             os.close(target)
 
+    def _op_end_processes(self, head: dict[str, Any], payload: bytes) -> None:
+        self._kill_all()
+        wire.send(self._sock, {})
+
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
         stop = partial(self._init.signal_all, signal.SIGSTOP)
         with self._table.pause_all(stop) if self._jobs_alive else contextlib.nullcontext():

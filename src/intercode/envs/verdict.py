@@ -1,0 +1,183 @@
+"""The verdict of a task's tests: read from the files that the tests wrote, and turned into a score.
+
+    reward.json, reward.txt   the reward, as Harbor's tests write it: finite numbers
+    ctrf.json, *.xml          the tests' results, as CTRF or JUnit XML
+    the exit status           if the tests wrote none of these: 0 is a pass
+
+The tests are run on the gold's work first, once. Its verdict is the reference: a pass needs every
+test that passed there, and a verdict that is missing there is an error of the data. Without a gold,
+the reference is the verdict on untouched files; it only shows which verdict to expect.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+from intercode.types import Score, is_number
+
+REWARD_FILES = ("reward.json", "reward.txt")
+_PASSED, _SKIPPED = "passed", "skipped"
+_MESSAGE = 1000
+"""Characters of a failed test's message."""
+
+
+class MalformedVerdict(ValueError):
+    """A file with a verdict that cannot be read; the message names the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """The outcome of one test: passed, skipped, or another word for a failure."""
+
+    name: str
+    outcome: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result of running the tests once.
+
+    `rewards` are the numbers of a reward file, None if there was none. `status` is the exit status
+    of the script. `unread` says which file could not be read. `in_process`: a process that ran
+    tests had imported code that the agent (here: the gold) had changed; None if unknown.
+    """
+
+    rewards: Mapping[str, float] | None
+    tests: Sequence[TestResult]
+    status: int | None
+    timed_out: bool
+    output: str
+    unread: str = ""
+    in_process: bool | None = None
+
+    @property
+    def reward(self) -> float | None:
+        """The entry `reward`, or the mean of all entries, cut to the range from 0 to 1."""
+        if not self.rewards:
+            return None
+        mean = sum(self.rewards.values()) / len(self.rewards)
+        return min(1.0, max(0.0, self.rewards.get("reward", mean)))
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(test.name for test in self.tests)
+
+    @property
+    def passed(self) -> frozenset[str]:
+        """The names of the tests that passed each time they were reported."""
+        return self.names - {test.name for test in self.tests if test.outcome != _PASSED}
+
+    @property
+    def skipped(self) -> frozenset[str]:
+        return frozenset(test.name for test in self.tests if test.outcome == _SKIPPED)
+
+    @property
+    def failed(self) -> frozenset[str]:
+        return self.names - self.passed - self.skipped
+
+
+def read_rewards(files: Mapping[str, bytes]) -> dict[str, float] | None:
+    """Return the numbers of reward.json, or else of reward.txt; None if there is neither."""
+    for name in REWARD_FILES:
+        if name not in files:
+            continue
+        try:
+            value = json.loads(files[name])
+        except (ValueError, RecursionError) as error:
+            raise MalformedVerdict(f"{name} is not a number: {files[name][:60]!r}") from error
+        numbers = value if isinstance(value, dict) else {"reward": value}
+        if not numbers or not all(is_number(n) and math.isfinite(n) for n in numbers.values()):
+            raise MalformedVerdict(f"{name} holds {value!r:.60}, not finite numbers")
+        return {str(key): float(number) for key, number in numbers.items()}
+    return None
+
+
+def read_tests(files: Mapping[str, bytes]) -> list[TestResult]:
+    """Return the results in all CTRF and JUnit files."""
+    results: list[TestResult] = []
+    for name, content in sorted(files.items()):
+        try:
+            if name.endswith(".xml"):
+                results += _junit(ElementTree.fromstring(content))
+            elif name not in REWARD_FILES:
+                results += _ctrf(json.loads(content))
+        except (ElementTree.ParseError, ValueError, TypeError, RecursionError) as error:
+            raise MalformedVerdict(f"{name} cannot be read: {error!s:.100}") from error
+    return results
+
+
+def _junit(root: ElementTree.Element) -> Iterator[TestResult]:
+    for case in root.iter("testcase"):
+        name = "::".join(filter(None, (case.get("classname"), case.get("name"))))
+        bad = next((c for c in case if c.tag in ("failure", "error")), None)
+        if bad is not None:
+            message = bad.get("message") or bad.text or ""
+            yield TestResult(name, "failed", message[:_MESSAGE])
+        else:
+            yield TestResult(name, _PASSED if case.find("skipped") is None else _SKIPPED)
+
+
+def _ctrf(report: Any) -> Iterator[TestResult]:
+    """Yield the tests of a report; a JSON file of another form has none."""
+    results = report.get("results") if isinstance(report, dict) else None
+    tests = results.get("tests") if isinstance(results, dict) else None
+    for test in tests if isinstance(tests, list) else ():
+        if isinstance(test, dict):
+            message = str(test.get("message") or test.get("trace") or "")
+            outcome = str(test.get("status"))
+            yield TestResult(str(test.get("name")), outcome, message[:_MESSAGE])
+
+
+def missing_verdict(verdict: Verdict, *, rewards_only: bool) -> str:
+    """Return why the tests gave no verdict at all, or ""."""
+    if verdict.timed_out:
+        return "the tests ran out of time"
+    if verdict.unread:
+        return verdict.unread
+    if rewards_only and verdict.rewards is None:
+        return f"the tests wrote neither {' nor '.join(REWARD_FILES)}"
+    if verdict.rewards is None and not verdict.tests and verdict.status is None:
+        return "the tests' script did not run to an end"
+    return ""
+
+
+def gold_fault(verdict: Verdict, *, rewards_only: bool) -> str:
+    """Return why the verdict on the gold's work is not a pass, or ""."""
+    if why := missing_verdict(verdict, rewards_only=rewards_only):
+        return why
+    if verdict.reward is not None:
+        return "" if verdict.reward >= 1 else f"its reward is {verdict.reward:g}"
+    if verdict.failed:
+        return f"these tests fail: {', '.join(sorted(verdict.failed))[:200]}"
+    if not verdict.tests and verdict.status != 0:
+        return f"the tests end with status {verdict.status}"
+    return ""
+
+
+def score(verdict: Verdict, reference: Verdict, *, of_gold: bool, rewards_only: bool) -> Score:
+    """Return the score of a verdict. `reference` is the verdict on the gold's work if `of_gold`,
+    else on the untouched files."""
+    if why := missing_verdict(verdict, rewards_only=rewards_only):
+        return Score(0.0, False, rule=why)
+    names = reference.passed if of_gold else reference.names | verdict.names
+    lacking = sorted(names - verdict.passed - (frozenset() if of_gold else verdict.skipped))
+    parts = {"tests": 1 - len(lacking) / len(names)} if names else {}
+    parts.update(verdict.rewards or {})
+    if verdict.reward is None and reference.reward is not None:
+        return Score(0.0, False, parts, rule="the tests wrote no reward")
+    if not verdict.tests and reference.tests:
+        return Score(0.0, False, parts, rule="the tests reported no results")
+    if lacking:
+        reward = min(verdict.reward or 0.0, parts["tests"])
+        return Score(reward, False, parts, rule=f"did not pass: {', '.join(lacking)[:300]}")
+    if verdict.reward is not None:
+        return Score(verdict.reward, verdict.reward >= 1, parts)
+    if verdict.tests or verdict.status == 0:
+        return Score(1.0, True, parts)
+    return Score(0.0, False, rule=f"the tests ended with status {verdict.status}")

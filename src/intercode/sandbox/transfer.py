@@ -1,0 +1,104 @@
+"""Carry the files that one sandbox has changed over to an untouched sandbox of the same start.
+
+    source.diff() ── without what `is_left_out` ──► a tar, written by this process ──► target
+
+Nothing in the source is executed. Files keep their content, mode and links; they get the time of
+the transfer, hard links become separate files, and FIFOs, sockets and unreadable files stay behind.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import IO, cast
+
+from intercode.errors import SandboxError
+from intercode.sandbox.base import Sandbox
+from intercode.types import Change
+
+_ARCHIVE, _GONE, _FOLDERS = "/.changes.tar", "/.changes.gone", "/.changes.folders"
+_LARGEST = 1 << 30
+_SECONDS = 300.0
+_UNPACK = f"""
+modes=()
+while IFS= read -rd '' folder; do # which may be read-only
+    if [[ -d $folder && ! -w $folder ]]; then
+        modes+=("$(stat -c %a -- "$folder")" "$folder")
+        chmod u+rwx -- "$folder"
+    fi
+done <{_FOLDERS}
+xargs -0r rm -fd -- <{_GONE} 2>/dev/null
+tar -xpof {_ARCHIVE} -C /
+status=$?
+for ((i = 0; i < ${{#modes[@]}}; i += 2)); do chmod "${{modes[i]}}" -- "${{modes[i + 1]}}"; done
+rm -f {_ARCHIVE} {_GONE} {_FOLDERS}
+exit $status
+"""
+
+
+def carry_over(
+    source: Sandbox, target: Sandbox, is_left_out: Callable[[str, str], bool]
+) -> list[str]:
+    """Give `target` the changes of `source`, except the paths that are left out; return the paths.
+
+    `is_left_out` gets a path and the type of its change. No process may be running in the source
+    (`Sandbox.end_processes`). Raises `SandboxError` if the target cannot unpack the files.
+    """
+    changes = {
+        path: change for path, change in source.diff().items() if not is_left_out(path, change.type)
+    }
+    if not changes:
+        return []
+    replaced = [path for path, change in changes.items() if change.kind != "added"]
+    _write_names(target, _GONE, sorted(replaced, reverse=True))  # what is inside a folder first
+    parents = {path.rpartition("/")[0] for path in changes} - changes.keys() - {""}
+    _write_names(target, _FOLDERS, sorted(parents))
+    with tempfile.TemporaryFile() as archive:
+        _pack(source, changes, archive)
+        with mmap.mmap(archive.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            target.write(_ARCHIVE, cast(bytes, data))
+    done = target.exec("", argv=["bash", "-c", _UNPACK], cwd="/", timeout=_SECONDS)
+    if done.exit_code is None or "tar: command not found" in done.output:
+        why = "time ran out" if done.timed_out else done.output.strip()[-300:]
+        raise SandboxError(f"the agent's files cannot be carried over for the tests: {why}")
+    return list(changes)
+
+
+def _write_names(target: Sandbox, path: str, names: Iterable[str]) -> None:
+    target.write(path, "".join(f"{name}\0" for name in names).encode("utf-8", "surrogateescape"))
+
+
+def _pack(source: Sandbox, changes: dict[str, Change], file: IO[bytes]) -> None:
+    """Write a tar. A folder comes before its files, writable, and a second time after all files
+    with its own mode."""
+    present = [
+        (path, change)
+        for path, change in changes.items()
+        if change.kind != "removed" and change.type != "other" and path != "/"
+    ]
+    folders = [(path, change) for path, change in present if change.type == "dir"]
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        now = time.time()
+
+        def add(path: str, kind: bytes, mode: int, content: bytes = b"", target: str = "") -> None:
+            entry = tarfile.TarInfo(path.lstrip("/"))
+            entry.type, entry.mode, entry.mtime = kind, mode, now
+            entry.size, entry.linkname = len(content), target
+            archive.addfile(entry, io.BytesIO(content))
+
+        for path, change in present:
+            if change.type == "dir":
+                add(path, tarfile.DIRTYPE, change.mode | 0o700)
+            elif change.type == "link":
+                add(path, tarfile.SYMTYPE, change.mode, target=change.target or "")
+            else:
+                with suppress(OSError):
+                    add(path, tarfile.REGTYPE, change.mode, source.read(path, limit=_LARGEST))
+        for path, change in reversed(folders):
+            add(path, tarfile.DIRTYPE, change.mode)
+    file.flush()
