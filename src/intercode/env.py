@@ -228,6 +228,12 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return {}
 
     @classmethod
+    def hacks(cls, task: Task) -> Mapping[str, str]:
+        """Return known hacks of what verifies this task, an action by name, for `intercode check`
+        and `attack`. @GOLD@ stands for the gold. By default there are none."""
+        return {}
+
+    @classmethod
     def submission_under(cls, reward: object) -> re.Pattern[str]:
         """Return the pattern of submissions for the reward of that name."""
         return cls.language.submission

@@ -389,6 +389,7 @@ BROKEN = {
     "missing": "query or gold name what is not there: a path, a variable",
     "not_general": "marked general, but a constant answer passes",
     "empty_test": "a test that uses nothing of the answer",
+    "hack_pays": "a known hack of verifiers makes the tests pass",
     "odd_flag": "a flag unlike the others, or damaged",
     "needs_network": "cannot be played without a network",
     "needs_files": "speaks of files that are not here",

@@ -99,7 +99,14 @@ def attack(
     with contextlib.closing(factory()) as first:
         targets = find_targets(first)
     engine = options.get("engine") or factory.facts().get("userland", {}).get("engine", "")
-    exploits = list_exploits(owner.language, engine)
+    hacks = {name: code for target in targets for name, code in owner.hacks(target.task).items()}
+    exploits = [
+        *list_exploits(owner.language, engine),
+        *(
+            Exploit(name, "forge the tests' verdict", (hacks[name],), verified=True)
+            for name in hacks
+        ),
+    ]
     # each worker's environments, made on first use
     idle: SimpleQueue[dict[bool, InterCodeEnv]] = SimpleQueue()
     suite_factory: EnvFactory | str = ""  # on the suite's own data, or why there is none
@@ -119,6 +126,8 @@ def attack(
                 if needs_suite_data
                 else targets
             )
+            if exploit.verified:
+                chosen = [target for target in chosen if exploit.name in owner.hacks(target.task)]
             verdict = Verdict(exploit, tried=False, why="there is no such task")
             for target in chosen[:1] if exploit.honest_action else chosen:
                 with neighbour as after:

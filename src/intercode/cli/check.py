@@ -36,13 +36,15 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
         findings = check_texts(env, **options)
         _print_issues(findings, as_json)
     else:
+        from intercode.envs import environment_class
         from intercode.runner.run import prepare_some
         from intercode.validate import check as checks
         from intercode.validate import validation_cache
 
         factory = prepare_some(env, max_turns=None, **options)
         left_out, tasks = factory.left_out, factory.tasks
-        with bar("checking", checks.count_steps(tasks), quiet=as_json) as advance:
+        steps = checks.count_steps(tasks, environment_class(env))
+        with bar("checking", steps, quiet=as_json) as advance:
             findings = checks.check(
                 factory,
                 tasks,
@@ -78,6 +80,11 @@ def _print_issues(result: dict[str, Any], as_json: bool, unplayed: int = 0) -> N
         f"{tasks}{left_out}: "
         f"gold succeeds on {result['gold_ok']}, {result['nondeterministic']} differ between two "
         f"executions, doing nothing succeeds on {result['noop_paid']}"
+        + (
+            f", hacks of the tests paid: {len(result['hacks_paid'])}"
+            if "hacks_paid" in result
+            else ""
+        )
     )
 
 

@@ -31,7 +31,7 @@ class MalformedVerdict(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class TestResult:
+class CaseResult:
     """The outcome of one test: passed, skipped, or another word for a failure."""
 
     name: str
@@ -49,7 +49,7 @@ class Verdict:
     """
 
     rewards: Mapping[str, float] | None
-    tests: Sequence[TestResult]
+    tests: Sequence[CaseResult]
     status: int | None
     timed_out: bool
     output: str
@@ -92,15 +92,19 @@ def read_rewards(files: Mapping[str, bytes]) -> dict[str, float] | None:
         except (ValueError, RecursionError) as error:
             raise MalformedVerdict(f"{name} is not a number: {files[name][:60]!r}") from error
         numbers = value if isinstance(value, dict) else {"reward": value}
-        if not numbers or not all(is_number(n) and math.isfinite(n) for n in numbers.values()):
+        if not numbers or not all(map(_is_finite, numbers.values())):
             raise MalformedVerdict(f"{name} holds {value!r:.60}, not finite numbers")
         return {str(key): float(number) for key, number in numbers.items()}
     return None
 
 
-def read_tests(files: Mapping[str, bytes]) -> list[TestResult]:
+def _is_finite(value: object) -> bool:
+    return is_number(value) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def read_tests(files: Mapping[str, bytes]) -> list[CaseResult]:
     """Return the results in all CTRF and JUnit files."""
-    results: list[TestResult] = []
+    results: list[CaseResult] = []
     for name, content in sorted(files.items()):
         try:
             if name.endswith(".xml"):
@@ -112,18 +116,18 @@ def read_tests(files: Mapping[str, bytes]) -> list[TestResult]:
     return results
 
 
-def _junit(root: ElementTree.Element) -> Iterator[TestResult]:
+def _junit(root: ElementTree.Element) -> Iterator[CaseResult]:
     for case in root.iter("testcase"):
         name = "::".join(filter(None, (case.get("classname"), case.get("name"))))
         bad = next((c for c in case if c.tag in ("failure", "error")), None)
         if bad is not None:
             message = bad.get("message") or bad.text or ""
-            yield TestResult(name, "failed", message[:_MESSAGE])
+            yield CaseResult(name, "failed", message[:_MESSAGE])
         else:
-            yield TestResult(name, _PASSED if case.find("skipped") is None else _SKIPPED)
+            yield CaseResult(name, _PASSED if case.find("skipped") is None else _SKIPPED)
 
 
-def _ctrf(report: Any) -> Iterator[TestResult]:
+def _ctrf(report: Any) -> Iterator[CaseResult]:
     """Yield the tests of a report; a JSON file of another form has none."""
     results = report.get("results") if isinstance(report, dict) else None
     tests = results.get("tests") if isinstance(results, dict) else None
@@ -131,7 +135,7 @@ def _ctrf(report: Any) -> Iterator[TestResult]:
         if isinstance(test, dict):
             message = str(test.get("message") or test.get("trace") or "")
             outcome = str(test.get("status"))
-            yield TestResult(str(test.get("name")), outcome, message[:_MESSAGE])
+            yield CaseResult(str(test.get("name")), outcome, message[:_MESSAGE])
 
 
 def missing_verdict(verdict: Verdict, *, rewards_only: bool) -> str:

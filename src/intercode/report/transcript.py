@@ -250,6 +250,7 @@ def verdict(episode: Episode) -> Verdict:
             "Parts of the reward: "
             f"{' · '.join(parts[:_PARTS])}{' …' if len(parts) > _PARTS else ''}"
         )
+    notes += [f"Verified by tests: {said}" for said in _listed(outcomes.pop("verified", ()))]
     if state == "ambiguous":
         notes.append(
             "Ambiguous: most of the gold's words or values are in the answer; "
@@ -313,6 +314,8 @@ def _blocks(outcomes: dict[str, Any]) -> Iterable[Block]:
             for row in tests
         ]
         yield Grid("tests", ("", "test", "gold", "agent"), rows)
+    if (output := outcomes.pop("output", None)) is not None:
+        yield Diff("output of the tests", str(output))
     if outcomes:
         yield Diff("other outcomes", json.dumps(outcomes, indent=2, ensure_ascii=False))
 

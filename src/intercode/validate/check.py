@@ -5,6 +5,7 @@ task's gold.
     else it scores below 1            → gold_fails, with its parts
     the execution itself complains    → gold_fails, missing …
     doing nothing succeeds            → noop_solves
+    a hack of the verifier succeeds   → hack_pays
     two tasks ask the same            → duplicate, near_…
     a neighbour's gold succeeds       → retrieval_solves
     the texts disagree (`lint`)       → disagrees, weak_tests …
@@ -59,7 +60,9 @@ def check(
     Tasks that are `left_out` because they cannot be played count too, and their texts are checked.
     `on_task` is called `count_steps` times.
     """
-    checks = _Checks(make_env, workers, on_task)
+    with closing(make_env()) as env:
+        owner = type(env)
+    checks = _Checks(owner, make_env, workers, on_task)
     first = checks.run_golds(tasks)
     time.sleep(PAUSE)
     second = checks.run_golds(tasks)
@@ -93,30 +96,34 @@ def check(
         for task in tasks
         if by_neighbour[task.id].success
     ]
+    hacks = list(checks.hacks(tasks))
     alternatives: list[tuple[Task, TaskIssue]] = []
     for place in range(1, max((len(task.golds) for task in tasks), default=1)):
         alternatives += checks.alternatives(
             [task for task in tasks if len(task.golds) > place], place
         )
     every = [*tasks, *{task.id: task for task, _ in left_out}.values()]
-    with closing(make_env()) as env:
-        # it was executed
-        texts = [
-            (task, issue) for task, issue in _lint(every, type(env)) if issue.kind != "gold_fails"
-        ]
-    counts = {
+    # the gold was executed
+    texts = [(task, issue) for task, issue in _lint(every, owner) if issue.kind != "gold_fails"]
+    counts: dict[str, Any] = {
         "gold_ok": sum(by_gold[task.id].success and task.id not in failing for task in tasks),
         "noop_paid": len(paid),
         "nondeterministic": len(differing),
     }
-    issues = [*left_out, *differing, *golds, *alternatives, *paid, *retrieved, *texts]
+    hacked = [(task, _hack_issue(name)) for task, name, pays in hacks if pays]
+    issues = [*left_out, *differing, *golds, *alternatives, *paid, *hacked, *retrieved, *texts]
+    if hacks:
+        counts["hacks_paid"] = [
+            {"task": task.id, "hack": name} for task, name, pays in hacks if pays
+        ]
     return {"tasks": len(every), **counts, **_report(every, issues)}
 
 
-def count_steps(tasks: Sequence[Task]) -> int:
-    """Return how often `check` calls `on_task`: five times for each task, and three times for each
-    alternative gold."""
-    return 5 * len(tasks) + 3 * sum(len(task.golds) - 1 for task in tasks)
+def count_steps(tasks: Sequence[Task], owner: type[InterCodeEnv]) -> int:
+    """Return how often `check` calls `on_task`: five times for each task, three times for each
+    alternative gold, and once for each hack."""
+    alternatives = sum(len(task.golds) - 1 for task in tasks)
+    return 5 * len(tasks) + 3 * alternatives + sum(len(owner.hacks(task)) for task in tasks)
 
 
 def check_texts(
@@ -169,8 +176,9 @@ def _gold_of(others: Mapping[str, Task]) -> Strategy:
 
 @dataclass(frozen=True)
 class _Checks:
-    """The parts of a check that execute something."""
+    """The parts of a check that execute something. `owner` is the class of the environments."""
 
+    owner: type[InterCodeEnv]
     make_env: Callable[[], InterCodeEnv]
     workers: int
     on_task: Callable[[], object]
@@ -208,6 +216,20 @@ class _Checks:
             make_env or self.make_env, agent, tasks=tasks, workers=self.workers, on_episode=note
         )
         return {episode.task: episode for episode in episodes}
+
+    def hacks(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, str, bool]]:
+        """Play each hack that the environment knows for a task; yield the task, the hack, and
+        whether it succeeded."""
+        by_task = {task.id: self.owner.hacks(task) for task in tasks}
+        for name in dict.fromkeys(name for hacks in by_task.values() for name in hacks):
+            hacked = [task for task in tasks if name in by_task[task.id]]
+
+            def strategy(task: Task, protocol: str, name: str = name) -> StrategySteps:
+                action = by_task[task.id][name].replace("@GOLD@", task.gold)
+                yield from gold(replace(task, gold=action), protocol)
+
+            episodes = self.play(strategy, hacked)
+            yield from ((task, name, episodes[task.id].success) for task in hacked)
 
     def alternatives(self, tasks: Sequence[Task], place: int) -> Iterator[tuple[Task, TaskIssue]]:
         """Yield the tasks whose alternative gold number `place` does not run, or matches the gold
@@ -254,6 +276,10 @@ class _Checks:
                         "golds_disagree",
                     ),
                 )
+
+
+def _hack_issue(name: str) -> TaskIssue:
+    return TaskIssue(f"the tests pass without the work, by this hack: {name}", "hack_pays")
 
 
 def _gold_issues(task: Task, run: GoldRun, episode: Episode) -> Iterator[tuple[Task, TaskIssue]]:

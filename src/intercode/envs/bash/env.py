@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.bash.compare import bash_exact, different_paths
+from intercode.envs.bash.hacks import HACKS
 from intercode.envs.bash.language import LANGUAGE
 from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
@@ -199,6 +200,10 @@ class BashEnv(InterCodeEnv):
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
         if cls.language.is_shell and "verify" not in task.extra:
             yield from lint(task)
+
+    @classmethod
+    def hacks(cls, task: Task) -> Mapping[str, str]:
+        return HACKS if "verify" in task.extra and cls.language.is_shell else {}
 
     @classmethod
     def prepare_world(cls, data: DataSet, options: BashOptions) -> World:
