@@ -39,7 +39,7 @@ from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, check_overrides, safe_repr
 from intercode.protocol import find_protocol
 from intercode.submission import LONGEST, is_submission, submitted_word
-from intercode.tasks import DataSet, open_data
+from intercode.tasks import DataSet, Layout, open_data
 from intercode.types import ExecResult, Score, Task, TaskIssue, View
 
 StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
@@ -203,8 +203,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             env=cls.language.name,
             split=options.split,
             limit=options.limit,
-            preprocess=options.preprocess or cls.preprocess,
+            preprocess=options.chosen_preprocess or cls.preprocess,
+            layouts=cls.layouts,
             gold_fields=options.gold_fields,
+            names=options.field_names,
+            decided_by=cls.decided_by,
             records=cls.records,
         )
 
@@ -241,6 +244,14 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     records: Callable[[Path], Iterable[dict[str, Any]]] | None = None
     """A static method that yields the records of the data's file or folder, for a layout that the
     package does not read; each record then passes through `preprocess`."""
+
+    layouts: ClassVar[Sequence[Layout]] = ()
+    """The published layouts that the environment reads, each by the fields of its records; the
+    first that fits converts what `preprocess` returned, unless it has a `gold`."""
+
+    decided_by: ClassVar[Sequence[str]] = ()
+    """The fields with tests that decide about an answer; a record with one of them needs no
+    gold."""
 
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:
