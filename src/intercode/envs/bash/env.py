@@ -147,6 +147,7 @@ class BashEnv(InterCodeEnv):
 
     Options = BashOptions
     language = LANGUAGE
+    decided_by = ("verify",)
     rewards: ClassVar = {
         "exact": "intercode.envs.bash.compare:bash_exact",
         "paper": "intercode.paper.bash:PaperReward",
