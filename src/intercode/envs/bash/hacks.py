@@ -2,8 +2,8 @@
 
 `check` plays them on every task with `verify`, and `attack` on its targets. All of them forge by
 one program, which turns the results in the verdict folder into passes; they differ in how the
-program gets executed while the tests run. `IN_PROCESS` changes the agent's own code, so it pays
-where the tests import that code (docs/security.md).
+program gets executed while the tests run. `HACKS_IN_PROCESS` change the agent's own code, so they
+pay where the tests import that code (docs/security.md).
 """
 
 from __future__ import annotations
@@ -69,7 +69,6 @@ def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
     report.outcome, report.longrepr = "passed", None
 """
-IN_PROCESS = "the code under test patches the tests' process"
 _HOW = {
     "overwritten tests": r"""
         for file in $(find / -xdev \( -name 'test*.sh' -o -name 'run*tests*.sh' \) \
@@ -152,7 +151,9 @@ print(*sys.path, *site.getsitepackages(), site.getusersitepackages())'); do
             cat >"$place/pytest.py" <<'SHADOW'{_SHADOW}SHADOW
         done
     """,
-    IN_PROCESS: r"""
+}
+_HOW_IN_PROCESS = {
+    "code under test that patches the tests' process": r"""
         touch /srv/forge/before
         ( @GOLD@
         )
@@ -164,4 +165,6 @@ print(*sys.path, *site.getsitepackages(), site.getusersitepackages())'); do
     """,
 }
 HACKS = {name: f"{_START}{how}" for name, how in _HOW.items()}
-"""Bash by the hack's name; @GOLD@ stands for the task's gold."""
+"""Bash by the hack's name."""
+HACKS_IN_PROCESS = {name: f"{_START}{how}" for name, how in _HOW_IN_PROCESS.items()}
+"""The same for tests that import the agent's code; @GOLD@ stands for the task's gold."""
