@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from intercode.cli import options as shared
+from intercode.cli.completion import completing
 from intercode.cli.options import own_name
 from intercode.cli.output import resumable, say, show_reasons, show_summaries
 from intercode.cli.progress import progress
@@ -47,7 +48,14 @@ def evaluate(env: str, **options: Any) -> None:
 
 @click.command(cls=shared.Command)
 @click.argument("predictions", type=click.Path(exists=True, dir_okay=False))
-@click.option("--env", callback=own_name, required=True, metavar="ENV", help=shared.ENV_HELP)
+@click.option(
+    "--env",
+    callback=own_name,
+    required=True,
+    metavar="ENV",
+    help=shared.ENV_HELP,
+    shell_complete=completing("env"),
+)
 @shared.world()
 @shared.declared(RunOptions, "exclude_broken", "workers")
 @click.option(
