@@ -190,7 +190,7 @@ class _Page:
             query=one_line(episode.query, 120),
             whole_query=Markup(markup.bounded(episode.query)),
             all_runs=self.rows[episode.task] if len(self.runs) > 1 else "",
-            verdict=Markup(markup.verdict(verdict(episode))),
+            verdict=Markup(markup.verdict(verdict(episode), language)),
             beginning=turns(all_steps[:half]),
             end=turns(all_steps[half:][-half:]),
             count=len(all_steps),

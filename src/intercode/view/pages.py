@@ -265,7 +265,7 @@ class Pages:
             title=title,
             query=Markup(markup.bounded(episode.query)),
             finished=start is not None,
-            verdict=Markup(markup.verdict(verdict(episode))),
+            verdict=Markup(markup.verdict(verdict(episode), run.language)),
             commands=(
                 Markup(markup.commands(gold, last_action(episode), run.language)) if gold else ""
             ),
