@@ -28,7 +28,13 @@ from typing import Any, Literal
 from intercode.env import InterCodeEnv
 from intercode.errors import StoreError, UsageError
 from intercode.models import Model
-from intercode.rescoring.rescore import options_of, rebuild, require_same, taken_from
+from intercode.rescoring.rescore import (
+    options_of,
+    rebuild,
+    require_data,
+    require_same,
+    taken_from,
+)
 from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.reply_cache import ReplyCache
 from intercode.store import alone_in, read_inside, storage_faults, stream_run, write_whole
@@ -79,6 +85,7 @@ def judge_run(
         return []
     world = options_of(then, options)
     require_trust(then, {"env": then["env"], **taken_from(world, options)}, trust=trust)
+    require_data(then, world)
     with alone_in(Path(run)):
         verdicts = list(_verdicts(Path(run), then, ambiguous, model, force, world))
         # earlier verdicts of this judge are replaced; those of others stay unless they are damaged

@@ -61,7 +61,7 @@ class Recording:
             return self.episodes[by_query[task.query]]
         raise DataError(
             f"{self.path} has no episode of task {task.id}; "
-            "give the task file that it was recorded with"
+            "give the data that it was recorded with (--data)"
         )
 
     def has(self, task: Task) -> bool:

@@ -19,7 +19,7 @@ from intercode.envs import environment_class, prepare
 from intercode.errors import SandboxError, UsageError
 from intercode.plugins import load_plugin
 from intercode.rescoring.recordings import Recording, load_recording
-from intercode.rescoring.rescore import options_of, taken_from, with_submission
+from intercode.rescoring.rescore import options_of, require_data, taken_from, with_submission
 from intercode.runner.run import evaluate
 from intercode.trust import require_trust
 from intercode.types import Episode, Task, View
@@ -127,6 +127,7 @@ def prepare_replay(
     require_trust(
         recording.settings, taken_from({**how, "env": env, "reward": recorded}, given), trust=trust
     )
+    require_data(recording.settings, how)
     view = View() if recording.shortened else View(head=None)
     if reward is None and recorded:
         reward = load_plugin(recorded, "reward") if ":" in recorded else recorded

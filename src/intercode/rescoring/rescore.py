@@ -95,6 +95,7 @@ class Rescoring:
         self.env, self._run = str(then["env"]), str(run)
         options = options_of(then, given)
         require_trust(then, {"env": self.env, **taken_from(options, given)}, trust=trust)
+        require_data(then, options)
         self.signs = trust or is_vouched(then)
         old_reward = then["reward"] if then.get("reward") in (*REWARDS, "overlap") else reward
         require_same(then, rebuild(run, self.env, options, old_reward).facts(), force)
@@ -223,6 +224,16 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
         options["engine"] = options["engine"] or server.get("engine")
     options["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
     return {name: value for name, value in options.items() if value}
+
+
+def require_data(then: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raise `UsageError` if the data of a run with settings `then` are not where they were."""
+    data = options.get("data")
+    if data and data == then.get("data_from") and not Path(data).exists():
+        raise UsageError(
+            f"the data of {then['run']} were at {data}, which is not here; "
+            "say where they are now with --data"
+        )
 
 
 def taken_from(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
