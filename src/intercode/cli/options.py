@@ -256,6 +256,12 @@ trust = click.option(
         "and sign it as yours."
     ),
 )
+data_now = click.option(
+    "--data",
+    type=TEXT,
+    metavar="PATH",
+    help="Where the data of the run are now, which contain its golds. [where they were]",
+)
 json_flag = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else."
 )
