@@ -181,7 +181,7 @@ class Evaluation:
         on_episode: Callable[[Episode], None] | None = None,
         retry_errors: bool = True,
         crew: Crew | None = None,
-    ) -> tuple[dict[str, Any], list[Episode]]:
+    ) -> tuple[dict[str, Any], Sequence[Episode]]:
         """Play the episodes that the folder lacks, here or by a crew; return the settings and
         episodes of the whole run.
 
@@ -206,6 +206,7 @@ class Evaluation:
                 retry_errors=retry_errors,
                 shard=self.shard,
                 crew=crew,
+                collect=False,
             )
         except (SandboxError, ModelError, InternalError) as fault:
             self.fault = fault

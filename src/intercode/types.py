@@ -223,7 +223,10 @@ class Sample:
     prompt_ids: tuple[int, ...] = ()
 
 
-REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+REASONING = (
+    "reasoning_content", "reasoning", "reasoning_text", "thinking", "reasoning_details",
+    "thinking_blocks",
+)  # fmt: skip
 """The fields of a message in which servers return a model's reasoning."""
 
 INCOMPLETE = {
@@ -231,6 +234,7 @@ INCOMPLETE = {
     "model_context_window_exceeded": "was cut off, since it filled the context",
     "content_filter": "was stopped by the server's content filter",
     "refusal": "is a refusal",
+    "malformed_call": "is a call that the server could not parse",
 }
 """The values of `finish_reason` for a reply that must not be executed, with what happened to it."""
 

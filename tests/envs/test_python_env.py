@@ -206,8 +206,17 @@ def test_the_papers_reward_is_the_share_of_equal_outcomes_and_ones_own_sees_ever
     assert env.step("submit f")[1] == 0.5
 
 
-FIRST = {"test": "assert double(2) == 4", "passed": True, "gold": "passed", "agent": "passed"}
+FIRST = {
+    "number": 1,
+    "test": "assert double(2) == 4",
+    "passed": True,
+    "gold": "passed",
+    "agent": "passed",
+}
 HIDDEN = {
+    "number": 4,
+    "expected": "1.0",
+    "got": "None",
     "test": "assert double(0.5) == 1.0",
     "hidden": True,
     "passed": False,
@@ -237,6 +246,44 @@ def test_outcomes_list_results_with_failed_tests_first(
     assert count == 0 or found["tests"][0] == {**first, "agent": found["tests"][0]["agent"]}
     assert count == 0 or found["tests"][0]["agent"].startswith(first["agent"])
     assert len(json.dumps(found, ensure_ascii=False).encode()) < 3000
+
+
+@pytest.mark.parametrize(
+    ("record", "code", "row"),
+    [
+        ({"tests": ["assert f() == [1, 2]"]}, "return [1]", ("[1, 2]", "[1]", "AssertionError")),
+        ({"tests": ["assert 3 == f()"]}, "return '3'", ("3", "'3'", "AssertionError")),
+        ({"tests": ["assert f() > 2"]}, "return 1", (None, None, "AssertionError")),
+        ({"tests": ["assert f() == 1"]}, "1 / 0", (None, None, "ZeroDivisionError: division by")),
+        (
+            {"tests": ["import math\nassert math.isclose(f(), 0.5)"]},
+            "return 0.25",
+            ("0.5", "0.25", "AssertionError"),
+        ),
+        (
+            {"cases": {"inputs": [[]], "outputs": [7], "fn_name": "f"}},
+            "return 8",
+            ("7", "8", "AssertionError"),
+        ),
+        ({"script": "print(f())", "expected": "1"}, "return 2", ("1", "2\n", "printed '2\\n'")),
+        (
+            {"script": "print(f())", "expected": "1"},
+            "raise KeyError('x')",
+            ("1", None, "ended with status 1: KeyError: 'x'"),
+        ),
+    ],
+)
+def test_a_failed_test_says_what_it_expected_and_got(
+    tmp_path: Path, record: dict[str, Any], code: str, row: tuple[str | None, ...]
+) -> None:
+    task = {"query": "Write f.", "gold": "def f(): pass", "name": "f", **record}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task))
+    with closing(intercode.make("python", data=tmp_path / "tasks.jsonl")) as env:
+        env.reset()
+        env.step(f"def f():\n    {code}")
+        (test,) = env.step("submit f")[4]["outcomes"]["tests"]
+    assert (test.get("expected"), test.get("got")) == row[:2]
+    assert test["agent"].startswith(row[2])
 
 
 @pytest.mark.slow

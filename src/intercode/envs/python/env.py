@@ -272,8 +272,8 @@ class PythonEnv(InterCodeEnv):
         )
 
     def outcomes(self) -> dict[str, Any]:
-        """Return the results of the executed tests, failed tests first, at most 30. The agent must
-        not see them, because they include hidden tests."""
+        """Return the results of the executed tests with their numbers in the record, failed tests
+        first, at most 30. The agent must not see them, because they include hidden tests."""
         golds = (
             self._gold_results(self._suite(self.task)) if self._is_papers and self._results else ()
         )
@@ -284,13 +284,21 @@ class PythonEnv(InterCodeEnv):
         )
         rows = [
             {
+                "number": number,
                 "test": shorten_text(result.test.description)[:300],
                 **({"hidden": True} if result.test.hidden else {}),
                 "passed": result.passed,
                 "gold": shorten_text(of_gold.get(result.test, "passed"))[:500],
                 "agent": shorten_text(result.why or "passed")[:500],
+                **{
+                    name: shorten_text(text)[:500]
+                    for name, text in _sides(result)
+                    if text is not None
+                },
             }
-            for result in sorted(self._results, key=lambda result: result.passed)[:30]
+            for number, result in sorted(
+                enumerate(self._results, 1), key=lambda numbered: numbered[1].passed
+            )[:30]
         ]
         return {"failed": [] if rows and same else ["tests"], "tests": rows}
 
@@ -304,6 +312,13 @@ class PythonEnv(InterCodeEnv):
         if task.id not in self._suites:
             self._suites[task.id] = read_suite(task)
         return self._suites[task.id]
+
+
+def _sides(result: Result) -> Iterator[tuple[str, str | None]]:
+    """Yield what a failed test gave the answer, what it expected and what it got."""
+    if result.test.kind == "program" and not result.passed:
+        yield "input", result.test.stdin
+    yield from (("expected", result.expected), ("got", result.got))
 
 
 def score_exact(public: Sequence[bool], hidden: Sequence[bool]) -> Score:

@@ -56,11 +56,14 @@ class _GraderEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of a test; `why` is the reason for a failure, in one line."""
+    """The outcome of a test; `why` is the reason for a failure, in one line. `got` and `expected`
+    are the two sides of a comparison that failed."""
 
     test: Test
     passed: bool
     why: str = ""
+    got: str | None = None
+    expected: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,18 +174,22 @@ class Grader:
             raise _cannot_execute(test, error) from None
         with agent.branch() as line:
             limit = Limit(self._seconds)
-            status = _exchange(line, body, limit).get("status")
+            reply = _exchange(line, body, limit)
             with _agent_at_fault():
                 printed = wire_values.receive_raw(line, limit, most + 1)
-        if status != 0:
-            return Result(test, False, f"ended with status {status!r:.50}")
+        if (status := reply.get("status")) != 0:
+            why = f": {reply['why']}" if reply.get("why") else ""
+            why = f"ended with status {status!r:.50}{why:.500}"
+            return Result(test, False, why, expected=test.expected)
         if len(printed) > most:
             return Result(
                 test, False, f"printed more than {most} bytes, far more than what is expected"
             )
         text = printed.decode("utf-8", "replace")
         passed = same_text(text, test.expected)
-        return Result(test, passed, "" if passed else f"printed {text[:300]!r}")
+        if passed:
+            return Result(test, True)
+        return Result(test, False, f"printed {text[:300]!r}", text, test.expected)
 
     def _assert(
         self, agent: GuestSandbox, suite: Suite, test: Test, request: dict[str, Any]
@@ -281,7 +288,8 @@ def _relay_calls(
             )
             if "ask" not in message or waiting:
                 passed = message.get("nonce") == order["nonce"] and message.get("passed") is True
-                return Result(test, passed, message.get("why", ""))
+                said = (message.get(name) for name in ("got", "expected"))
+                return Result(test, passed, message.get("why", ""), *said)
             for piece in wire_values.receive_pieces(grader, limit):
                 with _agent_at_fault():
                     wire_values.send_piece(agent, piece, limit)
