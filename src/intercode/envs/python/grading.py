@@ -175,11 +175,13 @@ class Grader:
             raise _cannot_execute(test, error) from None
         with agent.branch() as line:
             limit = Limit(self._seconds)
-            status = _exchange(line, body, limit).get("status")
+            reply = _exchange(line, body, limit)
+            status = reply.get("status")
             with _agent_at_fault():
                 printed = wire_values.receive_raw(line, limit, most + 1)
         if status != 0:
-            return Result(test, False, f"ended with status {status!r:.50}")
+            why = f": {reply['why']!s:.500}" if reply.get("why") else ""
+            return Result(test, False, f"ended with status {status!r:.50}{why}")
         if len(printed) > most:
             return Result(
                 test, False, f"printed more than {most} bytes, far more than what is expected"

@@ -43,6 +43,7 @@ import time
 import types
 from collections import abc, deque
 from collections.abc import Iterator
+from traceback import walk_tb
 from typing import Any, NoReturn
 
 from . import wire_values
@@ -234,22 +235,29 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
 def _run_script(namespace: dict[str, Any], request: dict[str, Any], line: socket.socket) -> None:
     """Run a text in a separate process. Send its status, and up to `most` bytes of its standard
     output."""
-    with tempfile.TemporaryFile(dir=_FOLDER) as out, tempfile.TemporaryFile(dir=_FOLDER) as source:
+    with (
+        tempfile.TemporaryFile(dir=_FOLDER) as out,
+        tempfile.TemporaryFile(dir=_FOLDER) as source,
+        tempfile.TemporaryFile(dir=_FOLDER) as reason,
+    ):
         source.write(request.get("stdin", "").encode("utf-8", "surrogateescape"))
         source.seek(0)
         pid = os.fork()
         if pid == 0:
-            _run_in_child(namespace, request, source.fileno(), out.fileno())
+            _run_in_child(namespace, request, source.fileno(), out.fileno(), reason.fileno())
         _, status = os.waitpid(pid, 0)
         out.seek(0)
-        wire_values.send(line, {"status": os.waitstatus_to_exitcode(status)})
+        reason.seek(0)
+        why = reason.read(_LONGEST_REASON).decode("utf-8", "replace")
+        wire_values.send(line, {"status": os.waitstatus_to_exitcode(status), "why": why})
         wire_values.send_raw(line, out.read(request["most"]))
 
 
 def _run_in_child(
-    namespace: dict[str, Any], request: dict[str, Any], source: int, out: int
+    namespace: dict[str, Any], request: dict[str, Any], source: int, out: int, reason: int
 ) -> None:
-    """Run the text and end as an interpreter ends. Never returns."""
+    """Run the text and end as an interpreter ends; write the exception that ended it to `reason`.
+    Never returns."""
     status = 1
     try:
         os.dup2(source, 0)
@@ -265,6 +273,8 @@ def _run_in_child(
         status = 0
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException as error:
+        os.write(reason, _words(error, request.get("text") or "").encode("utf-8", "replace"))
     finally:
         # as an interpreter ends: it waits for threads, runs exit functions, and lets go of the
         # program's module
@@ -454,16 +464,26 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
     namespace.update((name, Proxy(agent, name)) for name in request["names"])
     verdict: dict[str, Any] = {"passed": True}
     try:
-        for text in request["texts"]:
-            exec(compile(text, "<test>", "exec", dont_inherit=True), namespace)
+        *setup, test = request["texts"] or [""]
+        for text in setup:
+            exec(compile(text, "<setup>", "exec", dont_inherit=True), namespace)
+        exec(compile(test, "<test>", "exec", dont_inherit=True), namespace)
     except BaseException as error:
-        words = str(error)[:500]
-        verdict = {
-            "passed": False,
-            "why": f"{type(error).__name__}: {words}" if words else type(error).__name__,
-        }
+        verdict = {"passed": False, "why": _words(error, "".join(request["texts"][-1:]))}
     if os.getpid() == own_pid:  # a test may fork, and both go on
         wire_values.send(line, {"nonce": request["nonce"], **verdict})
+
+
+def _words(error: BaseException, test: str) -> str:
+    """Return the exception's name with its words, or else with the line of a longer test that
+    raised it."""
+    name, words = type(error).__name__, str(error)[:_LONGEST_REASON]
+    lines = test.strip().splitlines()
+    frames = walk_tb(error.__traceback__)
+    places = [line for frame, line in frames if frame.f_code.co_filename == "<test>"]
+    if not words and places and len(lines) > 1:
+        words = "".join(test.splitlines()[places[-1] - 1 : places[-1]]).strip()[:_LONGEST_REASON]
+    return f"{name}: {words}" if words else name
 
 
 def _handle(value: Any) -> list[Any]:
