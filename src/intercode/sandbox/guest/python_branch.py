@@ -45,6 +45,7 @@ import types
 from collections import abc, deque
 from collections.abc import Iterator
 from contextlib import suppress
+from traceback import walk_tb
 from typing import Any, NoReturn
 
 from . import wire_values
@@ -279,7 +280,8 @@ def _run_in_child(
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except BaseException as error:
-        os.write(fault, _last_line(error).encode(errors="replace"))
+        words = _words(error, request.get("text") or "")
+        os.write(fault, words.encode("utf-8", "replace"))
     finally:
         # as an interpreter ends: it waits for threads, runs exit functions, and lets go of the
         # program's module
@@ -469,11 +471,13 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
     namespace.update((name, Proxy(agent, name)) for name in request["names"])
     verdict: dict[str, Any] = {"passed": True}
     try:
-        for text in request["texts"]:
-            tree = _with_sides(ast.parse(text))
-            exec(compile(tree, "<test>", "exec", dont_inherit=True), namespace)
+        *setup, test = request["texts"] or [""]
+        for text in setup:
+            exec(compile(text, "<setup>", "exec", dont_inherit=True), namespace)
+        tree = _with_sides(ast.parse(test))
+        exec(compile(tree, "<test>", "exec", dont_inherit=True), namespace)
     except BaseException as error:
-        verdict = {"passed": False, "why": _last_line(error)}
+        verdict = {"passed": False, "why": _words(error, "".join(request["texts"][-1:]))}
         for side in _SIDES if isinstance(error, AssertionError) else ():
             with suppress(Exception):  # a value without a text
                 verdict[side] = repr(namespace[_SIDES[side]])[:_LONGEST_REASON]
@@ -481,10 +485,16 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
         wire_values.send(line, {"nonce": request["nonce"], **verdict})
 
 
-def _last_line(error: BaseException) -> str:
-    """Return the last line of the error's traceback."""
-    words = str(error)[:_LONGEST_REASON]
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+def _words(error: BaseException, test: str) -> str:
+    """Return the exception's name with its words, or else with the line of a longer test that
+    raised it."""
+    name, words = type(error).__name__, str(error)[:_LONGEST_REASON]
+    lines = test.strip().splitlines()
+    frames = walk_tb(error.__traceback__)
+    places = [line for frame, line in frames if frame.f_code.co_filename == "<test>"]
+    if not words and places and len(lines) > 1:
+        words = "".join(test.splitlines()[places[-1] - 1 : places[-1]]).strip()[:_LONGEST_REASON]
+    return f"{name}: {words}" if words else name
 
 
 def _with_sides(tree: ast.Module) -> ast.Module:
