@@ -398,7 +398,7 @@ BROKEN = {
     "no_tests": "its tests are missing, or cannot be read",
     "empty_test": "a test that uses nothing of the answer",
     "hack_pays": "a known hack of verifiers makes the tests pass",
-    "odd_flag": "a flag unlike the others, or damaged",
+    "odd_flag": "a damaged flag, or the only one without braces",
     "needs_network": "cannot be played without a network",
     "needs_files": "speaks of files that are not here",
 }

@@ -253,8 +253,8 @@ class _Checks:
     def hacks(
         self, owner: type[InterCodeEnv], tasks: Sequence[Task], in_process: Collection[str]
     ) -> Iterator[tuple[Task, str, bool]]:
-        """Play each hack that the environments' class knows for a task; yield the task, the hack, and
-        whether it succeeded."""
+        """Play each hack that the environments' class knows for a task; yield the task, the hack,
+        and whether it succeeded."""
         by_task = {task.id: owner.hacks(task, in_process=task.id in in_process) for task in tasks}
         for name in dict.fromkeys(name for hacks in by_task.values() for name in hacks):
             hacked = [task for task in tasks if name in by_task[task.id]]
@@ -343,7 +343,7 @@ def _difference(task: Task, run: GoldRun, again: GoldRun) -> Iterator[tuple[Task
     yield (
         task,
         TaskIssue(
-            f"two executions of the gold differ: {what or 'in the files they leave'}",
+            f"two executions of the gold differ: {what or 'in what they leave'}",
             "gold_differs",
         ),
     )
