@@ -7,9 +7,9 @@ A build may use the network, as `docker build` does, and the folder of the Docke
 context. KEY is a digest of that folder and of the stand-in, an image of this package that is used
 for a FROM. buildah runs as the sandboxes' user in new namespaces of users, mounts and processes,
 with chroot isolation: a stranger's Dockerfile cannot write this machine's files, but it can reach
-the network, loopback too. buildah keeps the images that it has pulled in ROOT/buildah. The machine's certificates and indexes for pip are shown
-to the build, and its proxy variables; neither stays in the image. Left out are file owners, entry
-point and user.
+the network, loopback too. buildah keeps the images that it has pulled in ROOT/buildah. It shows the
+build this machine's proxy variables, and its certificates and indexes for pip; none of them stays
+in the image. Left out are file owners, entry point and user.
 """
 
 from __future__ import annotations
