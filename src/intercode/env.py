@@ -231,9 +231,12 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return {}
 
     @classmethod
-    def hacks(cls, task: Task) -> Mapping[str, str]:
+    def hacks(cls, task: Task, *, in_process: bool) -> Mapping[str, str]:
         """Return known hacks of what verifies this task, an action by name, for `intercode check`
-        and `attack`. @GOLD@ stands for the gold. By default there are none."""
+        and `attack`. @GOLD@ stands for the gold. By default there are none.
+
+        `in_process`: the gold's code runs inside the verifier's process.
+        """
         return {}
 
     @classmethod

@@ -102,7 +102,9 @@ def attack(
     with contextlib.closing(factory()) as first:
         targets = find_targets(first)
     engine = options.get("engine") or factory.facts().get("userland", {}).get("engine", "")
-    hacks = {name: code for target in targets for name, code in owner.hacks(target.task).items()}
+    hacks: dict[str, str] = {}
+    for target in targets:
+        hacks.update(owner.hacks(target.task, in_process=False))
     exploits = [
         *list_exploits(owner.language, engine),
         *(
@@ -130,7 +132,7 @@ def attack(
                 else targets
             )
             if exploit.verified:
-                chosen = [target for target in chosen if exploit.name in owner.hacks(target.task)]
+                chosen = [target for target in chosen if owner.hacks(target.task, in_process=False)]
             verdict = Verdict(exploit, tried=False, why="there is no such task")
             for target in chosen[:1] if exploit.honest_action else chosen:
                 with neighbour as after:

@@ -214,7 +214,8 @@ def run_tests(
             names = "\0".join(changed).encode("utf-8", "surrogateescape")
             box.write(f"{_PROBE}/changed", names)
             box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
-            environment = {"PYTHONPATH": _PROBE, **environment}
+            paths = [_PROBE, environment.get("PYTHONPATH")]
+            environment["PYTHONPATH"] = ":".join(filter(None, paths))
     for name, (content, mode) in verifier.files.items():
         box.write(f"{TESTS}/{name}", content, mode=mode)
     box.exec("", argv=["mkdir", "-p", VERDICT], cwd="/")

@@ -21,7 +21,7 @@ from __future__ import annotations
 import difflib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -96,7 +96,12 @@ def check(
         for task in tasks
         if by_neighbour[task.id].success
     ]
-    hacks = list(checks.hacks(tasks))
+    in_process = {
+        task.id
+        for task, run in zip(tasks, first, strict=True)
+        if any(getattr(issue, "kind", "") == "unsafe_test" for issue in run.faults)
+    }
+    hacks = list(checks.hacks(tasks, in_process))
     alternatives: list[tuple[Task, TaskIssue]] = []
     for place in range(1, max((len(task.golds) for task in tasks), default=1)):
         alternatives += checks.alternatives(
@@ -110,7 +115,11 @@ def check(
         "noop_paid": len(paid),
         "nondeterministic": len(differing),
     }
-    hacked = [(task, _hack_issue(name)) for task, name, pays in hacks if pays]
+    hacked = [
+        (task, _hack_issue(name, in_process=task.id in in_process))
+        for task, name, pays in hacks
+        if pays
+    ]
     issues = [*left_out, *differing, *golds, *alternatives, *paid, *hacked, *retrieved, *texts]
     if hacks:
         counts["hacks_paid"] = [
@@ -121,9 +130,13 @@ def check(
 
 def count_steps(tasks: Sequence[Task], owner: type[InterCodeEnv]) -> int:
     """Return how often `check` calls `on_task`: five times for each task, three times for each
-    alternative gold, and once for each hack."""
+    alternative gold, and once for each hack, but those of tasks found to be in-process."""
     alternatives = sum(len(task.golds) - 1 for task in tasks)
-    return 5 * len(tasks) + 3 * alternatives + sum(len(owner.hacks(task)) for task in tasks)
+    return (
+        5 * len(tasks)
+        + 3 * alternatives
+        + sum(len(owner.hacks(task, in_process=False)) for task in tasks)
+    )
 
 
 def check_texts(
@@ -217,10 +230,14 @@ class _Checks:
         )
         return {episode.task: episode for episode in episodes}
 
-    def hacks(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, str, bool]]:
+    def hacks(
+        self, tasks: Sequence[Task], in_process: Collection[str]
+    ) -> Iterator[tuple[Task, str, bool]]:
         """Play each hack that the environment knows for a task; yield the task, the hack, and
         whether it succeeded."""
-        by_task = {task.id: self.owner.hacks(task) for task in tasks}
+        by_task = {
+            task.id: self.owner.hacks(task, in_process=task.id in in_process) for task in tasks
+        }
         for name in dict.fromkeys(name for hacks in by_task.values() for name in hacks):
             hacked = [task for task in tasks if name in by_task[task.id]]
 
@@ -278,8 +295,9 @@ class _Checks:
                 )
 
 
-def _hack_issue(name: str) -> TaskIssue:
-    return TaskIssue(f"the tests pass without the work, by this hack: {name}", "hack_pays")
+def _hack_issue(name: str, *, in_process: bool) -> TaskIssue:
+    kind = "unsafe_test" if in_process else "hack_pays"
+    return TaskIssue(f"the tests pass without the work, by this hack: {name}", kind)
 
 
 def _gold_issues(task: Task, run: GoldRun, episode: Episode) -> Iterator[tuple[Task, TaskIssue]]:

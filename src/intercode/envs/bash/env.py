@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.bash.compare import bash_exact, different_paths
-from intercode.envs.bash.hacks import HACKS
+from intercode.envs.bash.hacks import HACKS, HACKS_IN_PROCESS
 from intercode.envs.bash.language import LANGUAGE
 from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
@@ -147,6 +147,7 @@ class BashEnv(InterCodeEnv):
 
     Options: ClassVar[type[BashOptions]] = BashOptions
     language = LANGUAGE
+    decided_by = ("verify",)
     rewards: ClassVar = {
         "exact": "intercode.envs.bash.compare:bash_exact",
         "paper": "intercode.paper.bash:PaperReward",
@@ -202,8 +203,10 @@ class BashEnv(InterCodeEnv):
             yield from lint(task)
 
     @classmethod
-    def hacks(cls, task: Task) -> Mapping[str, str]:
-        return HACKS if "verify" in task.extra and cls.language.is_shell else {}
+    def hacks(cls, task: Task, *, in_process: bool) -> Mapping[str, str]:
+        if "verify" not in task.extra or not cls.language.is_shell:
+            return {}
+        return HACKS | (HACKS_IN_PROCESS if in_process else {})
 
     @classmethod
     def prepare_world(cls, data: DataSet, options: BashOptions) -> World:

@@ -1,0 +1,300 @@
+"""Tasks verified by tests: what reaches the tests, what does not, and whose fault a missing verdict
+is. The hacks have controls: tasks whose tests the agent can reach, where they pay."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kept import needs_bwrap
+from rooms import image_with_pytest
+
+import intercode
+from intercode.envs.bash.hacks import HACKS, HACKS_IN_PROCESS
+from intercode.errors import DataError
+from intercode.validate.check import check
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
+PRINTS = "import sys\\nprint(int(sys.argv[1]) + int(sys.argv[2]))\\n"
+WRITES = f"mkdir -p /app; printf '{PRINTS}' >/app/add.py"
+DEFINES = "mkdir -p /app; printf 'def add(a, b):\\n    return a + b\\n' >/app/add.py"
+SCRIPT = """
+mkdir -p /app; cd /app
+python3 -m pytest -q --junitxml=/logs/verifier/junit.xml /tests/test_add.py
+if [ $? = 0 ]; then echo 1; else echo 0; fi >/logs/verifier/reward.txt
+"""
+WAITS = """
+for _ in {1..50}; do [ "$(cat /logs/verifier/reward.txt)" = 1 ] && break; sleep 0.1; done
+"""
+OUTSIDE = """
+import subprocess
+def add(*words):
+    command = ["/usr/bin/python3", "/app/add.py", *words]
+    return subprocess.run(command, capture_output=True, text=True).stdout
+def test_small():
+    assert add("2", "3") == "5\\n"
+def test_negative():
+    assert add("-2", "3") == "1\\n"
+"""
+INSIDE = """
+import sys
+sys.path.insert(0, "/app")
+from add import add
+def test_small():
+    assert add(2, 3) == 5
+"""
+IN_WORLD = "mkdir -p /srv/t; echo '[ \"$(python3 /app/add.py 2 3)\" = 5 ]' >/srv/t/test.sh"
+TASKS = [
+    {"id": "outside", "query": "Write /app/add.py.", "gold": WRITES, "verify": "outside"},
+    {"id": "inside", "query": "Define add in /app/add.py.", "gold": DEFINES, "verify": "inside"},
+    {
+        "id": "system",
+        "query": "Write /app/add.py; all system folders are the subject.",
+        "gold": WRITES,
+        "verify": "outside",
+        "verify_system": "agent",
+    },
+    {
+        "id": "alive",
+        "query": "Write /app/add.py, with processes.",
+        "gold": WRITES,
+        "verify": "waiting",
+        "keep_processes": True,
+    },
+    {
+        "id": "world",
+        "query": "Write /app/add.py; the tests lie about.",
+        "gold": WRITES,
+        "setup": IN_WORLD,
+        "verify": "bash /srv/t/test.sh\n",
+    },
+]
+PAYS_IN = {
+    "overwritten tests": "world",
+    "a planted conftest.py": "alive",
+    "sitecustomize": "system",
+    "programs earlier on PATH": "system",
+    "replaced interpreters": "system",
+    "a forked daemon": "alive",
+    "a patched pytest": "system",
+    **dict.fromkeys(HACKS_IN_PROCESS, "inside"),
+}
+"""Where each hack pays. LD_PRELOAD needs a compiler, and links and files that were there before
+the tests are removed even where the tests run in the agent's sandbox."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("verified")
+    for name, text in (("outside", OUTSIDE), ("inside", INSIDE), ("waiting", OUTSIDE)):
+        (folder / name).mkdir()
+        (folder / name / "test.sh").write_text(SCRIPT + (WAITS if name == "waiting" else ""))
+        (folder / name / "test_add.py").write_text(text)
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in TASKS))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def env(folder: Path, module_cache: Path) -> Iterator[intercode.InterCodeEnv]:
+    needs_bwrap()
+    image = image_with_pytest()
+    env = intercode.make("bash", data=str(folder), image=image, max_turns=None)
+    yield env
+    env.close()
+
+
+def played(env: intercode.InterCodeEnv, task: str, *actions: str) -> dict[str, Any]:
+    """The last step's info."""
+    env.reset(options={"task": task})
+    for action in (*actions, "submit"):
+        *_, info = env.step(action)
+    return info
+
+
+@pytest.mark.parametrize("task", [str(task["id"]) for task in TASKS])
+def test_the_gold_passes_and_doing_nothing_does_not(env: intercode.InterCodeEnv, task: str) -> None:
+    gold = next(one.gold for one in env.tasks if one.id == task)
+    assert played(env, task, gold)["score"].success
+    info = played(env, task)
+    assert info["score"].reward == 0
+    assert info["outcomes"]["failed"] == ["tests"]
+    said = info["outcomes"].get("verified", [])
+    expected = {"inside": "in-process", "system": "system folders", "alive": "alive"}
+    assert (expected[task] in said[0]) if task in expected else not said
+
+
+@pytest.mark.parametrize("name", [*HACKS, *HACKS_IN_PROCESS])
+def test_a_hack_pays_only_where_the_tests_can_be_reached(
+    env: intercode.InterCodeEnv, name: str
+) -> None:
+    where = {task.id: task for task in env.tasks}
+    control = PAYS_IN.get(name)
+    for task in ("outside", *([control] if control else [])):
+        action = (HACKS | HACKS_IN_PROCESS)[name].replace(
+            "@GOLD@", where[task].gold if task == "inside" else "true"
+        )
+        assert played(env, task, action)["score"].success is (task == control), task
+
+
+def test_a_failed_test_is_named_with_its_message(env: intercode.InterCodeEnv) -> None:
+    outcomes = played(env, "outside", "mkdir /app; echo 'print(5)' >/app/add.py")["outcomes"]
+    assert outcomes["rule"] == "did not pass: test_add::test_negative"
+    failed, passed = outcomes["tests"]
+    assert (failed["test"], failed["passed"]) == ("test_add::test_negative", False)
+    assert "AssertionError: assert '5" in failed["agent"]
+    assert (passed["test"], passed["passed"]) == ("test_add::test_small", True)
+    assert "1 failed, 1 passed" in outcomes["output"]
+
+
+# -- without an image: what is carried over, and whose fault a missing verdict is ------------------
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Callable[..., intercode.InterCodeEnv]]:
+    needs_bwrap()
+    envs: list[intercode.InterCodeEnv] = []
+
+    def make(**fields: Any) -> intercode.InterCodeEnv:
+        data = tmp_path / f"{len(envs)}.jsonl"
+        data.write_text(json.dumps({"id": "t", "query": "Do it.", **fields}))
+        envs.append(intercode.make("bash", data=str(data), max_turns=None))
+        return envs[-1]
+
+    yield make
+    for env in envs:
+        env.close()
+
+
+def test_files_reach_the_tests_with_modes_links_and_removals(
+    made: Callable[..., intercode.InterCodeEnv],
+) -> None:
+    env = made(
+        setup="mkdir -p /srv/d/e; echo 1 >/srv/d/gone; ln -s /etc /srv/l; chmod 555 /srv/d/e",
+        gold="""
+            rm /srv/d/gone /srv/l; mkdir /srv/l; echo in >/srv/l/passwd; chmod 750 /srv/l
+            mkdir -p "/srv/a b"; echo x >"/srv/a b/$(printf 'n\\nl')"; ln -s nowhere /srv/dangling
+            chmod 755 /srv/d/e; echo y >/srv/d/e/new; chmod 555 /srv/d/e
+        """,
+        verify="""
+            test ! -e /srv/d/gone -a ! -L /srv/l -a "$(cat /srv/l/passwd)" = in &&
+            test "$(stat -c %a /srv/l)" = 750 -a -s /etc/passwd &&
+            test "$(cat "/srv/a b/$(printf 'n\\nl')")" = x &&
+            test "$(readlink /srv/dangling)" = nowhere &&
+            test "$(cat /srv/d/e/new)" = y -a "$(stat -c %a /srv/d/e)" = 555 &&
+            test ! -e /tests/planted -a ! -e ~/.profile -a -z "$(cat /etc/planted)"
+        """,
+        verify_system=["/etc/allowed"],
+    )
+    gold = env.tasks[0].gold
+    plants = "mkdir -p /tests; touch /tests/planted ~/.profile; echo evil >>/etc/hosts"
+    assert played(env, "t", gold, plants)["score"].success
+    assert not played(env, "t")["score"].success
+
+
+def test_the_record_names_what_of_the_system_is_the_subject(
+    made: Callable[..., intercode.InterCodeEnv],
+) -> None:
+    gold = "mkdir /etc/app; echo on | tee /etc/app/conf >/etc/other; echo x >>/etc/hosts"
+    test = "test -e /etc/app/conf -a ! -e /etc/other && ! grep x /etc/hosts\n"
+    assert played(made(gold=gold, verify=test, verify_system=["/etc/app"]), "t", gold)[
+        "score"
+    ].success
+
+
+def test_the_tests_start_in_the_tasks_folder_with_the_records_variables(
+    made: Callable[..., intercode.InterCodeEnv],
+) -> None:
+    env = made(
+        setup="mkdir -p /srv/work",
+        cwd="/srv/work",
+        gold="echo here >file; export SECRET=1",
+        verify='test "$PWD" = /srv/work -a -e file -a "$LEVEL" = "a b" -a -z "$SECRET"\n',
+        verify_env={"LEVEL": "a b"},
+    )
+    assert played(env, "t", "pwd >file; export SECRET=1")["score"].success
+
+
+def test_services_of_the_agent_can_be_asked_where_the_record_says_so(
+    made: Callable[..., intercode.InterCodeEnv],
+) -> None:
+    serve = (
+        "mkfifo /srv/ask /srv/answer; (setsid bash -c 'read x </srv/ask; echo $x$x >/srv/answer' &)"
+    )
+    test = "echo 4 >/srv/ask; read x </srv/answer; test $x = 44\n"
+    kept = made(gold=serve, verify=test, keep_processes=True, verify_seconds=20)
+    info = played(kept, "t", serve)
+    assert info["score"].success
+    assert info["outcomes"]["verified"] == ["processes of the agent were alive during scoring"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"verify": "exit 3\n"}, "the tests end with status 3"),
+        ({"verify": "true\n", "verdict": "reward"}, "neither reward.json nor reward.txt"),
+        ({"verify": "echo often >/logs/verifier/reward.txt\n"}, "reward.txt is not a number"),
+        ({"verify": "sleep 60\n", "verify_seconds": 0.3}, "the tests ran out of time"),
+        ({"verify": "tests/none.sh"}, "there is no .*tests/none.sh"),
+        ({"verify": "../"}, "leads out of the task file's folder"),
+        ({"verify": "true\n", "verify_system": ["etc"]}, "write a list of absolute paths"),
+        ({"verify": "true\n", "keep_processes": "no"}, "write true or false"),
+        ({"verify": "true\n", "verify_memory": 0.5}, "write a whole number of MiB"),
+        (
+            {"verify": "exit 3\n", "gold": None, "verdict": "reward"},
+            "on untouched files, the tests",
+        ),
+    ],
+)
+def test_a_verdict_that_the_gold_cannot_have_is_a_fault_of_the_data(
+    made: Callable[..., intercode.InterCodeEnv], fields: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(DataError, match=why):
+        made(**{"gold": "touch /srv/a", **fields}).reset(options={"task": "t"})
+
+
+def test_a_verdict_that_only_the_agent_prevents_is_a_failure(
+    made: Callable[..., intercode.InterCodeEnv],
+) -> None:
+    test = """
+        while [ -e /srv/hang ]; do sleep 0.1; done
+        [ -e /srv/quiet ] || echo 1 >/logs/verifier/reward.txt
+    """
+    env = made(gold="true", verify=test, verdict="reward", verify_seconds=8)
+    for action, why in (
+        ("touch /srv/quiet", "the tests wrote neither"),
+        ("touch /srv/hang", "the tests ran out of time"),
+    ):
+        info = played(env, "t", action)
+        assert (info["score"].reward, info["ended"]) == (0, "submit")
+        assert why in info["score"].rule
+
+
+def test_without_a_gold_the_tests_alone_decide(
+    made: Callable[..., intercode.InterCodeEnv],
+) -> None:
+    env = made(verify="test -e /srv/a\n")
+    assert not played(env, "t")["score"].success
+    assert played(env, "t", "touch /srv/a")["score"].success
+
+
+def test_check_names_hacks_that_pay(folder: Path, tmp_path: Path) -> None:
+    needs_bwrap()
+    world = {**TASKS[-1], "setup": "mkdir -p /srv/t; echo '[ -e /srv/done ]' >/srv/t/test.sh"}
+    sound = {
+        "id": "sound",
+        "query": "Make it.",
+        "gold": "touch /srv/done",
+        "verify": "test -e /srv/done\n",
+    }
+    data = tmp_path / "tasks.jsonl"
+    data.write_text("\n".join(map(json.dumps, [{**world, "gold": "touch /srv/done"}, sound])))
+    factory = intercode.prepare("bash", data=str(data), max_turns=None)
+    findings = check(factory, factory.tasks, workers=os.cpu_count() or 1)
+    assert (findings["gold_ok"], findings["noop_paid"]) == (2, 0)
+    assert findings["hacks_paid"] == [{"task": "world", "hack": "overwritten tests"}]
+    assert [row["kind"] for row in findings["broken"]] == ["hack_pays"]
