@@ -4,4 +4,4 @@ from pathlib import Path
 
 class TestWords(unittest.TestCase):
     def test_they_are_sorted(self):
-        self.assertEqual(Path("/app/words.txt").read_text().split(), ["apple", "pear", "plum"])
+        assert Path("/app/words.txt").read_text().split() == ["apple", "pear", "plum"]

@@ -10,7 +10,7 @@ class TestReport(unittest.TestCase):
         self.report = json.loads(Path("/work/report.json").read_text())
 
     def test_it_has_all_rows(self):
-        self.assertEqual(self.report, json.loads((FOLDER / "expected.json").read_text()))
+        assert self.report == json.loads((FOLDER / "expected.json").read_text())
 
     def test_it_is_sorted(self):
-        self.assertEqual(list(self.report), sorted(self.report))
+        assert list(self.report) == sorted(self.report)
