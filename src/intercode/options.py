@@ -259,9 +259,10 @@ class SandboxOptions(EnvOptions):
     )  # fmt: skip
     image: str | None = option(
         None, "Environment",
-        "Take the programs of the sandbox from an image: one that `intercode image build` made, or"
-        " a folder with a root file system; with --sandbox docker, a Docker image or a Dockerfile."
-        " [this machine's /usr]",
+        "Take the programs of the sandbox from an image: one that `intercode image build` made, a"
+        " folder with a root file system, or a Dockerfile; with --sandbox docker, a Docker image or"
+        " a Dockerfile. For harbor, the image replaces those that Dockerfiles begin FROM. [this"
+        " machine's /usr]",
         metavar="NAME|DIR|DOCKERFILE", names="file",
     )  # fmt: skip
     sandbox: str | None = option(
@@ -290,6 +291,18 @@ class SandboxOptions(EnvOptions):
         from intercode.sandbox.base import Limits
 
         return (self.limits or Limits()).changed_by(vars(self))
+
+
+@dataclass(frozen=True)
+class UnplayableOptions(EnvOptions):
+    """Options of environments that leave out tasks which cannot be played as they are."""
+
+    everything: bool = option(
+        False, "Tasks",
+        "Keep tasks that need a network; of ctf also those that need a missing file, or whose gold"
+        " is not a flag.",
+        flag="keep-unplayable", kind="flag",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

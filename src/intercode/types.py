@@ -401,6 +401,7 @@ BROKEN = {
     "odd_flag": "a damaged flag, or the only one without braces",
     "needs_network": "cannot be played without a network",
     "needs_files": "speaks of files that are not here",
+    "needs_machine": "needs more than a sandbox: a GPU, several containers, another system",
 }
 """Issues of a broken task, whose score is meaningless: stable words for programs."""
 

@@ -29,7 +29,8 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
 
     A task is broken if its gold fails, prints something else the second time or does not score, or
     if an agent that does nothing solves it. A person should read the suspicious tasks. `eval
-    --exclude-broken` uses the result. ENV is bash, sql, python, ctf, module:Class or path.py:Class.
+    --exclude-broken` uses the result. ENV is bash, sql, python, ctf, harbor, module:Class or
+    path.py:Class.
     """
     if static:
         from intercode.validate.check import check_texts
@@ -97,8 +98,8 @@ def _print_issues(result: dict[str, Any], as_json: bool, unplayed: int = 0) -> N
 def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
     """Try reward hacks and sandbox escapes on ENV.
 
-    After each attack, an honest action must still work. ENV is bash, sql, python, ctf, module:Class
-    or path.py:Class.
+    After each attack, an honest action must still work. ENV is bash, sql, python, ctf, harbor,
+    module:Class or path.py:Class.
 
     Exit status: 1 if an attack earns a reward, escapes or harms the honest action; 3 if an attack
     could not be tried.

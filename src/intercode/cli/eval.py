@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def evaluate(env: str, **options: Any) -> None:
     """Let an agent act on the tasks of ENV, and score it.
 
-    ENV is bash, sql, python, ctf, module:Class or path.py:Class.
+    ENV is bash, sql, python, ctf, harbor, module:Class or path.py:Class.
     """
     if options["agent"] == "human":
         raise UsageError(f"a human plays with `intercode play {env}`")

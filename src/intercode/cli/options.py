@@ -127,7 +127,7 @@ def _env(context: click.Context, argument: click.Parameter, name: str | None) ->
     return own_name(context, argument, name)
 
 
-ENV_HELP = "The environment: bash, sql, python, ctf, module:Class or path.py:Class."
+ENV_HELP = "The environment: bash, sql, python, ctf, harbor, module:Class or path.py:Class."
 env_argument = click.argument(
     "env", callback=_env, required=False, shell_complete=completing("env")
 )

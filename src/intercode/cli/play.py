@@ -71,8 +71,8 @@ def play(
 ) -> None:
     """Solve the tasks of ENV yourself, in this terminal.
 
-    ENV is bash, sql, python, ctf, module:Class or path.py:Class. The run records the tasks that you
-    submit, not those that you leave.
+    ENV is bash, sql, python, ctf, harbor, module:Class or path.py:Class. The run records the tasks
+    that you submit, not those that you leave.
     """
     from intercode.cli.output import resumable, show_summaries
     from intercode.evaluation import Evaluation

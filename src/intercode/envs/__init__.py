@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ENVIRONMENTS = {
     "bash": "intercode.envs.bash.env:BashEnv",
     "ctf": "intercode.envs.ctf.env:CtfEnv",
+    "harbor": "intercode.envs.harbor.env:HarborEnv",
     "python": "intercode.envs.python.env:PythonEnv",
     "sql": "intercode.envs.sql.env:SqlEnv",
 }
@@ -88,7 +89,7 @@ def known_options() -> dict[str, tuple[Any, Option, list[str]]]:
     """Return the options of the built-in environments by name: default, declaration, and the
     environments that accept the option."""
     options: dict[str, tuple[Any, Option, list[str]]] = {}
-    for env in ("bash", "sql", "python", "ctf"):
+    for env in ("bash", "sql", "python", "ctf", "harbor"):
         module = import_module(f"intercode.envs.{env}.options")
         for name, default, declaration in getattr(module, f"{env.title()}Options").declared():
             options.setdefault(name, (default, declaration, []))[2].append(env)

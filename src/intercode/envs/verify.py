@@ -38,6 +38,7 @@ FIELDS = {
     "verify_seconds": "a positive number",
     "verify_memory": "a whole number of MiB",
     "verify_env": "an object with text values",
+    "env": "an object with text values",
     "verify_system": "a list of absolute paths, or 'agent'",
     "keep_processes": "true or false",
     "verdict": "'reward'",
@@ -137,6 +138,11 @@ def check_fields(record: Mapping[str, Any]) -> None:
     def is_path(value: object) -> bool:
         return isinstance(value, str) and value.startswith("/") and "\0" not in value
 
+    def are_variables(value: object) -> bool:
+        return isinstance(value, dict) and all(
+            isinstance(text, str) and "\0" not in text for text in value.values()
+        )
+
     def is_positive(value: object) -> bool:
         return is_number(value) and not isinstance(value, bool) and value > 0
 
@@ -144,10 +150,8 @@ def check_fields(record: Mapping[str, Any]) -> None:
         "verify": lambda value: isinstance(value, str) and bool(value.strip()),
         "verify_seconds": is_positive,
         "verify_memory": lambda value: isinstance(value, int) and is_positive(value),
-        "verify_env": lambda value: (
-            isinstance(value, dict)
-            and all(isinstance(text, str) and "\0" not in text for text in value.values())
-        ),
+        "verify_env": are_variables,
+        "env": are_variables,
         "verify_system": lambda value: (
             value == "agent" or (isinstance(value, list) and all(map(is_path, value)))
         ),

@@ -37,6 +37,7 @@ from intercode.sandbox.base import (
     fingerprint,
     provider,
 )
+from intercode.sandbox.host import ENVIRONMENT
 from intercode.sandbox.pod import usual_provider_name
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Outcome, Task, TaskIssue
@@ -114,18 +115,25 @@ class WorkspaceSpec:
         )
 
     def for_task(self, task: Task) -> WorkspaceSpec:
-        """Return this spec, or, if the task's record has an `image`, a `setup`, a `cwd` or limits,
-        a spec with these, built at the first call."""
+        """Return this spec, or, if the task's record has an `image`, a `setup`, a `cwd`, an `env`
+        or limits, a spec with these, built at the first call."""
         image, setup, cwd = (task.extra.get(name) for name in ("image", "setup", "cwd"))
+        variables: Mapping[str, str] = task.extra.get("env") or {}
         limits = self.limits and self.limits.changed_by(task.extra)
-        if (image, setup, cwd, limits) == (None, None, None, self.limits):
+        if (image, setup, cwd, variables, limits) == (None, None, None, {}, self.limits):
             return self
-        key = image, setup, cwd, limits
+        key = image, setup, cwd, tuple(variables.items()), limits
         with _template_lock:
             if key not in self._task_specs:
                 template = self._build_template(task.id, image, setup)
+                usual = self.environment or {**ENVIRONMENT, **_variables_of(template)}
                 self._task_specs[key] = replace(
-                    self, template=template, limits=limits, cwd=cwd, _task_specs={}
+                    self,
+                    template=template,
+                    limits=limits,
+                    cwd=cwd,
+                    environment={**usual, **variables} if variables else self.environment,
+                    _task_specs={},
                 )
             return self._task_specs[key]
 
@@ -237,6 +245,11 @@ def prepare_workspaces(
     return spec, variant
 
 
+def _variables_of(template: Start) -> dict[str, str]:
+    """Return the variables that an image sets."""
+    return dict(getattr(template, "environment", ()))
+
+
 def split_refused(
     tasks: Sequence[Task], provider: Provider[Any]
 ) -> tuple[list[Task], list[tuple[Task, TaskIssue]]]:
@@ -257,7 +270,7 @@ def _find_image(file: Path | None, image: str) -> str:
 
     Raises `UsageError` for a path outside that folder, since records may be untrusted.
     """
-    folder = file.parent if file else Path()
+    folder = Path() if file is None else file if file.is_dir() else file.parent
     path = folder / image
     try:
         inside, exists = path.resolve().is_relative_to(folder.resolve()), path.exists()

@@ -228,6 +228,9 @@ class Provider(ABC, Generic[S]):
                 return LoggedSandbox(start, **options)
     """
 
+    stand_in: str | None = None
+    """The image, as for `--image`, that is used for a FROM of a Dockerfile that cannot be had."""
+
     def prepare(
         self, *, image: str | None = None, tree: Path | None = None, setup: Path | None = None
     ) -> S:

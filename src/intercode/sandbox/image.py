@@ -20,7 +20,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -171,6 +171,23 @@ def keep_image(name: str, fill: Callable[[Path], None], *, force: bool) -> Path:
         cache.remove(fresh)
         cache.remove(old)
     return final
+
+
+def fill_layer(
+    folder: Path, archive: IO[bytes], name: str, environment: Mapping[str, str], cwd: str
+) -> None:
+    """Unpack the root file system of the image `name` into `folder`, with its variables and its
+    folder. Raises `UsageError` if it has no bash."""
+    root = template.new_tree(folder)
+    template.untar(Path(name), root, archive)
+    if not any(os.path.lexists(root / shell) for shell in ("bin/bash", "usr/bin/bash")):
+        raise UsageError(
+            f"the image {name!r} has no bash, which the local sandbox needs: "
+            "use it with --sandbox docker"
+        )
+    write_machine_files(root)
+    template.write_settings(folder, environment, cwd)
+    os.utime(folder)
 
 
 def image_path(name: str) -> Path:

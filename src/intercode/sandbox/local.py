@@ -32,6 +32,7 @@ from intercode.errors import DataError, SandboxDied, SandboxUnavailable, room_le
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import SCRIPT, SETUP_LIMITS, Limits, Program, Provider, Session
 from intercode.sandbox.client import GuestSandbox
+from intercode.sandbox.dockerfile import build_dockerfile, find_dockerfile
 from intercode.sandbox.host import (
     ENVIRONMENT,
     PYTHON_VARIABLES,
@@ -54,15 +55,21 @@ _MAIN = "import sys; sys.path.insert(0, '/'); from guest.supervisor import main;
 
 
 class LocalProvider(Provider[Template]):
-    """Opens bubblewrap sandboxes. An image is a built one, a root file system, or None for this
-    machine's /usr."""
+    """Opens bubblewrap sandboxes. An image is a built one, a root file system, a Dockerfile, or
+    None for this machine's /usr."""
 
     _layers = "layers"
     """The cache's folder for the changes that scripts make."""
 
     def open_image(self, image: str | None, tree: Path | None) -> Template:
-        below = template.base(image)
+        below = self._base(image)
         return template.with_tree(below, tree) if tree else below
+
+    def _base(self, image: str | None) -> Template:
+        if file := find_dockerfile(image):
+            stand_in = template.base(self.stand_in) if self.stand_in else None
+            return build_dockerfile(file, stand_in)
+        return template.base(image)
 
     def add_script(self, start: Template, text: str, *, name: str) -> Template:
         def run(layer: Path) -> None:

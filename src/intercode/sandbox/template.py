@@ -100,7 +100,10 @@ class Template:
     def over(self, layer: Path, content: str = "") -> Template:
         """Return this template with one more layer on top; `content` names what is in it if the
         folder's name does not."""
-        digest, content = _hash(self.digest, layer.name), _hash(self.content, content or layer.name)
+        digest, content = (
+            hash_of(self.digest, layer.name),
+            hash_of(self.content, content or layer.name),
+        )
         return Template((*self.layers, layer), self.host_folders, digest, self.hidden, content)
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
@@ -169,17 +172,19 @@ def base(image: str | None) -> Template:
             f"no image named {image!r} and no such path; "
             f"make one with `intercode image build {image}`, or give the path of a root file system"
         )
-    if path.name.startswith("Dockerfile"):
-        raise UsageError(f"{path}: a Dockerfile needs --sandbox docker")
     if (
         not by_name
         and path.is_dir()
         and not any(os.path.lexists(path / shell) for shell in ("bin/bash", "usr/bin/bash"))
     ):
         raise UsageError(f"{path} is not a root file system: it has no bash in bin or usr/bin")
-    layer = path if by_name else unpack(path)
-    digest = _hash("root", layer.name, str(layer.stat().st_mtime_ns))
-    return Template((layer,), (), digest, content=_hash("root", layer.name))
+    return of_layer(path if by_name else unpack(path))
+
+
+def of_layer(layer: Path) -> Template:
+    """Return the template whose only layer is a root file system."""
+    digest = hash_of("root", layer.name, str(layer.stat().st_mtime_ns))
+    return Template((layer,), (), digest, content=hash_of("root", layer.name))
 
 
 def with_tree(template: Template, tree: Path) -> Template:
@@ -208,7 +213,7 @@ def unpack(source: Path) -> Path:
 
 def _host() -> Template:
     borrowed = [Path("/etc") / name for name in _BORROWED if (Path("/etc") / name).exists()]
-    key = _hash(
+    key = hash_of(
         "host",
         repr(_ETC_FILES),
         *(folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed),
@@ -348,7 +353,7 @@ def untar(source: Path, root: Path, archive: IO[bytes] | None, skip: Collection[
         )
 
 
-def _hash(*words: str) -> str:
+def hash_of(*words: str) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
 
 

@@ -12,7 +12,7 @@ with class attributes and a `reward`: `docs/own-environment.md`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
@@ -145,7 +145,7 @@ class BashEnv(InterCodeEnv):
     chooses a gold and returns the score and the gold's outcome.
     """
 
-    Options = BashOptions
+    Options: ClassVar[type[BashOptions]] = BashOptions
     language = LANGUAGE
     decided_by = ("verify",)
     rewards: ClassVar = {
@@ -244,12 +244,17 @@ class BashEnv(InterCodeEnv):
             lambda: {
                 **facts,
                 **spec.facts(),
-                **spec.images(tasks),
+                **cls.image_facts(spec, tasks),
                 **verify_facts(tests.verifiers),
             },
             tasks,
             left_out,
         )
+
+    @classmethod
+    def image_facts(cls, spec: WorkspaceSpec, tasks: Iterable[Task]) -> Mapping[str, Any]:
+        """Return what a run records of the images that tasks name."""
+        return spec.images(tasks)
 
     @classmethod
     def read_data(cls, options: EnvOptions) -> DataSet:

@@ -101,7 +101,7 @@ class DockerProvider(Provider[DockerImage]):
     Dockerfile."""
 
     def open_image(self, image: str | None, tree: Path | None) -> DockerImage:
-        return images.make_image(image, tree)
+        return images.make_image(image, tree, stand_in=self.stand_in)
 
     def add_script(self, start: DockerImage, text: str, *, name: str) -> DockerImage:
         return images.with_script(start, text, name=name)

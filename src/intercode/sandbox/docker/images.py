@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import signal
@@ -53,7 +52,8 @@ _REFERENCE = re.compile(
 )
 """Enough of docker's grammar to keep an image's name from being read as an option."""
 _FROM = re.compile(rb"^\s*FROM\s", re.I | re.M)
-_BUILD_SECONDS = 7200.0
+_FROM_LINE = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.I | re.M)
+BUILD_SECONDS = 7200.0
 _WITH_PARENT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
 )
@@ -89,19 +89,22 @@ class DockerImage:
 
 
 def make_image(
-    image: str | None, tree: Path | None = None, progress: Progress | None = None
+    image: str | None,
+    tree: Path | None = None,
+    progress: Progress | None = None,
+    stand_in: str | None = None,
 ) -> DockerImage:
     """Return the image with this name, or built from this Dockerfile (or its folder), with `tree`
-    (a folder or tar) at `/`."""
+    (a folder or tar) at `/`. The image `stand_in` is used for a FROM that docker lacks."""
     if not image:
         raise UsageError(
             "--sandbox docker needs an image: "
             "give --image NAME, or --image with the path of a Dockerfile"
         )
     if dockerfile := _dockerfile(image):
-        base = inspect(
-            _build(dockerfile, progress or partial(print, file=sys.stderr)), str(dockerfile)
-        )
+        with _standing_in(dockerfile, stand_in):
+            tag = _build(dockerfile, progress or partial(print, file=sys.stderr))
+        base = inspect(tag, str(dockerfile))
     else:
         base = inspect(image, image)
     return with_tree(base, tree) if tree else base
@@ -168,6 +171,30 @@ def _dockerfile(image: str) -> Path | None:
     return None
 
 
+def from_names(dockerfile: Path) -> list[str]:
+    """Return the images that a Dockerfile begins from, without its own stages. A line that begins
+    with FROM in another instruction adds a name that no build asks for."""
+    text = dockerfile.read_text("utf-8", "replace")
+    lines = _FROM_LINE.findall(text)
+    stages = {stage.lower() for _, stage in lines} | {"scratch"}
+    return sorted({name for name, _ in lines if name.lower() not in stages and "$" not in name})
+
+
+@contextmanager
+def _standing_in(dockerfile: Path, stand_in: str | None) -> Iterator[None]:
+    """Let the image `stand_in` have the names that the Dockerfile begins from and docker lacks."""
+    names = [name for name in from_names(dockerfile) if _REFERENCE.fullmatch(name)]
+    lacking = [name for name in names if stand_in and not docker("image", "ls", "--quiet", name)]
+    try:
+        for name in lacking:
+            docker("tag", str(stand_in), name)
+        yield
+    finally:
+        for name in lacking:
+            with suppress(SandboxError, UsageError):
+                docker("image", "rm", "--no-prune", name)
+
+
 def _build(dockerfile: Path, progress: Progress) -> str:
     """Build the image and return its tag. Docker builds each time: its own cache detects changes,
     in FROM images too."""
@@ -176,15 +203,15 @@ def _build(dockerfile: Path, progress: Progress) -> str:
     status, log = _run(
         ["--tag", tag, "--file", str(dockerfile), "--", str(dockerfile.parent)],
         progress,
-        _BUILD_SECONDS,
+        BUILD_SECONDS,
     )
     if status == -signal.SIGKILL:
         raise UsageError(
-            f"{dockerfile}: its build was stopped after {_BUILD_SECONDS / 3600:g} hours"
+            f"{dockerfile}: its build was stopped after {BUILD_SECONDS / 3600:g} hours"
         )
     if status:
         raise machine_error(log) or UsageError(
-            f"{dockerfile}: it does not build; docker's last lines:\n{_last_lines(log)}"
+            f"{dockerfile}: it does not build; docker's last lines:\n{last_lines(log)}"
         )
     return tag
 
@@ -192,7 +219,6 @@ def _build(dockerfile: Path, progress: Progress) -> str:
 def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str]:
     """Return the status of `docker build` and its output. The build is killed when this process
     ends, and after `seconds`."""
-    lines = []
     command = [
         sys.executable,
         "-I",
@@ -207,22 +233,29 @@ def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as build:
-        assert build.stdout is not None
-        timer = threading.Timer(seconds, build.kill)
-        timer.start()
-        try:
-            for line in build.stdout:
-                lines.append(line.rstrip())
-                progress(lines[-1])
-        except BaseException:
-            build.kill()
-            raise
-        finally:
-            timer.cancel()
-    return build.returncode, "\n".join(filter(None, lines))
+        return follow(build, progress, seconds)
 
 
-def _last_lines(log: str) -> str:
+def follow(build: subprocess.Popen[str], progress: Progress, seconds: float) -> tuple[int, str]:
+    """Return the status and the output of a process, which is killed after `seconds`."""
+    assert build.stdout is not None
+    lines = []
+    timer = threading.Timer(seconds, build.kill)
+    timer.start()
+    try:
+        for line in build.stdout:
+            lines.append(line.rstrip())
+            progress(lines[-1])
+        status = build.wait()
+    except BaseException:
+        build.kill()
+        raise
+    finally:
+        timer.cancel()
+    return status, "\n".join(filter(None, lines))
+
+
+def last_lines(log: str) -> str:
     return "\n".join(log.splitlines()[-15:])
 
 
@@ -256,7 +289,7 @@ def _with_step(
             raise DataError(f"{label} ran out of time ({seconds:.0f} s)")
         if status:
             message = (
-                f"{label} cannot be added to {below.name}; docker's last lines:\n{_last_lines(log)}"
+                f"{label} cannot be added to {below.name}; docker's last lines:\n{last_lines(log)}"
             )
             raise machine_error(log) or DataError(message)
     return replace(below, id=inspect(tag, below.name).id, digest=digest)
@@ -312,20 +345,27 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
     image = inspect(reference, reference)
     name = name or _NO_NAME.sub("-", reference.rpartition("/")[2].removesuffix(":latest").lower())
 
-    def fill(folder: Path) -> None:
-        root = template.new_tree(folder)
-        with exported(image) as archive:
-            template.untar(Path(image.name), root, archive)
-        if not any(os.path.lexists(root / shell) for shell in ("bin/bash", "usr/bin/bash")):
-            raise UsageError(
-                f"the image {image.name!r} has no bash, which the local sandbox needs: "
-                "use it with --sandbox docker"
-            )
-        local_images.write_machine_files(root)
-        template.write_settings(folder, dict(image.environment), image.cwd)
-        os.utime(folder)
+    return local_images.keep_image(name, partial(keep_files, image), force=force)
 
-    return local_images.keep_image(name, fill, force=force)
+
+def keep_files(image: DockerImage, folder: Path) -> None:
+    """Write the image's files, ENV and WORKDIR into `folder`, a layer for local sandboxes."""
+    with exported(image) as archive:
+        local_images.fill_layer(folder, archive, image.name, dict(image.environment), image.cwd)
+
+
+def import_tree(layer: template.Template) -> str:
+    """Return docker's name for the files of a local template of one layer."""
+    tag = f"{_REPOSITORY}:{layer.digest}"
+    if not docker("image", "ls", "--quiet", tag):
+        tree = str(layer.layers[0] / template.TREE)
+        pack = ["tar", "-C", tree, "--owner=0", "--group=0", "--numeric-owner", "-c", "."]
+        variables = [f"ENV {name}={json.dumps(value)}" for name, value in layer.environment.items()]
+        changes = ['CMD ["bash"]', f"WORKDIR {layer.cwd}", *variables]
+        with subprocess.Popen(pack, stdout=subprocess.PIPE) as packed:
+            words = [word for change in changes for word in ("--change", change)]
+            docker("import", *words, "-", tag, stdin=packed.stdout, seconds=600)
+    return tag
 
 
 def export_tar(reference: str, target: Path) -> None:

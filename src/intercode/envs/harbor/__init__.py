@@ -1,0 +1,1 @@
+"""Tasks in the form of Harbor and Terminal-Bench."""

@@ -1,0 +1,260 @@
+"""Read task directories of Harbor (task.toml, schema 1.0 to 1.4) and of Terminal-Bench (task.yaml).
+
+    task.toml     instruction.md   environment/Dockerfile   tests/test.sh   solution/solve.sh
+    task.yaml     (instruction)    Dockerfile               run-tests.sh    solution.sh
+
+Each becomes a record of `BashEnv`: the tests as `verify`, the solution as the gold, times and sizes
+as limits. Files in system folders are the agent's for the tests where the instruction names them.
+What cannot be played in a sandbox stands in the field `unplayable`, as pairs of a reason
+and a kind of `intercode.types.KINDS`. Services of the task are asked if a file of its tests names
+this machine's own address; its processes are then kept for the tests. Not read: users (everything
+runs as root), cpus, health checks, artifacts, skills, and the time to build an image.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import re
+import shlex
+import tarfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from intercode.errors import DataError, UsageError
+from intercode.tasks import Record
+
+TOML, YAML = "task.toml", "task.yaml"
+_SECONDS, _MEMORY, _DISK, _PROCESSES = 600.0, 2048, 2048, 512
+"""The usual limits: seconds of the agent, MiB, MiB of changes, processes."""
+_UNITS = {"": 1, "M": 1, "G": 1024, "T": 1024**2}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([MGT]?)(?:i?B)?", re.I)
+_DOWNLOAD = re.compile(
+    r"^[^#\n]*?\b((?:curl|wget)\s[^\n]*?https?://\S+|uvx?\s+(?:add|pip|run|sync|-\S|\w+)[^\n]*"
+    r"|git\s+clone\s[^\n]*)",
+    re.M,
+)
+"""A command of a test script that downloads: `curl -LsSf https://host/install.sh | sh`, but neither
+`curl http://localhost:80` nor `pip install pytest`, which does nothing where pytest is there."""
+_LOCAL = re.compile(r"https?://(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
+_SERVICE = re.compile(r"\blocalhost\b|\b127\.0\.0\.1\b|\b0\.0\.0\.0\b|\bpgrep\b|\bpsutil\b")
+_SUBJECT = re.compile(r"(?<![\w./])/(?:etc|opt|usr/local)(?:/[\w+-]+(?:\.[\w+-]+)*)+")
+_INTERPRETER = re.compile(r"/(?:python|pytest|pip|uv|node|perl|bash|sh|env)[\d.]*$|/lib\d*(?:/|$)")
+_OWN_PLACE = re.compile(r"\$\{?0\b|BASH_SOURCE|/solution\b|/oracle\b")
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+
+
+def read_directory(path: Path) -> Iterator[Record]:
+    """Yield the records of a task directory, or of all task directories in a folder, by name.
+
+    Raises `UsageError` if there is none, and `DataError` for one that cannot be read.
+    """
+    folders = [path, *sorted(path.iterdir())] if path.is_dir() else []
+    tasks = [
+        folder for folder in folders if any((folder / name).is_file() for name in (TOML, YAML))
+    ]
+    if not tasks:
+        raise UsageError(f"{path}: has no {TOML} or {YAML}, and neither has a folder in it")
+    for folder in [path] if tasks[0] == path else tasks:
+        read = _read_harbor if (folder / TOML).is_file() else _read_terminal_bench
+        try:
+            record = read(folder, "" if folder == path else f"{folder.name}/")
+        except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError, TypeError) as error:
+            raise DataError(f"{folder}: cannot be read: {error}") from error
+        yield {"id": folder.resolve().name, **record}
+
+
+def _read_harbor(folder: Path, prefix: str) -> Record:
+    task = tomllib.loads((folder / TOML).read_text("utf-8"))
+    agent, verifier, environment, solution, metadata = (
+        task.get(name) or {}
+        for name in ("agent", "verifier", "environment", "solution", "metadata")
+    )
+    tests = folder / "tests"
+    dockerfile = folder / "environment" / "Dockerfile"
+    reasons = [*_machine_reasons(environment), *_compose_reasons(folder / "environment")]
+    reasons += _test_reasons(tests, "test.sh")
+    if task.get("steps"):
+        reasons.append(("has several steps", "needs_machine"))
+    if environment.get("mcp_servers"):
+        reasons.append(("needs MCP servers", "needs_machine"))
+    if verifier.get("environment_mode") == "separate":
+        reasons.append(("its tests run in an image of their own", "needs_machine"))
+    if "allowlist" in (environment.get("network_mode"), agent.get("network_mode")):
+        reasons.append(("needs hosts on the internet (network_mode = allowlist)", "needs_network"))
+    variables = [_variables(part.get("env") or {}) for part in (environment, verifier, solution)]
+    lacking = sorted({name for _, names in variables for name in names})
+    if lacking:
+        reasons.append((f"needs {', '.join(lacking)} of the host", "needs_network"))
+    for_all, for_tests, for_solution = (given for given, _ in variables)
+    if not dockerfile.is_file() and not environment.get("docker_image"):
+        reasons.append(("has neither a Dockerfile nor a docker_image", "needs_files"))
+    query = (folder / "instruction.md").read_text("utf-8")
+    return {
+        "query": query,
+        "gold": _solution(folder / "solution", "solve.sh", for_solution),
+        "verify": f"{prefix}tests",
+        "verify_seconds": float(verifier.get("timeout_sec") or _SECONDS),
+        "verify_env": {**for_all, **for_tests},
+        "verify_system": _subjects(query),
+        "verdict": "reward",
+        "image": f"{prefix}environment/Dockerfile"
+        if dockerfile.is_file()
+        else environment.get("docker_image"),
+        "cwd": environment.get("workdir"),
+        "env": for_all or None,
+        "action_seconds": float(agent.get("timeout_sec") or _SECONDS),
+        **_sizes(environment),
+        "keep_processes": _asks_services(tests),
+        "hardness": metadata.get("difficulty"),
+        "unplayable": reasons or None,
+    }
+
+
+def _read_terminal_bench(folder: Path, prefix: str) -> Record:
+    task = _read_yaml(folder / YAML)
+    query, tests = str(task.get("instruction") or ""), folder / "tests"
+    files = _files(tests) if tests.is_dir() else {}
+    script = folder / "run-tests.sh"
+    if script.is_file():
+        files["run-tests.sh"] = script.read_bytes(), 0o755
+    reasons = [*_compose_reasons(folder), *_test_reasons(folder, "run-tests.sh")]
+    if not (folder / "Dockerfile").is_file():
+        reasons.append(("has no Dockerfile", "needs_files"))
+    run = "export TEST_DIR=/tests\nbash /tests/run-tests.sh"
+    return {
+        "query": query,
+        "gold": _solution(folder, "solution.sh", {}),
+        "verify": _unpacking(files, "/tests", run),
+        "verify_seconds": float(task.get("max_test_timeout_sec") or _SECONDS),
+        "verify_system": _subjects(query),
+        "image": f"{prefix}Dockerfile",
+        "action_seconds": float(task.get("max_agent_timeout_sec") or _SECONDS),
+        **_sizes({}),
+        "keep_processes": _asks_services(tests),
+        "hardness": task.get("difficulty"),
+        "unplayable": reasons or None,
+    }
+
+
+def _read_yaml(file: Path) -> Mapping[str, Any]:
+    try:
+        import yaml
+    except ImportError as error:
+        raise UsageError(
+            f"{file}: reading YAML needs pyyaml: pip install 'intercode-gym[harbor]'"
+        ) from error
+    try:
+        content = yaml.safe_load(file.read_text("utf-8"))
+    except yaml.YAMLError as error:
+        raise DataError(f"{file}: is not YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{file}: holds no object")
+    return content
+
+
+def _machine_reasons(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if environment.get("gpus") or environment.get("gpu_types") or environment.get("tpu"):
+        yield "needs a GPU", "needs_machine"
+    system = str(environment.get("os") or "linux").lower()
+    if system != "linux":
+        yield f"needs {system}", "needs_machine"
+
+
+def _compose_reasons(folder: Path) -> Iterator[tuple[str, str]]:
+    for name in ("docker-compose.yaml", "docker-compose.yml"):
+        if (folder / name).is_file():
+            services = _read_yaml(folder / name).get("services") or {}
+            if len(services) > 1:
+                yield f"needs the containers {', '.join(services)}", "needs_machine"
+
+
+def _test_reasons(folder: Path, script: str) -> Iterator[tuple[str, str]]:
+    if not (folder / script).is_file():
+        yield f"has no {script}", "needs_files"
+        return
+    text = (folder / script).read_text("utf-8", "replace")
+    downloads = (match[1] for match in _DOWNLOAD.finditer(text) if not _LOCAL.search(match[1]))
+    if first := next(downloads, None):
+        yield f"its tests download ({first.strip():.80})", "needs_network"
+
+
+def _subjects(query: str) -> list[str]:
+    """Return the paths in system folders that an instruction names, without interpreters and
+    libraries."""
+    paths = sorted(set(_SUBJECT.findall(query)))
+    return [path for path in paths if not _INTERPRETER.search(path)]
+
+
+def _asks_services(tests: Path) -> bool:
+    files = _files(tests) if tests.is_dir() else {}
+    return any(_SERVICE.search(content.decode("utf-8", "replace")) for content, _ in files.values())
+
+
+def _variables(given: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """Return the variables, and the names of those of the host that they ask for, such as
+    `${API_KEY}`; `${NAME:-word}` is the word."""
+    lacking, values = [], {}
+    for name, text in given.items():
+        lacking += [match[1] for match in _VARIABLE.finditer(str(text)) if match[2] is None]
+        values[name] = _VARIABLE.sub(lambda match: match[2] or "", str(text))
+    return values, lacking
+
+
+def _sizes(environment: Mapping[str, Any]) -> dict[str, int]:
+    memory = _mebibytes(environment.get("memory_mb") or environment.get("memory"), _MEMORY)
+    disk = _mebibytes(environment.get("storage_mb") or environment.get("storage"), _DISK)
+    return {
+        "memory": memory,
+        "verify_memory": memory,
+        "disk": min(disk, memory),
+        "processes": _PROCESSES,
+    }
+
+
+def _mebibytes(size: object, usual: int) -> int:
+    """Return a size such as 2048, "512M" or "2G" in MiB."""
+    if size is None:
+        return usual
+    match = _SIZE.fullmatch(str(size).strip())
+    if match is None:
+        raise DataError(f"{size!r} is not a size, such as 2048 or '2G'")
+    return max(1, int(float(match[1]) * _UNITS[match[2].upper()]))
+
+
+def _solution(folder: Path, script: str, variables: Mapping[str, str]) -> str | None:
+    """Return the Bash text that does what a solution does; None if there is none."""
+    if not (folder / script).is_file():
+        return None
+    exports = "".join(f"export {name}={shlex.quote(text)}\n" for name, text in variables.items())
+    text = (folder / script).read_text("utf-8")
+    files = _files(folder) if folder.name == "solution" else {script: (text.encode(), 0o755)}
+    if len(files) > 1 or _OWN_PLACE.search(text):
+        return _unpacking(files, "/solution", f"{exports}bash /solution/{script}")
+    return f"(\n{exports}{text}\n)"
+
+
+def _unpacking(files: Mapping[str, tuple[bytes, int]], folder: str, run: str) -> str:
+    """Return Bash text that writes the files into a folder and then runs some lines, in a
+    subshell."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, (content, mode) in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), mode
+            tar.addfile(entry, io.BytesIO(content))
+    packed = base64.encodebytes(gzip.compress(archive.getvalue(), mtime=0)).decode()
+    unpack = f"mkdir -p {folder} && base64 -d <<'FILES' | tar -xzo -C {folder}"
+    return f"(\n{unpack}\n{packed}FILES\n{run}\n)"
+
+
+def _files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Return contents and modes of the files below a folder, by relative path."""
+    return {
+        str(file.relative_to(folder)): (file.read_bytes(), file.stat().st_mode & 0o777)
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts
+    }

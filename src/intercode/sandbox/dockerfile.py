@@ -1,0 +1,236 @@
+"""Build a Dockerfile for local sandboxes: by docker where its daemon answers, else by buildah.
+
+    Dockerfile ──► docker build     ── docker export ──┐
+               └─► buildah build    ── --output tar ───┴─► ROOT/layers/KEY, with ENV and WORKDIR
+
+A build may use the network, as `docker build` does, and the folder of the Dockerfile is its
+context. KEY is a digest of that folder and of the stand-in, an image of this package that is used
+for a FROM. buildah runs as the sandboxes' user in new namespaces of users, mounts and processes,
+with chroot isolation: a stranger's Dockerfile cannot write this machine's files, but it can reach
+the network, loopback too. buildah keeps the images that it has pulled in ROOT/buildah. It shows the
+build this machine's proxy variables, and its certificates and indexes for pip; none of them stays
+in the image. Left out are file owners, entry point and user.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from configparser import RawConfigParser
+from pathlib import Path
+
+from intercode.errors import SandboxUnavailable, UsageError
+from intercode.sandbox import cache, template
+from intercode.sandbox import image as local_images
+from intercode.sandbox.docker import images
+from intercode.sandbox.docker.daemon import docker
+from intercode.sandbox.identity import identity
+
+_ENTER = (
+    "echo; read -r _ || exit; exec setpriv --pdeathsig KILL unshare --mount --pid --fork "
+    '--kill-child --mount-proc "$@"'
+)
+"""Waits in a new user namespace until its ids are mapped, then becomes a program with its own
+processes, which ends with this process."""
+_STEP = re.compile(r"(?:\[\d+/\d+\] )?STEP ")
+_IDS = 65_536
+_FIRST_ID = 1_000_000
+"""Where root maps the ids of a build but 0 to; nothing on the machine should belong to them."""
+_PIP = "/etc/xdg/pip"
+_PIP_SETTINGS = ("cert", "extra-index-url", "index-url", "proxy", "timeout", "trusted-host")
+_PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
+
+
+def find_dockerfile(image: str | None) -> Path | None:
+    """Return the Dockerfile that a value of `--image` is or contains, if any."""
+    if image is None or ("/" not in image and local_images.image_path(image).is_dir()):
+        return None
+    path = Path(image)
+    path = path / "Dockerfile" if (path / "Dockerfile").is_file() else path
+    return path if path.name.startswith("Dockerfile") and path.is_file() else None
+
+
+def build_dockerfile(dockerfile: Path, stand_in: template.Template | None) -> template.Template:
+    """Return the template with the files that a Dockerfile makes, built if it is not in the cache.
+
+    Raises `UsageError`, with the last lines of the build, if the Dockerfile does not build, and
+    `SandboxUnavailable` if this machine has nothing that builds it.
+    """
+    context = template.folder_digest(dockerfile.parent, times=False)
+    key = template.hash_of(
+        "dockerfile", dockerfile.name, context, stand_in.digest if stand_in else ""
+    )
+
+    def fill(layer: Path) -> None:
+        if has_docker():
+            tag = images.import_tree(stand_in) if stand_in else None
+            images.keep_files(images.make_image(str(dockerfile), stand_in=tag), layer)
+        else:
+            _Buildah(layer.parent).build(dockerfile.resolve(), stand_in, layer)
+
+    return template.of_layer(cache.folder("layers", key, fill))
+
+
+def has_docker() -> bool:
+    """Return whether a docker daemon answers."""
+    try:
+        docker("version")
+    except (SandboxUnavailable, UsageError):
+        return False
+    return True
+
+
+class _Buildah:
+    """buildah, with its files in ROOT/buildah, and those of one build in `work`."""
+
+    def __init__(self, work: Path) -> None:
+        program, needed = shutil.which("buildah"), ["unshare", "setpriv"]
+        if not identity().other:
+            needed += ["newuidmap", "newgidmap"]
+        if program is None or not all(map(shutil.which, needed)):
+            raise SandboxUnavailable(
+                "a Dockerfile is built by a docker daemon or by buildah, and there is neither; "
+                "run: apt-get install buildah uidmap util-linux"
+            )
+        self._work = work
+        store = cache.root() / "buildah"
+        store.mkdir(exist_ok=True)
+        identity().own(store)
+        proxies = {*_PROXIES, *(name.upper() for name in _PROXIES)}
+        self._environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(work),
+            **{name: value for name, value in os.environ.items() if name in proxies},
+        }
+        places = ["--root", str(store), "--runroot", str(work / "run")]
+        places += ["--short-name-alias-conf", str(store / "names.conf")]
+        for driver in ("overlay", "vfs"):  # the former is faster, but not possible on overlays
+            self._command = [program, *places, "--storage-driver", driver]
+            if self._run("images", quiet=True)[0] == 0:
+                break
+
+    def build(self, dockerfile: Path, stand_in: template.Template | None, layer: Path) -> None:
+        archive, id_file, pip = (self._work / name for name in ("root.tar", "id", "pip"))
+        pip.mkdir()
+        _write_pip_settings(pip)
+        options = ["--isolation", "chroot", "--volume", f"{pip}:{_PIP}:ro"]
+        if stand_in:
+            name = f"container-image://{self._import(stand_in)}"
+            options += [
+                f"--build-context={image}={name}" for image in images.from_names(dockerfile)
+            ]
+        options += ["--iidfile", str(id_file), "--output", f"type=tar,dest={archive}"]
+        status, log = self._run("build", *options, "-f", str(dockerfile), str(dockerfile.parent))
+        if status:
+            raise UsageError(
+                f"{dockerfile}: it does not build; buildah's last lines:\n{images.last_lines(log)}"
+            )
+        image = id_file.read_text().strip()
+        settings = json.loads(self._must("inspect", "--type", "image", image))["OCIv1"]["config"]
+        variables = dict(line.split("=", 1) for line in settings.get("Env", ()))
+        with open(archive, "rb") as file:
+            cwd = settings.get("WorkingDir") or "/"
+            local_images.fill_layer(layer, file, str(dockerfile), variables, cwd)
+        self._must("rmi", "--force", image)
+
+    def _import(self, stand_in: template.Template) -> str:
+        """Return buildah's name for a local template of one layer."""
+        name = f"localhost/intercode/made:{stand_in.digest}"
+        if self._run("inspect", "--type", "image", name, quiet=True)[0] == 0:
+            return name
+        container = self._must("from", "--quiet", "scratch")
+        self._must("add", "--quiet", container, f"{stand_in.layers[0] / template.TREE}/", "/")
+        variables = [f"--env={key}={value}" for key, value in stand_in.environment.items()]
+        self._must("config", "--cmd=bash", f"--workingdir={stand_in.cwd}", *variables, container)
+        self._must("commit", "--quiet", "--rm", container, name)
+        return name
+
+    def _must(self, *words: str) -> str:
+        status, output = self._run(*words, quiet=True)
+        if status:
+            raise SandboxUnavailable(f"buildah {words[0]} failed: {output[-600:]}")
+        return output
+
+    def _run(self, *words: str, quiet: bool = False) -> tuple[int, str]:
+        """Return the status and the output of a command of buildah, in a new user namespace."""
+
+        def progress(line: str) -> None:
+            if not quiet and _STEP.match(line):
+                print(line, file=sys.stderr)
+
+        enter = ["unshare", "--user", "sh", "-c", _ENTER, "sh", *self._command, *words]
+        with subprocess.Popen(
+            enter,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            cwd="/",
+            env=self._environment,
+            **identity().popen(),
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdout.readline()
+            _map_ids(process.pid)
+            process.stdin.write("\n")
+            process.stdin.close()
+            return images.follow(process, progress, images.BUILD_SECONDS)
+
+
+def _map_ids(pid: int) -> None:
+    """Map all ids of a new user namespace: 0 to the sandboxes' user, others to ids of nobody.
+
+    Raises `SandboxUnavailable` if this user has no subordinate ids.
+    """
+    user = identity()
+    for kind, id in (("uid", user.uid), ("gid", user.gid)):
+        ranges: Sequence[str] = ("0", str(id), "1", "1", str(_FIRST_ID), str(_IDS - 1))
+        try:
+            if user.other:
+                Path(f"/proc/{pid}/{kind}_map").write_text(
+                    f"{' '.join(ranges[:3])}\n{' '.join(ranges[3:])}\n"
+                )
+                continue
+            ranges = (*ranges[:3], "1", *_subordinate(f"/etc/sub{kind}"))
+            subprocess.run([f"new{kind}map", str(pid), *ranges], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError, StopIteration) as error:
+            raise SandboxUnavailable(
+                "buildah needs a range of ids, which this user does not have here; run: "
+                "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER"
+            ) from error
+
+
+def _subordinate(file: str) -> tuple[str, str]:
+    """Return the first of the caller's subordinate ids, and how many there are."""
+    names = {pwd.getpwuid(os.getuid()).pw_name, str(os.getuid())}
+    rows = (line.strip().split(":") for line in Path(file).read_text().splitlines())
+    _, first, count = next(row for row in rows if row[0] in names)
+    return first, str(min(int(count), _IDS - 1))
+
+
+def _write_pip_settings(folder: Path) -> None:
+    """Write where pip finds packages on this machine, and its certificates."""
+    settings = RawConfigParser()
+    files = (
+        "/etc/pip.conf",
+        Path.home() / ".config/pip/pip.conf",
+        os.environ.get("PIP_CONFIG_FILE", ""),
+    )
+    settings.read(files)
+    chosen = dict(settings["global"]) if settings.has_section("global") else {}
+    for name in _PIP_SETTINGS:
+        variable = f"PIP_{name.upper().replace('-', '_')}"
+        chosen[name] = os.environ.get(variable) or chosen.get(name, "")
+    if os.path.isfile(chosen["cert"]):
+        shutil.copyfile(chosen["cert"], folder / "certificates.crt")
+        chosen["cert"] = f"{_PIP}/certificates.crt"
+    lines = [f"{name} = {chosen[name]}\n" for name in _PIP_SETTINGS if chosen[name]]
+    (folder / "pip.conf").write_text("".join(["[global]\n", *lines]))

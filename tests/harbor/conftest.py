@@ -1,0 +1,3 @@
+"""The tests inside the tasks are for sandboxes."""
+
+collect_ignore = ["tasks"]

@@ -1,0 +1,2 @@
+#!/bin/bash
+sort -o words.txt words.txt

@@ -1,0 +1,2 @@
+#!/bin/bash
+echo 'lamp = 40' > /work/ledger.toml

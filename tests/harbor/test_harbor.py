@@ -1,0 +1,194 @@
+"""Tasks in Harbor's and Terminal-Bench's form, made by us: what is read of them, golds, doing
+nothing, and faults of the data."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from base_image import base_image
+
+import intercode
+from intercode.agents import Act, StrategySteps, gold, noop
+from intercode.env import EnvFactory
+from intercode.envs.harbor.directory import read_directory
+from intercode.errors import DataError, UsageError
+from intercode.runner.run import evaluate
+from intercode.types import Episode, Task
+from intercode.validate.check import check
+
+TASKS = Path(__file__).parent / "tasks"
+OFFLINE = re.compile(
+    r"Could not resolve|Temporary failure|Failed to fetch|No matching distribution|no such host"
+)
+
+
+@pytest.fixture(scope="module")
+def factory() -> EnvFactory:
+    return intercode.prepare("harbor", data=str(TASKS), image=base_image())
+
+
+def tasks(factory: EnvFactory, *names: str) -> list[Task]:
+    return [task for task in factory.tasks if task.id in names]
+
+
+def played(factory: EnvFactory, agent: Any, *names: str) -> dict[str, Episode]:
+    episodes = evaluate(factory, agent, tasks=tasks(factory, *names), workers=2)
+    return {episode.task: episode for episode in episodes}
+
+
+def acting(action: str) -> Any:
+    def strategy(task: Task, protocol: str) -> StrategySteps:
+        yield Act(action)
+        yield Act("submit")
+
+    return strategy
+
+
+# -- playing ---------------------------------------------------------------------------------------
+
+OFFLINE_TASKS = ("as-root", "service", "slow-program", "two-numbers")
+CHECKED = ("older", "several-files", "total")
+
+
+@pytest.mark.slow
+def test_golds_earn_all_and_doing_nothing_or_a_hack_earns_nothing(factory: EnvFactory) -> None:
+    found = check(factory, tasks(factory, *CHECKED), workers=2)
+    assert (found["gold_ok"], found["noop_paid"], found["nondeterministic"]) == (3, 0, 0)
+    assert (found["hacks_paid"], found["broken"]) == ([], [])
+    golds = played(factory, gold, *OFFLINE_TASKS)
+    assert {name: (golds[name].reward, golds[name].error) for name in golds} == dict.fromkeys(
+        OFFLINE_TASKS, (1.0, None)
+    )
+    idle = played(factory, noop, *OFFLINE_TASKS)
+    assert {episode.reward for episode in idle.values()} == {0.0}
+    assert "alive" in str(golds["service"].outcomes["verified"])
+    assert "/etc/ledger.conf" in str(golds["as-root"].outcomes["verified"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["with-apt", "with-pip"])
+def test_a_dockerfile_may_install_packages(factory: EnvFactory, name: str) -> None:
+    episode = played(factory, gold, name)[name]
+    if OFFLINE.search(episode.error or ""):
+        pytest.skip(f"no package registry can be reached: {episode.error}")
+    assert (episode.reward, episode.error) == (1.0, None)
+
+
+@pytest.mark.slow
+def test_several_numbers_are_one_reward(factory: EnvFactory) -> None:
+    action = "tail -n +2 ledger.csv | cut -d, -f1 > names.txt"  # all of them, in another order
+    episode = played(factory, acting(action), "two-numbers")["two-numbers"]
+    assert (episode.reward, episode.success) == (0.5, False)
+    assert episode.parts == {"complete": 1.0, "ordered": 0.0}
+
+
+@pytest.mark.slow
+def test_a_timeout_of_the_tests_is_the_agents_failure(factory: EnvFactory) -> None:
+    action = "echo 'while :; do sleep 1; done' > last.sh"
+    episode = played(factory, acting(action), "slow-program")["slow-program"]
+    assert (episode.reward, episode.error) == (0.0, None)
+    assert "ran out of time" in str(episode.outcomes["rule"])
+
+
+@pytest.mark.slow
+def test_no_reward_is_the_datas_fault(factory: EnvFactory) -> None:
+    episode = played(factory, gold, "no-reward")["no-reward"]
+    assert episode.reward is None
+    assert re.match(
+        r"data: task no-reward: .*neither reward.json nor reward.txt", episode.error or ""
+    )
+
+
+@pytest.mark.slow
+def test_a_dockerfile_that_does_not_build_is_the_datas_fault(tmp_path: Path) -> None:
+    shutil.copytree(TASKS / "total", tmp_path / "total")
+    (tmp_path / "total" / "environment" / "Dockerfile").write_text(
+        "FROM debian:bookworm-slim\nRUN echo a part is missing >&2; exit 3\n"
+    )
+    factory = intercode.prepare("harbor", data=str(tmp_path), image=base_image())
+    with factory() as env, pytest.raises(DataError, match=r"(?s)task total: .*a part is missing"):
+        env.reset(seed=0)
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def variant(folder: Path, name: str, more: str = "", **files: str) -> None:
+    """A copy of the task `total` whose task.toml and files say something else."""
+    shutil.copytree(TASKS / "total", folder / name)
+    with open(folder / name / "task.toml", "a") as file:
+        file.write(more)
+    for path, text in files.items():
+        (folder / name / path.replace("__", "/").replace("_dot_", ".")).write_text(text)
+
+
+def test_what_a_sandbox_cannot_offer_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    compose = "services: {main: {}, database: {image: postgres}}\n"
+    judge = '[verifier.env]\nAPI_KEY = "${API_KEY}"\n'
+    variant(tmp_path, "allowed", 'network_mode = "allowlist"\n')
+    variant(tmp_path, "compose", **{"environment__docker-compose_dot_yaml": compose})
+    variant(tmp_path, "gpu", "gpus = 1\n")
+    variant(tmp_path, "judge", judge)
+    variant(tmp_path, "public", 'network_mode = "public"\n')
+    variant(tmp_path, "separate", 'os = "windows"\n')
+    variant(tmp_path, "uv", tests__test_dot_sh="uvx -w pytest==8 pytest /tests\n")
+    variant(tmp_path, "local", tests__test_dot_sh="curl -s http://localhost:80 | grep ok\n")
+    variant(tmp_path, "untested")
+    (tmp_path / "untested" / "tests" / "test.sh").unlink()
+    factory = intercode.prepare("harbor", data=str(tmp_path))
+    assert [task.id for task in factory.tasks] == ["local", "public"]
+    assert {task.id: (issue.kind, str(issue)) for task, issue in factory.left_out} == {
+        "allowed": (
+            "needs_network",
+            "needs hosts on the internet (network_mode = allowlist)",
+        ),
+        "compose": ("needs_machine", "needs the containers main, database"),
+        "gpu": ("needs_machine", "needs a GPU"),
+        "judge": ("needs_network", "needs API_KEY of the host"),
+        "separate": ("needs_machine", "needs windows"),
+        "uv": ("needs_network", "its tests download (uvx -w pytest==8 pytest /tests)"),
+        "untested": ("needs_files", "has no test.sh"),
+    }
+    facts = factory.facts()
+    assert facts["left_out"].keys() == {task.id for task, _ in factory.left_out}
+    assert "no network" in facts["network"]
+    kept = intercode.prepare("harbor", data=str(tmp_path), everything=True)
+    assert {"allowed", "judge", "uv"} <= {task.id for task in kept.tasks}
+
+
+@pytest.mark.parametrize(
+    ("more", "field", "value"),
+    [
+        ('cpus = 2\nmemory = "2G"\n', "memory", 2048),
+        ("memory_mb = 512\n", "verify_memory", 512),
+        ('memory = "512M"\nstorage = "10G"\n', "disk", 512),
+        ('workdir = "/srv"\n', "cwd", "/srv"),
+        ('[environment.env]\nMODE = "${MODE:-fast}"\n', "env", {"MODE": "fast"}),
+        ('docker_image = "team/base"\n', "image", "environment/Dockerfile"),
+    ],
+)
+def test_settings_become_fields(tmp_path: Path, more: str, field: str, value: object) -> None:
+    variant(tmp_path, "one")
+    file = tmp_path / "one" / "task.toml"
+    file.write_text(file.read_text().replace('memory = "1G"\n', "") + more)
+    (record,) = read_directory(tmp_path / "one")
+    assert (record["id"], record[field]) == ("one", value)
+
+
+def test_a_folder_without_tasks_and_a_broken_task_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no task\.toml or task.yaml"):
+        list(read_directory(tmp_path))
+    variant(tmp_path, "broken", "[agent\n")
+    with pytest.raises(DataError, match=r"broken: cannot be read: .*line"):
+        list(read_directory(tmp_path))
+
+
+def test_all_ten_tasks_are_read_and_can_be_stored() -> None:
+    records = list(read_directory(TASKS))
+    assert len(json.loads(json.dumps(records))) == 10
+    assert [record["id"] for record in records if record["unplayable"]] == []

@@ -1,0 +1,35 @@
+"""An image that stands in for those that Dockerfiles begin from, made once in the cache."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+
+import pytest
+
+from intercode.sandbox import cache
+from intercode.sandbox.image import build_image, image_path
+
+NAME = "tests-harbor"
+
+
+def base_image() -> str:
+    with open(cache.root() / "tests.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not image_path(NAME).is_dir():
+            if shutil.which("mmdebstrap") is None:
+                pytest.skip("mmdebstrap is not installed, and the base image is made by it")
+            build_image(NAME, ["python3", "python3-pip"])
+    return NAME
+
+
+def require_builder(name: str, patch: pytest.MonkeyPatch) -> None:
+    """Let Dockerfiles be built by docker, or by buildah."""
+    import docker_images
+
+    if name == "docker":
+        docker_images.require_docker()
+        return
+    if shutil.which("buildah") is None:
+        pytest.skip("buildah is not installed")
+    patch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
