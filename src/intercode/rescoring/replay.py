@@ -134,6 +134,8 @@ def prepare_replay(
     factory = prepare(env, reward=reward, max_turns=None, keep_going=True, view=view, **how)
     factory = with_submission(environment_class(env).submission_under(recorded), factory)
     tasks = [task for task in factory.tasks if recording.has(task)]
+    if not recording.episodes:
+        raise UsageError(f"{log} has no episode with a reward, so there is nothing to compare")
     if not tasks:
         raise UsageError(
             f"{log} has no episode of any of these tasks; "
