@@ -157,9 +157,9 @@ class EnvOptions(Options):
 
     data: str | None = option(
         None, "Tasks",
-        "Read the tasks from a downloaded data set, a file, a folder, or a data set of the Hugging"
-        " Face hub. [the starter tasks]",
-        metavar="NAME|FILE|DIR|hf:OWNER/NAME[:SPLIT]", names="file",
+        "Read the tasks from a downloaded data set, a file, a folder, or a hub"
+        " (hf:OWNER/NAME:SPLIT). [the starter tasks]",
+        metavar="NAME|FILE|DIR|hf:NAME", names="file",
     )  # fmt: skip
     query_field: str | None = option(
         None, "Tasks", "Name the field of a record that holds the query. [query]", metavar="FIELD"
@@ -181,7 +181,7 @@ class EnvOptions(Options):
         None, "Tasks",
         "Convert each record by your own function, before a task is made from it. [the"
         " environment's]",
-        metavar="module:function|path.py:function", names="code",
+        metavar="module:function", names="code",
     )  # fmt: skip
     split: str | None = option(
         None, "Tasks", "Use only the tasks whose field `split` is NAME, such as train or test.",
