@@ -157,9 +157,9 @@ class EnvOptions(Options):
 
     data: str | None = option(
         None, "Tasks",
-        "Read the tasks from a downloaded data set, a file, a folder, or a data set of the Hugging"
-        " Face hub. [the starter tasks]",
-        metavar="NAME|FILE|DIR|hf:OWNER/NAME[:SPLIT]", names="file",
+        "Read the tasks from a downloaded data set, a file, a folder, or a hub"
+        " (hf:OWNER/NAME:SPLIT). [the starter tasks]",
+        metavar="NAME|FILE|DIR|hf:NAME", names="file",
     )  # fmt: skip
     query_field: str | None = option(
         None, "Tasks", "Name the field of a record that holds the query. [query]", metavar="FIELD"
@@ -181,7 +181,7 @@ class EnvOptions(Options):
         None, "Tasks",
         "Convert each record by your own function, before a task is made from it. [the"
         " environment's]",
-        metavar="module:function|path.py:function", names="code",
+        metavar="module:function", names="code",
     )  # fmt: skip
     split: str | None = option(
         None, "Tasks", "Use only the tasks whose field `split` is NAME, such as train or test.",
@@ -204,8 +204,8 @@ class EnvOptions(Options):
     )  # fmt: skip
     reward: Any = option(
         None, "Reward",
-        "Score strictly (exact), as the paper did, by another reward of the environment, or by your"
-        " own function. [exact, or your environment's own; paper with --protocol paper]",
+        "Score strictly (exact), as the paper did, or by your own function. [exact, or your"
+        " environment's own; paper with --protocol paper]",
         kind="reward", metavar="exact|paper|module:function|path.py:function",
         names="code", plain=r"\w+",
     )  # fmt: skip
@@ -259,10 +259,9 @@ class SandboxOptions(EnvOptions):
     )  # fmt: skip
     image: str | None = option(
         None, "Environment",
-        "Take the programs of the sandbox from an image: one that `intercode image build` made, a"
-        " folder with a root file system, or a Dockerfile; with --sandbox docker, a Docker image or"
-        " a Dockerfile. For harbor, the image replaces those that Dockerfiles begin FROM. [this"
-        " machine's /usr]",
+        "Take the programs of the sandbox from an image: one that `intercode image build` made, or"
+        " a folder with a root file system; with --sandbox docker, a Docker image or a Dockerfile."
+        " [this machine's /usr]",
         metavar="NAME|DIR|DOCKERFILE", names="file",
     )  # fmt: skip
     sandbox: str | None = option(
@@ -291,18 +290,6 @@ class SandboxOptions(EnvOptions):
         from intercode.sandbox.base import Limits
 
         return (self.limits or Limits()).changed_by(vars(self))
-
-
-@dataclass(frozen=True)
-class UnplayableOptions(EnvOptions):
-    """Options of environments that leave out tasks which cannot be played as they are."""
-
-    everything: bool = option(
-        False, "Tasks",
-        "Keep tasks that need a network; of ctf also those that need a missing file, or whose gold"
-        " is not a flag.",
-        flag="keep-unplayable", kind="flag",
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,11 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
                 workers=workers,
                 on_task=lambda: advance("checking"),
             )
-        _print_issues(findings, as_json, unplayed=len({task.id for task, _ in left_out}))
+        hint = " (--keep-unplayable tries)" if hasattr(factory.options, "everything") else ""
+        unplayed = len({task.id for task, _ in left_out})
+        _print_issues(
+            findings, as_json, f", {unplayed} of which cannot be played{hint}" if unplayed else ""
+        )
         try:
             validation_cache.write(env, factory, findings)
         except OSError as error:  # without the cache, the next `eval --exclude-broken` checks again
@@ -62,7 +66,7 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
     sys.exit(1 if findings["broken"] else 0)
 
 
-def _print_issues(result: dict[str, Any], as_json: bool, unplayed: int = 0) -> None:
+def _print_issues(result: dict[str, Any], as_json: bool, unplayed: str = "") -> None:
     if as_json:
         print_json(result)
         return
@@ -75,11 +79,8 @@ def _print_issues(result: dict[str, Any], as_json: bool, unplayed: int = 0) -> N
     if result["gold_ok"] is None:
         click.echo(f"{tasks}: only the texts were read")
         return
-    left_out = (
-        f", {unplayed} of which cannot be played (--keep-unplayable tries)" if unplayed else ""
-    )
     click.echo(
-        f"{tasks}{left_out}: "
+        f"{tasks}{unplayed}: "
         f"gold succeeds on {result['gold_ok']}, {result['nondeterministic']} differ between two "
         f"executions, doing nothing succeeds on {result['noop_paid']}"
         + (

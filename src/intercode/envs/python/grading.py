@@ -190,8 +190,7 @@ class Grader:
                 test, False, f"printed more than {most} bytes, far more than what is expected"
             )
         text = printed.decode("utf-8", "replace")
-        passed = (same_words if test.tolerant else same_text)(text, test.expected)
-        if passed:
+        if (same_words if test.tolerant else same_text)(text, test.expected):
             return Result(test, True)
         return Result(test, False, f"printed {text[:300]!r}", text, test.expected)
 

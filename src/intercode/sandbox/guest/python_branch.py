@@ -280,8 +280,7 @@ def _run_in_child(
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except BaseException as error:
-        words = _words(error, request.get("text") or "")
-        os.write(fault, words.encode("utf-8", "replace"))
+        os.write(fault, _last_line(error).encode(errors="replace"))
     finally:
         # as an interpreter ends: it waits for threads, runs exit functions, and lets go of the
         # program's module
@@ -471,13 +470,12 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
     namespace.update((name, Proxy(agent, name)) for name in request["names"])
     verdict: dict[str, Any] = {"passed": True}
     try:
-        *setup, test = request["texts"] or [""]
-        for text in setup:
-            exec(compile(text, "<setup>", "exec", dont_inherit=True), namespace)
-        tree = _with_sides(ast.parse(test))
-        exec(compile(tree, "<test>", "exec", dont_inherit=True), namespace)
+        for number, text in enumerate(request["texts"], start=1):
+            tree = _with_sides(ast.parse(text))
+            file = "<test>" if number == len(request["texts"]) else "<setup>"
+            exec(compile(tree, file, "exec", dont_inherit=True), namespace)
     except BaseException as error:
-        verdict = {"passed": False, "why": _words(error, "".join(request["texts"][-1:]))}
+        verdict = {"passed": False, "why": _last_line(error) + _failed_line(error, text)}
         for side in _SIDES if isinstance(error, AssertionError) else ():
             with suppress(Exception):  # a value without a text
                 verdict[side] = repr(namespace[_SIDES[side]])[:_LONGEST_REASON]
@@ -485,16 +483,19 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
         wire_values.send(line, {"nonce": request["nonce"], **verdict})
 
 
-def _words(error: BaseException, test: str) -> str:
-    """Return the exception's name with its words, or else with the line of a longer test that
-    raised it."""
-    name, words = type(error).__name__, str(error)[:_LONGEST_REASON]
-    lines = test.strip().splitlines()
+def _last_line(error: BaseException) -> str:
+    """Return the last line of the error's traceback."""
+    words = str(error)[:_LONGEST_REASON]
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def _failed_line(error: BaseException, test: str) -> str:
+    """Return the line of a test of several lines whose assert failed without a message."""
     frames = walk_tb(error.__traceback__)
-    places = [line for frame, line in frames if frame.f_code.co_filename == "<test>"]
-    if not words and places and len(lines) > 1:
-        words = "".join(test.splitlines()[places[-1] - 1 : places[-1]]).strip()[:_LONGEST_REASON]
-    return f"{name}: {words}" if words else name
+    numbers = [number for frame, number in frames if frame.f_code.co_filename == "<test>"]
+    if str(error) or not numbers or "\n" not in test.strip():
+        return ""
+    return f": {test.splitlines()[numbers[-1] - 1].strip()[:_LONGEST_REASON]}"
 
 
 def _with_sides(tree: ast.Module) -> ast.Module:
