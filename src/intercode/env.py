@@ -39,7 +39,7 @@ from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, check_overrides, safe_repr
 from intercode.protocol import find_protocol
 from intercode.submission import LONGEST, is_submission, submitted_word
-from intercode.tasks import DataSet, open_data
+from intercode.tasks import DataSet, Layout, open_data
 from intercode.types import ExecResult, Score, Task, TaskIssue, View
 
 StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
@@ -204,6 +204,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             split=options.split,
             limit=options.limit,
             preprocess=options.preprocess or cls.preprocess,
+            layouts=cls.layouts,
             gold_fields=options.gold_fields,
             records=cls.records,
         )
@@ -235,6 +236,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     records: Callable[[Path], Iterable[dict[str, Any]]] | None = None
     """A static method that yields the records of the data's file or folder, for a layout that the
     package does not read; each record then passes through `preprocess`."""
+
+    layouts: ClassVar[Sequence[Layout]] = ()
+    """The published layouts that the environment reads, each by the fields of its records; the
+    first that fits converts what `preprocess` returned, unless it has a `gold`."""
 
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fuzzing import Attempt, Target
 from hypothesis import strategies as st
 from shapes import DATA, SCALARS, damaged, records, spoilt
 
-from intercode.envs.python.suite import convert_record
+from intercode.envs.python.layouts import LAYOUTS
 from intercode.errors import DataError, UsageError
 from intercode.rescoring.recordings import load_recording
 from intercode.tasks.loader import load_tasks
@@ -53,8 +53,8 @@ def _json(data: object) -> bytes:
 
 
 def _use_tasks(path: Path) -> None:
-    for preprocess in (None, convert_record):
-        tasks = load_tasks(path, preprocess=preprocess)
+    for layouts in ((), LAYOUTS):
+        tasks = load_tasks(path, layouts=layouts)
         assert tasks
         assert len({task.id for task in tasks}) == len(tasks)
         for task in tasks:

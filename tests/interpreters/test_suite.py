@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from intercode.envs.python.grading import same_text
-from intercode.envs.python.suite import Suite, convert_record, find_empty_tests, read_suite
+from intercode.envs.python.layouts import LAYOUTS
+from intercode.envs.python.suite import Suite, find_empty_tests, read_suite
 from intercode.errors import DataError
+from intercode.tasks import load_tasks
 from intercode.types import Task
 
 TESTS = ["assert f(1) == 2"]
@@ -74,6 +76,11 @@ def test_cases_with_a_function_are_calls_and_others_are_programs() -> None:
     assert [(test.stdin, test.expected) for test in program.tests] == [("1\n", "1"), ("2\n3", "4")]
 
 
+def published(record: dict[str, Any]) -> Task:
+    (task,) = load_tasks(__file__, records=lambda _: [record], layouts=LAYOUTS)
+    return task
+
+
 def test_apps_and_mbpp_records_are_read_as_they_are_published() -> None:
     cases = json.dumps({"inputs": ["1\n"], "outputs": ["1\n"]})
     record = {
@@ -82,15 +89,15 @@ def test_apps_and_mbpp_records_are_read_as_they_are_published() -> None:
         "input_output": cases,
         "problem_id": 7,
     }
-    found = convert_record({**record, "starter_code": "def f():"})
-    assert (found["query"], found["id"]) == ("Echo.\n\nStart from this:\ndef f():", "7")
-    assert found["gold"].startswith("import sys, ")
-    assert found["gold"].endswith("\nprint(input())")
-    assert suite(found["gold"], input_output=found["input_output"]).program
-    found = convert_record(
+    task = published({**record, "starter_code": "def f():"})
+    assert (task.query, task.id) == ("Echo.\n\nStart from this:\ndef f():", "7")
+    assert task.gold.startswith("import sys, ")
+    assert task.gold.endswith("\nprint(input())")
+    assert read_suite(task).program
+    task = published(
         {"text": "q", "code": "def f(): pass", "test_list": ["assert f() is None"], "task_id": 2}
     )
-    assert (found["query"], found["gold"], found["tests"]) == (
+    assert (task.query, task.gold, task.extra["tests"]) == (
         "q",
         "def f(): pass",
         ["assert f() is None"],
@@ -140,7 +147,7 @@ def test_a_record_without_usable_tests_is_the_datas_fault(
 def test_solutions_in_no_known_form_are_the_datas_fault() -> None:
     for solutions in ("[bad", {"a": 1}, 5):
         with pytest.raises(DataError, match="the field `solutions` is"):
-            convert_record({"question": "Echo.", "solutions": solutions})
+            published({"question": "Echo.", "solutions": solutions, "input_output": ""})
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from intercode.tasks.catalog import Entry, get, list_entries
 from intercode.tasks.dataset import DataSet, in_split, open_data
-from intercode.tasks.loader import READERS, Preprocess, Record, load_tasks
+from intercode.tasks.loader import READERS, Layout, Preprocess, Record, load_tasks
 
 __all__ = [
     "READERS",
     "DataSet",
     "Entry",
+    "Layout",
     "Preprocess",
     "Record",
     "get",

@@ -23,7 +23,7 @@ from typing import Any
 
 from intercode.errors import DataError, UsageError
 from intercode.tasks.catalog import downloaded, find
-from intercode.tasks.loader import SUFFIXES, Preprocess, Record, load_tasks
+from intercode.tasks.loader import SUFFIXES, Layout, Preprocess, Record, load_tasks
 from intercode.types import Task
 
 STARTER = Path(__file__).with_name("starter")
@@ -58,6 +58,7 @@ def open_data(
     split: str | None = None,
     limit: int | None = None,
     preprocess: Preprocess | None = None,
+    layouts: Sequence[Layout] = (),
     gold_fields: Sequence[str] | None = None,
     records: Callable[[Path], Iterable[Record]] | None = None,
 ) -> DataSet:
@@ -71,12 +72,18 @@ def open_data(
     """
     if split:
         data = open_data(
-            source, env=env, preprocess=preprocess, gold_fields=gold_fields, records=records
+            source,
+            env=env,
+            preprocess=preprocess,
+            layouts=layouts,
+            gold_fields=gold_fields,
+            records=records,
         )
         return replace(data, tasks=tuple(in_split(data.tasks, split)[:limit]))
     how = {
         "limit": limit,
         "preprocess": preprocess,
+        "layouts": () if gold_fields else layouts,
         "gold_fields": tuple(gold_fields or ("gold",)),
         "records": records,
     }

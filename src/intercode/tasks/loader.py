@@ -37,6 +37,10 @@ from intercode.types import Task
 
 Record = dict[str, Any]
 Preprocess = Callable[[Record], Record]
+Layout = tuple[Sequence[str], Preprocess]
+"""A published layout: the fields of its records, and the function that returns a record as one with
+`query` and `gold`. The function leaves its argument as it is, and keeps fields that it need not
+convert. It raises `DataError` for a record that it cannot read."""
 Located = Iterator[tuple[str, Any]]
 """Records with their places: ``("line 7", {...})``."""
 
@@ -49,6 +53,7 @@ def load_tasks(
     *,
     limit: int | None = None,
     preprocess: Preprocess | None = None,
+    layouts: Sequence[Layout] = (),
     gold_fields: Sequence[str] = ("gold",),
     records: Callable[[Path], Iterable[Record]] | None = None,
 ) -> list[Task]:
@@ -58,8 +63,9 @@ def load_tasks(
     chooses.
 
     `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and
-    the like. `gold_fields` name the fields of that record that hold golds; a record may leave some
-    of them empty. Raises `UsageError` when the file cannot be read at all or `preprocess` raises,
+    the like. A record without `gold` that has all the fields of one of `layouts` is then converted
+    by it. `gold_fields` name the fields of that record that hold golds; a record may leave some of
+    them empty. Raises `UsageError` when the file cannot be read at all or `preprocess` raises,
     `DataError` when its content is malformed.
     """
     path = Path(path)
@@ -70,7 +76,7 @@ def load_tasks(
         raise UsageError(f"{path}: no such file")
     for index, (place, record) in enumerate(islice(_located(path, records), limit)):
         where = f"{path}: {place}"
-        record = _preprocessed(record, preprocess, where)
+        record = _from_layout(_preprocessed(record, preprocess, where), layouts, where)
         fields |= record.keys()
         tasks.append(_to_task(record, index, where, gold_fields))
     if not tasks:
@@ -224,6 +230,16 @@ def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Rec
         raise UsageError(
             f"{where}: preprocess returned {_kind(record)}; it must return the record as a dict"
         )
+    return record
+
+
+def _from_layout(record: Record, layouts: Sequence[Layout], where: str) -> Record:
+    for columns, convert in layouts if "gold" not in record else ():
+        if record.keys() >= set(columns):
+            try:
+                return convert(record)
+            except DataError as error:
+                raise DataError(f"{where}: {error}") from error
     return record
 
 

@@ -30,9 +30,10 @@ from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.gold import GoldCache
 from intercode.envs.python.grading import PATIENCE, Result
 from intercode.envs.python.language import LANGUAGE
+from intercode.envs.python.layouts import LAYOUTS
 from intercode.envs.python.lint import lint
 from intercode.envs.python.options import SECONDS, PythonOptions
-from intercode.envs.python.suite import SOLUTION, Suite, convert_record, read_suite
+from intercode.envs.python.suite import SOLUTION, Suite, read_suite
 from intercode.envs.python.workspace import PythonSessions, PythonSpec
 from intercode.envs.rewards import call_reward, is_papers, require_reward, reward_name
 from intercode.envs.workspace import prepare_workspaces
@@ -64,7 +65,7 @@ class PythonEnv(InterCodeEnv):
     language = LANGUAGE
     live_forks = False
     session_noun = "interpreter"
-    preprocess = staticmethod(convert_record)
+    layouts = LAYOUTS
 
     def __init__(
         self,

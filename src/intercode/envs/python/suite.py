@@ -9,13 +9,7 @@
     name, test_setup_code        the name that the tests use (default: found in tests and gold), and
                                  code to run before each test
 
-`convert_record` first converts published formats to this one:
-
-    MBPP    text (or prompt), code, test_list, test_setup_code       → query, gold, tests
-    APPS    question, solutions, input_output, starter_code          → query, gold, input_output
-
-`solutions` and `input_output` may be JSON texts, as in APPS. The gold is the first solution, after
-the imports that APPS puts before every solution. Other fields are unchanged.
+`layouts.py` converts published layouts to this form.
 """
 
 from __future__ import annotations
@@ -32,7 +26,6 @@ from typing import Any, Literal
 from intercode.errors import DataError
 from intercode.types import Task
 
-Record = dict[str, Any]
 Kind = Literal["assert", "script", "program"]
 SYNTAX_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 """The errors that `parse` raises for invalid text."""
@@ -51,15 +44,6 @@ def _agrees(got, expected):
 """
 """APPS compares tuples as lists, and accepts the bare value for an expected one-element list. Its
 JSON may contain Infinity."""
-_APPS_IMPORTS = """import sys, time, itertools, collections, math, fractions, random, heapq
-from itertools import accumulate, product, permutations, combinations
-from collections import Counter, OrderedDict, deque, defaultdict, ChainMap
-from functools import lru_cache
-from math import sqrt, sin, cos, tan, ceil, fabs, floor, gcd, exp, log, log2
-from typing import List, Tuple
-from heapq import *
-"""
-_MBPP = {"text": "query", "prompt": "query", "code": "gold", "test_list": "tests"}
 _BUILTINS = set(dir(builtins))
 _load_json = functools.lru_cache(maxsize=1)(json.loads)
 """Cached, since a record's cases may be a megabyte of JSON and are parsed more than once."""
@@ -126,44 +110,6 @@ def parse(text: str) -> ast.Module:
 def syntax_message(error: Exception) -> str:
     """Return the message of one of `SYNTAX_ERRORS`; a parser that is out of memory gives none."""
     return str(error) or "nested too deep"
-
-
-# -- records ---------------------------------------------------------------------------------------
-
-
-def convert_record(record: Record) -> Record:
-    """Convert an MBPP or APPS record, for `preprocess`. A record that has `query` and `gold` is
-    returned unchanged.
-
-    Raises `DataError` if `solutions` is neither a list of texts nor JSON for one.
-    """
-    if "query" in record and "gold" in record:
-        return record
-    converted = dict(record)
-    if "question" not in record:
-        for published, field in _MBPP.items():
-            if field not in converted and published in converted:
-                converted[field] = converted.pop(published)
-        return converted
-    question, starter = str(converted.pop("question")), str(converted.get("starter_code") or "")
-    converted["query"] = (
-        f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
-    )
-    solutions = converted.pop("solutions", None)
-    try:
-        solutions = (
-            json.loads(solutions) if isinstance(solutions, str) and solutions.strip() else solutions
-        )
-        if solutions:
-            future = "from __future__" in solutions[0]  # such an import must be the first
-            converted["gold"] = solutions[0] if future else f"{_APPS_IMPORTS}\n{solutions[0]}"
-    except (ValueError, LookupError, TypeError) as error:
-        raise DataError(
-            f"the field `solutions` is {solutions!r:.60}; a list of texts, or its JSON, is expected"
-        ) from error
-    if "id" not in converted and converted.get("problem_id") is not None:
-        converted["id"] = str(converted["problem_id"])
-    return converted
 
 
 # -- tests -----------------------------------------------------------------------------------------
