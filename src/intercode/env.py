@@ -203,9 +203,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             env=cls.language.name,
             split=options.split,
             limit=options.limit,
-            preprocess=options.preprocess or cls.preprocess,
+            preprocess=options.chosen_preprocess or cls.preprocess,
             layouts=cls.layouts,
             gold_fields=options.gold_fields,
+            names=options.field_names,
+            decided_by=cls.decided_by,
             records=cls.records,
         )
 
@@ -240,6 +242,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     layouts: ClassVar[Sequence[Layout]] = ()
     """The published layouts that the environment reads, each by the fields of its records; the
     first that fits converts what `preprocess` returned, unless it has a `gold`."""
+
+    decided_by: ClassVar[Sequence[str]] = ()
+    """The fields with tests that decide about an answer; a record with one of them needs no
+    gold."""
 
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:

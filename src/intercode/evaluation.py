@@ -39,6 +39,7 @@ from intercode.runner.run import Crew, evaluate, select
 from intercode.runner.shards import Shard
 from intercode.sandbox.pod import usual_provider_name
 from intercode.store import RunStore
+from intercode.tasks import HUB
 from intercode.types import Episode, Task
 from intercode.validate.validation_cache import broken, cached_check
 
@@ -281,8 +282,9 @@ def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
 
 
 def _existing(data: str | None) -> str | None:
-    """Return `data` if it is a path; the run's setting `data` is only the name of the data set."""
-    return data if data and Path(data).exists() else None
+    """Return `data` if it is a path or a hub's data set; the run's setting `data` is only the name
+    of the data set."""
+    return data if data and (data.startswith(HUB) or Path(data).exists()) else None
 
 
 def _digests(

@@ -19,9 +19,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from intercode.errors import UsageError
+from intercode.plugins import load_plugin
 from intercode.protocol import PROTOCOLS, find_protocol
 
 if TYPE_CHECKING:
@@ -92,8 +94,13 @@ class Options:
         return cls(**given)
 
     def settings(self) -> dict[str, Any]:
-        """Return the recorded options, for run.json."""
-        return {name: getattr(self, name) for name, _, option in self.declared() if option.recorded}
+        """Return the recorded options, for run.json; functions by their names."""
+        return {
+            name: f"{value.__module__}:{value.__qualname__}" if isfunction(value) else value
+            for name, _, option in self.declared()
+            if option.recorded
+            for value in [getattr(self, name)]
+        }
 
 
 def code_options(options: Options) -> dict[str, Any]:
@@ -146,19 +153,35 @@ class EnvOptions(Options):
         max_turns: an episode is truncated after so many steps; None: no limit.
         view: how much of an output the agent sees.
         keep_going: continue after a success under the paper's protocol, to replay a recording.
-        preprocess: called with each record before a task is made from it, in place of the class's.
     """
 
     data: str | None = option(
         None, "Tasks",
-        "Read the tasks from a downloaded data set, a file or a folder. [the starter tasks]",
-        metavar="NAME|FILE|DIR", names="file",
+        "Read the tasks from a downloaded data set, a file, a folder, or a data set of the Hugging"
+        " Face hub. [the starter tasks]",
+        metavar="NAME|FILE|DIR|hf:OWNER/NAME[:SPLIT]", names="file",
     )  # fmt: skip
+    query_field: str | None = option(
+        None, "Tasks", "Name the field of a record that holds the query. [query]", metavar="FIELD"
+    )
     gold_fields: Sequence[str] | None = option(
         None, "Tasks",
         "Name the fields of a task that hold a gold (a reference solution); matching any of them is"
         " enough. [gold]",
         kind=_gold_fields, metavar="FIELD,…",
+    )  # fmt: skip
+    id_field: str | None = option(
+        None, "Tasks", "Name the field that holds a task's id. [id]", metavar="FIELD"
+    )
+    db_field: str | None = option(
+        None, "Tasks", "Name the field that holds an SQL task's database. [db or db_id]",
+        metavar="FIELD",
+    )  # fmt: skip
+    preprocess: str | Callable[[dict[str, Any]], dict[str, Any]] | None = option(
+        None, "Tasks",
+        "Convert each record by your own function, before a task is made from it. [the"
+        " environment's]",
+        metavar="module:function|path.py:function", names="code",
     )  # fmt: skip
     split: str | None = option(
         None, "Tasks", "Use only the tasks whose field `split` is NAME, such as train or test.",
@@ -189,7 +212,6 @@ class EnvOptions(Options):
     max_turns: int | None = 10
     view: View | None = None
     keep_going: bool = False
-    preprocess: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
     def episode(self) -> dict[str, Any]:
         """Return the arguments of `InterCodeEnv` besides the tasks."""
@@ -199,6 +221,20 @@ class EnvOptions(Options):
             "view": self.view,
             "keep_going": self.keep_going,
         }
+
+    @property
+    def field_names(self) -> dict[str, str]:
+        """Return the names of a record's fields that are not ours, by our names."""
+        names = {"query": self.query_field, "id": self.id_field, "db": self.db_field}
+        return {field: name for field, name in names.items() if name}
+
+    @property
+    def chosen_preprocess(self) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
+        if not isinstance(self.preprocess, str):
+            return self.preprocess
+        function: Callable[[dict[str, Any]], dict[str, Any]]
+        function = load_plugin(self.preprocess, "preprocess")
+        return function
 
     @property
     def chosen_session(self) -> Literal["persistent", "stateless"]:

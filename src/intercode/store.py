@@ -75,7 +75,10 @@ FREE = frozenset(
 SOURCES = frozenset(
     {
         "prompt",
-        *(f"{part}_source" for part in ("agent", "env", "model", "reward", "sandbox", "engine")),
+        *(
+            f"{part}_source"
+            for part in ("agent", "env", "model", "reward", "preprocess", "sandbox", "engine")
+        ),
     }
 )
 """Digests of prompts, and of the caller's own code and files. A run continues with different ones

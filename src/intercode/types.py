@@ -49,7 +49,8 @@ class Task:
     """One instruction with its gold answer. `extra` holds every other field of the task's record,
     unchanged.
 
-    `golds` has all accepted answers without duplicates: `gold` first, then its alternatives.
+    `golds` has all accepted answers without duplicates: `gold` first, then its alternatives. A task
+    whose tests decide may lack a gold: `gold` is "" then.
     """
 
     id: str
@@ -59,7 +60,9 @@ class Task:
     golds: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "golds", tuple(dict.fromkeys((self.gold, *self.golds))))
+        object.__setattr__(
+            self, "golds", tuple(dict.fromkeys(gold for gold in (self.gold, *self.golds) if gold))
+        )
 
     @property
     def general(self) -> bool:

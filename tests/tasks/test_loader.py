@@ -210,7 +210,7 @@ MALFORMED: list[tuple[str, str | bytes, str]] = [
     (".json", "[" * 200_000, r"tasks\.json: .*JSON"),
     (".json", '{"data": []}', r"tasks\.json: holds an object where a list"),
     (".jsonl", '"a"', "line 1: is a text where an object"),
-    (".csv", 'query,gold\n"two\nlines",g\nq,\n', r"tasks\.csv: line 4: field 'gold' is empty"),
+    (".csv", 'query,gold\n"two\nlines",g\nq,\n', r"tasks\.csv: line 4: field 'gold' is missing"),
     (".csv", "query,gold\nq,g\nq,g,more\n", r"line 3: \d fields where the header has 2"),
     (".csv", 'query,gold\nq,g\n"open,g\nq,g\nq,g\n', r"line 3: .*quote left open"),
     (
@@ -221,7 +221,7 @@ MALFORMED: list[tuple[str, str | bytes, str]] = [
     (".csv", "query,gold,gold\nq,g,h\n", "line 1: the header names 'gold' more than once"),
     (".csv", "one\nfür".encode("latin-1"), r"tasks\.csv: line 2: byte 0xfc is not UTF-8; save"),
     (".json", "one\nfür".encode("utf-16"), r"tasks\.json: line 1: byte 0xff is not UTF-8; save"),
-    (".parquet", b"PAR1" + b"x" * 100 + b"PAR1", r"tasks\.parquet: is not a readable Parquet file"),
+    (".parquet", b"PAR1" + b"x" * 100 + b"PAR1", r"tasks\.parquet: is not a readable parquet file"),
 ]
 
 

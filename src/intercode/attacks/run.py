@@ -38,7 +38,10 @@ from intercode.types import Episode, Task
 TASKS = 2
 """The user's tasks that an exploit is tried on; exploits against the sandbox are tried on
 one."""
-_DATA = frozenset({"data", "limit", "split", "databases", "dump", "tree", "setup", "robust"})
+_FIELDS = ("query_field", "gold_fields", "id_field", "db_field", "preprocess")
+_DATA = frozenset(
+    {*_FIELDS, "data", "limit", "split", "databases", "dump", "tree", "setup", "robust"}
+)
 """Options about data, which are dropped when the suite's own data are used."""
 _LIMITS = {"limits": replace(LIMITS, seconds=3.0), "seconds": 3.0}
 _CANDIDATES = 12

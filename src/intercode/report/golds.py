@@ -34,7 +34,7 @@ def golds_of(settings: Mapping[str, Any], data: str | None = None) -> tuple[dict
         return {}, str(error)
     try:
         env_class = environment_class(env)
-        names = ("data", "gold_fields")
+        names = ("data", "query_field", "gold_fields", "id_field", "db_field")
         chosen: dict[str, Any] = {name: options[name] for name in names if name in options}
         tasks = env_class.read_data(env_class.Options.of(chosen, f"the environment {env}"))
     except (IntercodeError, OSError, TypeError, ValueError, AttributeError) as error:

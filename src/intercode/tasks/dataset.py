@@ -4,7 +4,7 @@ them.
 A data folder (the user's, a starter set of this package, or a fetched one) has this layout; only
 the task file is required:
 
-    tasks.jsonl        or .json, .csv, .parquet
+    tasks.jsonl        or .json, .csv, .parquet and others, also with .gz
     tree/              or tree.tar: the files at / before an episode starts
     setup.sh           runs once, after that, inside the sandbox
     second/            or second.tar, and second.sh: the variant data for tasks marked `general`
@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
 from intercode.tasks.catalog import downloaded, find
-from intercode.tasks.loader import SUFFIXES, Layout, Preprocess, Record, load_tasks
+from intercode.tasks.formats import HUB, SUFFIXES, published_files, read_file
+from intercode.tasks.loader import Layout, Preprocess, Record, load_tasks
 from intercode.types import Task
 
 STARTER = Path(__file__).with_name("starter")
@@ -34,8 +35,7 @@ class DataSet:
     """Tasks and the files that belong to them.
 
     `digest` is the hex SHA-256 of the task file's bytes (of all files, for a folder that a class
-    reads itself), whatever the limit, and of the names of the gold fields unless `gold` is the only
-    one.
+    reads itself), whatever the limit, and of the names of its fields where the caller named some.
     """
 
     name: str
@@ -60,33 +60,35 @@ def open_data(
     preprocess: Preprocess | None = None,
     layouts: Sequence[Layout] = (),
     gold_fields: Sequence[str] | None = None,
+    names: Mapping[str, str] | None = None,
+    decided_by: Sequence[str] = (),
     records: Callable[[Path], Iterable[Record]] | None = None,
 ) -> DataSet:
     """Return the data set that `source` names, with the first `limit` tasks of the split `split`.
 
     None is the starter set of `env`. An existing path is a data folder, or a task file, which is
-    used without the trees and scripts in its folder. Any other text names a data set of the
-    catalog, which `intercode data get NAME` must have fetched. `records` yields the records of a
-    file or folder in place of the reader for its suffix. Raises `UsageError` if there is no such
-    data or it cannot be read, `DataError` if it is malformed.
+    used without the trees and scripts in its folder. `hf:OWNER/NAME:SPLIT` is a data set of a hub
+    (`published_files`). Any other text names a data set of the catalog, which `intercode data get
+    NAME` must have fetched. `records` yields the records of a file or folder in place of the reader
+    for its suffix; the other arguments are those of `load_tasks`, and no layout is looked for if
+    the fields of query or gold are named. Raises `UsageError` if there is no such data or it cannot
+    be read, `DataError` if it is malformed.
     """
-    if split:
-        data = open_data(
-            source,
-            env=env,
-            preprocess=preprocess,
-            layouts=layouts,
-            gold_fields=gold_fields,
-            records=records,
-        )
-        return replace(data, tasks=tuple(in_split(data.tasks, split)[:limit]))
+    names = names or {}
     how = {
-        "limit": limit,
+        "limit": None if split else limit,
         "preprocess": preprocess,
-        "layouts": () if gold_fields else layouts,
+        "layouts": () if gold_fields or "query" in names else layouts,
         "gold_fields": tuple(gold_fields or ("gold",)),
+        "names": names,
+        "decided_by": decided_by,
         "records": records,
     }
+    data = _open(source, env, how)
+    return replace(data, tasks=tuple(in_split(data.tasks, split)[:limit])) if split else data
+
+
+def _open(source: str | Path | None, env: str, how: dict[str, Any]) -> DataSet:
     if source is None:
         if not (STARTER / env).is_dir():
             raise UsageError(
@@ -94,6 +96,8 @@ def open_data(
                 "name your own with --data FILE or --data DIR"
             )
         return _open_folder(STARTER / env, f"{env}-starter", how)
+    if str(source).startswith(HUB):
+        return _open_published(source, str(source), how)
     path = Path(source)
     if os.path.isdir(path):
         return _open_folder(path, path.resolve().name, how)
@@ -115,13 +119,12 @@ def _open_folder(folder: Path, name: str, how: dict[str, Any]) -> DataSet:
     def first(*names: str) -> Path | None:
         return next((folder / name for name in names if os.path.exists(folder / name)), None)
 
-    files = [file for suffix in SUFFIXES if os.path.exists(file := folder / f"tasks{suffix}")]
+    names = [f"tasks{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz")]
+    files = [file for name in names if os.path.exists(file := folder / name)]
     if how["records"]:
         files = [folder]
     if not files:
-        raise UsageError(
-            f"{folder}: has no task file; call it tasks.jsonl (or {', '.join(SUFFIXES)})"
-        )
+        return _open_published(folder, name, how)
     if len(files) > 1:
         raise DataError(
             f"{folder}: has {' and '.join(file.name for file in files)}; keep one of them"
@@ -139,8 +142,24 @@ def _open_folder(folder: Path, name: str, how: dict[str, Any]) -> DataSet:
 
 def _open_file(path: Path, name: str, how: dict[str, Any]) -> DataSet:
     tasks = tuple(load_tasks(path, **how))
-    fields = b"" if how["gold_fields"] == ("gold",) else repr(how["gold_fields"]).encode()
-    return DataSet(name, tasks, hashlib.sha256(_content(path) + fields).hexdigest(), file=path)
+    return DataSet(name, tasks, _digest(_content(path), how), file=path)
+
+
+def _open_published(source: str | Path, name: str, how: dict[str, Any]) -> DataSet:
+    """Open the data set that is published at a hub, or a folder with a copy of it."""
+    files = published_files(source)
+    records = (record for file in files for _, record in read_file(file))
+    path = files[0] if len(files) == 1 else files[0].parent
+    tasks = tuple(load_tasks(path, **{**how, "records": lambda _: records}))
+    content = b"".join(file.read_bytes() for file in files)
+    return DataSet(name, tasks, _digest(content, how), file=files[0])
+
+
+def _digest(content: bytes, how: dict[str, Any]) -> str:
+    """Return the digest of the records and of the names of their fields, if these are not ours."""
+    fields = repr(how["gold_fields"]) if how["gold_fields"] != ("gold",) else ""
+    fields += repr(sorted(how["names"].items())) if how["names"] else ""
+    return hashlib.sha256(content + fields.encode()).hexdigest()
 
 
 def _content(path: Path) -> bytes:

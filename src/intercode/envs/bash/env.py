@@ -221,7 +221,7 @@ class BashEnv(InterCodeEnv):
     @classmethod
     def read_data(cls, options: EnvOptions) -> DataSet:
         _require_attributes(cls)
-        records = _checked(options.preprocess or cls.preprocess)
+        records = _checked(options.chosen_preprocess or cls.preprocess)
         return super().read_data(replace(options, preprocess=records))
 
     @classmethod

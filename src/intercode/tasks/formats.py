@@ -1,0 +1,285 @@
+"""Read the records of a file by its suffix, and those of a published data set.
+
+    .jsonl .ndjson      a record a line
+    .json               a list of records, an object of records by their ids, or a record a line
+    .csv .tsv           with a header; an empty cell is an absent field
+    .parquet .arrow     with pyarrow
+    .nl                 a query a line; the golds are the lines of the file of that name in .cm
+    all of these + .gz
+
+A data set of a hub (`hf:OWNER/NAME:SPLIT`), or a folder with a copy of one, consists of files in
+one of these formats, whose paths name the split.
+
+Left out: encodings other than UTF-8 (with or without BOM), data sets too big for memory, a hub's
+scripts, which are code.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from intercode.errors import DataError, UsageError
+
+Located = Iterator[tuple[str, Any]]
+"""Records with their places: ``("line 7", {...})``."""
+HUB = "hf:"
+LARGEST_CSV_FIELD = 16 * 2**20
+_INSTALL = "pip install 'intercode-gym[hub]'"
+
+
+def read_file(path: Path) -> Located:
+    """Return the records of a file. Raises `UsageError` if it cannot be read at all, and
+    `DataError`, at once or with a record, if its content is malformed."""
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; name the task file in it")
+    reader = READERS.get(suffix_of(path))
+    if reader is None:
+        raise UsageError(
+            f"{path}: cannot tell the format by its name; it must end in {', '.join(READERS)}"
+        )
+    return reader(path)
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix that names the format, in lower case and without `.gz`."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+# ── one reader per format ─────────────────────────────────────────────────────────────────────────
+
+
+def _read_text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            data = gzip.decompress(data)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: is not a whole gzip file ({error})") from error
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        byte = data[error.start]
+        raise DataError(
+            f"{path}: line {line}: byte 0x{byte:02x} is not UTF-8; save the file as UTF-8"
+        ) from error
+
+
+def _parse_json(text: str, path: Path, first_line: int = 1) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {first_line + error.lineno - 1}, column {error.colno}"
+        raise DataError(
+            f"{path}: {place}: is not JSON ({error.msg}); was the file cut short?"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: line {first_line}: JSON that cannot be read ({error})") from error
+
+
+def _read_json(path: Path) -> Located:
+    text = _read_text(path)
+    first, _, more = text.strip().partition("\n")
+    if first.endswith("}") and more.lstrip().startswith("{"):
+        yield from _lines(text, path)
+        return
+    records = _parse_json(text, path) if text.strip() else []
+    if isinstance(records, dict) and all(isinstance(value, dict) for value in records.values()):
+        records = [{"id": id, **record} for id, record in records.items()]
+    if not isinstance(records, list):
+        raise DataError(
+            f"{path}: holds {kind_of(records)} where a list of records should be; "
+            "put the records in [ ]"
+        )
+    for number, record in enumerate(records, start=1):
+        yield f"record {number}", record
+
+
+def _read_jsonl(path: Path) -> Located:
+    return _lines(_read_text(path), path)
+
+
+def _lines(text: str, path: Path) -> Located:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield f"line {number}", _parse_json(line, path, number)
+
+
+def _read_csv(path: Path) -> Located:
+    # for the whole process; never lowered
+    csv.field_size_limit(max(LARGEST_CSV_FIELD, csv.field_size_limit()))
+    header = list[str]()
+    for line, row in _rows(path, "\t" if suffix_of(path) == ".tsv" else ","):
+        if row and not header:
+            header = [name.strip() for name in row]
+            if twice := sorted({name for name in header if header.count(name) > 1}):
+                raise DataError(
+                    f"{path}: line 1: the header names {', '.join(map(repr, twice))} more than once"
+                )
+        elif row and len(row) != len(header):
+            what = f"{len(row)} fields where the header has {len(header)}"
+            raise DataError(f"{path}: line {line}: {what}; quote fields that contain commas")
+        elif row:
+            cells = zip(header, row, strict=True)
+            yield f"line {line}", {name: cell for name, cell in cells if cell}
+
+
+def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows with their first lines. If one is no CSV, as in `"a "b" c",d`, the quotes
+    within cells are read as text from there on."""
+    lines = list(io.StringIO(_read_text(path), newline=""))
+    quote_in_cell = re.compile(rf'(?<=[^{delimiter}"\r\n])"(?=[^{delimiter}"\r\n])')
+    line, skipped, mended = 1, 0, False
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if mended:
+                raise DataError(
+                    f"{path}: line {line}: the record from here on is not CSV ({error}); "
+                    "is a quote left open?"
+                ) from error
+            skipped, mended = line - 1, True
+            rest = [quote_in_cell.sub('""', text) for text in lines[skipped:]]
+            rows = csv.reader(rest, delimiter=delimiter, strict=True)
+            continue
+        yield line, row
+        line = skipped + rows.line_num + 1
+
+
+def _read_pairs(path: Path) -> Located:
+    golds = path.with_suffix(".cm")
+    if not golds.exists():
+        raise UsageError(f"{path}: holds queries, and there is no {golds.name} with their golds")
+    pair = [_read_text(file).splitlines() for file in (path, golds)]
+    if len(pair[0]) != len(pair[1]):
+        raise DataError(f"{path}: {len(pair[0])} lines, but {golds.name} has {len(pair[1])}")
+    for number, (query, gold) in enumerate(zip(*pair, strict=True), start=1):
+        yield f"line {number}", {"query": query, "gold": gold}
+
+
+def _read_columns(path: Path) -> Located:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise UsageError(
+            f"{path}: reading Parquet needs pyarrow: pip install 'intercode-gym[parquet]'"
+        ) from error
+    try:
+        if suffix_of(path) == ".arrow":
+            with pyarrow.memory_map(str(path)) as file:
+                rows = pyarrow.ipc.open_stream(file).read_all().to_pylist()
+        else:
+            rows = pyarrow.parquet.read_table(path, partitioning=None).to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{path}: is not a readable {path.suffix[1:]} file ({error})") from error
+    for number, record in enumerate(rows, start=1):
+        yield f"record {number}", record
+
+
+READERS: dict[str, Callable[[Path], Located]] = {
+    ".json": _read_json,
+    ".jsonl": _read_jsonl,
+    ".ndjson": _read_jsonl,
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".parquet": _read_columns,
+    ".arrow": _read_columns,
+    ".nl": _read_pairs,
+}
+"""The readers of task files by suffix; each yields records with their places in the file."""
+SUFFIXES = tuple(READERS)
+_PUBLISHED = (".arrow", ".parquet", ".jsonl", ".ndjson", ".csv", ".tsv", ".json")
+"""The formats of data sets as published. The first one that a set has holds its records; its JSON
+files then describe it."""
+
+
+# ── data sets as published ────────────────────────────────────────────────────────────────────────
+
+
+def published_files(source: str | Path) -> list[Path]:
+    """Return the files of `hf:OWNER/NAME`, `hf:OWNER/NAME:SPLIT` or `hf:DIR:SPLIT`, or of the
+    folder `source`, fetched if need be.
+
+    SPLIT is a word in the paths of the files, or several with `/` between them:
+    `hf:OWNER/NAME:sanitized/test`. Raises `UsageError` if it fits no files, or several sets of
+    them.
+    """
+    name, _, split = str(source).removeprefix(HUB).partition(":")
+    if str(source).startswith(HUB):
+        pattern = f"*{'*'.join(split.split('/'))}*"
+        folder = Path(name) if Path(name).is_dir() else _fetch(name, pattern)
+    else:
+        folder, pattern = Path(source), "*"
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    sets = defaultdict[str, list[Path]](list)
+    for path in _of_one_format(paths):
+        place = path.relative_to(folder).as_posix()
+        if fnmatch(place, pattern):
+            sets[re.sub(r"[-_]?\d+(-of-\d+)?", "", place)].append(path)
+    if len(sets) == 1:
+        return next(iter(sets.values()))
+    if sets:
+        raise UsageError(
+            f"{source}: holds {len(sets)} sets of records: {', '.join(sorted(sets)[:20])}; "
+            f"choose one with a word of its path, such as {HUB}{name}:test"
+        )
+    raise UsageError(
+        f"{source}: has no task file; call it tasks.jsonl, or give a file's path "
+        f"({', '.join(SUFFIXES)})"
+    )
+
+
+def _of_one_format(paths: Sequence[Path]) -> list[Path]:
+    by_suffix = {
+        suffix: [path for path in paths if suffix_of(path) == suffix] for suffix in _PUBLISHED
+    }
+    return next(filter(None, by_suffix.values()), [])
+
+
+def _fetch(name: str, pattern: str) -> Path:
+    """Return the folder of a hub's data set, with those of its files that fit the pattern. Without
+    a connection, the hub's client looks into its cache."""
+    try:
+        import huggingface_hub
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    except ImportError as error:
+        raise UsageError(f"{HUB}{name}: needs huggingface_hub: {_INSTALL}") from error
+    wanted = [f"{pattern}{suffix}{end}" for suffix in _PUBLISHED for end in ("", ".gz")]
+    try:
+        return Path(
+            huggingface_hub.snapshot_download(name, repo_type="dataset", allow_patterns=wanted)
+        )
+    except (HFValidationError, HfHubHTTPError, OSError) as error:
+        raise UsageError(
+            f"{HUB}{name}: cannot be fetched ({str(error).strip().partition(chr(10))[0]:.300}); "
+            "it is the name of a data set, OWNER/NAME, at $HF_ENDPOINT"
+        ) from error
+
+
+def kind_of(value: object) -> str:
+    """Return the kind of a value, for an error: "a text"."""
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "a text",
+        bool: "a truth value",
+        type(None): "null",
+    }
+    return names.get(type(value), f"a value of type {type(value).__name__}")
