@@ -212,6 +212,14 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         )
 
     @classmethod
+    def _choose_reward(cls, options: EnvOptions) -> tuple[Any, Any]:
+        """Return the reward for `__init__`, and its function or name. The first is None for the
+        class's own attribute `reward`, which may be a method."""
+        if options.reward is None and hasattr(cls, "reward"):
+            return None, cls.reward
+        return options.chosen_reward, options.chosen_reward
+
+    @classmethod
     def prepare_world(cls, data: DataSet, options: Any) -> World:
         """Return what the environments share besides tasks: templates, databases, golds.
 
@@ -646,6 +654,8 @@ class GoldRun:
     evidence: object
     summary: str
     faults: tuple[str, ...] = ()
+    task: Task | None = None
+    """The task with the gold that was executed, if any of several will do."""
 
 
 class Utf8(Text):

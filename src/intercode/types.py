@@ -395,6 +395,7 @@ BROKEN = {
     "duplicate": "asks what an earlier task asks, word by word",
     "missing": "query or gold name what is not there: a path, a variable",
     "not_general": "marked general, but a constant answer passes",
+    "no_tests": "its tests are missing, or cannot be read",
     "empty_test": "a test that uses nothing of the answer",
     "odd_flag": "a flag unlike the others, or damaged",
     "needs_network": "cannot be played without a network",
@@ -403,6 +404,7 @@ BROKEN = {
 """Issues of a broken task, whose score is meaningless: stable words for programs."""
 
 SUSPICIOUS = {
+    "no_gold": "no gold shows that the tests can be passed",
     "gold_complains": "the gold prints an error, though it ends well",
     "retrieval_solves": "the gold of the most similar other task succeeds",
     "golds_disagree": "an alternative gold and the gold do not match each other",

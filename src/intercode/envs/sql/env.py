@@ -73,15 +73,17 @@ class SqlEnv(InterCodeEnv):
         tasks: Sequence[Task],
         databases: DatabaseSet,
         *,
-        reward: Reward = "exact",
+        reward: Reward | None = None,
         golds: GoldCache[Gold] | None = None,
         handicap: bool = False,
         seconds: float = SECONDS,
         **options: Any,
     ) -> None:
         super().__init__(tasks, **options)
-        require_reward(reward, self.rewards, "answer, gold's answer, task")
-        self.reward, self._databases, self._golds = reward, databases, golds or GoldCache[Gold]()
+        if reward is not None or not hasattr(type(self), "reward"):
+            self.reward = reward or "exact"
+        require_reward(self.reward, self.rewards, "answer, gold's answer, task")
+        self._databases, self._golds = databases, golds or GoldCache[Gold]()
         self._handicap, self._seconds = handicap, seconds
         self._engine = databases.make_engine()
         self._variant: Engine | None = None
@@ -95,16 +97,16 @@ class SqlEnv(InterCodeEnv):
     @classmethod
     def prepare_world(cls, data: DataSet, options: SqlOptions) -> World:
         """Load the databases once."""
-        reward = options.chosen_reward
+        reward, named = cls._choose_reward(options)
         databases = prepare_databases(
             data,
             dump=options.dump,
             databases=options.databases,
             engine=options.engine,
             robust=options.robust,
-            paper=is_papers(reward, cls.rewards),
+            paper=is_papers(named, cls.rewards),
         )
-        facts = {"reward": reward_name(reward), "statement_seconds": options.seconds}
+        facts = {"reward": reward_name(named), "statement_seconds": options.seconds}
         arguments = {
             "databases": databases,
             "reward": reward,
