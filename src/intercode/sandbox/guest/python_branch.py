@@ -45,6 +45,7 @@ import types
 from collections import abc, deque
 from collections.abc import Iterator
 from contextlib import suppress
+from traceback import walk_tb
 from typing import Any, NoReturn
 
 from . import wire_values
@@ -469,11 +470,12 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
     namespace.update((name, Proxy(agent, name)) for name in request["names"])
     verdict: dict[str, Any] = {"passed": True}
     try:
-        for text in request["texts"]:
+        for number, text in enumerate(request["texts"], start=1):
             tree = _with_sides(ast.parse(text))
-            exec(compile(tree, "<test>", "exec", dont_inherit=True), namespace)
+            file = "<test>" if number == len(request["texts"]) else "<setup>"
+            exec(compile(tree, file, "exec", dont_inherit=True), namespace)
     except BaseException as error:
-        verdict = {"passed": False, "why": _last_line(error)}
+        verdict = {"passed": False, "why": _last_line(error) + _failed_line(error, text)}
         for side in _SIDES if isinstance(error, AssertionError) else ():
             with suppress(Exception):  # a value without a text
                 verdict[side] = repr(namespace[_SIDES[side]])[:_LONGEST_REASON]
@@ -485,6 +487,15 @@ def _last_line(error: BaseException) -> str:
     """Return the last line of the error's traceback."""
     words = str(error)[:_LONGEST_REASON]
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
+
+
+def _failed_line(error: BaseException, test: str) -> str:
+    """Return the line of a test of several lines whose assert failed without a message."""
+    frames = walk_tb(error.__traceback__)
+    numbers = [number for frame, number in frames if frame.f_code.co_filename == "<test>"]
+    if str(error) or not numbers or "\n" not in test.strip():
+        return ""
+    return f": {test.splitlines()[numbers[-1] - 1].strip()[:_LONGEST_REASON]}"
 
 
 def _with_sides(tree: ast.Module) -> ast.Module:
