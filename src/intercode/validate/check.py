@@ -300,7 +300,7 @@ def _difference(task: Task, run: GoldRun, again: GoldRun) -> Iterator[tuple[Task
     yield (
         task,
         TaskIssue(
-            f"two executions of the gold differ: {what or 'in the files they leave'}",
+            f"two executions of the gold differ: {what or 'in what they leave'}",
             "gold_differs",
         ),
     )

@@ -20,19 +20,21 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from intercode.envs.gold import blame_gold
-from intercode.envs.sql.compare import Order, free, order_of
-from intercode.envs.sql.engines import Answer, Databases, Engine, engine_maker
+from intercode.envs.sql.compare import Order, free, order_of, sql_exact
+from intercode.envs.sql.content import Content, first_difference, read_content
+from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine, engine_maker
+from intercode.envs.sql.language import kind_of
 from intercode.envs.sql.text import literals, ordering, split_statements
 from intercode.envs.sql.variants import variant_databases
 from intercode.errors import DataError, UsageError
 from intercode.tasks import DataSet
-from intercode.types import Table, Task, TaskIssue
+from intercode.types import Score, Table, Task, TaskIssue
 
 _NO_ROWS = Table((), ())
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
@@ -305,10 +307,12 @@ def database(task: Task, engine: Engine) -> str:
 
 @dataclass(frozen=True)
 class Gold:
-    """The outcome of a gold: the answer, and the order of its rows for `exact`."""
+    """The outcome of a gold: the answer, and the order of its rows for `exact`. `content` is what a
+    gold that writes leaves in its database; None for a query."""
 
     answer: Answer
     order: Order
+    content: Content | None = None
 
     @property
     def table(self) -> Table | None:
@@ -321,6 +325,8 @@ class Gold:
             return ("gold runs out of time",)
         if self.answer.error is not None:
             return (f"gold fails: {self.answer.error}",)
+        if self.content is not None:
+            return ()
         if self.table is None:
             return ("gold returns no rows: it is not a query",)
         if self.table.cut:
@@ -339,19 +345,50 @@ class Gold:
     def evidence(self) -> object:
         """Return a value that is equal for two executions with the same result: the rows that may
         be returned, in order except for ties."""
+        content = self.content.evidence if self.content else None
         if self.table is None:
-            return self.answer.error
+            return self.answer.error or content
         rows = sorted(zip(self.order.ties, map(repr, self.order.rows), strict=True))
-        return self.table.columns, len(self.table.rows), self.order.start, rows
+        return self.table.columns, len(self.table.rows), self.order.start, rows, content
+
+    def score(self, answer: Table | None, content: Content | None) -> Score:
+        """Return the score under `exact` of an agent's answer, and of the content that it leaves
+        where the gold writes."""
+        if self.content is None:
+            return sql_exact(answer, self.table, self.order)
+        score = Score(1.0, True, rule="same changes")
+        if self.table is not None:
+            score = sql_exact(answer, self.table, self.order)
+        rule, _ = first_difference(content, self.content)
+        if rule:
+            return Score(0.0, False, {**score.parts, "changes": 0.0}, rule=rule)
+        return replace(score, parts={**score.parts, "changes": 1.0})
+
+    def compared(
+        self, answer: Table | None, content: Content | None
+    ) -> tuple[Table | None, Table | None, Order]:
+        """Return the agent's rows, the gold's, and their order: those of the answers, or, where the
+        gold writes, those of the first table that differs."""
+        if self.content is None:
+            return answer, self.table, self.order
+        _, name = first_difference(content, self.content)
+        if content is None or name is None:
+            return None, None, self.order
+        rows = self.content.tables[name]
+        return content.tables[name], rows, free(rows)
 
 
 def execute_gold(engine: Engine, task: Task) -> Gold:
-    """Execute a task's gold as the grader, which ends the last episode. Raises `DataError` if the
-    gold killed its server."""
+    """Execute a task's gold as the grader, which ends the last episode; a gold that writes, as an
+    agent. Raises `DataError` if the gold killed its server."""
 
     def execute() -> Gold:
         db = database(task, engine)
         engine.open(db)
+        if kind_of(task.gold) == "editing":
+            answer = engine.run(task.gold, seconds=READ_SECONDS)
+            content = None if answer.error else read_content(engine, db)
+            return Gold(answer, free(answer.table or _NO_ROWS), content)
         answer = engine.run_gold(db, task.gold)
         if answer.table is None:
             return Gold(answer, free(_NO_ROWS))

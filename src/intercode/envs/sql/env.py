@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import permutations
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Self
@@ -28,7 +29,8 @@ from intercode.envs.rewards import (
     require_reward,
     reward_name,
 )
-from intercode.envs.sql.compare import Row, difference, sql_exact
+from intercode.envs.sql.compare import Row, difference
+from intercode.envs.sql.content import Content, read_content
 from intercode.envs.sql.databases import (
     DatabaseSet,
     Gold,
@@ -89,6 +91,7 @@ class SqlEnv(InterCodeEnv):
         self._variant: Engine | None = None
         self._last = _NOTHING
         self._score: Score | None = None
+        self._content: Content | None = None
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
@@ -125,9 +128,7 @@ class SqlEnv(InterCodeEnv):
             return GoldRun(None, "", (str(error),))
         faults = list(golds[0].faults)
         if task.general and not self._is_papers:
-            passing = (
-                sql_exact(a.table, b.table, b.order).success for a, b in permutations(golds, 2)
-            )
+            passing = (b.score(a.table, a.content).success for a, b in permutations(golds, 2))
             if golds[0].evidence == golds[-1].evidence or (self.reward == "exact" and any(passing)):
                 why = (
                     "is marked general, but the gold has the same outcome on the variant data: "
@@ -200,11 +201,12 @@ class SqlEnv(InterCodeEnv):
         """Return the final comparison in about 8 KB: the conditions that failed, both tables, and
         their difference.
 
-        failed          "error" (the last statement failed), otherwise any of "rows", "order" and
-                        "robust" (the variant data)
+        failed          "error" (the last statement failed), otherwise any of "rows", "order",
+                        "changes" (the gold writes) and "robust" (the variant data)
         rule            why `exact` accepted or refused the rows, in words
         agent, gold     columns, rows (at most 20; `rows_total` if there are more) or the error
-        missing, extra  rows only in the gold, and rows only in the agent's (at most 10 each)
+        missing, extra  rows only in the gold, and rows only in the agent's (at most 10 each); if
+                        the gold writes, those of the first table that differs
         """
         gold = self._gold(self._engine, self.task)
         answer = self._last
@@ -215,11 +217,12 @@ class SqlEnv(InterCodeEnv):
                 and not (answer.table and answer.table.cut)
             ),
             "order": parts.get("columns", 1.0) < 1 or parts.get("order", 1.0) == 1,
+            "changes": parts.get("changes", 1.0) == 1,
             "robust": parts.get("robust", 1.0) == 1,
         }
         failed = (
             ["error"]
-            if answer.error is not None
+            if answer.error is not None and gold.content is None
             else [name for name, holds in right.items() if not holds]
         )
         report: dict[str, Any] = {
@@ -228,8 +231,9 @@ class SqlEnv(InterCodeEnv):
             "agent": _answer_json(answer),
             "gold": _answer_json(gold.answer),
         }
-        if answer.table is not None and gold.table is not None:
-            missing, extra = difference(answer.table, gold.table, gold.order)
+        agent_rows, gold_rows, order = gold.compared(answer.table, self._content)
+        if agent_rows is not None and gold_rows is not None:
+            missing, extra = difference(agent_rows, gold_rows, order)
             report["missing"] = _rows_json(missing[:_DIFFERENT], _DIFFERENCE_BYTES)
             report["extra"] = _rows_json(extra[:_DIFFERENT], _DIFFERENCE_BYTES)
         return report
@@ -248,15 +252,24 @@ class SqlEnv(InterCodeEnv):
         return is_papers(self.reward, self.rewards)
 
     def _compare(self, engine: Engine, answer: Table | None) -> Score:
+        golds = [(self._gold(engine, task), task) for task in self._tasks_by_gold]
+        content = None
+        expected = [gold.content.catalog for gold, _ in golds if gold.content is not None]
+        if expected and self.reward == "exact":
+            with suppress(DataError):  # the agent's own view, or the whole database, is broken
+                content = read_content(engine, database(self.task, engine), expected)
+        if engine is self._engine:
+            self._content = content
+
         def score(gold: Gold, task: Task) -> Score:
             if callable(self.reward):
                 return call_reward(self.reward, answer, gold.table, task)
             if self.reward != "exact":
                 result: Score = resolve_name(self.rewards[self.reward])(answer, gold.table)
                 return result
-            return sql_exact(answer, gold.table, gold.order)
+            return gold.score(answer, content)
 
-        return best_score(score(self._gold(engine, task), task) for task in self._tasks_by_gold)
+        return best_score(score(gold, task) for gold, task in golds)
 
     @property
     def _tasks_by_gold(self) -> list[Task]:
@@ -275,7 +288,7 @@ class SqlEnv(InterCodeEnv):
         under `exact`.
         """
         gold, *_ = [self._gold(engine, task) for task in self._tasks_by_gold]
-        if self.reward == "exact" and gold.table is None:
+        if self.reward == "exact" and gold.table is None and gold.content is None:
             raise DataError(f"task {self.task.id}: {'; '.join(gold.faults)}; see `intercode check`")
 
     def _variant_engine(self) -> Engine | None:
