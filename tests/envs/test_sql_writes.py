@@ -31,7 +31,7 @@ GOLDS = {
 }
 RIGHT: list[tuple[str, list[str]]] = [
     *((name, [gold]) for name, gold in GOLDS.items()),
-    ("raise", [f"UPDATE item SET price = {n} WHERE id = {id}" for n, id in ((0.9, 1), ("7.5e0", 2))]),
+    ("raise", ["UPDATE item SET price = CASE id WHEN 1 THEN 0.9 ELSE 7.5 END WHERE id <> 3"]),
     ("add", [GOLDS["remove"], "INSERT INTO sale VALUES (2, 1), (1, 1)", GOLDS["add"]]),
     ("add", ["BEGIN", GOLDS["add"], "COMMIT", "SELECT oops"]),
     ("table", ["CREATE TABLE Box (ID INTEGER, name VARCHAR(9) NOT NULL, PRIMARY KEY (ID))"]),
@@ -55,7 +55,7 @@ WRONG: list[tuple[str, list[str], str]] = [
     ("table", ["CREATE TABLE box (id INTEGER PRIMARY KEY, name INTEGER NOT NULL)"], OTHER),
     ("view", ["CREATE TABLE cheap AS SELECT id FROM item WHERE price < 1"], OTHER),
     ("view", ["CREATE VIEW cheap AS SELECT id FROM item"], "other rows in the table cheap"),
-    ("view", ["CREATE TABLE t (id INT)", "CREATE VIEW cheap AS SELECT * FROM t", "DROP TABLE t"], OTHER),
+    ("view", ["CREATE VIEW cheap AS SELECT id FROM sale", "DROP TABLE sale"], OTHER),
     ("column", ["ALTER TABLE item ADD COLUMN stock INTEGER"], OTHER),
     ("index", ["CREATE INDEX by_item ON sale (item_id, id)"], OTHER),
 ]  # fmt: skip
