@@ -15,12 +15,14 @@ refused.
 from __future__ import annotations
 
 import contextlib
+import csv
 import hashlib
+import io
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -37,8 +39,9 @@ from intercode.tasks import DataSet
 from intercode.types import Score, Table, Task, TaskIssue
 
 _NO_ROWS = Table((), ())
+_DESCRIPTION = ("original_column_name", "column_name", "column_description", "value_description")
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
-_LARGE = 64 << 20
+_LARGE, _HEAD = 64 << 20, 1000
 _NAME = r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<bare>[\w$]+))"
 _CREATE = re.compile(
     r"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT EXISTS\s*\*/\s*"
@@ -218,7 +221,15 @@ def _file_digest(file: Path) -> str:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text("utf-8-sig")
+        content = file.read_bytes()
+        if content.startswith(b"PGDMP") or b"\n-- PostgreSQL database dump" in content[:_HEAD]:
+            raise DataError(
+                f"{file} is a dump of PostgreSQL, which no engine here loads; convert it:"
+                " createdb NAME, restore the dump there (psql -f, or pg_restore), and"
+                " pip install 'db-to-sqlite[postgresql]' &&"
+                " db-to-sqlite --all postgresql:///NAME NAME.sqlite"
+            )
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{file} is not text in UTF-8: {error}; convert it with iconv") from error
     except OSError as error:
@@ -241,6 +252,8 @@ class DatabaseSet:
     make_variant: Callable[[], Engine] | None
     robust: bool
     digest: str
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    """By database, what `database_description/` says of its columns."""
 
     def facts(self) -> dict[str, Any]:
         """Return what determines results: the databases' content and the server."""
@@ -282,14 +295,28 @@ def prepare_databases(
                         *(literals(gold, first.dialect) for gold in task.golds)
                     )
             make_variant = engine_maker(engine, variant_databases(first, content, named))
-    return DatabaseSet(make_engine, make_variant, robust, content.digest)
+    described = {name: read_descriptions(file.parent) for name, file in content.files.items()}
+    return DatabaseSet(make_engine, make_variant, robust, content.digest, described)
+
+
+def read_descriptions(folder: Path) -> str:
+    """Return what BIRD's files `database_description/TABLE.csv` say of the columns, a line each; ""
+    without these files. Their encodings differ, so letters that are not UTF-8 are replaced."""
+    lines = []
+    for file in sorted(folder.glob("database_description/*.csv")):
+        rows = csv.DictReader(io.StringIO(file.read_text("utf-8-sig", errors="replace")))
+        for row in rows:
+            cells = [" ".join((row.get(name) or "").split()) for name in _DESCRIPTION]
+            lines.append(f"{file.stem}.{cells[0]}: {'; '.join(filter(None, cells[1:]))}")
+    return "\n".join(lines)
 
 
 def database(task: Task, engine: Engine) -> str:
-    """Return the task's database: its `db` or `db_id`, or the engine's only one. Raises `DataError`
-    if there is no such database."""
+    """Return the task's database: its `db` or `db_id`, or the engine's only one, which may hold the
+    tables of each `db_id` (as BIRD's mini-dev does). Raises `DataError` if there is no such
+    database."""
     named = task.extra.get("db") or task.extra.get("db_id")
-    if named is None and len(engine.databases) == 1:
+    if len(engine.databases) == 1 and task.extra.get("db") is None:
         return engine.databases[0]
     if named is None:
         raise DataError(

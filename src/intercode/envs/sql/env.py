@@ -40,6 +40,7 @@ from intercode.envs.sql.databases import (
 )
 from intercode.envs.sql.engines import Answer, Engine
 from intercode.envs.sql.language import LANGUAGE
+from intercode.envs.sql.layouts import LAYOUTS
 from intercode.envs.sql.lint import lint
 from intercode.envs.sql.options import SECONDS, SqlOptions
 from intercode.errors import DataError
@@ -58,13 +59,16 @@ class SqlEnv(InterCodeEnv):
 
     `handicap` adds the schema to the first observation, as in the paper's easier setting. `seconds`
     is a statement's time limit. `reward="overlap"` is the paper's reward without the order of rows,
-    which was used for its ReAct runs. The other arguments are those of `InterCodeEnv`.
+    which was used for its ReAct runs, and `reward="bird"` is BIRD's own. The other arguments are
+    those of `InterCodeEnv`.
     """
 
     Options = SqlOptions
     language = LANGUAGE
+    layouts = LAYOUTS
     rewards: ClassVar = {
         "exact": "intercode.envs.sql.compare:sql_exact",
+        "bird": "intercode.envs.sql.compare:sql_bird",
         "paper": "intercode.paper.sql:sql_paper",
         "overlap": "intercode.paper.sql:sql_overlap",
     }
@@ -144,12 +148,16 @@ class SqlEnv(InterCodeEnv):
         return GoldRun([gold.evidence for gold in golds], summary, tuple(faults))
 
     def first_observation(self, task: Task) -> str:
-        if not self._handicap:
-            return task.query
-        return (
-            f"{task.query}\n\nThe database has this schema:\n\n"
-            f"{self._engine.schema(database(task, self._engine))}"
-        )
+        """Return the query, with the task's `evidence`, and with the schema if it is asked for."""
+        text = task.query
+        if evidence := task.extra.get("evidence"):
+            text += f"\n\nExternal knowledge: {evidence}"
+        if self._handicap:
+            db = database(task, self._engine)
+            text += f"\n\nThe database has this schema:\n\n{self._engine.schema(db)}"
+            if described := self._databases.descriptions.get(db):
+                text += f"\n\nIts columns:\n\n{described}"
+        return text
 
     def start_episode(self, task: Task) -> None:
         self._execute_golds(self._engine)
@@ -285,10 +293,11 @@ class SqlEnv(InterCodeEnv):
         on the engine.
 
         An alternative gold that fails never matches. Raises `DataError` if the first gold fails
-        under `exact`.
+        under `exact` or `bird`.
         """
         gold, *_ = [self._gold(engine, task) for task in self._tasks_by_gold]
-        if self.reward == "exact" and gold.table is None and gold.content is None:
+        written = gold.content is not None and self.reward == "exact"
+        if self.reward in ("exact", "bird") and gold.table is None and not written:
             raise DataError(f"task {self.task.id}: {'; '.join(gold.faults)}; see `intercode check`")
 
     def _variant_engine(self) -> Engine | None:
