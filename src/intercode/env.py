@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, Self, SupportsFloat, T
 import gymnasium
 from gymnasium.spaces import Text
 
-from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
+from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError, meant
 from intercode.language import PLAIN, Language
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, check_overrides, safe_repr
@@ -174,6 +174,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     @classmethod
     def prepare(cls, options: EnvOptions) -> EnvFactory:
         """Read the data and call `prepare_world`, once for all environments of the factory."""
+        reward, names = options.chosen_reward, [*cls.rewards]
+        # a class's own method is not a single word: "GardenEnv.reward"
+        if names and isinstance(reward, str) and reward.isidentifier() and reward not in names:
+            raise UsageError(
+                f"there is no reward {reward!r}; use {', '.join(names)}, module:function or"
+                f" path.py:function{meant(reward, names)}"
+            )
         data = cls.read_data(options)
         world = cls.prepare_world(data, options)
         tasks = data.tasks if world.tasks is None else world.tasks

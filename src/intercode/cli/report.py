@@ -236,8 +236,9 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
 @click.argument("run", type=shared.EXISTING_FOLDER)
 @click.option(
     "--reward",
-    type=click.Choice(["exact", "paper"]),
-    help="Score by this reward, and write a new run.",
+    type=shared.TEXT,
+    metavar="exact|paper|NAME",
+    help="Score by this reward of the environment, and write a new run.",
 )
 @click.option(
     "--judge",

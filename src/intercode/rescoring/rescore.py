@@ -34,7 +34,6 @@ from intercode.tasks import list_entries
 from intercode.trust import is_vouched, require_trust
 from intercode.types import Ended, Episode, Score, Turn, line_of
 
-REWARDS = ("exact", "paper")
 KEPT = ("protocol", "session", "tell", "submits")
 """Options that keep the run's values."""
 DATA = ("data_digest", "assets_digest")
@@ -97,7 +96,8 @@ class Rescoring:
         require_trust(then, {"env": self.env, **taken_from(options, given)}, trust=trust)
         require_data(then, options)
         self.signs = trust or is_vouched(then)
-        old_reward = then["reward"] if then.get("reward") in (*REWARDS, "overlap") else reward
+        named = environment_class(self.env).rewards
+        old_reward = then["reward"] if then.get("reward") in named else reward
         require_same(then, rebuild(run, self.env, options, old_reward).facts(), force)
         played_for = then.get("played_for", then.get("reward"))
         self._submission = environment_class(self.env).submission_under(played_for)
