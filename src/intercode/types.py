@@ -397,7 +397,7 @@ BROKEN = {
     "not_general": "marked general, but a constant answer passes",
     "no_tests": "its tests are missing, or cannot be read",
     "empty_test": "a test that uses nothing of the answer",
-    "odd_flag": "a flag unlike the others, or damaged",
+    "odd_flag": "a damaged flag, or the only one without braces",
     "needs_network": "cannot be played without a network",
     "needs_files": "speaks of files that are not here",
 }
