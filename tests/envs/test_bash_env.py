@@ -203,6 +203,13 @@ def test_effects_count_and_nothing_of_an_episode_is_left_in_the_next(make: Make)
     assert env.step("submit")[1] == 0.0
 
 
+def test_an_archive_of_another_user_can_be_unpacked(make: Make) -> None:
+    env = make()
+    env.reset(options={"task": "touch"})
+    pack = "cd /box && tar --owner=1000 --group=1000 -cf /tmp/a.tar a && mkdir b"
+    assert env.step(f"{pack} && tar xf /tmp/a.tar -C b && stat -c %u b/a")[0] == "0\n"
+
+
 def test_the_last_turn_truncates_but_a_submission_there_terminates(make: Make) -> None:
     env = make("count", "ls /box | wc -l", max_turns=2)
     _, reward, terminated, truncated, info = env.step("ls /box | wc -l")
