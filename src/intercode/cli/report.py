@@ -108,6 +108,9 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
 
     find_own_modules()
     recording, factory, tasks = prepare_replay(log, env, trust=shared.is_trusted(), **options)
+    left_out = recording.settings.get("left_out", {}) if os.path.isfile(log) else {}
+    for key, what in left_out.items():
+        say(f"left out of episode {key}: {what}", err=True)
     with progress(len(tasks), quiet=as_json) as tick:
         result = execute(recording, factory, tasks, workers=workers, on_episode=tick)
     if as_json:
