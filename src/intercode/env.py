@@ -177,9 +177,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         reward, names = options.chosen_reward, [*cls.rewards]
         # a class's own method is not a single word: "GardenEnv.reward"
         if names and isinstance(reward, str) and reward.isidentifier() and reward not in names:
+            known = ", ".join(map(repr, names))
             raise UsageError(
-                f"there is no reward {reward!r}; use {', '.join(names)}, module:function or"
-                f" path.py:function{meant(reward, names)}"
+                f"reward {reward!r}: use {known}, or a function (module:function)"
+                f"{meant(reward, names)}"
             )
         data = cls.read_data(options)
         world = cls.prepare_world(data, options)
