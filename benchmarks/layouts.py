@@ -11,10 +11,12 @@ The tasks are made here. `python benchmarks/layouts.py [--json] [--n N] [--worke
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +53,32 @@ def apps(number: int) -> dict[str, Any]:
     }
 
 
+def bird(number: int) -> dict[str, Any]:
+    return {
+        "question_id": number,
+        "db_id": "shop",
+        "question": f"How many articles cost more than {number}?",
+        "evidence": "cost refers to price",
+        "SQL": f"SELECT COUNT(*) + {number} FROM article WHERE price > {number}",
+        "difficulty": "simple",
+    }
+
+
+def write_shop(folder: Path) -> Path:
+    """Write `shop/shop.sqlite`, the database of the tasks in BIRD's layout."""
+    (folder / "shop").mkdir(parents=True)
+    with closing(sqlite3.connect(folder / "shop" / "shop.sqlite")) as connection:
+        connection.execute("CREATE TABLE article (id INTEGER PRIMARY KEY, price INTEGER)")
+        rows = ((number,) for number in range(0, 5000, 5))
+        connection.executemany("INSERT INTO article (price) VALUES (?)", rows)
+        connection.commit()
+    return folder
+
+
 LAYOUTS: dict[str, tuple[str, Callable[[int], dict[str, Any]]]] = {
     "HumanEval": ("python", humaneval),
     "APPS": ("python", apps),
+    "BIRD": ("sql", bird),
 }
 
 
@@ -62,9 +87,10 @@ def rows(name: str, *, n: int, workers: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tasks.jsonl"
         file.write_text("".join(json.dumps(record(number)) + "\n" for number in range(n)))
-        prepare(env, data=str(file), limit=1)  # the template, which is made once
+        how = {"databases": str(write_shop(Path(folder) / "databases"))} if env == "sql" else {}
+        prepare(env, data=str(file), limit=1, **how)  # the template, which is made once
         start = time.process_time()
-        factory = prepare(env, data=str(file))
+        factory = prepare(env, data=str(file), **how)
         yield Row(f"{name}: load {n} tasks", time.process_time() - start, 1, 1)
         start = time.monotonic()
         result = check(factory, factory.tasks, workers=workers)

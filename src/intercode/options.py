@@ -204,8 +204,8 @@ class EnvOptions(Options):
     )  # fmt: skip
     reward: Any = option(
         None, "Reward",
-        "Score strictly (exact), as the paper did, or by your own function. [exact, or your"
-        " environment's own; paper with --protocol paper]",
+        "Score strictly (exact), as the paper did, by another reward of the environment, or by your"
+        " own function. [exact, or your environment's own; paper with --protocol paper]",
         kind="reward", metavar="exact|paper|module:function|path.py:function",
         names="code", plain=r"\w+",
     )  # fmt: skip
@@ -290,6 +290,18 @@ class SandboxOptions(EnvOptions):
         from intercode.sandbox.base import Limits
 
         return (self.limits or Limits()).changed_by(vars(self))
+
+
+@dataclass(frozen=True)
+class UnplayableOptions(EnvOptions):
+    """Options of environments that leave out tasks which cannot be played as they are."""
+
+    everything: bool = option(
+        False, "Tasks",
+        "Keep tasks that need a network; of ctf also those that need a missing file, or whose gold"
+        " is not a flag.",
+        flag="keep-unplayable", kind="flag",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

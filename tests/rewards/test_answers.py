@@ -356,7 +356,7 @@ QUESTIONS: list[tuple[str, str, str, list[str], list[str]]] = [
         )
         for words in (
             *("at least", "at most", "more than", "less than", "about", "nearly", "over"),
-            *("within", "between", "near", "roughly", "approximately", "beyond"),
+            *("within", "near", "roughly", "approximately", "beyond"),
         )
     ),
     *(

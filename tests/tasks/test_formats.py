@@ -67,9 +67,7 @@ BAD: list[tuple[str, bytes, type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "error", "words"), BAD, ids=[words for *_, words in BAD]
-)
+@pytest.mark.parametrize(("name", "content", "error", "words"), BAD)
 def test_a_file_that_is_no_such_format_says_so(
     tmp_path: Path, name: str, content: bytes, error: type[Exception], words: str
 ) -> None:
