@@ -59,6 +59,7 @@ FACTS = frozenset(
         "data_set",
         "excluded",
         "left_out",
+        "network",
         "mended",
         "planned",
         "created",
