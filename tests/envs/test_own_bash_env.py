@@ -96,7 +96,7 @@ def test_paths_start_at_the_folder_of_the_class_and_the_caller_goes_first(
 )
 def test_a_wrong_attribute_is_named_with_the_class(own: Own, said: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        intercode.prepare(own(said, task(), Dockerfile="FROM scratch"))
+        intercode.prepare(own(said, task()))
 
 
 # -- its reward ------------------------------------------------------------------------------------
