@@ -1,7 +1,8 @@
-# setup leaves everything in .venv; every other target calls it first.
+# setup leaves everything in .venv; every other target but demo and learn calls it first: these install only what users need.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3.13 /usr/bin/python3.12 /usr/bin/python3.11) python3)
 BIN := .venv/bin
 STAMP := .venv/.ready
+DEMO_STAMP := .venv/.ready-for-demo
 FRAMEWORKS := .venv-integrations
 PYTEST := $(BIN)/python -m pytest -n 2
 
@@ -10,10 +11,14 @@ PYTEST := $(BIN)/python -m pytest -n 2
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml scripts/setup
-	scripts/setup $(PYTHON)
-	touch $(STAMP)
+	scripts/setup $(PYTHON) dev,view
+	touch $(STAMP) $(DEMO_STAMP)
 
-demo: setup
+$(DEMO_STAMP): pyproject.toml scripts/setup
+	scripts/setup $(PYTHON) view
+	touch $(DEMO_STAMP)
+
+demo: $(DEMO_STAMP)
 	scripts/demo
 
 test: setup
@@ -44,7 +49,7 @@ format: setup
 	$(BIN)/ruff format src tests benchmarks examples scripts
 	$(BIN)/ruff check --fix src tests benchmarks examples scripts
 
-learn: setup
+learn: $(DEMO_STAMP)
 	$(BIN)/python examples/learn_menu.py
 
 bench: setup

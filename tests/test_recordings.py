@@ -89,6 +89,24 @@ def test_the_three_shapes_of_a_log_are_read(tmp_path: Path) -> None:
     ), "with its fences"
 
 
+def test_what_a_log_lacks_is_left_out_and_listed_by_episode(tmp_path: Path) -> None:
+    blocked = entry(["ls", "rm -rf /"], ["a"], [0.5])
+    unmarked = {
+        **entry(["SELECT x", "SELECT 1"], ["Error executing query: x", "[(1,)]"], [0, 1.0]),
+        "task_id": 1,
+    }
+    del unmarked["turn_history"]["valid_action"]
+    empty = {"task_id": 2, "query": "list them", "summary": {"max_reward": 0}}
+    recording = load_recording(write(tmp_path, {"0": blocked, "1": unmarked, "2": empty}))
+    assert [
+        (episode.task, [turn.exit_code for turn in episode.turns]) for episode in recording.episodes
+    ] == [("0", [0]), ("1", [1, 0])]
+    assert recording.settings["left_out"] == {
+        "0": "the last action, which was blocked: 'rm -rf /'",
+        "2": "all, since it has no turn_history",
+    }
+
+
 def test_episodes_are_found_by_id_and_query(tmp_path: Path) -> None:
     other = {**entry(["b"], [""], [0]), "task_id": 1, "query": "list them"}
     recording = load_recording(write(tmp_path, {"0": entry(["a"], [""], [0]), "1": other}))

@@ -40,8 +40,9 @@ def _creation(query: Query, db: str) -> Creation:
 
 DIALECT = Dialect(
     "duckdb",
-    "SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns"
-    " WHERE table_catalog = current_database() AND is_generated = 'NEVER'"
+    "SELECT table_name, column_name, is_nullable = 'YES', data_type, column_default"
+    " FROM information_schema.columns WHERE table_catalog = current_database()"
+    " AND is_generated = 'NEVER'"
     " ORDER BY table_name, ordinal_position",
     "SELECT table_name, constraint_name, unnest(constraint_column_names) AS name,"
     f" generate_subscripts(constraint_column_names, 1) AS place FROM {_CONSTRAINTS}"
@@ -51,6 +52,8 @@ DIALECT = Dialect(
     f" generate_subscripts(constraint_column_names, 1) AS place FROM {_CONSTRAINTS}"
     " = 'FOREIGN KEY' ORDER BY table_name, constraint_name, place",
     _creation,
+    indexes="SELECT table_name, index_name, expressions FROM duckdb_indexes()"
+    " WHERE database_name = current_database() AND NOT is_unique",
 )
 _OTHER = "/srv/duckdb/original/cellar.duckdb"
 

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, Self, SupportsFloat, T
 import gymnasium
 from gymnasium.spaces import Text
 
-from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError
+from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError, meant
 from intercode.language import PLAIN, Language
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, check_overrides, safe_repr
@@ -174,6 +174,14 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     @classmethod
     def prepare(cls, options: EnvOptions) -> EnvFactory:
         """Read the data and call `prepare_world`, once for all environments of the factory."""
+        reward, names = options.chosen_reward, [*cls.rewards]
+        # a class's own method is not a single word: "GardenEnv.reward"
+        if names and isinstance(reward, str) and reward.isidentifier() and reward not in names:
+            known = ", ".join(map(repr, names))
+            raise UsageError(
+                f"reward {reward!r}: use {known}, or a function (module:function)"
+                f"{meant(reward, names)}"
+            )
         data = cls.read_data(options)
         world = cls.prepare_world(data, options)
         tasks = data.tasks if world.tasks is None else world.tasks
@@ -210,6 +218,14 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             decided_by=cls.decided_by,
             records=cls.records,
         )
+
+    @classmethod
+    def _choose_reward(cls, options: EnvOptions) -> tuple[Any, Any]:
+        """Return the reward for `__init__`, and its function or name. The first is None for the
+        class's own attribute `reward`, which may be a method."""
+        if options.reward is None and hasattr(cls, "reward"):
+            return None, cls.reward
+        return options.chosen_reward, options.chosen_reward
 
     @classmethod
     def prepare_world(cls, data: DataSet, options: Any) -> World:
@@ -655,6 +671,8 @@ class GoldRun:
     evidence: object
     summary: str
     faults: tuple[str, ...] = ()
+    task: Task | None = None
+    """The task with the gold that was executed, if any of several will do."""
 
 
 class Utf8(Text):

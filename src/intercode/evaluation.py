@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode import __version__
-from intercode.agents import Agent, make_agent
+from intercode.agents import Agent, gold, make_agent
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.envs.rewards import NamedReward, reward_name
@@ -41,6 +41,7 @@ from intercode.sandbox.pod import usual_provider_name
 from intercode.store import RunStore
 from intercode.tasks import HUB
 from intercode.types import Episode, Task
+from intercode.validate.check import with_passing_golds
 from intercode.validate.validation_cache import broken, cached_check
 
 _UNLESS = " (one of your own that asks none says so by an attribute needs_model = False)"
@@ -181,14 +182,17 @@ class Evaluation:
         on_episode: Callable[[Episode], None] | None = None,
         retry_errors: bool = True,
         crew: Crew | None = None,
-    ) -> tuple[dict[str, Any], list[Episode]]:
+    ) -> tuple[dict[str, Any], Sequence[Episode]]:
         """Play the episodes that the folder lacks, here or by a crew; return the settings and
         episodes of the whole run.
 
         An error that ends the run is kept in `fault`, so that the episodes played until then can be
         reported.
         """
-        tracker = BudgetTracker(self.limits)
+        tracker, tasks = BudgetTracker(self.limits), self.tasks
+        tests = environment_class(self.config["env"]).decided_by
+        if self.agent.strategy is gold and tests and crew is None:
+            tasks = with_passing_golds(self.factory, tasks, workers=workers)
         if isinstance(self.model, OpenAIModel):
             self.model.give_up = tracker.stop_reason
         try:
@@ -196,7 +200,7 @@ class Evaluation:
                 self.factory,
                 self.agent.strategy,
                 self.model,
-                tasks=self.tasks,
+                tasks=tasks,
                 store=store,
                 workers=workers,
                 epochs=self.epochs,
@@ -206,6 +210,7 @@ class Evaluation:
                 retry_errors=retry_errors,
                 shard=self.shard,
                 crew=crew,
+                collect=False,
             )
         except (SandboxError, ModelError, InternalError) as fault:
             self.fault = fault

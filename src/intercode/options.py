@@ -204,8 +204,8 @@ class EnvOptions(Options):
     )  # fmt: skip
     reward: Any = option(
         None, "Reward",
-        "Score strictly (exact), as the paper did, or by your own function. [exact, or your"
-        " environment's own; paper with --protocol paper]",
+        "Score strictly (exact), as the paper did, by another reward of the environment, or by your"
+        " own function. [exact, or your environment's own; paper with --protocol paper]",
         kind="reward", metavar="exact|paper|module:function|path.py:function",
         names="code", plain=r"\w+",
     )  # fmt: skip

@@ -35,11 +35,12 @@ import json
 import mmap
 import os
 import stat
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from types import NoneType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, overload
 
 from intercode.errors import StoreError, UsageError
 from intercode.options import RunOptions
@@ -161,6 +162,40 @@ Config = Mapping[str, Any]
 Key = tuple[str, int]
 
 
+class Episodes(Sequence[Episode]):
+    """The episodes of a run folder, read from its file whenever they are asked for, since a run may
+    be larger than memory. `starts` are the places of their lines in bytes."""
+
+    def __init__(self, path: Path, starts: Iterable[int]) -> None:
+        self._path, self._starts = path, array("Q", starts)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, at: int) -> Episode: ...
+    @overload
+    def __getitem__(self, at: slice) -> Episodes: ...
+    def __getitem__(self, at: int | slice) -> Episode | Episodes:
+        if isinstance(at, slice):
+            return Episodes(self._path, self._starts[at])
+        return next(iter(self.at([at])))
+
+    def __iter__(self) -> Iterator[Episode]:
+        if self._starts:
+            with (
+                storage_faults(self._path),
+                open(open_inside(self._path, "episodes.jsonl"), "rb") as file,
+            ):
+                for start in self._starts:
+                    file.seek(start)
+                    yield _episode_of(file.readline(), self._path, f"the line at byte {start}")
+
+    def at(self, places: Iterable[int]) -> Episodes:
+        """Return the episodes at some places."""
+        return Episodes(self._path, map(self._starts.__getitem__, places))
+
+
 class RunStore:
     """An open run folder. Only one process may have it open, and only one thread at a time may
     append."""
@@ -171,7 +206,10 @@ class RunStore:
         """True if the folder held no run before."""
         self._file = file
         self._held = held
-        self._episodes = {_key(episode): episode for episode in _read_episodes(path)}
+        self._starts: dict[Key, int] = {}
+        self._finished: set[Key] = set()
+        for start, episode in _read_episodes(path):
+            self._note(episode, start)
 
     @classmethod
     def create(
@@ -208,11 +246,11 @@ class RunStore:
 
     def finished(self) -> set[Key]:
         """Return the (task, epoch) pairs that have a reward and are not played again."""
-        return {key for key, episode in self._episodes.items() if episode.reward is not None}
+        return set(self._finished)
 
-    def episodes(self) -> list[Episode]:
+    def episodes(self) -> Episodes:
         """Return the last record of every task and epoch, in the order of their first records."""
-        return list(self._episodes.values())
+        return Episodes(self.path, self._starts.values())
 
     def append(self, episode: Episode) -> None:
         """Write `episode` durably. Raises `StoreError` if the run has its reward already or the
@@ -221,8 +259,7 @@ class RunStore:
         Raises `UsageError` for values that could not be read again; the caller's agents and rewards
         can make such values.
         """
-        earlier = self._episodes.get(_key(episode))
-        if earlier is not None and earlier.reward is not None:
+        if _key(episode) in self._finished:
             raise StoreError(
                 f"{self.path}: task {episode.task}, epoch {episode.epoch} is recorded already"
             )
@@ -236,8 +273,12 @@ class RunStore:
                 f"the episode of task {episode.task} cannot be recorded: {error}"
             ) from error
         with storage_faults(self.path):
-            append_line(self._file, line)
-        self._episodes[_key(episode)] = episode
+            self._note(episode, append_line(self._file, line))
+
+    def _note(self, episode: Episode, start: int) -> None:
+        """Note the last record of a task and epoch."""
+        self._starts[_key(episode)] = start
+        (self._finished.discard if episode.reward is None else self._finished.add)(_key(episode))
 
     def close(self) -> None:
         """Release the folder. May be called twice."""
@@ -273,28 +314,20 @@ def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
     Works while the run is being played: an incomplete last line is ignored. Raises `UsageError` if
     there is no run, and `StoreError` with the line's number for a line that is not an episode.
     """
-    config, _ = stream_run(path)
-    return config, list({_key(episode): episode for episode in _read_episodes(Path(path))}.values())
+    config, episodes = stream_run(path)
+    return config, list(episodes)
 
 
-def stream_run(path: str | Path) -> tuple[dict[str, Any], Iterator[Episode]]:
-    """Return what `read_run` returns, but with an iterator of episodes, which reads the file twice,
-    for very large runs."""
+def stream_run(path: str | Path) -> tuple[dict[str, Any], Episodes]:
+    """Return what `read_run` returns, but without holding the episodes in memory."""
     path = Path(path)
     with storage_faults(path):
         if not (path / "run.json").is_file():
             raise UsageError(f"{path} holds no run; give the folder that `eval --out` made")
         config = {**_read_config(path), "run": str(path)}
 
-    def last_records() -> Iterator[Episode]:
-        last = {_key(episode): number for number, episode in enumerate(_read_episodes(path))}
-        yield from (
-            episode
-            for number, episode in enumerate(_read_episodes(path))
-            if last.get(_key(episode)) == number
-        )
-
-    return config, last_records()
+    starts = {_key(episode): start for start, episode in _read_episodes(path)}
+    return config, Episodes(path, starts.values())
 
 
 def to_json(episode: Episode) -> dict[str, Any]:
@@ -603,8 +636,9 @@ def _require_settings(config: Config) -> None:
         )
 
 
-def _read_episodes(path: Path) -> Iterator[Episode]:
-    file = path / "episodes.jsonl"
+def _read_episodes(path: Path) -> Iterator[tuple[int, Episode]]:
+    """Yield each record with the place of its line in bytes."""
+    start = 0
     with (
         storage_faults(path),
         contextlib.suppress(FileNotFoundError),
@@ -612,17 +646,22 @@ def _read_episodes(path: Path) -> Iterator[Episode]:
     ):
         for number, line in enumerate(lines_of(lines), 1):
             if line.endswith(b"\n"):
-                try:
-                    episode = from_json(json.loads(line))
-                except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-                    raise StoreError(
-                        f"{file}, line {number} is not an episode: {error!r}; repair or delete it"
-                    ) from error
-                yield episode
+                yield start, _episode_of(line, path, f"line {number}")
+            start += len(line)
 
 
-def append_line(file: int, line: bytes) -> None:
-    """Append all of `line` and force it to disk, or leave the file as it was."""
+def _episode_of(line: bytes, path: Path, where: str) -> Episode:
+    try:
+        return from_json(json.loads(line))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise StoreError(
+            f"{path / 'episodes.jsonl'}, {where} is not an episode: {error!r}; repair or delete it"
+        ) from error
+
+
+def append_line(file: int, line: bytes) -> int:
+    """Append all of `line`, force it to disk, and return where it begins; or leave the file as it
+    was."""
     end = os.fstat(file).st_size
     try:
         if os.write(file, line) != len(line):
@@ -631,6 +670,7 @@ def append_line(file: int, line: bytes) -> None:
     except OSError:
         os.ftruncate(file, end)
         raise
+    return end
 
 
 def cut_torn_line(file: int) -> None:

@@ -60,6 +60,7 @@ FACTS = frozenset(
         "excluded",
         "left_out",
         "network",
+        "verify",
         "mended",
         "planned",
         "created",

@@ -223,7 +223,10 @@ class Sample:
     prompt_ids: tuple[int, ...] = ()
 
 
-REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+REASONING = (
+    "reasoning_content", "reasoning", "reasoning_text", "thinking", "reasoning_details",
+    "thinking_blocks",
+)  # fmt: skip
 """The fields of a message in which servers return a model's reasoning."""
 
 INCOMPLETE = {
@@ -231,6 +234,7 @@ INCOMPLETE = {
     "model_context_window_exceeded": "was cut off, since it filled the context",
     "content_filter": "was stopped by the server's content filter",
     "refusal": "is a refusal",
+    "malformed_call": "is a call that the server could not parse",
 }
 """The values of `finish_reason` for a reply that must not be executed, with what happened to it."""
 
@@ -391,9 +395,10 @@ BROKEN = {
     "duplicate": "asks what an earlier task asks, word by word",
     "missing": "query or gold name what is not there: a path, a variable",
     "not_general": "marked general, but a constant answer passes",
+    "no_tests": "its tests are missing, or cannot be read",
     "empty_test": "a test that uses nothing of the answer",
     "hack_pays": "a known hack of verifiers makes the tests pass",
-    "odd_flag": "a flag unlike the others, or damaged",
+    "odd_flag": "a damaged flag, or the only one without braces",
     "needs_network": "cannot be played without a network",
     "needs_files": "speaks of files that are not here",
     "needs_machine": "needs more than a sandbox: a GPU, several containers, another system",
@@ -401,6 +406,7 @@ BROKEN = {
 """Issues of a broken task, whose score is meaningless: stable words for programs."""
 
 SUSPICIOUS = {
+    "no_gold": "no gold shows that the tests can be passed",
     "gold_complains": "the gold prints an error, though it ends well",
     "retrieval_solves": "the gold of the most similar other task succeeds",
     "golds_disagree": "an alternative gold and the gold do not match each other",

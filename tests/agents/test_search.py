@@ -187,5 +187,8 @@ def test_the_strategies_of_the_docs_work() -> None:
     world = World("```bash\nls\n```", "```bash\npwd\n```").drive(flow("reminded"))
     assert world.submitted == ["ls", "pwd"]
     assert str(world.asks[1].messages[-1]["content"]).endswith("with your last action.")
+    World("```bash\nls\n```").drive(flow("learner"))
+    world = World("```bash\npwd\n```").drive(flow("learner"))
+    assert world.asks[0].messages[0]["content"] == "make it so\nls\nmake it so"
     assert World().drive(docs["careful"](TASK, "submit")).submitted == ["gold"]
     assert World().drive(docs["careful"](Task("t", "q", "bad"), "submit")).submitted == []

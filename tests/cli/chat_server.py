@@ -22,8 +22,8 @@ class ChatServer(Server):
 
     `healthy` False, or `good_for` requests that were answered, makes it send 500 from then on;
     `dropping` True, hang up. More than `longest` characters in a conversation are refused as too
-    many. `before_answer` is called with the request. `says` makes the whole reply of a request, in
-    place of the table. `usage` is what it says of the tokens.
+    many. `before_answer` is called with the request. `says` makes the whole reply of a request (a
+    text, or the fields of a message) in place of the table. `usage` is what it says of the tokens.
     """
 
     language = "bash"
@@ -36,7 +36,7 @@ class ChatServer(Server):
         self.longest: int | None = None
         self.usage: Mapping[str, int] | None = USAGE
         self.before_answer: Callable[[dict[str, Any]], object] = lambda request: None
-        self.says: Callable[[dict[str, Any]], str] | None = None
+        self.says: Callable[[dict[str, Any]], str | Mapping[str, Any]] | None = None
 
     @property
     def variables(self) -> dict[str, str]:
@@ -71,8 +71,9 @@ class _Handler(Quiet):
             return
         self.server.before_answer(request)
         text = self.server.says(request) if self.server.says else self._from_table(messages)
+        fields = {"content": text} if isinstance(text, str) else text
         choices = [
-            {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+            {"index": 0, "message": {"role": "assistant", **fields}, "finish_reason": "stop"}
         ]
         answer = {
             "id": "1",

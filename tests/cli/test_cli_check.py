@@ -30,7 +30,7 @@ BROKEN = {
     "fails": ("cat /box/nosuch", "gold_fails", "status 1: cat: /box/nosuch: No such file"),
     "syntax": ("echo $((", "gold_fails", "status"),
     "random": ("echo $RANDOM$RANDOM", "gold_differs", "differ"),
-    "files": ("date +%s%N > /box/new", "gold_differs", "differ: in the files"),
+    "files": ("date +%s%N > /box/new", "gold_differs", "differ: in what they leave"),
     "tool": (
         "frobnicate /box/a | sort",
         "gold_fails",

@@ -188,3 +188,38 @@ def test_resume_alone_takes_all_from_the_run_and_counts_what_the_whole_of_it_cos
         )
     assert kept[0] in lines(tmp_path)
     assert "sk-secret" not in (tmp_path / "run" / "run.json").read_text()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_a_thinking_model_thought_is_kept_everywhere_and_sent_back_if_wanted(
+    cli: Any, server: ChatServer, box: Path, tmp_path: Path, keep: bool
+) -> None:
+    """The field `reasoning_content`, byte for byte; the code in it is not executed."""
+    thinking = {"reasoning_content": "\n I count.\t\n```bash\nrm -rf /box\n```\u2028 λ 😀 \r\n "}
+    task = TASKS[0]
+
+    def says(request: dict[str, Any]) -> dict[str, Any]:
+        code = task["gold"] if len(request["messages"]) == 2 else "submit"
+        return {"content": f"```bash\n{code}\n```", **thinking}
+
+    server.says = says
+    more = ["--keep-reasoning"] if keep else []
+    assert go(cli, server, box, "--task", task["id"], *more).json["success_rate"] == 1.0
+    sent = server.requests[1]["messages"][2]
+    code = f"```bash\n{task['gold']}\n```"
+    assert sent == {"role": "assistant", "content": code, **(thinking if keep else {})}
+    (episode,) = lines(tmp_path)
+    assert [turn["reasoning"] for turn in episode["turns"]] == [thinking, thinking]
+    assert [turn["action"] for turn in episode["turns"]] == [task["gold"], "submit"]
+    assert cli("show", "run", task["id"]).out.count("reasoning: I count. ```bash") == 2
+    assert "rm -rf /box" in cli("show", "run", task["id"], "--full").out
+    replies = {
+        "chat": lambda rows: [rows[0]["messages"][2], rows[0]["messages"][4]],
+        "sft": lambda rows: [row["completion"][0] for row in rows],
+        "jsonl": lambda rows: [row["reasoning"] for row in rows],
+    }
+    for form, replies_in in replies.items():
+        assert cli("export", "run", "--format", form, "--out", form).status == 0
+        rows = [json.loads(row) for row in (tmp_path / form).read_text().splitlines()]
+        assert len(replies_in(rows)) == 2
+        assert all(thinking.items() <= reply.items() for reply in replies_in(rows))

@@ -39,6 +39,8 @@ REFUSED = [
     ({"x.sqlite": EMPTY, "x/x.sqlite": EMPTY}, UsageError, r"x\.sqlite .*x\.sqlite "),
     ({"a.sqlite": b"something else"}, DataError, "is not a SQLite database"),
     ({"b.sql": b"\xff\xfe"}, DataError, "UTF-8"),
+    ({"b.sql": b"PGDMP\x01\x0e"}, DataError, "dump of PostgreSQL.* db-to-sqlite"),
+    ({"dump": b"--\n-- PostgreSQL database dump\n--\n"}, DataError, "dump of PostgreSQL"),
     (
         {"dump": b"CREATE DATABASE `../x`; USE `../x`; CREATE TABLE t (a INT);"},
         DataError,

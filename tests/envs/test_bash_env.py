@@ -93,7 +93,7 @@ def test_what_is_no_text_is_the_callers_fault_and_costs_no_turn(make: Make) -> N
         (
             "bash",
             {"reward": "generous"},
-            r"reward 'generous': use 'exact', 'paper'.* or a function of \(",
+            r"reward 'generous': use 'exact', 'paper'.* or a function \(",
         ),
         ("sql", {"engine": "oracle"}, "there is no engine 'oracle'"),
         (
@@ -201,6 +201,13 @@ def test_effects_count_and_nothing_of_an_episode_is_left_in_the_next(make: Make)
     env.reset(options={"task": "touch"})
     assert env.step('echo "$(pwd) $word $(jobs -p) $(ls /box)"')[0] == "/   a\nb\nc\n"
     assert env.step("submit")[1] == 0.0
+
+
+def test_an_archive_of_another_user_can_be_unpacked(make: Make) -> None:
+    env = make()
+    env.reset(options={"task": "touch"})
+    pack = "cd /box && tar --owner=1000 --group=1000 -cf /tmp/a.tar a && mkdir d"
+    assert env.step(f"{pack} && tar xf /tmp/a.tar -C d && stat -c %u d/a")[0] == "0\n"
 
 
 def test_the_last_turn_truncates_but_a_submission_there_terminates(make: Make) -> None:

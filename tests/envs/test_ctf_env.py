@@ -15,9 +15,10 @@ from kept import kept, needs_bwrap
 from orchard import Pool
 
 import intercode
+from intercode.envs.ctf.challenges import survey
 from intercode.errors import DataError, ForkError, UsageError
 from intercode.sandbox.base import Limits
-from intercode.types import Score
+from intercode.types import Score, Task
 from intercode.validate.check import check, check_texts
 
 Make = Callable[..., Any]
@@ -238,11 +239,31 @@ def test_tasks_that_cannot_be_played_are_left_out_and_listed(vault: Path) -> Non
     assert [task.id for task in factory.tasks] == ["box", "find", "number"]
     left_out = factory.facts()["left_out"]
     assert list(left_out) == ["far", "got", "gone", "bare"]
-    words = ("nc vault.example.net", "files.example.net", "'lost.bin'", "form tag{…}")
+    words = ("nc vault.example.net", "files.example.net", "'lost.bin'", "form …{…}")
     assert all(word in why for word, why in zip(words, left_out.values(), strict=True))
     assert len(intercode.prepare("ctf", data=str(vault), limit=2).tasks) == 2, (
         "a limit counts before"
     )
+
+
+@pytest.mark.parametrize(
+    ("golds", "odd"),
+    [
+        (["flag{a}", "flag{b}", "flag{c}", "other{d}"], []),
+        (["flag{a}", "key{b c}", "Odd CTF{{d}}", "CSAW{e}"], []),
+        (["flag{a}", "flag{b}", "hunter2", "letmein"], []),
+        (["1f", "2e", "3d"], []),
+        (["flag{a}", "other{b}", "hunter2", "flag{c}"], ["hunter2"]),
+        (["flag{a}", "flag{b", "hunter2", "flag c}"], ["flag{b", "flag c}"]),
+        (["flag{a}", "plain"], []),
+    ],
+)
+def test_a_set_has_its_own_forms_of_flags_and_a_damaged_flag_is_odd(
+    golds: list[str], odd: list[str]
+) -> None:
+    tasks = [Task(str(n), "What is 0x1?", gold) for n, gold in enumerate(golds)]
+    challenges = survey(tasks, None)
+    assert [task.gold for task in tasks if challenges[task.id].gold] == odd
 
 
 # -- forks, leaks ----------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,3 +72,48 @@ def test_every_environment_asks_a_reward_and_refuses_what_is_no_score(
                     UsageError, match=r"called for task .+, returned None; it must return a Score"
                 ):
                     env.step(actions[-1])
+
+
+CLASSES: list[tuple[str, dict[str, Any], list[str], str]] = [
+    ("Bash", {"q": "Say x.", "gold": "echo x"}, ["echo x", "submit"], "agent, gold, task"),
+    ("Sql", {"q": "One?", "gold": "SELECT 1", "db": "d"}, ["SELECT 1", "submit"], "answer, *more"),
+    (
+        "Python",
+        {"q": "Write f.", "gold": "def f(): return 1", "tests": ["assert f() == 1"]},
+        ["def f(): return 1", "submit f"],
+        "results, task",
+    ),
+    ("Ctf", {"q": "Find it.", "gold": "flag{x}"}, ["submit flag{x}"], "submitted, flag, task"),
+]
+
+
+@pytest.mark.parametrize(("base", "record", "actions", "parameters"), CLASSES)
+def test_data_preprocess_and_reward_are_attributes_of_every_class(
+    tmp_path: Path, base: str, record: dict[str, Any], actions: list[str], parameters: str
+) -> None:
+    needs_bwrap()
+    folder = tmp_path / "set"
+    (folder / "databases").mkdir(parents=True)
+    (folder / "tasks.json").write_text(json.dumps([{"id": "1", **record}]))
+    (folder / "assets" / "1").mkdir(parents=True)
+    (folder / "assets" / "1" / "x").write_text("x")
+    (folder / "databases" / "d.sql").write_text("CREATE TABLE t (n INTEGER);")
+    file = tmp_path / "own.py"
+    file.write_text(
+        f"from intercode.envs.{base.lower()}.env import {base}Env\n"
+        f"class Own({base}Env):\n"
+        "    data = 'set'\n"
+        "    @staticmethod\n"
+        "    def preprocess(record):\n"
+        "        return {**record, 'query': record['q']}\n"
+        f"    def reward(self, {parameters}):\n"
+        "        return 0.5 if self.task.query else 0.0\n"
+    )
+    factory = intercode.prepare(f"{file}:Own")
+    assert factory.facts()["reward"].endswith("Own.reward")
+    for options, reward in (({}, 0.5), ({"reward": "exact"}, 1.0)):
+        with intercode.make(f"{file}:Own", **options) as env:
+            assert env.reset(seed=0)[0] == record["q"]
+            for action in actions:
+                _, earned, *_ = env.step(action)
+            assert earned == reward

@@ -16,7 +16,7 @@ from orchard import Pool
 import intercode
 from intercode.agents import gold
 from intercode.envs.python.env import PythonEnv
-from intercode.errors import DataError, ForkError
+from intercode.errors import ForkError
 from intercode.runner.run import evaluate
 from intercode.sandbox.base import Limits
 from intercode.types import Score
@@ -206,8 +206,17 @@ def test_the_papers_reward_is_the_share_of_equal_outcomes_and_ones_own_sees_ever
     assert env.step("submit f")[1] == 0.5
 
 
-FIRST = {"test": "assert double(2) == 4", "passed": True, "gold": "passed", "agent": "passed"}
+FIRST = {
+    "number": 1,
+    "test": "assert double(2) == 4",
+    "passed": True,
+    "gold": "passed",
+    "agent": "passed",
+}
 HIDDEN = {
+    "number": 4,
+    "expected": "1.0",
+    "got": "None",
     "test": "assert double(0.5) == 1.0",
     "hidden": True,
     "passed": False,
@@ -237,6 +246,44 @@ def test_outcomes_list_results_with_failed_tests_first(
     assert count == 0 or found["tests"][0] == {**first, "agent": found["tests"][0]["agent"]}
     assert count == 0 or found["tests"][0]["agent"].startswith(first["agent"])
     assert len(json.dumps(found, ensure_ascii=False).encode()) < 3000
+
+
+@pytest.mark.parametrize(
+    ("record", "code", "row"),
+    [
+        ({"tests": ["assert f() == [1, 2]"]}, "return [1]", ("[1, 2]", "[1]", "AssertionError")),
+        ({"tests": ["assert 3 == f()"]}, "return '3'", ("3", "'3'", "AssertionError")),
+        ({"tests": ["assert f() > 2"]}, "return 1", (None, None, "AssertionError")),
+        ({"tests": ["assert f() == 1"]}, "1 / 0", (None, None, "ZeroDivisionError: division by")),
+        (
+            {"tests": ["import math\nassert math.isclose(f(), 0.5)"]},
+            "return 0.25",
+            ("0.5", "0.25", "AssertionError"),
+        ),
+        (
+            {"cases": {"inputs": [[]], "outputs": [7], "fn_name": "f"}},
+            "return 8",
+            ("7", "8", "AssertionError"),
+        ),
+        ({"script": "print(f())", "expected": "1"}, "return 2", ("1", "2\n", "printed '2\\n'")),
+        (
+            {"script": "print(f())", "expected": "1"},
+            "raise KeyError('x')",
+            ("1", None, "ended with status 1: KeyError: 'x'"),
+        ),
+    ],
+)
+def test_a_failed_test_says_what_it_expected_and_got(
+    tmp_path: Path, record: dict[str, Any], code: str, row: tuple[str | None, ...]
+) -> None:
+    task = {"query": "Write f.", "gold": "def f(): pass", "name": "f", **record}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task))
+    with closing(intercode.make("python", data=tmp_path / "tasks.jsonl")) as env:
+        env.reset()
+        env.step(f"def f():\n    {code}")
+        (test,) = env.step("submit f")[4]["outcomes"]["tests"]
+    assert (test.get("expected"), test.get("got")) == row[:2]
+    assert test["agent"].startswith(row[2])
 
 
 @pytest.mark.slow
@@ -269,19 +316,18 @@ def test_the_data_check_finds_golds_that_fail_and_tests_that_any_answer_passes(
     ]
     (tmp_path / "tasks.json").write_text(json.dumps(broken))
     factory = intercode.prepare("python", data=str(tmp_path / "tasks.json"), max_turns=None)
-    found = check(factory, factory.tasks)
+    found = check(factory, factory.tasks, left_out=factory.left_out)
     assert found["gold_ok"] == 2
     assert sorted((each["task"], each["kind"]) for each in found["broken"]) == sorted(
         [
-            *((each, "gold_fails") for each in ("wrong", "no python", "no tests", "clock")),
+            *((each, "gold_fails") for each in ("wrong", "no python", "clock")),
             ("idle", "empty_test"),
+            ("no tests", "no_tests"),
         ]
     ), "one cause gives one finding"
     whys = " ".join(each["why"] for each in found["broken"])
     assert "fails test 1" in whys
     assert "test 2 uses nothing of the answer, so any passes it: assert True" in whys
-    with closing(factory()) as env, pytest.raises(DataError, match="has no tests"):
-        env.reset(options={"task": "no tests"})
 
 
 # -- forks -----------------------------------------------------------------------------------------

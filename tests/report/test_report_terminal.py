@@ -128,6 +128,30 @@ def test_reasoning_is_shortened_and_apart_from_the_thought() -> None:
     assert "  reasoning:\n    Count." in shown(episode, messages=True)
 
 
+def test_a_failed_test_shows_its_code_and_what_it_expected_and_got() -> None:
+    tests = [
+        {
+            "number": 2,
+            "test": "assert f() == 'a\\nb'",
+            "passed": False,
+            "agent": "AssertionError",
+            "expected": "'a\\nb'",
+            "got": "None",
+        },
+        {"number": 3, "test": "print(f())", "hidden": True, "passed": False, "agent": "KeyError"},
+        {"test": "…", "passed": False, "input": "1\n2\n", "got": "", "agent": "printed ''"},
+        {"number": 1, "test": "assert f", "passed": True, "gold": "passed", "agent": "passed"},
+    ]
+    text = shown(played("t1", outcomes={"failed": ["tests"], "tests": tests}))
+    assert (
+        "  test 2: failed\n  › assert f() == 'a\\nb'\n"
+        "    expected: 'a\\nb'\n    got: None\n    error: AssertionError\n"
+    ) in text
+    assert "  test 3 (hidden): failed\n  › print(f())\n    error: KeyError\n" in text
+    assert "  test: failed\n    input: 1\n           2\n    got: (nothing)\n\n" in text
+    assert text.index("tests that passed") < text.index("assert f ")
+
+
 def test_a_submission_made_for_the_agent_is_not_a_turn() -> None:
     forced = Turn(action="submit", forced=True)
     text = shown(played("t1", fine(), forced, ended="turns"))

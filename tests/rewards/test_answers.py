@@ -347,6 +347,19 @@ QUESTIONS: list[tuple[str, str, str, list[str], list[str]]] = [
         for gold, other in (pair, pair[::-1])
     ),
     *(
+        (
+            f"How many files are {words} 3 MB?",
+            "x",
+            "7",
+            ["There are 7 files."],
+            [f"{words} 7", f"There are {words} 7 files.", f"7 {words}"],
+        )
+        for words in (
+            *("at least", "at most", "more than", "less than", "about", "nearly", "over"),
+            *("within", "between", "near", "roughly", "approximately", "beyond"),
+        )
+    ),
+    *(
         (query, "x", "3\n9", ["3\n9"], ["9\n3"])
         for query in (
             "Print the minimum and the maximum of the numbers in x.",

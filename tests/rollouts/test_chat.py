@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from policies import CHATML, make_tokenizer
 
+from intercode.agents.code import split_reply
+from intercode.envs.bash.language import LANGUAGE
 from intercode.errors import UsageError
 from intercode.rollouts import hf_chat
 from intercode.types import Message
@@ -31,6 +33,15 @@ def test_sampled_ids_stay_as_they_are_with_and_without_the_end_of_the_turn() -> 
     assert grown[: len(prompt) + len(odd)] == [*prompt, *odd]
     whole = tokenizer.apply_chat_template(CONVERSATION, tokenize=False, add_generation_prompt=True)
     assert tokenizer.decode(grown) == whole
+
+
+def test_special_tokens_that_mark_reasoning_stay_so_that_it_is_not_read_as_code() -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<think>", "</think>"]})
+    text = "<think>ls</think>```bash\npwd\n```"
+    ids = tokenizer.encode(f"{text}<|im_end|>", add_special_tokens=False)
+    assert hf_chat(tokenizer).decode(ids) == text
+    assert split_reply(text, LANGUAGE)[0] == "pwd"
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,16 @@ def test_a_dialogue_limit_sends_the_task_and_the_last_messages() -> None:
     assert model.asked[-1][-4:] == conversation(4)[-4:]
 
 
+def test_a_dialogue_that_is_too_long_as_well_is_not_refused_at_each_question() -> None:
+    model = Narrow(room=600)
+    asking = EpisodeModel(model, dialogue=8)
+    refusals = []
+    for count in range(12):
+        asking.complete(conversation(count))
+        refusals.append(model.refusals)
+    assert refusals[-1] == refusals[6]
+
+
 def test_the_oldest_observations_make_room_and_the_reply_says_how_many() -> None:
     model = Narrow(room=600)
     asking = EpisodeModel(model)

@@ -66,7 +66,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         usage=Usage(300, 200),
     )
     forced = Turn(action="submit", forced=True)
-    tests = [{"test": "assert add(1, 2) == 3", "passed": False, "gold": "passed", "agent": "-1"}]
+    common = {"passed": False, "gold": "passed"}
+    tests = [
+        {
+            "number": 2,
+            "test": "assert add(1, 2) == 3",
+            "agent": "AssertionError",
+            "expected": "3",
+            "got": "-1",
+            **common,
+        },
+        {"number": 3, "test": "add('a', 'b')", "agent": "TypeError: no texts", **common},
+        {"number": 1, "test": "assert add(0, 0) == 0", **common, "passed": True},
+    ]
     failed = {"failed": ["tests"], "tests": tests}
     make_run(folder / "tests", [episode("add", outcomes=failed)], env="python")
     make_run(
@@ -277,7 +289,16 @@ def test_a_failed_python_test(reader: Reader) -> None:
     reader.press("j")
     reader.press("Enter", loads=True)
     assert "Failed: tests" in reader.text("#verdict")
-    assert "assert add(1, 2) == 3" in reader.text("#verdict table")
+    assert reader.texts("#verdict h3") == [
+        "test 2: failed",
+        "test 3: failed",
+        "tests that passed",
+    ]
+    assert reader.text("#verdict h3 + pre") == "assert add(1, 2) == 3"
+    assert reader.texts("#verdict h3 + pre .c-k") == ["assert"]
+    assert reader.texts("#verdict .facts dt") == ["expected", "got", "error", "error"]
+    facts = reader.texts("#verdict .facts dd")
+    assert facts == ["3", "-1", "AssertionError", "TypeError: no texts"]
 
 
 def test_an_episode_out_of_turns(reader: Reader) -> None:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from intercode.agents.base import SUBMIT, Act, Ask, Step, Strategy, StrategySteps
 from intercode.agents.dialogue import format_step, message
+from intercode.errors import DataError
 from intercode.tfidf import nearest
 from intercode.types import Task
 
@@ -29,6 +30,8 @@ class Script(Protocol):
 def gold(task: Task, protocol: str) -> StrategySteps:
     """Execute the task's gold and submit. Where a submission needs a word (a function's name), the
     field `submit` has it."""
+    if not task.gold:
+        raise DataError(f"task {task.id} has no gold to play; only its tests decide")
     if task.extra.get("gold_is") == "flag":
         yield Act(f"{SUBMIT} {task.gold}")
         return
@@ -53,7 +56,7 @@ def retrieval(tasks: Sequence[Task], k: int = 10) -> Strategy:
     """
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
-        others = [other for other in tasks if other.id != task.id]
+        others = [other for other in tasks if other.id != task.id and other.gold]
         for index in nearest(
             task.query, [other.query for other in others], 1 if protocol == SUBMIT else k
         ):

@@ -42,24 +42,44 @@ from intercode.types import ToolCall
 MOST_BLOCKS = 50
 """Blocks that are read in one reply. A model that repeats itself may write thousands."""
 
-_REASONING = (
-    r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?|analysis|scratchpad"
-    r"|(?:inner_?)?monologue)"
-)
+_REASONING = r"[\w:]{0,20}(?:think|thought|reason|reflect|analysis|scratchpad|monologue)\w{0,20}"
 _THINK = re.compile(
     rf"""(?<![^\s.!?:>\]])                           # not in quotes, such as grep '<think>'
-    (?: <(?P<tag>{_REASONING})> .*? (?: </(?P=tag)> | \Z )
+    (?: <(?P<tag>{_REASONING})(?:\s[^<>\n]*)?> .*? (?: </(?P=tag)> | \Z )
       | \[THINK\] .*? (?: \[/THINK\] | \Z )
       | ◁think▷ .*? (?: ◁/think▷ | \Z )
-      | <\|begin_of_thought\|> .*? (?: <\|end_of_thought\|> | \Z )
+      | <unused94> .*? (?: <unused95> | \Z )
+      | <\|(?:begin|start)_(?:of_)?(?:thought|thinking)\|>
+        .*? (?: <\|end_(?:of_)?(?:thought|thinking)\|> | \Z )
       | <\|channel\|>analysis<\|message\|> .*? (?: <\|end\|>(?:<\|start\|>assistant)? | \Z ) )""",
     re.DOTALL | re.IGNORECASE | re.VERBOSE,
 )
-_CLOSING = rf"(?:</{_REASONING}>|\[/THINK\]|◁/think▷)"
+_CLOSING = (
+    rf"(?:</{_REASONING}>|\[/THINK\]|◁/think▷|<unused95>|<\|end_(?:of_)?(?:thought|thinking)\|>)"
+)
 _THOUGHT_END = re.compile(rf"^[ \t]*{_CLOSING}|{_CLOSING}[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _FENCES = re.compile(r"^\s*(?:`{3}|~{3})", re.MULTILINE)
-_FINAL = re.compile(r"<\|channel\|>(?:final|commentary)\b[^<]*<\|message\|>", re.IGNORECASE)
-_TOKENS = re.compile(r"(?:<\|[\w/]+\|>|</s>)\s*$")
+_FINAL = re.compile(r"<\|channel\|>(?:final|commentary(?! to=))\b[^<]*<\|message\|>", re.IGNORECASE)
+_ANSWER = re.compile(
+    r"\A\s*(?:<(?P<tag>answer|response)>|<\|START_RESPONSE\|>)(?P<text>.*?)"
+    r"(?:</(?P=tag)>|<\|END_RESPONSE\|>)?\s*\Z",
+    re.DOTALL | re.IGNORECASE,
+)
+"""An answer between tags, which some models write after their reasoning."""
+_TOKEN = r"(?:<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:end_of_turn|eos|pad)>)"
+_TOKENS = re.compile(
+    rf"""\A\s*(?:<\|im_start\|>assistant|<start_of_turn>model)\n   # the opening, repeated
+    | {_TOKEN}\s*(?:<\|im_start\|>|<start_of_turn>|<\|start_header_id\|>|<｜User｜>).*\Z
+    | (?:\s{{0,9}}{_TOKEN}){{1,99}}\s*\Z""",
+    re.DOTALL | re.VERBOSE,
+)
+"""Tokens of a chat template around a reply, with the turns that the model made up after it."""
+_UNREAD = re.compile(
+    r"\s*(?:<[^<>\n]{0,30}(?:tool|function)_calls?\b[^<>\n]{0,20}>|\[TOOL_CALLS\]"
+    r"|[\[{\s]+\"(?:name|tool|function|tool_calls|function_call)\":)",
+    re.IGNORECASE,
+)
+"""The beginning of a call that is not in one of the forms that `written_calls` reads."""
 _FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}+|~{3,}+)(?P<tag>[^`]*)$")
 _ONE_LINE = re.compile(r"^\s*(?P<ticks>`{1,3})(?P<code>[^`\n]+)(?P=ticks)\s*$", re.MULTILINE)
 _EMPTY = re.compile(
@@ -93,8 +113,8 @@ _IMAGINED = re.compile(
 _EXECUTE = re.compile(r"\s*execute\s*\[", re.IGNORECASE)
 _INPUT = re.compile(r"^\w+[ \t]*\n\W*action input\W*:\s*", re.IGNORECASE)
 _NAME_KEYS = ("name", "tool", "tool_name", "function", "action")
-_ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "tool_input")
-_CODE_KEYS = ("code", "command", "cmd", "query", "sql", "script", "action_input")
+_ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "tool_input", "action_input")
+_CODE_KEYS = ("code", "command", "cmd", "query", "sql", "script")
 
 
 def split_reply(
@@ -121,7 +141,7 @@ def split_reply(
             code = _one_action(_action_of(calls[0]), language, submission)
     elif calls := written_calls(part):
         code = _one_action(_action_of(calls[0]), language, submission)
-    elif (
+    elif not _UNREAD.match(part) and (
         language.is_code(part)
         or _SUBMIT.match(part)
         or not _reads_as_prose(part.split("\n", 1)[0].strip())
@@ -151,7 +171,9 @@ def split_reasoning(text: str) -> tuple[str, str]:
             thoughts.append(text[: match.end()])
             text = text[match.end() :]
             break
-    return "\n".join(thoughts), _FINAL.sub("", text)
+    text = _FINAL.sub("", text)
+    answer = _ANSWER.match(text)
+    return "\n".join(thoughts), answer["text"] if answer else text
 
 
 def _one_action(code: str, language: Language, submission: re.Pattern[str]) -> str:
@@ -284,7 +306,10 @@ def unwrap(reply: str, language: Language) -> tuple[str, bool] | None:
         inner = re.split(closing, rest, maxsplit=1, flags=re.IGNORECASE)[0].strip("\n")
         if (called := code_of_call(inner)) is not None:
             return called, True
-        written = written_calls(inner) if inner.lstrip().startswith(("<", "{", "execute")) else []
+        tag = mark["tag"].lower()
+        whole = f"<{tag}>{inner}" if tag == "execute" else inner
+        calls = inner.lstrip().startswith(("<", "{", "[", "execute"))
+        written = written_calls(whole) if calls else []
         return _action_of(written[0]) if written else inner, True
     if mark["execute"]:
         return _bracketed(rest), True
@@ -319,22 +344,32 @@ def _bracketed(rest: str) -> str:
     return rest[: next(balanced, ends[-1] if ends else len(rest))].strip("\n")
 
 
+_SPACE = r"(?:[\w|｜]{1,20}[:|｜])?"
+"""A namespace before the name of a tag: ``minimax:``, ``｜DSML｜``."""
 _XML_CALL = re.compile(
-    r"""<(?:\w+:)?(?:function|invoke|tool)(?:=|\s+name=)["']?(?P<name>\w+)["']?\s*>
-    (?P<body>.*?) (?: </(?:\w+:)?(?:function|invoke|tool)> | \Z )
-    | (?P<glm>execute|submit)\s*(?P<glm_body><arg_key>.*?)(?:</tool_call>|\Z)""",
+    rf"""(?: <{_SPACE}(?:function|invoke|tool)(?:=|\s+name=)["']?(?P<name>\w+)["']?\s*>
+           | <(?P<tag>execute|submit)>(?=\s*<)
+           | <name>\s*(?P<inner>execute|submit)\s*</name>
+           | (?P<bare>execute|submit)\s*(?=<arg_key>) )
+    (?P<body>.*?) (?: </{_SPACE}(?:function|invoke|tool|tool_call|execute|submit)> | \Z )""",
     re.DOTALL | re.VERBOSE,
 )
 """``<function=execute><parameter=code>ls</parameter></function>``, ``<invoke name="execute">…``,
-and ``execute<arg_key>code</arg_key><arg_value>ls</arg_value>``."""
+``<function=execute>{"code": "ls"}</function>``, ``<execute><code>ls</code></execute>``, and
+``execute<arg_key>code</arg_key><arg_value>ls</arg_value>``."""
 _XML_VALUE = re.compile(
-    r"""<(?:\w+:)?parameter(?:=|\s+name=)["']?(\w+)["']?[^>\n]*>\n?(.*?)\n?</(?:\w+:)?parameter>
-    | <arg_key>(\w+)</arg_key>\s*<arg_value>\n?(.*?)\n?</arg_value>""",
+    rf"""<{_SPACE}parameter(?:=|\s+name=)["']?(\w+)["']?[^>\n]*>\n?(.*?)\n?</{_SPACE}parameter>
+    | <arg_key>(\w+)</arg_key>\s*<arg_value>\n?(.*?)\n?</arg_value>
+    | <(code|command|answer)>\n?(.*?)\n?</(?:code|command|answer)>""",
     re.DOTALL | re.VERBOSE,
 )
-_NAMED = re.compile(r"(?:^|\W)(execute|submit)\b(?::\d+)?(?:\s|<[^<>{}]*>|`{3}(?:json)?|json)*\Z")
-"""The end of a text that names a tool before its arguments: ``<|python_tag|>execute`` or
-``execute<｜tool▁sep｜>``, and then perhaps a fence."""
+_NAMED = re.compile(
+    r"""(?:^|\W)(execute|submit)\b(?::\d+)?
+    (?:[\s"',:]|<[^<>{}]*>|\[[A-Z_]+\](?:\w+(?=\[))?|`{3}(?:json)?|json|arguments|parameters)*\Z""",
+    re.VERBOSE,
+)
+"""The end of a text that names a tool before its arguments: ``<|python_tag|>execute``,
+``execute[ARGS]`` or ``execute<｜tool▁sep｜>``, and then perhaps a fence."""
 _PYTHONIC = re.compile(r"(?:^|[\s\[|>.(])((?:execute|submit)\()", re.MULTILINE)
 
 
@@ -345,20 +380,18 @@ def written_calls(text: str) -> list[ToolCall]:
     A server without a parser of tool calls returns them so.
     """
     tagged = [
-        ToolCall(
-            "",
-            match["name"] or match["glm"],
-            json.dumps(
-                {
-                    value[1] or value[3]: value[2] if value[1] else value[4]
-                    for value in _XML_VALUE.finditer(match["body"] or match["glm_body"])
-                }
-            ),
-        )
+        ToolCall("", match["name"] or match["tag"] or match["inner"] or match["bare"], arguments)
         for match in islice(_XML_CALL.finditer(text), MOST_BLOCKS)
+        for arguments in [json.dumps(_object(match["body"]) or _tagged_values(match["body"]))]
     ]
     calls = tagged or list(islice(_json_calls(text), MOST_BLOCKS)) or list(_python_calls(text))
     return [call for call in calls if call.name in ("execute", "submit")]
+
+
+def _tagged_values(body: str) -> dict[str, str]:
+    """Return the arguments of a call that stand between tags."""
+    values = [[part for part in value if part] for value in _XML_VALUE.findall(body)]
+    return {value[0]: value[1] if len(value) > 1 else "" for value in values}
 
 
 def _json_calls(text: str) -> Iterator[ToolCall]:
@@ -374,7 +407,7 @@ def _json_calls(text: str) -> Iterator[ToolCall]:
         name, arguments = _parts_of(call)
         if name or named:
             yield ToolCall("", name or (named[1] if named else ""), json.dumps(arguments))
-        at = text.find("{", end)
+        at = text.find("{", end if name or named else at + 1)  # a call may stand inside an object
 
 
 def _python_calls(text: str) -> Iterator[ToolCall]:
@@ -400,7 +433,8 @@ def code_of_call(text: str) -> str | None:
     if (call := _object(text)) is None:
         return None
     name, arguments = _parts_of(call)
-    return _action_of(ToolCall("", name, json.dumps(arguments)))
+    action = _action_of(ToolCall("", name, json.dumps(arguments)))
+    return action or next(map(_action_of, written_calls(text)), "")
 
 
 def _parts_of(call: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -57,7 +57,7 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
             reply: Reply = yield Ask(tuple(talk.messages), offered)
             complete = reply.finish_reason not in INCOMPLETE
             calls = [
-                replace(call, id=call.id or f"call-{number}")
+                replace(call, id=call.id or f"call{len(talk.messages):03}{number:02}")
                 for number, call in enumerate(reply.calls if complete else ())
             ]
             text = split_reasoning(reply.text)[1]
@@ -103,12 +103,13 @@ def action_of(call: ToolCall, language: Language, *, takes_answer: bool = False)
     arguments = {} if arguments is None else arguments
     if not isinstance(arguments, dict):
         raise Malformed("its arguments are not a JSON object")
-    if call.name == SUBMIT:
+    name = call.name.rpartition("functions.")[2].partition("<")[0]  # without the model's marks
+    if name == SUBMIT:
         answer = str(arguments.get("answer") or "")
         if takes_answer and answer:
             return f"{SUBMIT} {shlex.quote(answer)}"
         return f"{SUBMIT} {answer}".strip() if language.submission.groups else SUBMIT
-    if call.name != "execute":
+    if name != "execute":
         raise Malformed(f"there is no tool {call.name!r:.50}")
     code = unfenced(code_of(arguments))
     if not code:

@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from intercode.cli import options as shared
+from intercode.cli.completion import completing
 from intercode.cli.output import bar, print_json, say, show_tables
 from intercode.options import RunOptions
 
 
 @click.command(cls=shared.Command)
-@click.argument("env", callback=shared.own_name)
+@click.argument("env", callback=shared.own_name, shell_complete=completing("env"))
 @shared.world()
 @shared.declared(RunOptions, "task")
 @click.option(
@@ -90,7 +91,7 @@ def _print_issues(result: dict[str, Any], as_json: bool, unplayed: int = 0) -> N
 
 
 @click.command(cls=shared.Command)
-@click.argument("env", callback=shared.own_name)
+@click.argument("env", callback=shared.own_name, shell_complete=completing("env"))
 @shared.world()
 @shared.declared(RunOptions, "workers")
 @shared.json_flag

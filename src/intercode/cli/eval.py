@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from intercode.cli import options as shared
+from intercode.cli.completion import completing
 from intercode.cli.options import own_name
 from intercode.cli.output import resumable, say, show_reasons, show_summaries
 from intercode.cli.progress import progress
@@ -47,7 +48,14 @@ def evaluate(env: str, **options: Any) -> None:
 
 @click.command(cls=shared.Command)
 @click.argument("predictions", type=click.Path(exists=True, dir_okay=False))
-@click.option("--env", callback=own_name, required=True, metavar="ENV", help=shared.ENV_HELP)
+@click.option(
+    "--env",
+    callback=own_name,
+    required=True,
+    metavar="ENV",
+    help=shared.ENV_HELP,
+    shell_complete=completing("env"),
+)
 @shared.world()
 @shared.declared(RunOptions, "exclude_broken", "workers")
 @click.option(
@@ -93,7 +101,7 @@ def _run(
     import shlex
 
     from intercode.evaluation import Evaluation
-    from intercode.report import summary
+    from intercode.report import lean, summary
     from intercode.report.text import count_of
     from intercode.runner.run import is_played
     from intercode.signing import key_fault
@@ -120,9 +128,9 @@ def _run(
         begun = " (it held no run: a new one begins)" if resume and store.begins else ""
         say(f"run: {store.path}{begun}", err=True)
         total = evaluation.planned
-        earlier = [
+        earlier = lean(
             episode for episode in store.episodes() if is_played(episode, retry_errors=retry_errors)
-        ]
+        )
         index = Index(store.path, evaluation.config)
         if store.begins and acting(evaluation.config) and (fault := key_fault()):
             say(
@@ -135,13 +143,14 @@ def _run(
             progress(total, earlier, model=evaluation.model, quiet=as_json, nodes=nodes) as tick,
         ):
             watch = indexing(index, tick)
-            config, episodes = evaluation.run(
+            config, played = evaluation.run(
                 store, workers=workers, on_episode=watch, retry_errors=retry_errors, crew=crew
             )
             for note in crew.notes() if crew else ():
                 say(f"intercode: {note}", err=True)
         with suppress(IntercodeError):
             index.update()
+        episodes = lean(played)
     figures = summary(config, episodes)
     show_summaries([figures], as_json)
     show_reasons(episodes)

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from intercode.cli.completion import completing
 from intercode.cli.options import COUNT, TEXT, declared, json_flag, out_file
 from intercode.cli.output import print_json
 from intercode.options import RunOptions
@@ -35,7 +36,7 @@ def data_list() -> None:
 
 
 @data.command("get")
-@click.argument("name")
+@click.argument("name", shell_complete=completing("data"))
 @click.option(
     "--from",
     "source",
@@ -67,7 +68,7 @@ def data_get(name: str, source: str | None) -> None:
 
 
 @data.command("generate")
-@click.argument("family")
+@click.argument("family", shell_complete=completing("family"))
 @click.option(
     "--n",
     type=COUNT,

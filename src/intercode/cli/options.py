@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from intercode.cli.completion import NAMES, completing
 from intercode.envs import ENVIRONMENTS, all_options, known_options
 from intercode.errors import UsageError
 from intercode.options import SECTIONS, Option, Options
@@ -127,7 +128,9 @@ def _env(context: click.Context, argument: click.Parameter, name: str | None) ->
 
 
 ENV_HELP = "The environment: bash, sql, python, ctf, harbor, module:Class or path.py:Class."
-env_argument = click.argument("env", callback=_env, required=False)
+env_argument = click.argument(
+    "env", callback=_env, required=False, shell_complete=completing("env")
+)
 
 
 def declared(source: type[Options], *names: str, **defaults: Any) -> Decorator:
@@ -175,6 +178,8 @@ def _click_option(name: str, default: Any, one: Option, environments: Sequence[s
         how["callback"] = own_name
     if one.kind not in ("flag", "texts") and default is not None:
         how |= {"default": default, "show_default": True}
+    if name in NAMES:
+        how["shell_complete"] = completing(name)
     if one.from_outside:
         how["default"] = one.from_outside
     if not environments:
@@ -197,10 +202,8 @@ def _read(
 
 
 def _reward(context: click.Context, option: click.Parameter, name: str) -> Any:
-    if name in ("exact", "paper"):
+    if ":" not in name:  # the environment knows its rewards by name
         return name
-    if ":" not in name:
-        raise UsageError(f"{name!r} is not exact, paper, module:function or path.py:function")
     from intercode.envs.rewards import NamedReward
     from intercode.plugins import load_plugin
 
@@ -250,6 +253,12 @@ trust = click.option(
         "Load the code, and use the files and addresses, that a run from elsewhere names; "
         "and sign it as yours."
     ),
+)
+data_now = click.option(
+    "--data",
+    type=TEXT,
+    metavar="PATH",
+    help="Where the data of the run are now, which contain its golds. [where they were]",
 )
 json_flag = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else."

@@ -50,7 +50,7 @@ def report(
     RUN is a run folder, a folder that contains runs, or a log file of InterCode v1. Two runs are
     compared task by task: the second minus the first.
     """
-    from intercode.report import load, require_comparable, runs_in
+    from intercode.report import lean, load, require_comparable, runs_in
     from intercode.report.analysis import side_by_side
 
     if html:
@@ -62,7 +62,8 @@ def report(
         raise UsageError(f"{html} exists and is not a page; name a file that ends in .html")
     loaded = [load(path) for folder in runs for path in runs_in(folder)]
     require_comparable([config for config, _ in loaded], force=force)
-    whole = side_by_side(loaded)
+    figured = [(config, lean(episodes)) for config, episodes in loaded]
+    whole = side_by_side(figured)
     if html:
         with writing(html), open(html, "w", encoding="utf-8") as file:
             file.write(page(whole, loaded))
@@ -82,7 +83,7 @@ def report(
             show_tables(details(whole["runs"][0]["analysis"]))
         elif "comparison" in whole:
             show_tables(comparison(whole["comparison"]))
-    for config, episodes in loaded:
+    for config, episodes in figured:
         show_reasons(episodes, f" in {config['run']}" if len(loaded) > 1 else "")
 
 
@@ -107,6 +108,9 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
 
     find_own_modules()
     recording, factory, tasks = prepare_replay(log, env, trust=shared.is_trusted(), **options)
+    left_out = recording.settings.get("left_out", {}) if os.path.isfile(log) else {}
+    for key, what in left_out.items():
+        say(f"left out of episode {key}: {what}", err=True)
     with progress(len(tasks), quiet=as_json) as tick:
         result = execute(recording, factory, tasks, workers=workers, on_episode=tick)
     if as_json:
@@ -208,11 +212,12 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     """
     from pathlib import Path
 
-    from intercode.report import summary
+    from intercode.report import lean, load, summary
     from intercode.runner.shards import merge_runs
     from intercode.view.index import Index
 
-    config, episodes, missing = merge_runs(runs, out, trust=shared.is_trusted())
+    config, missing = merge_runs(runs, out, trust=shared.is_trusted())
+    episodes = lean(load(out)[1])
     Index(Path(out), config).update()
     show_summaries([summary(config, episodes)], as_json)
     show_reasons(episodes)
@@ -234,8 +239,9 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
 @click.argument("run", type=shared.EXISTING_FOLDER)
 @click.option(
     "--reward",
-    type=click.Choice(["exact", "paper"]),
-    help="Score by this reward, and write a new run.",
+    type=shared.TEXT,
+    metavar="exact|paper|NAME",
+    help="Score by this reward of the environment, and write a new run.",
 )
 @click.option(
     "--judge",
@@ -280,7 +286,7 @@ def rescore(
     from pathlib import Path
 
     from intercode.evaluation import new_folder
-    from intercode.report import summary
+    from intercode.report import lean, summary
     from intercode.rescoring.rescore import Rescoring
     from intercode.store import RunStore
 
@@ -288,11 +294,10 @@ def rescore(
     folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
     config = {**todo.config, "run": str(folder), "options": shared.options_to_store()}
     with RunStore.create(folder, config, resume=bool(resume), sign=todo.signs) as store:
-        earlier = [episode for episode in store.episodes() if episode.reward is not None]
+        earlier = lean(episode for episode in store.episodes() if episode.reward is not None)
         with resumable(store.path), progress(len(todo.episodes), earlier, quiet=as_json) as tick:
-            done = todo.run(store, workers=workers, tick=tick)
-        after = summary({**todo.config, "run": str(folder)}, [item.episode for item in done])
-    rows = [item.row() for item in done]
+            rows = todo.run(store, workers=workers, tick=tick)
+        after = summary({**todo.config, "run": str(folder)}, store.episodes())
     if as_json:
         print_json({**after, "rescored_from": run, "rescored": rows})
     else:
@@ -322,11 +327,11 @@ def rescore(
 def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, Any]) -> None:
     from intercode.models import make_model
     from intercode.rescoring.judge import judge_run, summary
-    from intercode.store import read_run
+    from intercode.store import stream_run
 
     model = make_model(name)
     verdicts = judge_run(run, model, force=force, trust=shared.is_trusted(), **options)
-    figures = summary(run, model, read_run(run)[1], verdicts)
+    figures = summary(run, model, stream_run(run)[1], verdicts)
     if as_json:
         print_json(figures)
         return

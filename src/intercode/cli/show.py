@@ -45,6 +45,7 @@ _LEAST = 20
     "--messages", is_flag=True, help="Also print the messages to the model, and whole replies."
 )
 @click.option("--full", is_flag=True, help="Print long texts whole.")
+@shared.data_now
 @shared.json_flag
 def show(
     run: str,
@@ -56,6 +57,7 @@ def show(
     most: int | None,
     messages: bool,
     full: bool,
+    data: str | None,
     as_json: bool,
 ) -> None:
     """Print what the agent did, and why it was scored so.
@@ -69,7 +71,7 @@ def show(
     from intercode.view.runs import Runs
 
     path = Path(run)
-    runs = list(Runs([path]).all().values())
+    runs = list(Runs([path], data).all().values())
     if path.is_dir() and not (path / "run.json").exists():
         if tasks or failed or ended or grep or epoch is not None:
             raise UsageError(f"{run} is a folder of runs; name one of them, such as {runs[0].path}")
@@ -180,10 +182,13 @@ def _print_transcripts(
     transcript = Transcript(
         run.language, full, messages, wide=console.is_terminal and console.width >= _WIDE
     )
+    golds, why = run.golds
     for row in rows:
         if entry := run.index.read(row["task"], row["epoch"]):
-            for part in transcript.of(entry[0], run.golds.get(row["task"], "")):
+            for part in transcript.of(entry[0], golds.get(row["task"], "")):
                 console.print(part, soft_wrap=isinstance(part, Text))
+    if why and any(row["state"] in ("failed", "ambiguous") for row in rows):
+        say(f"intercode: no gold is shown: {why}", err=True)
 
 
 def _list_episodes(rows: Sequence[Mapping[str, Any]]) -> None:

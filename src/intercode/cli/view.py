@@ -24,7 +24,8 @@ from intercode.errors import UsageError
     metavar="N",
     help="Listen on this port. [a free one]",
 )
-def view(runs: tuple[str, ...], host: str, port: int) -> None:
+@shared.data_now
+def view(runs: tuple[str, ...], host: str, port: int, data: str | None) -> None:
     """Look at runs and their episodes in the browser, also while they are played.
 
     RUN is a run folder or a log file of InterCode v1, FOLDER contains runs, also some
@@ -51,6 +52,7 @@ def view(runs: tuple[str, ...], host: str, port: int) -> None:
             host,
             port,
             lambda url: click.echo(f"view: {url}"),
+            data,
         )
     except ValueError:
         raise UsageError(f"--host {host}: give an IP address or localhost") from None

@@ -40,7 +40,7 @@ def environment_class(name: str) -> type[InterCodeEnv]:
     path = ENVIRONMENTS.get(name) or (name if ":" in name else _installed().get(name, ""))
     module, colon, attribute = path.partition(":")
     if not (colon and module and attribute):
-        known = [*ENVIRONMENTS, *_installed()]
+        known = environment_names()
         raise UsageError(
             f"no environment named {name!r}; "
             f"there are {', '.join(known)}, module:Class or path.py:Class{meant(name, known)}"
@@ -51,6 +51,11 @@ def environment_class(name: str) -> type[InterCodeEnv]:
             f"{name} is not an environment; name a class derived from intercode.InterCodeEnv"
         )
     return env_class
+
+
+def environment_names() -> list[str]:
+    """Return the names in the registry, and those that installed packages register."""
+    return [*ENVIRONMENTS, *_installed()]
 
 
 def _installed() -> dict[str, str]:

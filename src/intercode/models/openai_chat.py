@@ -1,7 +1,7 @@
 """A model behind any server of the OpenAI chat protocol: hosted models, vLLM, Ollama, llama.cpp.
 
     complete ─► _post ─► body ─► _read_reply ─► Reply
-        ▲          │ filtered: an empty Reply           (the policy's words may be the cause)
+        ▲          │ filtered, or not parsed: a Reply   (the policy's words may be the cause)
         │          │ too long: ContextOverflow at once  (`_is_overflow`)
         │          │ too large: ModelError at once      (more than `LARGEST` bytes, counted as
         │          │                                    they arrive)
@@ -43,7 +43,17 @@ from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.signing import config_folder
-from intercode.types import REASONING, Message, Reply, Sample, Tool, ToolCall, Usage, is_number
+from intercode.types import (
+    INCOMPLETE,
+    REASONING,
+    Message,
+    Reply,
+    Sample,
+    Tool,
+    ToolCall,
+    Usage,
+    is_number,
+)
 
 Price = tuple[float, float]
 """US dollars per million tokens, in and out."""
@@ -73,6 +83,19 @@ PATIENCE = 300.0
 _FULL = ("length", "model_context_window_exceeded")
 """The values of finish_reason for a reply that reached `max_tokens` or filled the context."""
 
+_ENDS = {
+    "malformed_call": re.compile(r"malformed", re.IGNORECASE),
+    "content_filter": re.compile(
+        r"filter|safety|prohibited|blocklist|recitation|guardrail|toxic|sensitive|spii",
+        re.IGNORECASE,
+    ),
+    "refusal": re.compile(r"refus", re.IGNORECASE),
+    "length": re.compile(r"length|max_?(?:\w+_)?tokens|limit", re.IGNORECASE),
+    "error": re.compile(r"error|abort|cancel|resource|^(?:un)?load$", re.IGNORECASE),
+    "stop": re.compile(r"^(?:stop|eos|end_?turn|complete$)", re.IGNORECASE),
+}
+"""Other servers' words for how a reply ended, by OpenAI's; "error" is a fault of the server."""
+
 _EMPTY = "(empty reply)"
 """Sent in place of an empty reply, which many servers refuse in a conversation."""
 
@@ -85,12 +108,18 @@ _NO_KEY = "none-needed"
 _MOST_TOKENS = 2**53
 """No server counts more, and any program can store and multiply this number."""
 
-_CONTEXT = re.compile(r"context[ _-]?(?:length|size|window|limit)|model length", re.IGNORECASE)
+_CONTEXT = re.compile(
+    r"context ?[_-]?(?:length|size|window|limit)|model length"
+    r"|(?:prompt|input|sequence) (?:length|size)|length of (?:the )?(?:input|prompt|messages)"
+    r"|max_(?:seq|input|prompt|model)_?len",
+    re.IGNORECASE,
+)
 _INPUT = re.compile(
     r"\b(?:prompt|inputs?|messages?|request|conversation|tokens?)(?:\b|_)", re.IGNORECASE
 )
 _TOO_LONG = re.compile(
-    r"too[ _](?:long|large|many)|exceed|longer than|less than|<=|at most|maximum|\bmax\b|limit",
+    r"too[ _](?:long|large|many)|exceed|(?:longer|greater|larger|more|less) than|<=|\d ?> ?\w"
+    r"|at most|maximum|\bmax\b|limit|shorten",
     re.IGNORECASE,
 )
 _OF_ANOTHER_LIMIT = re.compile(
@@ -101,17 +130,37 @@ _OF_ANOTHER_LIMIT = re.compile(
 """Words of a refusal for another limit than that of the context."""
 
 _FILTERED = re.compile(
-    r"content[ _](?:policy|filter|management)|responsible ?ai|moderation|safety (?:sys|filter|poli)"
-    r"|\b(?:prompt|input|request|content|messages?) (?:was|were|has been|have been|is) "
+    r"content[ _]?(?:policy|filter|management)|responsible ?ai|moderation|inappropriate|unsafe"
+    r"|safety (?:sys|filter|poli)|\brisk\b|violat\w+ .{0,60}(?:polic|guideline)|block_?reason"
+    r"|\b(?:prompt|input|output|response|content|messages?) (?:\w+ ){0,2}"
     r"(?:flagged|blocked|rejected)",
     re.IGNORECASE,
 )
-_UNPAID = re.compile(
-    r"insufficient[ _](?:quota|credits?|balance|funds)|exceeded your current quota|billing"
-    r"|credit balance|out of credits?|payment required",
+_UNREAD = re.compile(
+    r"tool_use_failed|failed to call a function|failed to parse input at"
+    r"|remaining in message header|output that could not be parsed"
+    r"|pars\w+ (?:tool|function) call|tool call validation",
     re.IGNORECASE,
 )
-_NO_SYSTEM = re.compile(r"system (?:role|message|prompt)|roles must alternate", re.IGNORECASE)
+"""Words of a server that could not parse what the model wrote."""
+
+_UNPAID = re.compile(
+    r"(?:insufficient|more|out of|available)[ _](?:quota|credits?|balance|funds)|billing|recharge"
+    r"|exceeded your current quota|credit balance|payment required|good standing|spending limit"
+    r"|free tier .{0,40}exhausted|trial key",
+    re.IGNORECASE,
+)
+_LATER = re.compile(r"retry|try again|rate limit", re.IGNORECASE)
+"""Words of a server that will answer later."""
+
+_NO_SYSTEM = re.compile(
+    r"system (?:role|message|prompt)|\brole\b[^.]{0,40}\bsystem\b|developer instruction"
+    r"|only user and assistant|roles must alternate",
+    re.IGNORECASE,
+)
+_NO_TOOLS = re.compile(r"\btools?\b.*(?:requir|support)|support.*\btools?\b", re.IGNORECASE)
+_ECHO = re.compile(r"""['"]input['"]: ?[{\[].*""", re.DOTALL)
+"""The request, repeated by a server that says what is wrong with it."""
 
 
 class _Broken(Exception):
@@ -269,8 +318,8 @@ class OpenAIModel:
                     if reply.usage.prompt_tokens:
                         self._characters_per_token = length / reply.usage.prompt_tokens
                     return reply
-                except _Filtered:
-                    return Reply("", finish_reason="content_filter")
+                except _Caused as caused:
+                    return Reply(caused.text, finish_reason=caused.finish_reason)
                 except _Broken as broken:
                     last = broken
                     question.failed = attempt + 1
@@ -344,17 +393,25 @@ class OpenAIModel:
     ) -> Exception:
         """Return the exception for a request that the server refused; `wait` is the pause in
         seconds that it asked for."""
-        refusal = f"HTTP {status}, {_excerpt(text)}"
-        if status in (400, 403, 422, 451) and _FILTERED.search(text):
-            return _Filtered()
-        if status == 402 or (_UNPAID.search(text) and wait is None and "retry" not in text.lower()):
+        refusal = f"HTTP {status}{' without an answer in it' * (status == 200)}, {_excerpt(text)}"
+        named = [
+            key
+            for key in body
+            if key not in _FIXED and re.search(rf"\b{key}\b", _ECHO.sub("", text))
+        ]
+        if _UNREAD.search(text):
+            return _Caused("malformed_call", _failed_generation(text))
+        if status not in (401, 402, 404, 429) and status < 500 and _FILTERED.search(text):
+            return _Caused("content_filter")
+        if _is_overflow(status, text, named):
+            return ContextOverflow(f"{self.url}: {refusal}")
+        if status == 402 or (_UNPAID.search(text) and wait is None and not _LATER.search(text)):
             advice = "the account has no credit or quota left: check its plan and billing"
             return ModelError(f"{self.url}: {refusal}; {advice}")
-        if _is_overflow(status, text):
-            return ContextOverflow(f"{self.url}: {refusal}")
-        if status in (408, 409, 425, 429) or status >= 500:
+        no_tools = "tools" in body and _NO_TOOLS.search(text)
+        busy = status in (200, 408, 409, 425, 429) or (status >= 500 and status != 501)
+        if busy and not no_tools:
             return _Broken(refusal, wait)
-        named = [key for key in body if key not in _FIXED and re.search(rf"\b{key}\b", text)]
         advice = _ADVICE.get(status, _ADVICE[400])
         if named:
             without = json.dumps(dict.fromkeys(named))
@@ -364,19 +421,19 @@ class OpenAIModel:
                 advice = f"the server wants another name: --request '{json.dumps(renamed)}'"
         elif _NO_SYSTEM.search(text) and not self._no_system:
             advice = "if the server takes no message of the system, give --no-system"
-        elif "tools" in body and re.search(r"\btools?\b", text):
+        elif no_tools:
             advice = "if the server takes no tools, choose another agent, such as try_again"
         return ModelError(f"{self.url}: {refusal}; {advice}")
 
     def _read_reply(self, body: str) -> Reply:
         try:
             answer = json.loads(body)
-            if not answer.get("choices") and isinstance(answer.get("error"), dict):
-                status = answer["error"].get("code")
-                raise self._refusal(status if isinstance(status, int) else 500, body, {})
-            choice = answer["choices"][0]
-            message = choice["message"] or {}
-            calls = tuple(map(_call, message.get("tool_calls") or ()))
+            choice = (answer.get("choices") or [{"error": answer.get("error")}])[0]
+            finish_reason = _end(choice.get("finish_reason"))
+            if "error" in (*choice, finish_reason):
+                raise self._refusal(_status(choice.get("error")), body, {})
+            message = (choice.get("message") if finish_reason else choice["message"]) or {}
+            calls = tuple(map(_call, _call_records(message)))
             text, reasoning = _contents(message)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
@@ -390,7 +447,6 @@ class OpenAIModel:
                 f"{self.url}: a reply does not say how many tokens it took, so that no limit "
                 "of tokens or cost can hold: leave those out, or have the server send `usage`"
             )
-        finish_reason = choice.get("finish_reason")
         empty = not (text or calls or reasoning)
         if empty and finish_reason in _FULL and counts and (tokens[1] or 0) <= 1:
             raise ContextOverflow(
@@ -407,7 +463,7 @@ class OpenAIModel:
             calls,
             sample=_read_sample(answer, choice) if self._sampled else None,
             reasoning=reasoning,
-            finish_reason=finish_reason if isinstance(finish_reason, str) else None,
+            finish_reason=finish_reason,
         )
 
 
@@ -415,21 +471,57 @@ class _TooLarge(Exception):
     pass
 
 
-class _Filtered(Exception):
-    """A filter of the server stopped the question or the reply."""
+class _Caused(Exception):
+    """What the model wrote is the cause that there is no reply: a filter stopped it, or the server
+    could not parse it."""
+
+    def __init__(self, finish_reason: str, text: str = "") -> None:
+        super().__init__(finish_reason)
+        self.finish_reason, self.text = finish_reason, text
 
 
-def _is_overflow(status: int, text: str) -> bool:
-    """Return whether a refusal says that the question is too long for the context."""
+def _is_overflow(status: int, text: str, named: Sequence[str]) -> bool:
+    """Return whether a refusal says that the question is too long for the context; `named` are the
+    parameters that it names."""
     if _CONTEXT.search(text):
         return status != 429
-    large = status == 413 or re.search(r"request too large", text, re.IGNORECASE)
+    if status == 413 or re.search(r"request too large", text, re.IGNORECASE):
+        return True
     return bool(
-        (large or not _OF_ANOTHER_LIMIT.search(text))
-        and (status in (400, 413, 422) or status >= 500 or large)
+        not (named or _OF_ANOTHER_LIMIT.search(text))
+        and (status in (200, 400, 422) or status >= 500)
         and _INPUT.search(text)
         and _TOO_LONG.search(text)
     )
+
+
+def _status(error: Any) -> int:
+    """Return the HTTP status in an error that came with status 200, or 200 if it has none."""
+    code = str(error.get("code")) if isinstance(error, dict) else ""
+    return int(code) if re.fullmatch(r"[45]\d\d", code) else 200
+
+
+def _end(reason: Any) -> str | None:
+    """Return how a reply ended, in OpenAI's words."""
+    if not isinstance(reason, str) or reason in INCOMPLETE:
+        return reason if isinstance(reason, str) else None
+    return next((word for word, pattern in _ENDS.items() if pattern.search(reason)), reason)
+
+
+def _failed_generation(text: str) -> str:
+    """Return what the model wrote, if the server that could not parse it says so."""
+    with suppress(ValueError, LookupError, TypeError):
+        return _storable(str(json.loads(text)["error"]["failed_generation"]))
+    return ""
+
+
+def _call_records(message: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the calls in a message: in its list, alone as OpenAI once sent them, or as parts."""
+    if calls := message.get("tool_calls") or message.get("function_call"):
+        return calls if isinstance(calls, list) else [calls]
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    return [part for part in parts if isinstance(part, dict) and part.get("type") == "tool_use"]
 
 
 def _seconds_until(after: str) -> float | None:
@@ -442,14 +534,20 @@ def _seconds_until(after: str) -> float | None:
 
 
 def _sendable(message: Message, keep_reasoning: bool) -> Message:
-    """Return a message without what servers refuse: an empty reply, arguments of a call that are
-    not a JSON object."""
+    """Return a message without what servers refuse: an empty reply, names of tools that cannot be
+    one, arguments of a call that are not a JSON object."""
     if message["role"] != "assistant":
         return message
     sent = {key: value for key, value in message.items() if keep_reasoning or key not in REASONING}
     if calls := message.get("tool_calls"):
         sent["tool_calls"] = [
-            {**call, "function": {**function, "arguments": _object_text(function["arguments"])}}
+            {
+                **call,
+                "function": {
+                    "name": re.sub(r"[^A-Za-z0-9_-]", "_", function["name"])[:64] or "unnamed",
+                    "arguments": _object_text(function["arguments"]),
+                },
+            }
             for call in calls
             for function in [call["function"]]
         ]
@@ -472,10 +570,13 @@ def _contents(message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     that is neither text nor parts."""
     reasoning = {key: message[key] for key in REASONING if message.get(key)}
     content = message.get("content") or ""
-    if isinstance(content, list):
+    if isinstance(content, list | dict):
         texts, thoughts = list[str](), list[str]()
-        for part in content:
-            thinks = isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
+        for part in content if isinstance(content, list) else [content]:
+            thinks = isinstance(part, dict) and (
+                part.get("thought") is True
+                or re.search(r"think|thought|reason", str(part.get("type")))
+            )
             (thoughts if thinks else texts).append(_part_text(part))
         if any(thoughts) and not reasoning:
             reasoning = {"reasoning_content": "".join(thoughts)}
@@ -488,7 +589,7 @@ def _contents(message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 def _part_text(part: Any) -> str:
     """Return the text of a part of a message; parts of other kinds have none."""
     if isinstance(part, dict):
-        part = part.get("text") or part.get("thinking") or part.get("refusal")
+        part = next(filter(None, map(part.get, ("text", "thinking", "summary", "refusal"))), "")
     if isinstance(part, list):
         return "".join(map(_part_text, part))
     return part if isinstance(part, str) else ""
@@ -560,7 +661,7 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
         logprobs = tuple(
             token["logprob"] for token in (choice.get("logprobs") or {}).get("content") or ()
         )
-        finish_reason = choice.get("finish_reason")
+        reason = _end(choice.get("finish_reason"))
     except (AttributeError, KeyError, TypeError):
         return None
     ids = (*token_ids, *prompt_ids)
@@ -568,7 +669,6 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
         return None
     if not all(map(is_number, (*ids, *logprobs))):
         return None
-    reason = finish_reason if isinstance(finish_reason, str) else None
     return (
         Sample(token_ids, logprobs, reason, prompt_ids=prompt_ids)
         if token_ids or logprobs or reason
@@ -577,8 +677,8 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
 
 
 def _call(record: Any) -> ToolCall:
-    function = record.get("function") or {}
-    arguments = function.get("arguments")
+    function = record.get("function") or record
+    arguments = function.get("arguments", function.get("input"))
     # some servers send the object itself, and some nothing for a call without arguments
     text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
     return ToolCall(

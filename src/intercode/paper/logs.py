@@ -10,7 +10,9 @@
 Actions are returned as InterCode v1 executed them: a ReAct action without its wrapper, and None if
 the reply contained no code. Fences that InterCode v1 did not strip are kept. A log records no
 tokens and no times, and for an error only that there was one: such a turn gets the exit status 1.
-Python logs do not record even that, so the observation decides. Left out: the model's thoughts.
+Python logs, and logs without `valid_action`, do not record even that, so the observation decides.
+Left out: the model's thoughts; a last action without an observation, which InterCode v1 blocked; an
+episode without `turn_history`.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ from intercode.types import Ended, Episode, Turn
 
 _EXECUTE = re.compile(r"execute\[(.*)\]", re.DOTALL)
 _NO_CODE = re.compile(r"^No \w+ code ")
-_PYTHON_ERROR = re.compile(r"Error executing action|\{'error': 'Error: ")
+_ERROR = re.compile(r"Error executing (?:action|query)|\{'error': 'Error: ")
 _LABELS = {"hardness": "hardness", "data_set": "dataset"}
 
 
 def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
     """Return the settings and the episodes of a log. `keeps_reward` in the settings: a turn without
-    code keeps the reward.
+    code keeps the reward. `left_out`: what the episodes lack of the log, by its keys.
 
     Raises `UsageError` if the file cannot be read, and `DataError` if it is not a log.
     """
@@ -47,13 +49,23 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
         raise DataError(
             f"{path} is not a recorded run: an object with one entry per task is expected"
         )
-    histories = [entry.get("turn_history") for entry in logs.values() if isinstance(entry, dict)]
+    entries = [entry for entry in logs.values() if isinstance(entry, dict)]
+    left_out = {
+        key: "all, since it has no turn_history"
+        for key, entry in logs.items()
+        if isinstance(entry, dict) and "query" in entry and not entry.get("turn_history")
+    }
+    logs = {key: entry for key, entry in logs.items() if key not in left_out}
+    histories = [entry.get("turn_history") for entry in entries]
     react = any(isinstance(history, dict) and "thoughts" in history for history in histories)
     episodes, labels, limits = [], {name: dict[str, str]() for name in _LABELS}, [0]
     for key, entry in logs.items():
         try:
             episode = _episode(entry, react)
             limits.append(int(entry["summary"].get("turns_max", 0)))
+            actions = entry["turn_history"]["actions"]
+            if len(actions) > len(episode.turns):
+                left_out[key] = f"the last action, which was blocked: {actions[-1]!r:.100}"
         except (
             LookupError,
             TypeError,
@@ -81,16 +93,20 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
         "turns": max(limits) or None,
         "keeps_reward": "logs" in content,
         **{name: values for name, values in labels.items() if values},
+        **({"left_out": left_out} if left_out else {}),
     }, episodes
 
 
 def _episode(entry: Mapping[str, Any], react: bool) -> Episode:
     history, query = entry["turn_history"], entry["query"]
-    best, count = float(entry["summary"]["max_reward"]), len(history["actions"])
-    rewards, valid = history["rewards"][:count], history["valid_action"][:count]
+    best, count = float(entry["summary"]["max_reward"]), len(history["observations"])
+    if len(history["actions"]) > count + 1:
+        raise ValueError(f"{len(history['actions'])} actions and {count} observations")
+    actions, rewards = history["actions"][:count], history["rewards"][:count]
+    valid = history["valid_action"][:count] if "valid_action" in history else [None] * count
     turns = []
     for action, seen, reward, fine in zip(
-        history["actions"], history["observations"], rewards, valid, strict=True
+        actions, history["observations"], rewards, valid, strict=True
     ):
         observation, score = str(seen), float(reward)
         # v1 executed the text between the outermost brackets of `execute[…]`
@@ -101,7 +117,7 @@ def _episode(entry: Mapping[str, Any], react: bool) -> Episode:
             action = None
         if not isinstance(action, str | None):
             raise TypeError(f"{action!r:.50} is not text")
-        failed = fine is False or bool(_PYTHON_ERROR.match(observation))
+        failed = fine is False or bool(_ERROR.match(observation))
         turn = Turn(
             action=action,
             observation=observation,

@@ -18,6 +18,7 @@ harmless to show.
 
 from intercode.report.summary import (
     interval,
+    lean,
     load,
     reasons,
     require_comparable,
@@ -26,4 +27,13 @@ from intercode.report.summary import (
     wilson,
 )
 
-__all__ = ["interval", "load", "reasons", "require_comparable", "runs_in", "summary", "wilson"]
+__all__ = [
+    "interval",
+    "lean",
+    "load",
+    "reasons",
+    "require_comparable",
+    "runs_in",
+    "summary",
+    "wilson",
+]

@@ -32,6 +32,7 @@ import numpy as np
 from intercode.envs import language_of
 from intercode.language import Language
 from intercode.report.summary import Z95, groups, hardness_order, mean, summary
+from intercode.report.text import shortened
 from intercode.report.turns import (
     KINDS,
     code_turns,
@@ -324,17 +325,14 @@ def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[
 
 
 def _example(case: Case) -> dict[str, Any]:
-    def short(text: str, most: int = 400) -> str:
-        return text if len(text) <= most else f"{text[:most]} … ({len(text)} characters)"
-
     last = (case.executed or counted_turns(case.episode) or [Turn()])[-1]
     return {
         "task": case.episode.task,
         "epoch": case.episode.epoch,
         "parts": dict(case.episode.parts),
-        "query": short(case.episode.query),
-        "action": short(last.action or "") if case.executed else None,
-        "observation": short(last.observation),
+        "query": shortened(case.episode.query),
+        "action": shortened(last.action or "") if case.executed else None,
+        "observation": shortened(last.observation),
     }
 
 

@@ -19,6 +19,7 @@ from intercode.report.transcript import (
     MARKS,
     Block,
     Diff,
+    FailedTest,
     Grid,
     Line,
     Sides,
@@ -145,10 +146,10 @@ def _messages(messages: Sequence[Message]) -> str:
     return f'<details class="messages"><summary>{title}</summary>{body}</details>'
 
 
-def verdict(result: Verdict) -> str:
-    """Return the result of an episode, and why."""
+def verdict(result: Verdict, language: Language) -> str:
+    """Return the result of an episode, and why; tests are in `language`."""
     notes = "".join(f"<p>{bounded(note)}</p>" for note in result.notes)
-    blocks = "".join(map(_block, result.blocks))
+    blocks = "".join(_block(block, language) for block in result.blocks)
     return (
         f'<section class="verdict {result.state}" aria-label="verdict"><h2>{mark(result.state)} '
         f"{text(result.headline)}</h2>{notes}{blocks}</section>"
@@ -167,7 +168,7 @@ def commands(gold: str, action: str, language: Language) -> str:
     )
 
 
-def _block(block: Block) -> str:
+def _block(block: Block, language: Language) -> str:
     match block:
         case Sides():
             both = {"gold": block.gold, "agent": block.agent}
@@ -190,6 +191,13 @@ def _block(block: Block) -> str:
                 f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
                 f"<tbody>{rows}</tbody></table></div>"
             )
+        case FailedTest():
+            facts = "".join(
+                f"<dt>{text(name)}</dt><dd><pre>{bounded(value or '(nothing)')}</pre></dd>"
+                for name, value in block.facts.items()
+            )
+            source = bounded(block.text, lambda part: code(part, language))
+            body = f"<pre>{source}</pre>" * bool(block.text) + f'<dl class="facts">{facts}</dl>'
         case Diff():
             body = f"<pre>{_diff(block.text)}</pre>"
     return f"<h3>{text(block.title)}</h3>{body}"

@@ -14,20 +14,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from intercode.errors import StoreError, UsageError
-from intercode.report.text import one_line
+from intercode.report.text import one_line, shortened
 from intercode.report.transcript import State, state_of
 from intercode.report.turns import counted_turns
 from intercode.rescoring.recordings import load_recording
-from intercode.store import read_run
-from intercode.types import Episode
+from intercode.store import stream_run
+from intercode.types import Episode, Turn
 
 Z95 = 1.959963984540054
 
@@ -216,16 +216,16 @@ def runs_in(path: str | Path) -> list[Path]:
     return list(find_runs(Path(path))) or [Path(path)]
 
 
-def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
+def load(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:
     """Return the settings and episodes of a run folder or of a log file of InterCode v1; a run's
     settings with `verdicts`.
 
-    Raises what `read_run` and `load_recording` raise, and `StoreError` for settings that lack env
+    Raises what `stream_run` and `load_recording` raise, and `StoreError` for settings that lack env
     or agent.
     """
     path = Path(path)
     if not path.is_file():
-        config, episodes = read_run(path)
+        config, episodes = stream_run(path)
         if lacking := [name for name in ("env", "agent") if not isinstance(config.get(name), str)]:
             raise StoreError(
                 f"{path / 'run.json'} is damaged: {', '.join(lacking)} must be there, as text"
@@ -240,7 +240,26 @@ def load(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
             verdicts = read_verdicts(path)
         return {**config, "verdicts": verdicts}, episodes
     recording = load_recording(path)
-    return dict(recording.settings), list(recording.episodes)
+    return dict(recording.settings), recording.episodes
+
+
+def lean(episodes: Iterable[Episode]) -> list[Episode]:
+    """Return what figures need of the episodes, since a run may be larger than memory: without
+    messages, replies and samples, and with `shortened` outputs."""
+    return [
+        replace(
+            episode,
+            turns=tuple(map(_lean_turn, episode.turns)),
+            outcomes={k: v for k, v in episode.outcomes.items() if k == "failed"},
+        )
+        for episode in episodes
+    ]
+
+
+def _lean_turn(turn: Turn) -> Turn:
+    output = shortened(turn.observation)
+    texts = replace(turn, ask=None, reply=None, thought=None, observation=output, reasoning=None)
+    return replace(texts, calls=None, sample=None)
 
 
 def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:

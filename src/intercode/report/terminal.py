@@ -28,6 +28,7 @@ from intercode.report.transcript import (
     MARKS,
     Block,
     Diff,
+    FailedTest,
     Grid,
     Line,
     Sides,
@@ -98,7 +99,7 @@ class Transcript:
             sources = {"agent's final action": last_action(episode), "gold's command": gold}
             for name, source in sources.items():
                 yield Text(f"\n  {name}", "bold")
-                yield self._text("  › ", source or "(none)")
+                yield _behind("  › ", "    ", self._code(source or "(none)"))
         yield Text()
 
     def _turn(self, step: Step) -> Iterator[Text]:
@@ -127,16 +128,19 @@ class Transcript:
             for call in turn.calls or ():
                 yield self._text("  ", f"call of {call.name}: {call.arguments}")
         if turn.action is not None:
-            code = visible(self._cut(turn.action)).rstrip("\n")
-            highlighted = Syntax(code, self.language.fence, theme="ansi_dark").highlight(code)
-            highlighted.rstrip()
-            yield _behind("› ", "  ", highlighted, "bold")
+            yield _behind("› ", "  ", self._code(turn.action), "bold")
         if turn.observation:
             yield self._text("│ ", turn.observation)
         elif turn.action is not None and step.kind != "submission":
             yield Text("  (no output)", "dim")
         if step.facts:
             yield Text(f"  {visible(' · '.join(step.facts))}", "dim")
+
+    def _code(self, source: str) -> Text:
+        code = visible(self._cut(source)).rstrip("\n")
+        highlighted = Syntax(code, self.language.fence, theme="ansi_dark").highlight(code)
+        highlighted.rstrip()
+        return highlighted
 
     def _block(self, block: Block) -> Iterator[RenderableType]:
         match block:
@@ -164,6 +168,12 @@ class Transcript:
                 for cells in block.rows:
                     table.add_row(*(Text(visible(self._cut(cell))) for cell in cells))
                 yield table
+            case FailedTest():
+                if block.text:
+                    yield _behind("  › ", "    ", self._code(block.text))
+                for name, value in block.facts.items():
+                    shown = visible(self._cut(value.rstrip("\n") or "(nothing)"))
+                    yield _behind(f"    {name}: ", f"    {' ' * len(name)}  ", Text(shown))
             case Diff():
                 rows = block.text.splitlines()
                 yield self._lines(

@@ -7,8 +7,11 @@ Python escapes such as \\x1b and \\u202e; line ends and tabs stay.
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 
+_LONGEST, _BEGINNING = 500, 400
+"""Characters of a text that `shortened` leaves as it is, and of the beginning of a longer one."""
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -29,6 +32,15 @@ def one_line(text: str, most: int = 100) -> str:
     """Return `text` on one line of at most `most` characters."""
     flat = visible(" ".join(text.split()))
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of a long text, its length, and a digest, so that only equal texts stay
+    equal."""
+    if len(text) <= _LONGEST:
+        return text
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+    return f"{text[:_BEGINNING]} … ({len(text)} characters, SHA-256 {digest})"
 
 
 def count_of(number: int, noun: str) -> str:

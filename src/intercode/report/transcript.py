@@ -222,7 +222,16 @@ class Diff:
     text: str
 
 
-Block = Sides | Grid | Diff
+@dataclass(frozen=True, slots=True)
+class FailedTest:
+    """The text of a test in the run's language, and what explains its failure, by name."""
+
+    title: str
+    text: str
+    facts: Mapping[str, str]
+
+
+Block = Sides | Grid | Diff | FailedTest
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,19 +314,34 @@ def _blocks(outcomes: dict[str, Any]) -> Iterable[Block]:
             if row.get("diff"):
                 yield Diff(f"{row.get('path')}, from the gold to the agent", str(row["diff"]))
     if tests := [row for row in _listed(outcomes.pop("tests", ())) if isinstance(row, Mapping)]:
+        yield from (_failed_test(row) for row in tests if not row.get("passed"))
+        passed = [row for row in tests if row.get("passed")]
         rows = [
-            [
-                "✓" if row.get("passed") else "✗",
-                f"{row.get('test')}{' (hidden)' if row.get('hidden') else ''}",
-            ]
-            + [str(row.get(side, "")) for side in ("gold", "agent")]
-            for row in tests
+            [_test_name(row), *(str(row.get(k, "")) for k in ("test", "gold"))] for row in passed
         ]
-        yield Grid("tests", ("", "test", "gold", "agent"), rows)
+        if rows:
+            yield Grid("tests that passed", ("", "test", "gold"), rows)
     if (output := outcomes.pop("output", None)) is not None:
         yield Diff("output of the tests", str(output))
     if outcomes:
         yield Diff("other outcomes", json.dumps(outcomes, indent=2, ensure_ascii=False))
+
+
+def _test_name(row: Mapping[str, Any]) -> str:
+    """Return the name of a test, with its number in the record; older runs have no numbers."""
+    return f"test {row.get('number', '')}".rstrip() + (" (hidden)" if row.get("hidden") else "")
+
+
+def _failed_test(row: Mapping[str, Any]) -> FailedTest:
+    names = {"input": "input", "expected": "expected", "got": "got", "agent": "error"}
+    facts = {name: str(row[key]) for key, name in names.items() if row.get(key) is not None}
+    # what a program printed is what it got; its test is the input and the output
+    if "got" in facts and facts.get("error", "").startswith("printed "):
+        del facts["error"]
+    if row.get("gold", "passed") != "passed":
+        facts["gold"] = str(row["gold"])
+    text = "" if "input" in facts else str(row.get("test", ""))
+    return FailedTest(f"{_test_name(row)}: failed", text, facts)
 
 
 def _lines(side: object) -> list[str]:

@@ -18,7 +18,7 @@ import json
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,10 +28,16 @@ from typing import Any, Literal
 from intercode.env import InterCodeEnv
 from intercode.errors import StoreError, UsageError
 from intercode.models import Model
-from intercode.rescoring.rescore import options_of, rebuild, require_same, taken_from
+from intercode.rescoring.rescore import (
+    options_of,
+    rebuild,
+    require_data,
+    require_same,
+    taken_from,
+)
 from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.reply_cache import ReplyCache
-from intercode.store import alone_in, read_inside, read_run, storage_faults, write_whole
+from intercode.store import alone_in, read_inside, storage_faults, stream_run, write_whole
 from intercode.submission import answer_in, is_submission, submitted_word
 from intercode.trust import require_trust
 from intercode.types import Episode, Turn
@@ -66,7 +72,7 @@ def judge_run(
     or its world cannot be rebuilt; `StoreError` if another process plays or judges it. `force`
     allows another userland, `trust` what the run names.
     """
-    then, episodes = read_run(run)
+    then, episodes = stream_run(run)
     if then.get("reward") != "exact":
         raise UsageError(
             f"{run} was scored by {then.get('reward')}, which marks no answers; "
@@ -74,11 +80,12 @@ def judge_run(
         )
     if not episodes:
         raise UsageError(f"{run} holds no episodes, so there is nothing to judge")
-    ambiguous = [episode for episode in episodes if episode.ambiguous]
+    ambiguous = episodes.at(n for n, episode in enumerate(episodes) if episode.ambiguous)
     if not ambiguous:
         return []
     world = options_of(then, options)
     require_trust(then, {"env": then["env"], **taken_from(world, options)}, trust=trust)
+    require_data(then, world)
     with alone_in(Path(run)):
         verdicts = list(_verdicts(Path(run), then, ambiguous, model, force, world))
         # earlier verdicts of this judge are replaced; those of others stay unless they are damaged
@@ -92,16 +99,16 @@ def judge_run(
 
 
 def summary(
-    run: str, model: Model, episodes: list[Episode], verdicts: list[Verdict]
+    run: str, model: Model, episodes: Iterable[Episode], verdicts: list[Verdict]
 ) -> dict[str, Any]:
     """Return the keys of `rescore --judge --json`: the scores and, separately, the verdicts."""
-    scored = [episode for episode in episodes if episode.reward is not None]
+    successes = [episode.success for episode in episodes if episode.reward is not None]
     says = Counter(verdict.says or "none" for verdict in verdicts)
     return {
         "run": run,
         "judge": model.name,
-        "episodes": len(scored),
-        "solved": sum(episode.success for episode in scored),
+        "episodes": len(successes),
+        "solved": sum(successes),
         "ambiguous": len(verdicts),
         **{opinion: says[opinion] for opinion in ("same", "different", "none")},
         "judged": [asdict(verdict) for verdict in verdicts],
@@ -111,7 +118,7 @@ def summary(
 def _verdicts(
     run: Path,
     then: Mapping[str, Any],
-    ambiguous: list[Episode],
+    ambiguous: Iterable[Episode],
     model: Model,
     force: bool,
     options: Mapping[str, Any],

@@ -21,7 +21,7 @@ from typing import Any
 from intercode.agents.code import unfenced
 from intercode.errors import DataError, UsageError
 from intercode.paper.logs import read_log
-from intercode.store import read_run
+from intercode.store import stream_run
 from intercode.types import Episode, Task
 
 
@@ -40,28 +40,33 @@ class Recording:
         return str(self.settings.get("protocol") or "submit")
 
     @cached_property
-    def _by_task(self) -> dict[str, Episode]:
-        return {episode.task: episode for episode in reversed(self.episodes)}
-
-    @cached_property
-    def _by_query(self) -> dict[str, Episode]:
-        return {episode.query: episode for episode in reversed(self.episodes)}
+    def _places(self) -> tuple[dict[str, int], dict[str, int]]:
+        """The place of the first episode of each task, and of each query."""
+        by_task: dict[str, int] = {}
+        by_query: dict[str, int] = {}
+        for place, episode in enumerate(self.episodes):
+            by_task.setdefault(episode.task, place)
+            by_query.setdefault(episode.query, place)
+        return by_task, by_query
 
     def find(self, task: Task) -> Episode:
         """Return the episode of `task`: by id if the query agrees, else by query. Raises
         `DataError` if there is none."""
-        same_id = self._by_task.get(task.id)
-        if same_id and (same_id.query in task.query or task.query in same_id.query):
-            return same_id
-        if task.query in self._by_query:
-            return self._by_query[task.query]
+        by_task, by_query = self._places
+        if task.id in by_task:
+            same_id = self.episodes[by_task[task.id]]
+            if same_id.query in task.query or task.query in same_id.query:
+                return same_id
+        if task.query in by_query:
+            return self.episodes[by_query[task.query]]
         raise DataError(
             f"{self.path} has no episode of task {task.id}; "
-            "give the task file that it was recorded with"
+            "give the data that it was recorded with (--data)"
         )
 
     def has(self, task: Task) -> bool:
-        return task.id in self._by_task or task.query in self._by_query
+        by_task, by_query = self._places
+        return task.id in by_task or task.query in by_query
 
     def actions_for(self, task: Task) -> Sequence[str | None]:
         return [turn.action for turn in self.find(task).line]
@@ -77,7 +82,7 @@ def load_recording(path: str | Path) -> Recording:
     path = Path(path)
     if not path.is_dir():
         return Recording(str(path), *read_log(path))
-    settings, episodes = read_run(path)
+    settings, episodes = stream_run(path)
     if unknown := [
         key
         for key in ("env", "reward", "session", "engine")
@@ -88,8 +93,12 @@ def load_recording(path: str | Path) -> Recording:
         raise DataError(
             f"{path / 'run.json'} is not a run's: the protocol {settings['protocol']!r} is unknown"
         )
-    first = [episode for episode in episodes if episode.reward is not None and episode.epoch == 0]
-    return Recording(str(path), settings, first, shortened=True)
+    first = [
+        place
+        for place, episode in enumerate(episodes)
+        if episode.reward is not None and episode.epoch == 0
+    ]
+    return Recording(str(path), settings, episodes.at(first), shortened=True)
 
 
 @dataclass(frozen=True)

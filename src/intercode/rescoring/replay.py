@@ -7,6 +7,7 @@ digits.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from intercode.envs import environment_class, prepare
 from intercode.errors import SandboxError, UsageError
 from intercode.plugins import load_plugin
 from intercode.rescoring.recordings import Recording, load_recording
-from intercode.rescoring.rescore import options_of, taken_from, with_submission
+from intercode.rescoring.rescore import options_of, require_data, taken_from, with_submission
 from intercode.runner.run import evaluate
 from intercode.trust import require_trust
 from intercode.types import Episode, Task, View
@@ -39,33 +40,35 @@ def replay(
     Raises `DataError` for a task without a recorded episode, `SandboxError` if an episode could not
     be executed.
     """
-    recorded = [recording.find(task) for task in tasks]
-    played = evaluate(
-        make_env, replay_agent(recording), tasks=tasks, workers=workers, on_episode=on_episode
-    )
-    if failed := [episode for episode in played if episode.error]:
-        raise SandboxError(
-            f"{len(failed)} episodes could not be re-executed; task {failed[0].task}: "
-            f"{failed[0].error}"
-        )
-    turns = agree = equal = 0
-    disagreements = []
-    for task, then, now in zip(tasks, recorded, played, strict=True):
-        again = list(now.turns)
+    by_id = {task.id: task for task in tasks}
+    order = {task.id: place for place, task in enumerate(tasks)}
+    counts: Counter[str] = Counter()
+    failed: list[Episode] = []
+    disagreements: list[dict[str, Any]] = []
+
+    def compare(now: Episode) -> None:
+        if on_episode:
+            on_episode(now)
+        if now.error:
+            failed.append(now)
+            return
+        then, again = recording.find(by_id[now.task]), list(now.turns)
+        counts["solved_then"] += then.success
+        counts["solved_now"] += now.success
         # a turn without code keeps the score of the turn before
         if recording.settings.get("keeps_reward"):
             for place in range(1, len(again)):
                 if not again[place].action:
                     again[place] = replace(again[place], score=again[place - 1].score)
         for number, (old, new) in enumerate(zip(then.line, again, strict=False)):
-            turns += 1
-            equal += old.observation == new.observation
+            counts["turns"] += 1
+            counts["observations_equal"] += old.observation == new.observation
             before, after = old.score or 0.0, new.score or 0.0
             if abs(before - after) <= TOLERANCE:
-                agree += 1
+                counts["agree"] += 1
             else:
                 row = {
-                    "task": task.id,
+                    "task": now.task,
                     "turn": number,
                     "recorded": before,
                     "replayed": after,
@@ -73,16 +76,28 @@ def replay(
                 }
                 # a key of the first release, always null
                 disagreements.append({**row, "cause": None})
+
+    evaluate(
+        make_env,
+        replay_agent(recording),
+        tasks=tasks,
+        workers=workers,
+        on_episode=compare,
+        collect=False,
+    )
+    if failed:
+        raise SandboxError(
+            f"{len(failed)} episodes could not be re-executed; task {failed[0].task}: "
+            f"{failed[0].error}"
+        )
     return {
-        "turns": turns,
-        "agree": agree,
-        "agreement": agree / max(1, turns),
-        "observations_equal": equal,
-        "recorded_success_rate": (
-            sum(episode.success for episode in recorded) / max(1, len(recorded))
-        ),
-        "replayed_success_rate": sum(episode.success for episode in played) / max(1, len(played)),
-        "disagreements": disagreements,
+        "turns": counts["turns"],
+        "agree": counts["agree"],
+        "agreement": counts["agree"] / max(1, counts["turns"]),
+        "observations_equal": counts["observations_equal"],
+        "recorded_success_rate": counts["solved_then"] / max(1, len(tasks)),
+        "replayed_success_rate": counts["solved_now"] / max(1, len(tasks)),
+        "disagreements": sorted(disagreements, key=lambda row: (order[row["task"]], row["turn"])),
     }
 
 
@@ -112,6 +127,7 @@ def prepare_replay(
     require_trust(
         recording.settings, taken_from({**how, "env": env, "reward": recorded}, given), trust=trust
     )
+    require_data(recording.settings, how)
     view = View() if recording.shortened else View(head=None)
     if reward is None and recorded:
         reward = load_plugin(recorded, "reward") if ":" in recorded else recorded

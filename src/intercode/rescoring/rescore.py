@@ -28,13 +28,12 @@ from intercode.envs import environment_class, known_options, prepare
 from intercode.errors import DataError, UsageError
 from intercode.rescoring.recordings import Recording
 from intercode.runner.run import evaluate
-from intercode.store import RunStore, read_run
+from intercode.store import RunStore, stream_run
 from intercode.submission import is_submission
 from intercode.tasks import list_entries
 from intercode.trust import is_vouched, require_trust
 from intercode.types import Ended, Episode, Score, Turn, line_of
 
-REWARDS = ("exact", "paper")
 KEPT = ("protocol", "session", "tell", "submits")
 """Options that keep the run's values."""
 DATA = ("data_digest", "assets_digest")
@@ -81,7 +80,7 @@ class Rescoring:
         trust: bool = False,
         **given: Any,
     ) -> None:
-        then, self.episodes = read_run(run)
+        then, self.episodes = stream_run(run)
         if missing_keys := sorted({"env", "agent"} - then.keys()):
             raise UsageError(
                 f"{run} does not say its {' and '.join(missing_keys)}: it cannot be scored again"
@@ -95,8 +94,10 @@ class Rescoring:
         self.env, self._run = str(then["env"]), str(run)
         options = options_of(then, given)
         require_trust(then, {"env": self.env, **taken_from(options, given)}, trust=trust)
+        require_data(then, options)
         self.signs = trust or is_vouched(then)
-        old_reward = then["reward"] if then.get("reward") in (*REWARDS, "overlap") else reward
+        named = environment_class(self.env).rewards
+        old_reward = then["reward"] if then.get("reward") in named else reward
         require_same(then, rebuild(run, self.env, options, old_reward).facts(), force)
         played_for = then.get("played_for", then.get("reward"))
         self._submission = environment_class(self.env).submission_under(played_for)
@@ -118,17 +119,18 @@ class Rescoring:
 
     def run(
         self, store: RunStore, *, workers: int, tick: Callable[[Episode], None]
-    ) -> list[Rescored]:
-        """Return all episodes in the order of the data. Each episode that `store` lacks is added to
-        it as soon as it has its score.
+    ) -> list[dict[str, Any]]:
+        """Return a row for each episode, in the order of the data. Each episode that `store` lacks
+        is added to it as soon as it has its score.
 
         `tick` is called with each of those.
         """
-        done: list[Rescored] = []
-        left: list[Episode] = []
-        stored = {
-            (episode.task, episode.epoch): episode
-            for episode in store.episodes()
+        done: list[dict[str, Any]] = []
+        left: dict[int, list[int]] = {}
+        stored = store.episodes()
+        places = {
+            (episode.task, episode.epoch): place
+            for place, episode in enumerate(stored)
             if episode.reward is not None
         }
 
@@ -136,11 +138,11 @@ class Rescoring:
             if entry.how != "earlier":
                 store.append(entry.episode)
                 tick(entry.episode)
-            done.append(entry)
+            done.append(entry.row())
 
-        for episode in self.episodes:
-            if again := stored.get((episode.task, episode.epoch)):
-                note(Rescored(again, episode, "earlier"))
+        for number, episode in enumerate(self.episodes):
+            if (place := places.get((episode.task, episode.epoch))) is not None:
+                note(Rescored(stored[place], episode, "earlier"))
             elif episode.reward is None:
                 note(Rescored(episode, episode, "kept"))
             elif episode.ended == "agent_fault" or (
@@ -148,18 +150,23 @@ class Rescoring:
             ):
                 note(Rescored(_with_score(episode, Score(0.0, False)), episode, "observed"))
             else:
-                left.append(episode)
-        for epoch in sorted({episode.epoch for episode in left}):
-            then = {episode.task: episode for episode in left if episode.epoch == epoch}
+                left.setdefault(episode.epoch, []).append(number)
+        for _, numbers in sorted(left.items()):
+            recording = Recording(self._run, {}, self.episodes.at(numbers))
+
+            def compare(again: Episode, recording: Recording = recording) -> None:
+                note(self._compared(again, recording.find(self._tasks[again.task])))
+
             evaluate(
                 self.factory,
-                replay_agent(Recording(self._run, {}, list(then.values()))),
-                tasks=[self._tasks[task] for task in then],
+                replay_agent(recording),
+                tasks=[self._tasks[episode.task] for episode in recording.episodes],
                 workers=workers,
-                on_episode=lambda again, then=then: note(self._compared(again, then[again.task])),  # type: ignore[misc]
+                on_episode=compare,
+                collect=False,
             )
         order = {task: place for place, task in enumerate(self._tasks)}
-        return sorted(done, key=lambda entry: (order[entry.episode.task], entry.episode.epoch))
+        return sorted(done, key=lambda row: (order[row["task"]], row["epoch"]))
 
     def _submits(self, turn: Turn) -> bool:
         return is_submission(turn.action, self._submission)
@@ -217,6 +224,16 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
         options["engine"] = options["engine"] or server.get("engine")
     options["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
     return {name: value for name, value in options.items() if value}
+
+
+def require_data(then: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raise `UsageError` if the data of a run with settings `then` are not where they were."""
+    data = options.get("data")
+    if data and data == then.get("data_from") and not Path(data).exists():
+        raise UsageError(
+            f"the data of {then['run']} were at {data}, which is not here; "
+            "say where they are now with --data"
+        )
 
 
 def taken_from(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,6 +69,7 @@ def hf_chat(tokenizer: Any, template: str | None = None) -> Chat:
 class _TemplateChat:
     def __init__(self, tokenizer: Any, template: str | None) -> None:
         self._tokenizer, self._template, self._lock = tokenizer, template, threading.Lock()
+        self._special = frozenset(tokenizer.all_special_ids)
         self.end_ids: frozenset[int] = frozenset()
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
@@ -85,9 +86,12 @@ class _TemplateChat:
         return ids + (new[1:] if new and ids[-1:] == new[:1] else new)
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        with self._lock:
+        ids = list(token_ids)
+        while ids and ids[-1] in self._special:
+            ids.pop()
+        with self._lock:  # special tokens in the middle stay: they may mark reasoning
             text: str = self._tokenizer.decode(
-                list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+                ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
             )
         return text
 

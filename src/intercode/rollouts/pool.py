@@ -362,8 +362,9 @@ class RolloutPool:
             self._warned = True
             warnings.warn(
                 f"a rollout has {len(rollout.segments)} segments: "
-                "the agent rewrites its history or draws several replies, "
-                "or the server tokenizes a conversation anew at each turn",
+                "the agent rewrites its history or draws several replies, or the server renders "
+                "a conversation anew at each turn, for example without earlier reasoning "
+                "(keep_reasoning=True sends it back)",
                 RuntimeWarning,
                 stacklevel=3,
             )

@@ -142,7 +142,7 @@ class EpisodeSampler:
             return Reply("", final=True)
         sample = reply.sample or Sample()
         room, limit = self._room(len(sample.prompt_ids) or reply.usage.prompt_tokens)
-        if room < (len(sample.token_ids) or reply.usage.completion_tokens):
+        if room < _length(reply):
             self.cut, fitting = limit, max(0, int(room))
             shorter = replace(
                 sample, token_ids=sample.token_ids[:fitting], logprobs=sample.logprobs[:fitting]
@@ -159,10 +159,17 @@ class EpisodeSampler:
         if self.limits.reply_tokens is not None:
             left.append((self.limits.reply_tokens, "reply"))
         if self.limits.tokens is not None:
-            left.append((self.limits.tokens - (prompt - first), "tokens"))
+            # a template that drops earlier reasoning makes the prompt shorter
+            sampled = sum(map(_length, self.replies))
+            left.append((self.limits.tokens - max(prompt - first, sampled), "tokens"))
         if self.limits.context is not None:
             left.append((self.limits.context - prompt, "context"))
         return min(left)
+
+
+def _length(reply: Reply) -> int:
+    """Return the number of sampled tokens."""
+    return len((reply.sample or Sample()).token_ids) or reply.usage.completion_tokens
 
 
 @dataclass

@@ -62,12 +62,13 @@ class EpisodeModel:
         cached = self._cache.take(question) if self._cache else None
         recent = self._recent(messages)
         dropped = len(messages) - len(recent)
-        reply = cached or self._ask(recent, options)
+        grown = len(messages) > self._longest
+        reply = cached or self._ask(recent, options, self._left_out if grown else 0)
         if dropped and not cached:
             reply = replace(reply, left_out=reply.left_out + dropped)
         if self._cache and not cached:
             self._cache.add(question, reply)
-        self._longest, self._left_out = len(recent), reply.left_out - dropped
+        self._longest, self._left_out = len(messages), reply.left_out - dropped
         return reply
 
     def _recent(self, messages: Sequence[Message]) -> Sequence[Message]:
@@ -78,9 +79,10 @@ class EpisodeModel:
             start -= 1
         return [*messages[:first], *messages[start:]] if start > first else messages
 
-    def _ask(self, messages: Sequence[Message], options: dict[str, Any]) -> Reply:
+    def _ask(self, messages: Sequence[Message], options: dict[str, Any], left_out: int) -> Reply:
+        """Ask without `left_out` messages at first, which an earlier question had to leave out."""
         places = omittable(messages, self._opening)
-        left_out = min(self._left_out, len(places)) if len(messages) > self._longest else 0
+        left_out = min(left_out, len(places))
         while True:
             try:
                 shortened = omit(messages, places[:left_out])

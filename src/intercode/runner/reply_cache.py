@@ -37,7 +37,7 @@ from intercode.store import (
     require,
     storage_faults,
 )
-from intercode.types import Episode, Reply, Usage
+from intercode.types import Reply, Usage
 
 _REPLY = {
     "question": str,
@@ -118,20 +118,20 @@ def _file(run: Path, task: str, epoch: int) -> Path:
     return run / "underway" / f"{hashlib.sha256(task.encode()).hexdigest()[:24]}-{epoch}.jsonl"
 
 
-def remove_cache(run: Path, episode: Episode) -> None:
+def remove_cache(run: Path, task: str, epoch: int) -> None:
     """Remove the cache of a finished episode, if there is one."""
     with storage_faults(run):
-        _file(run, episode.task, episode.epoch).unlink(missing_ok=True)
+        _file(run, task, epoch).unlink(missing_ok=True)
 
 
-def remove_finished(run: Path, finished: Iterable[Episode]) -> None:
+def remove_finished(run: Path, finished: Iterable[tuple[str, int]]) -> None:
     """Remove the caches of finished episodes (a kill may leave one), and the folder if it is then
     empty.
 
     Turns that a killed process left there (`live.py`) are removed as well.
     """
-    for episode in finished if (run / "underway").is_dir() else ():
-        remove_cache(run, episode)
+    for task, epoch in finished if (run / "underway").is_dir() else ():
+        remove_cache(run, task, epoch)
     for path in (run / "underway").glob("*.turns"):
         path.unlink(missing_ok=True)
     with suppress(OSError):

@@ -40,9 +40,9 @@ from intercode.runner.live import LiveTurns
 from intercode.runner.reply_cache import open_cache, remove_cache, remove_finished
 from intercode.runner.shards import Shard
 from intercode.runner.warm_env import KEPT, WarmEnv
-from intercode.store import RunStore, read_run
+from intercode.store import Key, RunStore, stream_run
 from intercode.tasks import in_split
-from intercode.types import Episode, Task, Turn, Usage
+from intercode.types import Episode, Task, Turn
 
 FAULTS_IN_A_ROW = 3
 GRACE = 5.0
@@ -113,9 +113,10 @@ def evaluate(
     retry_errors: bool = True,
     shard: Shard | None = None,
     crew: Crew | None = None,
+    collect: bool = True,
 ) -> list[Episode]:
     """Play every task `epochs` times, except the episodes that `store` holds already, and return
-    the whole run in task order.
+    the whole run in task order; nothing without `collect`, since a run may be larger than memory.
 
     Episodes that failed by a fault are played again unless `retry_errors` is False. `shard` plays
     only that part. A `crew` plays in place of this process's workers.
@@ -129,31 +130,35 @@ def evaluate(
     """
     tracker = tracker or BudgetTracker()
     run = _Run(make_env, strategy, model, tracker, seed, store.path if store else None)
-    done = {
-        (episode.task, episode.epoch): episode for episode in (store.episodes() if store else ())
-    }
+    done: dict[Key, Episode] = {}
+    played: set[Key] = set()
+    for episode in store.episodes() if store else ():
+        key = episode.task, episode.epoch
+        if collect:
+            done[key] = episode
+        if is_played(episode, retry_errors=retry_errors):
+            played.add(key)
+        if _is_finished(episode):
+            tracker.spend(episode.usage)
     order = [
         (task, epoch)
         for epoch in range(epochs)
         for task in tasks
         if shard is None or shard.has(task.id, epoch)
     ]
-    played = {key for key, episode in done.items() if is_played(episode, retry_errors=retry_errors)}
     todo = [(task, epoch) for task, epoch in order if (task.id, epoch) not in played]
-    tracker.spend(
-        sum((episode.usage for episode in done.values() if _is_finished(episode)), Usage())
-    )
     for task, epoch in todo:
         run.jobs.put((task, epoch))
         if store and not crew:  # for replies of an earlier, interrupted process
             tracker.spend(open_cache(store.path, task.id, epoch).usage)
 
     def keep(episode: Episode) -> None:
-        done[episode.task, episode.epoch] = episode
+        if collect:
+            done[episode.task, episode.epoch] = episode
         if store:
             store.append(episode)
             if _is_finished(episode):
-                remove_cache(store.path, episode)
+                remove_cache(store.path, episode.task, episode.epoch)
 
     works = (
         [partial(_direct, run, crew, todo)]
@@ -176,7 +181,7 @@ def evaluate(
                     keep(result)
         raise
     if store:
-        remove_finished(store.path, filter(_is_finished, done.values()))
+        remove_finished(store.path, store.finished())
     return [done[task.id, epoch] for task, epoch in order if (task.id, epoch) in done]
 
 
@@ -227,10 +232,8 @@ def select(
     if split:
         chosen = in_split(chosen, split)
     if failed_in:
-        episodes = read_run(failed_in)[1]
-        failed = {episode.task for episode in episodes} - {
-            episode.task for episode in episodes if episode.success
-        }
+        results = {(episode.task, episode.success) for episode in stream_run(failed_in)[1]}
+        failed = {task for task, _ in results if (task, True) not in results}
         chosen = [task for task in chosen if task.id in failed]
     if not chosen:
         raise UsageError(f"none of these tasks was played in {failed_in} and not solved there")

@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import UsageError
-from intercode.store import FREE, Key, RunStore, differing_settings, read_run, storage_faults
+from intercode.store import FREE, Key, RunStore, differing_settings, storage_faults, stream_run
 from intercode.trust import is_vouched
-from intercode.types import Episode
 
 OF_A_SHARD = frozenset({"shard", "shard_tasks"})
 """Settings of a shard's run: its name, and the ids of the whole run's tasks."""
@@ -60,34 +59,37 @@ class Shard:
 
 def merge_runs(
     folders: Sequence[str | Path], out: str | Path, *, trust: bool = False
-) -> tuple[dict[str, Any], list[Episode], list[Key]]:
-    """Write the run of which `folders` are shards to the new folder `out`; return its settings,
-    episodes, and what is missing.
+) -> tuple[dict[str, Any], list[Key]]:
+    """Write the run of which `folders` are shards to the new folder `out`; return its settings, and
+    what is missing.
 
     Missing are the tasks and epochs without a reward; `intercode eval --resume` plays them. The run
     is written next to `out` and renamed when it is complete. It is signed if all shards are, or
     with `trust`. Raises `UsageError` if settings, data or userland differ, or if an episode was
-    played twice, and as `read_run` and `RunStore.create` do.
+    played twice, and as `stream_run` and `RunStore.create` do.
     """
-    runs = [read_run(folder) for folder in folders]
+    runs = [stream_run(folder) for folder in folders]
     first = {key: value for key, value in runs[0][0].items() if key != "shard"}
-    merged: dict[Key, Episode] = {}
-    where: dict[Key, str] = {}
-    for config, episodes in runs:
+    # where each record is: the number of the run, the place in it
+    merged: dict[Key, tuple[int, int]] = {}
+    scored: set[Key] = set()
+    for number, (config, episodes) in enumerate(runs):
         if differing := differing_settings(first, config, FREE | {"shard"}):
             settings = ", ".join(differing.values())
             raise UsageError(
                 f"{runs[0][0]['run']} and {config['run']} are not shards of one run ({settings})"
             )
-        for episode in episodes:
+        for place, episode in enumerate(episodes):
             key = episode.task, episode.epoch
-            if key in merged and merged[key].reward is not None and episode.reward is not None:
+            if key in scored and episode.reward is not None:
                 raise UsageError(
-                    f"task {key[0]}, epoch {key[1]} was played in {where[key]} and in "
-                    f"{config['run']}; merge one of them"
+                    f"task {key[0]}, epoch {key[1]} was played in "
+                    f"{runs[merged[key][0]][0]['run']} and in {config['run']}; merge one of them"
                 )
             if key not in merged or episode.reward is not None:
-                merged[key], where[key] = episode, config["run"]
+                merged[key] = number, place
+            if episode.reward is not None:
+                scored.add(key)
     tasks = first.get("shard_tasks") or list(dict.fromkeys(task for task, _ in merged))
     order = [(task, epoch) for epoch in range(first["epochs"]) for task in tasks]
     if strange := merged.keys() - set(order):
@@ -112,10 +114,10 @@ def merge_runs(
         with RunStore.create(whole, config, sign=sign) as store:
             for key in order:
                 if key in merged:
-                    store.append(merged[key])
-            played = store.episodes()
+                    number, place = merged[key]
+                    store.append(runs[number][1][place])
         with storage_faults(out):
             whole.rename(out)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return config, played, [key for key in order if key not in merged or merged[key].reward is None]
+    return config, [key for key in order if key not in scored]

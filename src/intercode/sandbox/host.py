@@ -43,8 +43,10 @@ ENVIRONMENT = {
     "TERM": "dumb",
     "PAGER": "cat",
     "TZ": "UTC",
+    "TAR_OPTIONS": "--no-same-owner",
 }
-"""The variables of the agent's programs, where neither the image nor the caller sets them."""
+"""The variables of the agent's programs, where neither the image nor the caller sets them. A
+sandbox has one user id, so tar, as root, would fail to give files to their owners."""
 PYTHON_VARIABLES = {"PYTHONHASHSEED": "0"}
 """Makes every interpreter iterate over sets of strings in the same order."""
 _END_SECONDS = 5.0

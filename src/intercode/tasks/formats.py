@@ -4,6 +4,7 @@
     .json               a list of records, an object of records by their ids, or a record a line
     .csv .tsv           with a header; an empty cell is an absent field
     .parquet .arrow     with pyarrow
+    .sql .tsv           a gold a line, a tab, and its db_id: Spider's and BIRD's gold files
     .nl                 a query a line; the golds are the lines of the file of that name in .cm
     all of these + .gz
 
@@ -34,6 +35,7 @@ Located = Iterator[tuple[str, Any]]
 """Records with their places: ``("line 7", {...})``."""
 HUB = "hf:"
 LARGEST_CSV_FIELD = 16 * 2**20
+_GOLD_AND_DATABASE = re.compile(r"\s*(?:SELECT|WITH)\s[^\t\n]*\t\w+\s*$", re.I | re.M)
 _INSTALL = "pip install 'intercode-gym[hub]'"
 
 
@@ -121,6 +123,9 @@ def _read_csv(path: Path) -> Located:
     # for the whole process; never lowered
     csv.field_size_limit(max(LARGEST_CSV_FIELD, csv.field_size_limit()))
     header = list[str]()
+    if suffix_of(path) == ".tsv" and _GOLD_AND_DATABASE.match(_read_text(path)):
+        yield from _read_golds(path)
+        return
     for line, row in _rows(path, "\t" if suffix_of(path) == ".tsv" else ","):
         if row and not header:
             header = [name.strip() for name in row]
@@ -173,6 +178,16 @@ def _read_pairs(path: Path) -> Located:
         yield f"line {number}", {"query": query, "gold": gold}
 
 
+def _read_golds(path: Path) -> Located:
+    for number, line in enumerate(_read_text(path).splitlines(), start=1):
+        gold, _, db = line.strip().rpartition("\t")
+        if not gold and db:
+            raise DataError(f"{path}: line {number}: has no tab before the name of a database")
+        if gold:
+            query = f"The question of line {number}, which {path.name} does not contain"
+            yield f"line {number}", {"query": query, "gold": gold, "db_id": db.strip()}
+
+
 def _read_columns(path: Path) -> Located:
     try:
         import pyarrow
@@ -199,6 +214,7 @@ READERS: dict[str, Callable[[Path], Located]] = {
     ".ndjson": _read_jsonl,
     ".csv": _read_csv,
     ".tsv": _read_csv,
+    ".sql": _read_golds,
     ".parquet": _read_columns,
     ".arrow": _read_columns,
     ".nl": _read_pairs,

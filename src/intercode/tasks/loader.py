@@ -151,7 +151,7 @@ def _to_task(
             raise DataError(
                 f"{where}: field {field[0]!r} holds half a surrogate pair; remove it"
             ) from error
-    has_tests = any(fields.get(name) for name in decided_by)
+    has_tests = any(name in record for name in decided_by)
     golds = _golds(fields, gold_fields, where, optional=has_tests)
     for ours, name in names.items():
         if name not in fields:

@@ -70,10 +70,12 @@ _ALIVE = 15.0
 """Seconds after which an event without content shows whether the reader is still there."""
 
 
-def make_app(paths: Sequence[Path], token: str, hosts: Sequence[str]) -> Starlette:
+def make_app(
+    paths: Sequence[Path], token: str, hosts: Sequence[str], data: str | None
+) -> Starlette:
     """Return the viewer of the runs in `paths` as an ASGI application. Raises `UsageError` if there
     is none."""
-    viewer = _Viewer(Runs(paths), Pages(f"/{token}"))
+    viewer = _Viewer(Runs(paths, data), Pages(f"/{token}"))
     page = [
         Route("/", viewer.show_runs),
         Route("/compare", viewer.compare),
@@ -99,12 +101,19 @@ def make_app(paths: Sequence[Path], token: str, hosts: Sequence[str]) -> Starlet
     )
 
 
-def serve(paths: Sequence[Path], host: str, port: int, ready: Callable[[str], object]) -> None:
-    """Serve the viewer until Ctrl-C; `ready` gets its address. Raises `UsageError` without a run,
-    `OSError` for a used port."""
+def serve(
+    paths: Sequence[Path],
+    host: str,
+    port: int,
+    ready: Callable[[str], object],
+    data: str | None = None,
+) -> None:
+    """Serve the viewer until Ctrl-C; `ready` gets its address, `data` is where the data of the runs
+    are now. Raises `UsageError` without a run, `OSError` for a used port."""
     token = secrets.token_urlsafe(16)
     local = host == "localhost" or ip_address(host).is_loopback
-    app = make_app(paths, token, ["localhost", "127.0.0.1", "[::1]", host] if local else ["*"])
+    hosts = ["localhost", "127.0.0.1", "[::1]", host] if local else ["*"]
+    app = make_app(paths, token, hosts, data)
     listening = socket.create_server(
         (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
     )

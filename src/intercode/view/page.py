@@ -19,7 +19,7 @@ from markupsafe import Markup
 from intercode.envs import language_of
 from intercode.report import markup, tables
 from intercode.report.analysis import Run, find_categories
-from intercode.report.summary import EpisodeRow
+from intercode.report.summary import EpisodeRow, lean
 from intercode.report.text import one_line
 from intercode.report.transcript import Step, state_of, steps, verdict
 from intercode.report.turns import task_order
@@ -52,14 +52,18 @@ class _Page:
     there is room."""
 
     def __init__(self, whole: Mapping[str, Any], runs: Sequence[Run]) -> None:
-        self.whole, self.runs, self.names = whole, runs, tables.labels(whole["runs"])
+        self.whole, self.names = whole, tables.labels(whole["runs"])
+        self.records = [episodes for _, episodes in runs]
+        self.runs = [(config, lean(episodes)) for config, episodes in runs]
         self.templates = make_templates(root="")
-        self.groups = [_groups(*run) for run in runs]
+        self.groups = [_groups(*run) for run in self.runs]
         self.results = [
             results_by_task(EpisodeRow.of(episode, config) for episode in episodes)
-            for config, episodes in runs
+            for config, episodes in self.runs
         ]
-        self.queries = {episode.task: episode.query for _, episodes in runs for episode in episodes}
+        self.queries = {
+            episode.task: episode.query for _, episodes in self.runs for episode in episodes
+        }
         order = sorted(self.queries, key=task_order)
         self.rows = {task: f"k{row}" for row, task in enumerate(order)}
         self.transcripts = self._write_transcripts()
@@ -155,16 +159,15 @@ class _Page:
         come first."""
         transcripts: dict[Key, tuple[str, Markup]] = {}
 
-        def rank(numbered: tuple[int, Episode]) -> tuple[object, ...]:
-            number, episode = numbered
+        def rank(place: tuple[int, int]) -> tuple[object, ...]:
+            number, at = place
+            episode = self.runs[number][1][at]
             return RANKS[state_of(episode)], task_order(episode.task), episode.epoch, number
 
-        episodes = sorted(
-            ((number, episode) for number, (_, run) in enumerate(self.runs) for episode in run),
-            key=rank,
-        )
+        places = [(n, at) for n, (_, run) in enumerate(self.runs) for at in range(len(run))]
         room = BUDGET
-        for at, (number, episode) in enumerate(episodes):
+        for at, (number, place) in enumerate(sorted(places, key=rank)):
+            episode = self.records[number][place]
             content = self._transcript(number, episode, f"e{at}")
             room -= len(content.encode())
             if room < 0:
@@ -187,7 +190,7 @@ class _Page:
             query=one_line(episode.query, 120),
             whole_query=Markup(markup.bounded(episode.query)),
             all_runs=self.rows[episode.task] if len(self.runs) > 1 else "",
-            verdict=Markup(markup.verdict(verdict(episode))),
+            verdict=Markup(markup.verdict(verdict(episode), language)),
             beginning=turns(all_steps[:half]),
             end=turns(all_steps[half:][-half:]),
             count=len(all_steps),

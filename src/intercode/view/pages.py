@@ -253,7 +253,10 @@ class Pages:
             for step, hit in zip(all_steps, hits, strict=True)
             if hit or (step.number - 1) % every == 0
         ]
-        gold = run.golds.get(episode.task) if start is not None else None
+        golds, why = run.golds if start is not None else ({}, "")
+        commands = f'<p class="quiet">No gold is shown: {markup.text(why)}.</p>' if why else ""
+        if gold := golds.get(episode.task):
+            commands = markup.commands(gold, last_action(episode), run.language)
         title = f"{_name_of(episode.task)}{_epoch(episode.epoch)}"
         return self._fill(
             "episode",
@@ -265,10 +268,8 @@ class Pages:
             title=title,
             query=Markup(markup.bounded(episode.query)),
             finished=start is not None,
-            verdict=Markup(markup.verdict(verdict(episode))),
-            commands=(
-                Markup(markup.commands(gold, last_action(episode), run.language)) if gold else ""
-            ),
+            verdict=Markup(markup.verdict(verdict(episode), run.language)),
+            commands=Markup(commands),
             place=place,
             count=len(starts),
             filters=", ".join(

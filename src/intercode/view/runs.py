@@ -37,8 +37,8 @@ class Run:
     """One run folder. Threads may share it. Raises what reading a run raises, at each use: the
     folder may change or disappear."""
 
-    def __init__(self, path: Path, name: str) -> None:
-        self.path, self.name = path, name
+    def __init__(self, path: Path, name: str, data: str | None = None) -> None:
+        self.path, self.name, self._data = path, name, data
         self._config: tuple[float, dict[str, Any]] = (-1.0, {})
         self._figures: tuple[object, dict[str, Any]] = (None, {})
         self._facets: tuple[object, dict[str, list[tuple[str, int]]]] = (None, {})
@@ -63,8 +63,9 @@ class Run:
         return language_of(self.config)
 
     @cached_property
-    def golds(self) -> Mapping[str, str]:
-        return golds_of(self.config)
+    def golds(self) -> tuple[Mapping[str, str], str]:
+        """The gold of each task, or why they are not shown."""
+        return golds_of({**self.config, "run": str(self.path)}, self._data)
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of what is indexed, how many episodes are `listed`, and how many lines
@@ -146,9 +147,11 @@ class Run:
 
 
 class Runs:
-    """All runs in some folders; folders are searched each time, since runs appear and disappear."""
+    """All runs in some folders; folders are searched each time, since runs appear and disappear.
+    `data` is where their data are now."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], data: str | None = None) -> None:
+        self._data = data
         self._paths = [_as_folder(path) if path.is_file() else path for path in paths]
         self._known: dict[Path, Run] = {}
         if not self.all():
@@ -171,7 +174,7 @@ class Runs:
                     taken = {run.name for run in self._known.values()}
                     names = itertools.chain([base], (f"{base}~{n}" for n in itertools.count(2)))
                     name = next(name for name in names if name not in taken)
-                    self._known[folder] = Run(folder, name)
+                    self._known[folder] = Run(folder, name, self._data)
                 runs[self._known[folder].name] = self._known[folder]
         return runs
 

@@ -213,7 +213,7 @@ class BashEnv(InterCodeEnv):
         """Build templates. The paper's reward and a stateless session together imply InterCode v1's
         container under any protocol, since the ReAct runs were recorded with `submit`."""
         session = options.chosen_session
-        reward, name = cls._choose_reward(options)
+        reward, name = cls._named_reward(options)
         sandbox = options.sandbox or cls.sandbox or usual_provider_name()
         spec, variant = prepare_workspaces(
             data,
@@ -263,7 +263,7 @@ class BashEnv(InterCodeEnv):
         return super().read_data(replace(options, preprocess=records))
 
     @classmethod
-    def _choose_reward(cls, options: EnvOptions) -> tuple[Reward | None, str]:
+    def _named_reward(cls, options: EnvOptions) -> tuple[Reward | None, str]:
         """Return the reward (None for the class's method `reward`) and the reward's name in a run's
         record."""
         overridden = cls.reward is not BashEnv.reward

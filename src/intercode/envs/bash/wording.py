@@ -126,7 +126,9 @@ _GRAMMAR = word_set(
 )
 _LIMITING = word_set(
     "not no never none neither nor or but except without less more fewer than about around most"
-    " least nearly almost only other another wrong false half twice over under above below"
+    " least nearly almost only other another wrong false half twice over under above below up"
+    " within between beyond near roughly approximately circa exceed exceeds exceeding until unlike"
+    " minus plus maybe perhaps possibly probably any some several"
 )
 """Words that deny or limit a statement."""
 _UNITS = {

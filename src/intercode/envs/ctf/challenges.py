@@ -3,7 +3,8 @@
     network    the query contains a URL, or a host with a port; the field `setup` downloads
     file       the query names a file, a program or an image, and the task has no assets. A query
                that contains its own data (a number, an encoded word) needs none
-    gold       the flag's format differs from the other flags', or JSON dropped a backslash
+    gold       the flag lacks one of its braces, or both as the only one in its set, or JSON
+               dropped a backslash
 
 The assets of task ID are a folder `ID/`, or a tar `ID.tar` if modes, times or a repository matter.
 They are packed as one tar, which is the same on every checkout: from a folder, only the executable
@@ -19,7 +20,6 @@ import io
 import json
 import re
 import tarfile
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,7 +53,8 @@ _DATA = re.compile(
 _SOLUTION = re.compile(r"(?:[^/]*/)*?(?:solution|write[-_ ]?up|walk[-_ ]?through)[^/]*", re.I)
 """The part of a path that names a solution: `solution` in `solution/README.md`, all of
 `notes/Write-up.md`, nothing in `resolution.txt`."""
-_FLAG = re.compile(r"(\w+)\{.*\}", re.DOTALL)
+_FLAG = re.compile(r"[^{}]*\{.*\}", re.DOTALL)
+_HALF_FLAG = re.compile(r"\w+\{[^}]*|[^{]*\}", re.DOTALL)
 _GOLD = re.compile(r'"gold"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _ESCAPED_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 _PLAIN_SLASH = re.compile(r'[^\\"]/')
@@ -230,17 +231,14 @@ def needs_file(task: Task) -> str | None:
 def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
     """Return why a flag looks wrong, by the task's id. Golds that are scripts are not examined."""
     flags = {task.id: task.gold for task in tasks if gold_is(task) == "flag"}
-    forms = {
-        name: match[1] if (match := _FLAG.fullmatch(flag)) else "" for name, flag in flags.items()
+    bare = [name for name, flag in flags.items() if not _FLAG.fullmatch(flag)]
+    odd = {
+        name: f"the gold {flags[name]} lacks a brace"
+        for name in bare
+        if _HALF_FLAG.fullmatch(flags[name])
     }
-    usual, count = Counter(forms.values()).most_common(1)[0] if forms else ("", 0)
-    odd = {}
-    if usual and 2 * count > len(forms):
-        odd = {
-            name: f"the gold {flags[name]} does not have the others' form {usual}{{…}}"
-            for name in forms
-            if forms[name] != usual
-        }
+    if len(bare) == 1 and len(flags) > 2:
+        odd = {bare[0]: f"the gold {flags[bare[0]]} alone does not have the others' form …{{…}}"}
     # If the file contains `\/` and plain `/`, the backslash was intended, but JSON dropped it.
     golds = {raw for raw in _GOLD.findall(text) if _ESCAPED_SLASH.search(raw)}
     lost = (

@@ -69,13 +69,14 @@ class CtfEnv(InterCodeEnv):
         spec: WorkspaceSpec,
         challenges: Mapping[str, Challenge],
         *,
-        reward: Reward = "exact",
+        reward: Reward | None = None,
         golds: GoldCache[str] | None = None,
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
-        require_reward(reward, self.rewards, "submitted, flag, task")
-        self.reward = reward
+        if reward is not None or not hasattr(type(self), "reward"):
+            self.reward = reward or "exact"
+        require_reward(self.reward, self.rewards, "submitted, flag, task")
         self._challenges = challenges
         self._gold_cache = golds or GoldCache[str]()
         self._workspace, self._flags = Workspace(spec), list[tuple[Task, str]]()
@@ -92,7 +93,7 @@ class CtfEnv(InterCodeEnv):
     def prepare_world(cls, data: DataSet, options: CtfOptions) -> World:
         """Survey the tasks' files. Tasks get the fields `needs_network`, `has_assets` and
         `broken_gold`; the facts say why tasks are left out."""
-        session, reward = options.chosen_session, options.chosen_reward
+        session, (reward, named) = options.chosen_session, cls._choose_reward(options)
         challenges = _survey(data, options)
         tasks, left_out = _playable(data.tasks, challenges, options.everything)
         spec, _ = prepare_workspaces(
@@ -102,7 +103,7 @@ class CtfEnv(InterCodeEnv):
             tree=options.tree,
             setup=options.setup,
             limits=options.chosen_limits,
-            paper=is_papers(reward, cls.rewards) and session == "stateless",
+            paper=is_papers(named, cls.rewards) and session == "stateless",
             sandbox=options.sandbox,
         )
         scripted = [task for task in tasks if gold_is(task) == "script"]
@@ -119,7 +120,7 @@ class CtfEnv(InterCodeEnv):
             "left_out": {
                 task.id: "; ".join(challenges[task.id].issues) or str(why) for task, why in left_out
             },
-            "reward": reward_name(reward),
+            "reward": reward_name(named),
         }
         arguments = {
             "spec": spec,

@@ -43,6 +43,7 @@ from intercode.types import ExecResult, Score, Task, TaskIssue
 
 Reward = str | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]
+_NO_GOLD = "has no gold, so it is not known whether an answer can pass its tests"
 _FUNCTION = (
     re.compile(r"^def (\w+)\(", re.MULTILINE),
     re.compile(r"^def (\w+)\s*\(", re.MULTILINE),
@@ -66,13 +67,17 @@ class PythonEnv(InterCodeEnv):
     live_forks = False
     session_noun = "interpreter"
     layouts = LAYOUTS
+    decided_by = (
+        *("tests", "hidden", "cases", "hidden_cases", "input_output"),
+        *("script", "hidden_script"),
+    )
 
     def __init__(
         self,
         tasks: Sequence[Task],
         spec: PythonSpec,
         *,
-        reward: Reward = "exact",
+        reward: Reward | None = None,
         golds: GoldCache[Sequence[Result]] | None = None,
         tell: Tell = "number",
         seconds: float = SECONDS,
@@ -81,11 +86,12 @@ class PythonEnv(InterCodeEnv):
         super().__init__(tasks, **how)
         if not seconds > 0:
             raise UsageError(f"seconds {seconds}: a test's time limit is more than 0")
-        require_reward(reward, self.rewards, "results, task")
         if tell not in ("nothing", "number", "case"):
             raise UsageError(f"tell {tell!r}: use 'nothing', 'number' or 'case'")
-        self.reward = reward
-        self._is_papers = is_papers(reward, self.rewards)
+        if reward is not None or not hasattr(type(self), "reward"):
+            self.reward = reward or "exact"
+        require_reward(self.reward, self.rewards, "results, task")
+        self._is_papers = is_papers(self.reward, self.rewards)
         self._tell = tell
         self._gold_cache = golds or GoldCache[Sequence[Result]]()
         self._sessions = PythonSessions(
@@ -102,7 +108,7 @@ class PythonEnv(InterCodeEnv):
     @classmethod
     def prepare_world(cls, data: DataSet, options: PythonOptions) -> World:
         """Build the template once."""
-        reward, tell = options.chosen_reward, options.tell or "number"
+        (reward, named), tell = cls._choose_reward(options), options.tell or "number"
         workspaces, _ = prepare_workspaces(
             data,
             "persistent",
@@ -117,7 +123,7 @@ class PythonEnv(InterCodeEnv):
         )
         if options.image is not None:
             spec.require_python()
-        facts = {"reward": reward_name(reward), "test_seconds": options.seconds, "tell": tell}
+        facts = {"reward": reward_name(named), "test_seconds": options.seconds, "tell": tell}
         arguments = {
             "spec": spec,
             "reward": reward,
@@ -125,8 +131,10 @@ class PythonEnv(InterCodeEnv):
             "tell": tell,
             "seconds": options.seconds,
         }
-        tasks = tuple(map(_with_submission, data.tasks))
-        return World(arguments, lambda: {**facts, **spec.facts()}, tasks)
+        tasks, left_out = _playable(data.tasks)
+        if left_out:
+            facts["left_out"] = {task.id: str(why) for task, why in left_out}
+        return World(arguments, lambda: {**facts, **spec.facts()}, tasks, left_out)
 
     # -- the episode -------------------------------------------------------------------------------
 
@@ -146,8 +154,22 @@ class PythonEnv(InterCodeEnv):
         self._sessions.close()
 
     def run_gold(self, task: Task) -> GoldRun:
+        """Execute the golds in turn, until one passes the tests."""
+        if not task.golds:
+            return GoldRun(None, "", (TaskIssue(_NO_GOLD, "no_gold"),))
+        first = None
+        for gold in task.golds:
+            posed = _with_submission(replace(task, gold=gold))
+            run = replace(self._run_one(posed), task=posed)
+            if not run.faults:
+                return run
+            first = first or run
+        assert first
+        return first
+
+    def _run_one(self, task: Task) -> GoldRun:
         try:
-            execution, results = self._sessions.run_gold(self._suite(task), task.gold)
+            execution, results = self._sessions.run_gold(read_suite(task), task.gold)
         except DataError as error:
             return GoldRun(None, "", (str(error),))
         failed = [pair for pair in enumerate(results, start=1) if not pair[1].passed]
@@ -272,8 +294,8 @@ class PythonEnv(InterCodeEnv):
         )
 
     def outcomes(self) -> dict[str, Any]:
-        """Return the results of the executed tests, failed tests first, at most 30. The agent must
-        not see them, because they include hidden tests."""
+        """Return the results of the executed tests with their numbers in the record, failed tests
+        first, at most 30. The agent must not see them, because they include hidden tests."""
         golds = (
             self._gold_results(self._suite(self.task)) if self._is_papers and self._results else ()
         )
@@ -284,18 +306,28 @@ class PythonEnv(InterCodeEnv):
         )
         rows = [
             {
+                "number": number,
                 "test": shorten_text(result.test.description)[:300],
                 **({"hidden": True} if result.test.hidden else {}),
                 "passed": result.passed,
                 "gold": shorten_text(of_gold.get(result.test, "passed"))[:500],
                 "agent": shorten_text(result.why or "passed")[:500],
+                **{
+                    name: shorten_text(text)[:500]
+                    for name, text in _sides(result)
+                    if text is not None
+                },
             }
-            for result in sorted(self._results, key=lambda result: result.passed)[:30]
+            for number, result in sorted(
+                enumerate(self._results, 1), key=lambda numbered: numbered[1].passed
+            )[:30]
         ]
         return {"failed": [] if rows and same else ["tests"], "tests": rows}
 
     def _gold_results(self, suite: Suite) -> Sequence[Result]:
         public = _part(suite, hidden=False)
+        if not self.task.gold:
+            raise DataError(f"task {self.task.id} has no gold to compare with; use --reward exact")
         return self._gold_cache.get(
             (self.task.id, "public"), lambda: self._sessions.run_gold(public, self.task.gold)[1]
         )
@@ -304,6 +336,13 @@ class PythonEnv(InterCodeEnv):
         if task.id not in self._suites:
             self._suites[task.id] = read_suite(task)
         return self._suites[task.id]
+
+
+def _sides(result: Result) -> Iterator[tuple[str, str | None]]:
+    """Yield what a failed test gave the answer, what it expected and what it got."""
+    if result.test.kind == "program" and not result.passed:
+        yield "input", result.test.stdin
+    yield from (("expected", result.expected), ("got", result.got))
 
 
 def score_exact(public: Sequence[bool], hidden: Sequence[bool]) -> Score:
@@ -321,13 +360,24 @@ def score_parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, flo
     return {**shares, **{f"test {number}": float(passed) for number, passed in tests}}
 
 
+def _playable(tasks: Sequence[Task]) -> tuple[Sequence[Task], Sequence[tuple[Task, TaskIssue]]]:
+    """Return the tasks with tests that can be read, and the others with the reason. Raises
+    `DataError` if there are no tests at all."""
+    playable, left_out = list[Task](), list[tuple[Task, TaskIssue]]()
+    for task in tasks:
+        try:
+            playable.append(_with_submission(task))
+        except DataError as error:
+            left_out.append((task, TaskIssue(str(error), "no_tests")))
+    if not playable:
+        raise DataError(f"no task can be played: {left_out[0][1]}")
+    return playable, left_out
+
+
 def _with_submission(task: Task) -> Task:
-    """Return the task with the name under which its gold is submitted. If its tests cannot be read,
-    the error is raised when the task is played."""
-    try:
-        suite = read_suite(task)
-    except DataError:
-        return task
+    """Return the task with the name under which its gold is submitted. Raises `DataError` if its
+    tests cannot be read."""
+    suite = read_suite(task)
     return task if suite.program else replace(task, extra={**task.extra, "submit": suite.gold_name})
 
 

@@ -16,15 +16,18 @@ the agent's process ends for any reason, its test has failed.
 
 from __future__ import annotations
 
+import re
 import secrets
 import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain
 from typing import Any
 
-from intercode.envs.python.suite import Suite, Test
+from intercode.envs.python.suite import ABSOLUTE, RELATIVE, Suite, Test
 from intercode.errors import DataError, SandboxDied
 from intercode.sandbox.client import GuestSandbox
 from intercode.sandbox.guest import wire_values
@@ -37,6 +40,7 @@ _MOST_READ = 1 << 16
 """The most bytes in a message that the host parses: a verdict, a status, a list of definitions."""
 _SPARE_OUTPUT = 1 << 20
 """A program may print this many bytes of extra whitespace."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _LATE = "ran out of time"
 _NOT_DUMPABLE = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
 """PR_SET_DUMPABLE: no process in the grader's sandbox may read or write its interpreters' memory.
@@ -56,11 +60,14 @@ class _GraderEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of a test; `why` is the reason for a failure, in one line."""
+    """The outcome of a test; `why` is the reason for a failure, in one line. `got` and `expected`
+    are the two sides of a comparison that failed."""
 
     test: Test
     passed: bool
     why: str = ""
+    got: str | None = None
+    expected: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,18 +178,22 @@ class Grader:
             raise _cannot_execute(test, error) from None
         with agent.branch() as line:
             limit = Limit(self._seconds)
-            status = _exchange(line, body, limit).get("status")
+            reply = _exchange(line, body, limit)
             with _agent_at_fault():
                 printed = wire_values.receive_raw(line, limit, most + 1)
-        if status != 0:
-            return Result(test, False, f"ended with status {status!r:.50}")
+        if (status := reply.get("status")) != 0:
+            why = f": {reply['why']}" if reply.get("why") else ""
+            why = f"ended with status {status!r:.50}{why:.500}"
+            return Result(test, False, why, expected=test.expected)
         if len(printed) > most:
             return Result(
                 test, False, f"printed more than {most} bytes, far more than what is expected"
             )
         text = printed.decode("utf-8", "replace")
-        passed = same_text(text, test.expected)
-        return Result(test, passed, "" if passed else f"printed {text[:300]!r}")
+        passed = (same_words if test.tolerant else same_text)(text, test.expected)
+        if passed:
+            return Result(test, True)
+        return Result(test, False, f"printed {text[:300]!r}", text, test.expected)
 
     def _assert(
         self, agent: GuestSandbox, suite: Suite, test: Test, request: dict[str, Any]
@@ -281,7 +292,8 @@ def _relay_calls(
             )
             if "ask" not in message or waiting:
                 passed = message.get("nonce") == order["nonce"] and message.get("passed") is True
-                return Result(test, passed, message.get("why", ""))
+                said = (message.get(name) for name in ("got", "expected"))
+                return Result(test, passed, message.get("why", ""), *said)
             for piece in wire_values.receive_pieces(grader, limit):
                 with _agent_at_fault():
                     wire_values.send_piece(agent, piece, limit)
@@ -310,17 +322,38 @@ def _cannot_execute(test: Test, error: Exception) -> DataError:
 
 def same_text(printed: str, expected: str) -> bool:
     """Return whether two texts are equal line by line, ignoring whitespace at the ends of lines and
-    empty lines around the text.
-
-    APPS accepts more: empty lines anywhere, leading whitespace, lines and words in any order, and
-    numbers that are nearly equal.
-    """
+    empty lines around the text."""
     printed, expected = _without_empty_ends(printed), _without_empty_ends(expected)
     if printed.count("\n") != expected.count("\n"):  # an agent may print a million lines
         return False
     return [line.rstrip() for line in printed.split("\n")] == [
         line.rstrip() for line in expected.split("\n")
     ]
+
+
+def same_words(printed: str, expected: str) -> bool:
+    """Return whether two texts have the same words on their lines, ignoring other whitespace and
+    empty lines. Decimal numbers are equal within a tolerance, whole numbers exactly.
+
+    APPS accepts more: lines and words in any order, and whole numbers that are nearly equal.
+    """
+    lines = [
+        [words for line in text.splitlines() if (words := line.split())]
+        for text in (printed, expected)
+    ]
+    return [len(words) for words in lines[0]] == [len(words) for words in lines[1]] and all(
+        map(_same_word, chain(*lines[0]), chain(*lines[1]))
+    )
+
+
+def _same_word(printed: str, expected: str) -> bool:
+    if printed == expected:
+        return True
+    if not (_NUMBER.fullmatch(printed) and _NUMBER.fullmatch(expected)):
+        return False
+    if "." not in printed + expected and "e" not in (printed + expected).lower():
+        return Decimal(printed) == Decimal(expected)
+    return abs(float(printed) - float(expected)) <= ABSOLUTE + RELATIVE * abs(float(expected))
 
 
 def _without_empty_ends(text: str) -> str:

@@ -1,15 +1,27 @@
 """Published layouts of Python tasks, told apart by the fields of their records.
 
-    MBPP    text (or prompt), code, test_list, test_setup_code       → query, gold, tests
-    APPS    question, solutions, input_output, starter_code          → query, gold, input_output
+    HumanEval       prompt, test, entry_point, canonical_solution  → tests: one that calls check
+    HumanEval+      prompt, entry_point, canonical_solution,       → tests, hidden: the reference
+    and MBPP+       base_input, plus_input, atol                     solution on each input
+    MBPP            text or prompt, code, test_list                → tests
+    APPS            question, input_output, solutions              → cases
+    LiveCodeBench   question_content, public_test_cases, …         → cases, hidden_cases; no gold
 
-Other fields are unchanged.
+`suite.py` has the form that they become. Other fields are unchanged.
+
+Left out: the checks of a set's own harness that are about one task of it, but for MBPP+'s answers
+that are sets.
 """
 
 from __future__ import annotations
 
+import ast
+import base64
 import json
+import zlib
+from typing import Any
 
+from intercode.envs.python.suite import SYNTAX_ERRORS, parse
 from intercode.errors import DataError
 from intercode.tasks import Layout, Record
 
@@ -22,39 +34,217 @@ from typing import List, Tuple
 from heapq import *
 """
 """The imports that APPS puts before every solution."""
+_MOST_SOLUTIONS = 10
+"""APPS has up to hundreds of solutions of a task."""
+_SETS = {
+    "similar_elements",
+    "find_char_long",
+    "common_in_nested_lists",
+    "extract_singly",
+    "larg_nnum",
+    "intersection_array",
+    "find_dissimilar",
+    "Diff",
+}
+"""The functions of MBPP+ whose results are compared as sets."""
+_PICKLED = (
+    "its private test cases are a pickle, and reading a pickle may run any code; write them as JSON"
+    " where you trust their source"
+)
+_PLUS_TEST = """# {name} on {count} inputs, compared with the reference solution
+import copy
+from math import inf, isinf, isnan, nan
+
+def _reference(arguments, _space={{}}):
+    if not _space:
+        exec({reference!r}, _space)
+    return _space[{name!r}](*arguments)
+
+def _is_close(got, expected, tolerance):
+    if isinstance(expected, (list, tuple)):
+        return type(got) is type(expected) and len(got) == len(expected) and all(
+            _is_close(*pair, tolerance) for pair in zip(got, expected))
+    if not isinstance(expected, float) or not isinstance(got, (int, float)):
+        return got == expected
+    if isnan(expected) or isinf(expected):
+        return got == expected or (isnan(expected) and isnan(got))
+    return abs(got - expected) <= tolerance + 1e-7 * abs(expected)
+
+for _arguments in {inputs!r}:
+    _expected = _reference(copy.deepcopy(_arguments))
+    _got = {name}(*copy.deepcopy(_arguments))
+    _what = f"{name}(*{{_arguments!r:.200}}) returned {{_got!r:.200}}, not {{_expected!r:.200}}"
+    assert {same}, _what
+"""
+"""EvalPlus compares floats as numpy's `allclose` does, with a relative tolerance of 1e-7, and an
+absolute one of `atol`, or 1e-6 where that is 0."""
+
+
+def _read_humaneval(record: Record) -> Record:
+    name = _text(record, "entry_point")
+    return {
+        **_completed(record, name),
+        "tests": [f"{_text(record, 'test')}\n\ncheck({name})"],
+    }
+
+
+def _read_plus(record: Record) -> Record:
+    name, tolerance = _text(record, "entry_point"), record.get("atol") or 1e-6
+    converted = _completed(record, name)
+    same = (
+        "set(_got) == set(_expected)"
+        if name in _SETS
+        else f"_got == _expected or _is_close(_got, _expected, {tolerance!r})"
+    )
+    for field, inputs in (("tests", record["base_input"]), ("hidden", record["plus_input"])):
+        listed = _parsed(inputs, field)
+        if not isinstance(listed, list):
+            raise DataError(f"the inputs are {listed!r:.60}; a list is expected")
+        test = _PLUS_TEST.format(
+            reference=converted["gold"], name=name, inputs=listed, same=same, count=len(listed)
+        )
+        converted[field] = [test] if listed else []
+    return converted
+
+
+def _completed(record: Record, name: str) -> Record:
+    """Return the fields of a record whose gold completes its prompt. The tests may use what the
+    prompt defines besides the function."""
+    prompt = _text(record, "prompt")
+    gold = prompt + _text(record, "canonical_solution")
+    try:
+        tree = parse(gold)
+    except SYNTAX_ERRORS:
+        tree = ast.Module([], [])
+    others = [
+        ast.unparse(node)
+        for node in tree.body
+        if getattr(node, "name", None) != name and not isinstance(node, ast.Expr)
+    ]
+    return {
+        **_with_id(record, "task_id"),
+        "query": prompt,
+        "gold": gold,
+        "name": name,
+        "test_setup_code": "\n".join(others),
+    }
 
 
 def _read_mbpp(record: Record) -> Record:
     names = {"text": "query", "prompt": "query", "code": "gold", "test_list": "tests"}
-    return {names.get(name, name): value for name, value in record.items()}
-
-
-def _read_apps(record: Record) -> Record:
-    """The gold is the first solution."""
-    converted = dict(record)
-    question, starter = str(converted.pop("question")), str(converted.get("starter_code") or "")
-    converted["query"] = (
-        f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
-    )
-    solutions = converted.pop("solutions", None)
-    try:
-        solutions = (
-            json.loads(solutions) if isinstance(solutions, str) and solutions.strip() else solutions
-        )
-        if solutions:
-            future = "from __future__" in solutions[0]  # such an import must be the first
-            converted["gold"] = solutions[0] if future else f"{_APPS_IMPORTS}\n{solutions[0]}"
-    except (ValueError, LookupError, TypeError) as error:
-        raise DataError(
-            f"the field `solutions` is {solutions!r:.60}; a list of texts, or its JSON, is expected"
-        ) from error
-    if "id" not in converted and converted.get("problem_id") is not None:
-        converted["id"] = str(converted["problem_id"])
+    converted = {
+        names.get(name, name): value for name, value in _with_id(record, "task_id").items()
+    }
+    if imports := record.get("test_imports"):
+        setup = record.get("test_setup_code") or ""
+        converted["test_setup_code"] = "\n".join([*map(str, imports), str(setup)])
+    if isinstance(test := record.get("test"), str):
+        converted["hidden"] = [test]
     return converted
 
 
+def _read_apps(record: Record) -> Record:
+    """The golds are the first solutions that are Python 3, after the imports of APPS."""
+    solutions = _parsed(record.get("solutions") or [], "solutions")
+    if not (isinstance(solutions, list) and all(isinstance(text, str) for text in solutions)):
+        raise DataError(
+            f"the field `solutions` is {solutions!r:.60}; a list of texts, or its JSON, is expected"
+        )
+    return {
+        **_with_id(record, "problem_id"),
+        "query": _with_starter(_text(record, "question"), record),
+        "golds": [
+            # such an import must be the first
+            text if "from __future__" in text else f"{_APPS_IMPORTS}\n{text}"
+            for text in _python_3(solutions)
+        ],
+        "solutions": None,
+        "tolerant": True,
+    }
+
+
+def _python_3(solutions: list[str]) -> list[str]:
+    """Return the solutions to try: those that are Python 3, or all if none is."""
+    valid = []
+    for text in solutions[:_MOST_SOLUTIONS]:
+        try:
+            parse(text)
+        except SYNTAX_ERRORS:
+            continue
+        valid.append(text)
+    return valid or solutions[:1]
+
+
+def _read_livecodebench(record: Record) -> Record:
+    about = _parsed(record.get("metadata") or {}, "metadata")
+    name = about.get("func_name") if isinstance(about, dict) else None
+    converted = {
+        **_with_id(record, "question_id"),
+        "query": _with_starter(_text(record, "question_content"), record),
+        "cases": _pairs(_parsed(record["public_test_cases"], "public_test_cases"), name),
+        "tolerant": True,
+        "public_test_cases": None,
+        "private_test_cases": None,
+    }
+    packed = record.get("private_test_cases") or "[]"
+    if isinstance(packed, str) and not packed.lstrip().startswith("["):
+        try:
+            packed = zlib.decompress(base64.b64decode(packed, validate=True))
+        except (ValueError, zlib.error) as error:
+            raise DataError(
+                "the field `private_test_cases` is neither JSON, nor JSON that is compressed by"
+                f" zlib and encoded in base 64 ({error})"
+            ) from error
+        if packed.startswith(b"\x80"):
+            return {**converted, "unplayable": _PICKLED}
+    converted["hidden_cases"] = _pairs(_parsed(packed, "private_test_cases"), name)
+    return converted
+
+
+def _pairs(cases: Any, name: str | None) -> Record:
+    """Return inputs and outputs. A function's arguments are a line of JSON each."""
+    try:
+        pairs = [(str(case["input"]), str(case["output"])) for case in cases]
+        if not name:
+            return {"inputs": [given for given, _ in pairs], "outputs": [out for _, out in pairs]}
+        return {
+            "fn_name": name,
+            "inputs": [[json.loads(line) for line in given.splitlines()] for given, _ in pairs],
+            "outputs": [json.loads(output) for _, output in pairs],
+        }
+    except (ValueError, TypeError, LookupError) as error:
+        raise DataError(f"the test cases have no form that is known ({error})") from error
+
+
+def _with_id(record: Record, field: str) -> Record:
+    return record if record.get(field) is None else {"id": str(record[field]), **record}
+
+
+def _with_starter(question: str, record: Record) -> str:
+    starter = str(record.get("starter_code") or "")
+    return f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
+
+
+def _text(record: Record, field: str) -> str:
+    if not isinstance(value := record[field], str):
+        raise DataError(f"the field `{field}` is {value!r:.60}; a text is expected")
+    return value
+
+
+def _parsed(value: Any, field: str) -> Any:
+    """Return a value that may be JSON text."""
+    try:
+        return json.loads(value) if isinstance(value, str | bytes) else value
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"the field `{field}` is {value!r:.60}, which is not JSON") from error
+
+
+_COMPLETED = ("prompt", "entry_point", "canonical_solution")
 LAYOUTS: tuple[Layout, ...] = (
+    ((*_COMPLETED, "base_input", "plus_input"), _read_plus),
+    ((*_COMPLETED, "test"), _read_humaneval),
     (("text", "code", "test_list"), _read_mbpp),
     (("prompt", "code", "test_list"), _read_mbpp),
-    (("question", "solutions", "input_output"), _read_apps),
+    (("question", "input_output"), _read_apps),
+    (("question_content", "public_test_cases"), _read_livecodebench),
 )

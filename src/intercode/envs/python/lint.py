@@ -48,7 +48,7 @@ def lint(task: Task) -> Iterator[TaskIssue]:
     try:
         suite = read_suite(task)
     except DataError as error:
-        yield TaskIssue(str(error))
+        yield TaskIssue(str(error), "no_tests")
     else:
         for number in find_empty_tests(suite):
             text = suite.tests[number - 1].description[:100]

@@ -8,6 +8,9 @@
     expected, hidden_expected    and the output that it must print
     name, test_setup_code        the name that the tests use (default: found in tests and gold), and
                                  code to run before each test
+    tolerant                     white space and the last digits of a decimal number do not count in
+                                 the results of cases
+    unplayable                   why the task cannot be played
 
 `layouts.py` converts published layouts to this form.
 """
@@ -31,16 +34,24 @@ SYNTAX_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 """The errors that `parse` raises for invalid text."""
 SOLUTION = "Solution"
 """The class with the method that APPS calls if there is no function of that name."""
-_APPS_EQUAL = """
+ABSOLUTE, RELATIVE = 1e-8, 1e-5
+"""APPS compares decimal numbers as numpy's `allclose` does."""
+_EQUAL = """
 from math import inf, nan
+def _is_same(got, expected):
+    if isinstance(got, list) and isinstance(expected, list):
+        return len(got) == len(expected) and all(map(_is_same, got, expected))
+    if {tolerant} and isinstance(expected, float) and isinstance(got, (int, float)):
+        return got == expected or abs(got - expected) <= {absolute} + {relative} * abs(expected)
+    return got == expected
 def _agrees(got, expected):
     if isinstance(got, tuple):
         got = list(got)
     if isinstance(got, list) and got and isinstance(got[0], tuple):
         got = [list(row) for row in got]
-    if got == expected:
-        return True
-    return isinstance(expected, list) and len(expected) == 1 and got == expected[0]
+    return _is_same(got, expected) or (
+        isinstance(expected, list) and len(expected) == 1 and _is_same(got, expected[0])
+    )
 """
 """APPS compares tuples as lists, and accepts the bare value for an expected one-element list. Its
 JSON may contain Infinity."""
@@ -53,13 +64,15 @@ _parsing = threading.Lock()
 @dataclass(frozen=True, slots=True)
 class Test:
     """A test. `text` is an assert or a script, and empty for a program; `expected` is the required
-    output of a script or program."""
+    output of a script or program; `tolerant`: but for white space and the last digits of a decimal
+    number."""
 
     kind: Kind
     hidden: bool
     text: str = ""
     stdin: str = ""
     expected: str = ""
+    tolerant: bool = False
 
     @property
     def description(self) -> str:
@@ -128,6 +141,8 @@ def read_suite(task: Task) -> Suite:
 
 
 def _read_suite(task: Task) -> Suite:
+    if unplayable := task.extra.get("unplayable"):
+        raise DataError(f"task {task.id} cannot be played: {unplayable}")
     tests = tuple(_tests(task.extra, task))
     if not tests:
         raise DataError(f"task {task.id} has no tests; give it `tests`, `cases` or `script`")
@@ -146,8 +161,11 @@ def _read_suite(task: Task) -> Suite:
     asserts = [test.text for test in tests if test.kind == "assert"]
     method = _method(task)
     name = _text_field(task.extra, "name", task) or method or _called_function(functions, asserts)
+    equal = _EQUAL.format(
+        tolerant=bool(task.extra.get("tolerant")), absolute=ABSOLUTE, relative=RELATIVE
+    )
     before = tuple(
-        text for text in (_APPS_EQUAL if method else "", "\n".join(imports), setup) if text.strip()
+        text for text in (equal if method else "", "\n".join(imports), setup) if text.strip()
     )
     try:
         used, bound = _names(parse("\n".join([*before, *asserts])))
@@ -155,6 +173,8 @@ def _read_suite(task: Task) -> Suite:
         raise DataError(
             f"task {task.id}: its tests are no Python ({syntax_message(error)})"
         ) from error
+    if not name and not gold.body:
+        name = _called_function(sorted(used - bound - _BUILTINS), asserts)
     needed = {name, *used - bound - _BUILTINS} - {""}
     gold_name = SOLUTION if method and SOLUTION in by_name and name not in by_name else name
     arity = None
@@ -212,7 +232,11 @@ def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:
             yield Test("assert", hidden, f"assert _agrees({name}(*{arguments!r}), {expected!r})")
         else:
             yield Test(
-                "program", hidden, stdin=_joined_lines(given), expected=_joined_lines(expected)
+                "program",
+                hidden,
+                stdin=_joined_lines(given),
+                expected=_joined_lines(expected),
+                tolerant=bool(task.extra.get("tolerant")),
             )
 
 
@@ -240,8 +264,7 @@ def _parse_or_empty(text: str) -> ast.Module:
 
 
 def _called_function(functions: list[str], asserts: list[str]) -> str:
-    """Return the gold's function that the tests call, the outermost of several, or else the gold's
-    last function."""
+    """Return the function that the tests call, the outermost of several, or else the last one."""
     for text in asserts:
         for node in ast.walk(_parse_or_empty(text)):
             if (

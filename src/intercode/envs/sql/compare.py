@@ -167,6 +167,15 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
     )
 
 
+def sql_bird(agent: Table | None, gold: Table | None) -> Score:
+    """Score as BIRD's evaluation does: 1 if the sets of rows are equal, whatever the order, repeats
+    and names of columns; otherwise 0."""
+    if agent is None or gold is None or agent.cut or gold.cut:
+        return Score(0.0, False, {"rows": 0.0})
+    same = set(agent.rows) == set(gold.rows)
+    return Score(float(same), same, {"rows": float(same)})
+
+
 def difference(agent: Table, gold: Table, order: Order) -> tuple[list[Row], list[Row]]:
     """Return the gold's rows that the agent lacks, and the agent's rows that the gold lacks; all
     rows if the columns do not match."""

@@ -15,28 +15,33 @@ refused.
 from __future__ import annotations
 
 import contextlib
+import csv
 import hashlib
+import io
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from intercode.envs.gold import blame_gold
-from intercode.envs.sql.compare import Order, free, order_of
-from intercode.envs.sql.engines import Answer, Databases, Engine, engine_maker
+from intercode.envs.sql.compare import Order, free, order_of, sql_exact
+from intercode.envs.sql.content import Content, first_difference, read_content
+from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine, engine_maker
+from intercode.envs.sql.language import kind_of
 from intercode.envs.sql.text import literals, ordering, split_statements
 from intercode.envs.sql.variants import variant_databases
 from intercode.errors import DataError, UsageError
 from intercode.tasks import DataSet
-from intercode.types import Table, Task, TaskIssue
+from intercode.types import Score, Table, Task, TaskIssue
 
 _NO_ROWS = Table((), ())
+_DESCRIPTION = ("original_column_name", "column_name", "column_description", "value_description")
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
-_LARGE = 64 << 20
+_LARGE, _HEAD = 64 << 20, 1000
 _NAME = r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<bare>[\w$]+))"
 _CREATE = re.compile(
     r"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT EXISTS\s*\*/\s*"
@@ -216,7 +221,15 @@ def _file_digest(file: Path) -> str:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text("utf-8-sig")
+        content = file.read_bytes()
+        if content.startswith(b"PGDMP") or b"\n-- PostgreSQL database dump" in content[:_HEAD]:
+            raise DataError(
+                f"{file} is a dump of PostgreSQL, which no engine here loads; convert it:"
+                " createdb NAME, restore the dump there (psql -f, or pg_restore), and"
+                " pip install 'db-to-sqlite[postgresql]' &&"
+                " db-to-sqlite --all postgresql:///NAME NAME.sqlite"
+            )
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{file} is not text in UTF-8: {error}; convert it with iconv") from error
     except OSError as error:
@@ -239,6 +252,8 @@ class DatabaseSet:
     make_variant: Callable[[], Engine] | None
     robust: bool
     digest: str
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    """By database, what `database_description/` says of its columns."""
 
     def facts(self) -> dict[str, Any]:
         """Return what determines results: the databases' content and the server."""
@@ -280,14 +295,28 @@ def prepare_databases(
                         *(literals(gold, first.dialect) for gold in task.golds)
                     )
             make_variant = engine_maker(engine, variant_databases(first, content, named))
-    return DatabaseSet(make_engine, make_variant, robust, content.digest)
+    described = {name: read_descriptions(file.parent) for name, file in content.files.items()}
+    return DatabaseSet(make_engine, make_variant, robust, content.digest, described)
+
+
+def read_descriptions(folder: Path) -> str:
+    """Return what BIRD's files `database_description/TABLE.csv` say of the columns, a line each; ""
+    without these files. Their encodings differ, so letters that are not UTF-8 are replaced."""
+    lines = []
+    for file in sorted(folder.glob("database_description/*.csv")):
+        rows = csv.DictReader(io.StringIO(file.read_text("utf-8-sig", errors="replace")))
+        for row in rows:
+            cells = [" ".join((row.get(name) or "").split()) for name in _DESCRIPTION]
+            lines.append(f"{file.stem}.{cells[0]}: {'; '.join(filter(None, cells[1:]))}")
+    return "\n".join(lines)
 
 
 def database(task: Task, engine: Engine) -> str:
-    """Return the task's database: its `db` or `db_id`, or the engine's only one. Raises `DataError`
-    if there is no such database."""
+    """Return the task's database: its `db` or `db_id`, or the engine's only one, which may hold the
+    tables of each `db_id` (as BIRD's mini-dev does). Raises `DataError` if there is no such
+    database."""
     named = task.extra.get("db") or task.extra.get("db_id")
-    if named is None and len(engine.databases) == 1:
+    if len(engine.databases) == 1 and task.extra.get("db") is None:
         return engine.databases[0]
     if named is None:
         raise DataError(
@@ -305,10 +334,12 @@ def database(task: Task, engine: Engine) -> str:
 
 @dataclass(frozen=True)
 class Gold:
-    """The outcome of a gold: the answer, and the order of its rows for `exact`."""
+    """The outcome of a gold: the answer, and the order of its rows for `exact`. `content` is what a
+    gold that writes leaves in its database; None for a query."""
 
     answer: Answer
     order: Order
+    content: Content | None = None
 
     @property
     def table(self) -> Table | None:
@@ -321,6 +352,8 @@ class Gold:
             return ("gold runs out of time",)
         if self.answer.error is not None:
             return (f"gold fails: {self.answer.error}",)
+        if self.content is not None:
+            return ()
         if self.table is None:
             return ("gold returns no rows: it is not a query",)
         if self.table.cut:
@@ -339,19 +372,50 @@ class Gold:
     def evidence(self) -> object:
         """Return a value that is equal for two executions with the same result: the rows that may
         be returned, in order except for ties."""
+        content = self.content.evidence if self.content else None
         if self.table is None:
-            return self.answer.error
+            return self.answer.error or content
         rows = sorted(zip(self.order.ties, map(repr, self.order.rows), strict=True))
-        return self.table.columns, len(self.table.rows), self.order.start, rows
+        return self.table.columns, len(self.table.rows), self.order.start, rows, content
+
+    def score(self, answer: Table | None, content: Content | None) -> Score:
+        """Return the score under `exact` of an agent's answer, and of the content that it leaves
+        where the gold writes."""
+        if self.content is None:
+            return sql_exact(answer, self.table, self.order)
+        score = Score(1.0, True, rule="same changes")
+        if self.table is not None:
+            score = sql_exact(answer, self.table, self.order)
+        rule, _ = first_difference(content, self.content)
+        if rule:
+            return Score(0.0, False, {**score.parts, "changes": 0.0}, rule=rule)
+        return replace(score, parts={**score.parts, "changes": 1.0})
+
+    def compared(
+        self, answer: Table | None, content: Content | None
+    ) -> tuple[Table | None, Table | None, Order]:
+        """Return the agent's rows, the gold's, and their order: those of the answers, or, where the
+        gold writes, those of the first table that differs."""
+        if self.content is None:
+            return answer, self.table, self.order
+        _, name = first_difference(content, self.content)
+        if content is None or name is None:
+            return None, None, self.order
+        rows = self.content.tables[name]
+        return content.tables[name], rows, free(rows)
 
 
 def execute_gold(engine: Engine, task: Task) -> Gold:
-    """Execute a task's gold as the grader, which ends the last episode. Raises `DataError` if the
-    gold killed its server."""
+    """Execute a task's gold as the grader, which ends the last episode; a gold that writes, as an
+    agent. Raises `DataError` if the gold killed its server."""
 
     def execute() -> Gold:
         db = database(task, engine)
         engine.open(db)
+        if kind_of(task.gold) == "editing":
+            answer = engine.run(task.gold, seconds=READ_SECONDS)
+            content = None if answer.error else read_content(engine, db)
+            return Gold(answer, free(answer.table or _NO_ROWS), content)
         answer = engine.run_gold(db, task.gold)
         if answer.table is None:
             return Gold(answer, free(_NO_ROWS))

@@ -41,8 +41,8 @@ class Dialect:
     name: str
     """The dialect's name in sqlglot."""
     columns: str
-    """Selects table, column, and whether the column accepts NULL, for all columns except generated
-    ones."""
+    """Selects table, column, whether the column accepts NULL, and optionally its type and default,
+    for all columns except generated ones; also for views."""
     keys: str
     """Selects table, key name (unique within the table), and column, for all unique keys."""
     references: str
@@ -56,6 +56,8 @@ class Dialect:
     """The beginning of an INSERT that skips rows with an existing key."""
     write_text: Callable[[str], str] = field(default=write_standard_text, kw_only=True)
     """Returns a text as a literal."""
+    indexes: str = field(default="", kw_only=True)
+    """Selects table, index name and column for all other indexes; "" if they are not compared."""
     texts_in_marks: bool = field(default=False, kw_only=True)
     """A quoted name is a text if there is no such column."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import permutations
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Self
@@ -28,7 +29,8 @@ from intercode.envs.rewards import (
     require_reward,
     reward_name,
 )
-from intercode.envs.sql.compare import Row, difference, sql_exact
+from intercode.envs.sql.compare import Row, difference
+from intercode.envs.sql.content import Content, read_content
 from intercode.envs.sql.databases import (
     DatabaseSet,
     Gold,
@@ -38,6 +40,7 @@ from intercode.envs.sql.databases import (
 )
 from intercode.envs.sql.engines import Answer, Engine
 from intercode.envs.sql.language import LANGUAGE
+from intercode.envs.sql.layouts import LAYOUTS
 from intercode.envs.sql.lint import lint
 from intercode.envs.sql.options import SECONDS, SqlOptions
 from intercode.errors import DataError
@@ -56,13 +59,16 @@ class SqlEnv(InterCodeEnv):
 
     `handicap` adds the schema to the first observation, as in the paper's easier setting. `seconds`
     is a statement's time limit. `reward="overlap"` is the paper's reward without the order of rows,
-    which was used for its ReAct runs. The other arguments are those of `InterCodeEnv`.
+    which was used for its ReAct runs, and `reward="bird"` is BIRD's own. The other arguments are
+    those of `InterCodeEnv`.
     """
 
     Options = SqlOptions
     language = LANGUAGE
+    layouts = LAYOUTS
     rewards: ClassVar = {
         "exact": "intercode.envs.sql.compare:sql_exact",
+        "bird": "intercode.envs.sql.compare:sql_bird",
         "paper": "intercode.paper.sql:sql_paper",
         "overlap": "intercode.paper.sql:sql_overlap",
     }
@@ -73,20 +79,23 @@ class SqlEnv(InterCodeEnv):
         tasks: Sequence[Task],
         databases: DatabaseSet,
         *,
-        reward: Reward = "exact",
+        reward: Reward | None = None,
         golds: GoldCache[Gold] | None = None,
         handicap: bool = False,
         seconds: float = SECONDS,
         **options: Any,
     ) -> None:
         super().__init__(tasks, **options)
-        require_reward(reward, self.rewards, "answer, gold's answer, task")
-        self.reward, self._databases, self._golds = reward, databases, golds or GoldCache[Gold]()
+        if reward is not None or not hasattr(type(self), "reward"):
+            self.reward = reward or "exact"
+        require_reward(self.reward, self.rewards, "answer, gold's answer, task")
+        self._databases, self._golds = databases, golds or GoldCache[Gold]()
         self._handicap, self._seconds = handicap, seconds
         self._engine = databases.make_engine()
         self._variant: Engine | None = None
         self._last = _NOTHING
         self._score: Score | None = None
+        self._content: Content | None = None
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
@@ -95,16 +104,16 @@ class SqlEnv(InterCodeEnv):
     @classmethod
     def prepare_world(cls, data: DataSet, options: SqlOptions) -> World:
         """Load the databases once."""
-        reward = options.chosen_reward
+        reward, named = cls._choose_reward(options)
         databases = prepare_databases(
             data,
             dump=options.dump,
             databases=options.databases,
             engine=options.engine,
             robust=options.robust,
-            paper=is_papers(reward, cls.rewards),
+            paper=is_papers(named, cls.rewards),
         )
-        facts = {"reward": reward_name(reward), "statement_seconds": options.seconds}
+        facts = {"reward": reward_name(named), "statement_seconds": options.seconds}
         arguments = {
             "databases": databases,
             "reward": reward,
@@ -123,9 +132,7 @@ class SqlEnv(InterCodeEnv):
             return GoldRun(None, "", (str(error),))
         faults = list(golds[0].faults)
         if task.general and not self._is_papers:
-            passing = (
-                sql_exact(a.table, b.table, b.order).success for a, b in permutations(golds, 2)
-            )
+            passing = (b.score(a.table, a.content).success for a, b in permutations(golds, 2))
             if golds[0].evidence == golds[-1].evidence or (self.reward == "exact" and any(passing)):
                 why = (
                     "is marked general, but the gold has the same outcome on the variant data: "
@@ -141,12 +148,16 @@ class SqlEnv(InterCodeEnv):
         return GoldRun([gold.evidence for gold in golds], summary, tuple(faults))
 
     def first_observation(self, task: Task) -> str:
-        if not self._handicap:
-            return task.query
-        return (
-            f"{task.query}\n\nThe database has this schema:\n\n"
-            f"{self._engine.schema(database(task, self._engine))}"
-        )
+        """Return the query, with the task's `evidence`, and with the schema if it is asked for."""
+        text = task.query
+        if evidence := task.extra.get("evidence"):
+            text += f"\n\nExternal knowledge: {evidence}"
+        if self._handicap:
+            db = database(task, self._engine)
+            text += f"\n\nThe database has this schema:\n\n{self._engine.schema(db)}"
+            if described := self._databases.descriptions.get(db):
+                text += f"\n\nIts columns:\n\n{described}"
+        return text
 
     def start_episode(self, task: Task) -> None:
         self._execute_golds(self._engine)
@@ -198,11 +209,12 @@ class SqlEnv(InterCodeEnv):
         """Return the final comparison in about 8 KB: the conditions that failed, both tables, and
         their difference.
 
-        failed          "error" (the last statement failed), otherwise any of "rows", "order" and
-                        "robust" (the variant data)
+        failed          "error" (the last statement failed), otherwise any of "rows", "order",
+                        "changes" (the gold writes) and "robust" (the variant data)
         rule            why `exact` accepted or refused the rows, in words
         agent, gold     columns, rows (at most 20; `rows_total` if there are more) or the error
-        missing, extra  rows only in the gold, and rows only in the agent's (at most 10 each)
+        missing, extra  rows only in the gold, and rows only in the agent's (at most 10 each); if
+                        the gold writes, those of the first table that differs
         """
         gold = self._gold(self._engine, self.task)
         answer = self._last
@@ -213,11 +225,12 @@ class SqlEnv(InterCodeEnv):
                 and not (answer.table and answer.table.cut)
             ),
             "order": parts.get("columns", 1.0) < 1 or parts.get("order", 1.0) == 1,
+            "changes": parts.get("changes", 1.0) == 1,
             "robust": parts.get("robust", 1.0) == 1,
         }
         failed = (
             ["error"]
-            if answer.error is not None
+            if answer.error is not None and gold.content is None
             else [name for name, holds in right.items() if not holds]
         )
         report: dict[str, Any] = {
@@ -226,8 +239,9 @@ class SqlEnv(InterCodeEnv):
             "agent": _answer_json(answer),
             "gold": _answer_json(gold.answer),
         }
-        if answer.table is not None and gold.table is not None:
-            missing, extra = difference(answer.table, gold.table, gold.order)
+        agent_rows, gold_rows, order = gold.compared(answer.table, self._content)
+        if agent_rows is not None and gold_rows is not None:
+            missing, extra = difference(agent_rows, gold_rows, order)
             report["missing"] = _rows_json(missing[:_DIFFERENT], _DIFFERENCE_BYTES)
             report["extra"] = _rows_json(extra[:_DIFFERENT], _DIFFERENCE_BYTES)
         return report
@@ -246,15 +260,24 @@ class SqlEnv(InterCodeEnv):
         return is_papers(self.reward, self.rewards)
 
     def _compare(self, engine: Engine, answer: Table | None) -> Score:
+        golds = [(self._gold(engine, task), task) for task in self._tasks_by_gold]
+        content = None
+        expected = [gold.content.catalog for gold, _ in golds if gold.content is not None]
+        if expected and self.reward == "exact":
+            with suppress(DataError):  # the agent's own view, or the whole database, is broken
+                content = read_content(engine, database(self.task, engine), expected)
+        if engine is self._engine:
+            self._content = content
+
         def score(gold: Gold, task: Task) -> Score:
             if callable(self.reward):
                 return call_reward(self.reward, answer, gold.table, task)
             if self.reward != "exact":
                 result: Score = resolve_name(self.rewards[self.reward])(answer, gold.table)
                 return result
-            return sql_exact(answer, gold.table, gold.order)
+            return gold.score(answer, content)
 
-        return best_score(score(self._gold(engine, task), task) for task in self._tasks_by_gold)
+        return best_score(score(gold, task) for gold, task in golds)
 
     @property
     def _tasks_by_gold(self) -> list[Task]:
@@ -270,10 +293,11 @@ class SqlEnv(InterCodeEnv):
         on the engine.
 
         An alternative gold that fails never matches. Raises `DataError` if the first gold fails
-        under `exact`.
+        under `exact` or `bird`.
         """
         gold, *_ = [self._gold(engine, task) for task in self._tasks_by_gold]
-        if self.reward == "exact" and gold.table is None:
+        written = gold.content is not None and self.reward == "exact"
+        if self.reward in ("exact", "bird") and gold.table is None and not written:
             raise DataError(f"task {self.task.id}: {'; '.join(gold.faults)}; see `intercode check`")
 
     def _variant_engine(self) -> Engine | None:

@@ -42,7 +42,7 @@ _ALIASES = 3
 """The most aliases that are resolved inside the keys of one ORDER BY."""
 
 _KNOWN = re.compile(
-    r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH|VALUES|INSERT|UPDATE|DELETE)\b",
+    r"(\s|\(|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH|VALUES|INSERT|UPDATE|DELETE|REPLACE|CREATE|ALTER|DROP)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _MAY_ORDER = re.compile(r"\b(ORDER\s+BY|LIMIT|FETCH)\b", re.IGNORECASE)

@@ -30,6 +30,7 @@ verdict, with its nonce, which the agent's side never sees.
 
 from __future__ import annotations
 
+import ast
 import atexit
 import builtins
 import gc
@@ -43,6 +44,8 @@ import time
 import types
 from collections import abc, deque
 from collections.abc import Iterator
+from contextlib import suppress
+from traceback import walk_tb
 from typing import Any, NoReturn
 
 from . import wire_values
@@ -54,6 +57,10 @@ _LOOP_ENDS = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
 _LONGEST_NAME, _LONGEST_WORDS = 200, 1 << 20
 _LONGEST_REASON = 500
 _MOST_NAMES = 50
+_SIDES = {"got": "_intercode_got", "expected": "_intercode_expected"}
+"""The sides of a comparison, and their names in the test that compares."""
+_COMPARES = ("_agrees", "isclose")
+"""Functions of tests that compare two values: that of APPS, and that of numbers."""
 _ONE_BY_ONE, _MOST_AHEAD, _AHEAD = 100, 1000, 0.0002
 """Batches of a remote iterator: the first 100 items travel one by one, later ones up to 1000 at a
 time or what 0.2 ms yield."""
@@ -232,24 +239,31 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
 
 
 def _run_script(namespace: dict[str, Any], request: dict[str, Any], line: socket.socket) -> None:
-    """Run a text in a separate process. Send its status, and up to `most` bytes of its standard
-    output."""
-    with tempfile.TemporaryFile(dir=_FOLDER) as out, tempfile.TemporaryFile(dir=_FOLDER) as source:
+    """Run a text in a separate process. Send its status, the exception that ended it, and up to
+    `most` bytes of its standard output."""
+    with (
+        tempfile.TemporaryFile(dir=_FOLDER) as out,
+        tempfile.TemporaryFile(dir=_FOLDER) as source,
+        tempfile.TemporaryFile(dir=_FOLDER) as fault,
+    ):
         source.write(request.get("stdin", "").encode("utf-8", "surrogateescape"))
         source.seek(0)
         pid = os.fork()
         if pid == 0:
-            _run_in_child(namespace, request, source.fileno(), out.fileno())
+            _run_in_child(namespace, request, source.fileno(), out.fileno(), fault.fileno())
         _, status = os.waitpid(pid, 0)
         out.seek(0)
-        wire_values.send(line, {"status": os.waitstatus_to_exitcode(status)})
+        fault.seek(0)
+        why = fault.read(_LONGEST_REASON).decode(errors="replace")
+        wire_values.send(line, {"status": os.waitstatus_to_exitcode(status), "why": why})
         wire_values.send_raw(line, out.read(request["most"]))
 
 
 def _run_in_child(
-    namespace: dict[str, Any], request: dict[str, Any], source: int, out: int
+    namespace: dict[str, Any], request: dict[str, Any], source: int, out: int, fault: int
 ) -> None:
-    """Run the text and end as an interpreter ends. Never returns."""
+    """Run the text and end as an interpreter ends; write the exception that ends it to `fault`.
+    Never returns."""
     status = 1
     try:
         os.dup2(source, 0)
@@ -265,6 +279,9 @@ def _run_in_child(
         status = 0
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException as error:
+        words = _words(error, request.get("text") or "")
+        os.write(fault, words.encode("utf-8", "replace"))
     finally:
         # as an interpreter ends: it waits for threads, runs exit functions, and lets go of the
         # program's module
@@ -454,16 +471,50 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
     namespace.update((name, Proxy(agent, name)) for name in request["names"])
     verdict: dict[str, Any] = {"passed": True}
     try:
-        for text in request["texts"]:
-            exec(compile(text, "<test>", "exec", dont_inherit=True), namespace)
+        *setup, test = request["texts"] or [""]
+        for text in setup:
+            exec(compile(text, "<setup>", "exec", dont_inherit=True), namespace)
+        tree = _with_sides(ast.parse(test))
+        exec(compile(tree, "<test>", "exec", dont_inherit=True), namespace)
     except BaseException as error:
-        words = str(error)[:500]
-        verdict = {
-            "passed": False,
-            "why": f"{type(error).__name__}: {words}" if words else type(error).__name__,
-        }
+        verdict = {"passed": False, "why": _words(error, "".join(request["texts"][-1:]))}
+        for side in _SIDES if isinstance(error, AssertionError) else ():
+            with suppress(Exception):  # a value without a text
+                verdict[side] = repr(namespace[_SIDES[side]])[:_LONGEST_REASON]
     if os.getpid() == own_pid:  # a test may fork, and both go on
         wire_values.send(line, {"nonce": request["nonce"], **verdict})
+
+
+def _words(error: BaseException, test: str) -> str:
+    """Return the exception's name with its words, or else with the line of a longer test that
+    raised it."""
+    name, words = type(error).__name__, str(error)[:_LONGEST_REASON]
+    lines = test.strip().splitlines()
+    frames = walk_tb(error.__traceback__)
+    places = [line for frame, line in frames if frame.f_code.co_filename == "<test>"]
+    if not words and places and len(lines) > 1:
+        words = "".join(test.splitlines()[places[-1] - 1 : places[-1]]).strip()[:_LONGEST_REASON]
+    return f"{name}: {words}" if words else name
+
+
+def _with_sides(tree: ast.Module) -> ast.Module:
+    """Name both sides of a comparison that a test ends with, so that a failed one can say what it
+    got: `assert add(1, 2) == 3` becomes `assert (GOT := add(1, 2)) == (EXPECTED := 3)`."""
+    sides: list[ast.expr] = []
+    match tree.body[-1:]:
+        case [ast.Assert(ast.Compare(left, [ast.Eq() | ast.Is()], [right]) as compared)]:
+            names = reversed(_SIDES.values()) if isinstance(left, ast.Constant) else _SIDES.values()
+            sides = [_named(*pair) for pair in zip(names, (left, right), strict=True)]
+            compared.left, compared.comparators = sides[0], sides[1:]
+        case [
+            ast.Assert(ast.Call(ast.Name(name) | ast.Attribute(attr=name), [left, right]) as call)
+        ] if name in _COMPARES:
+            call.args = [_named(*pair) for pair in zip(_SIDES.values(), (left, right), strict=True)]
+    return ast.fix_missing_locations(tree)
+
+
+def _named(name: str, value: ast.expr) -> ast.expr:
+    return ast.copy_location(ast.NamedExpr(ast.Name(name, ast.Store()), value), value)
 
 
 def _handle(value: Any) -> list[Any]:

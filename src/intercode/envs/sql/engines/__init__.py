@@ -24,6 +24,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -52,6 +53,8 @@ _KINDS = {
     "portable": "portable SQL",
     "sqlite": "SQLite files",
 }
+READ_SECONDS = 60.0
+"""The time limit of a statement that reads what an episode left."""
 _LOG_LINES, _LOG_BYTES = 8, 2000
 """The last lines and bytes of a dead server's log that an error message shows."""
 _LIMIT_PASSED = "exceeded: all processes were killed"
@@ -164,6 +167,14 @@ class Engine(ABC):
 
         Raises `UsageError` if the episode has changed `db` and no original copy is available.
         """
+
+    def reading(self) -> AbstractContextManager[Callable[[str], Answer]]:
+        """Replace the agent's session with a new one, and give a function that reads the content
+        that the episode has committed.
+
+        Uncommitted changes, temporary tables and settings of the session are lost.
+        """
+        raise UsageError(f"the engine {self.name} cannot compare what a gold writes")
 
     def schema(self, db: str) -> str:
         """Return the CREATE statements of the original `db`, as the server prints them."""

@@ -15,6 +15,8 @@ import json
 import shutil
 import socket
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
@@ -22,7 +24,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-from intercode.envs.sql.engines import Answer, Databases, Engine, embedded_guest
+from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine, embedded_guest
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.sandbox import cache, template
 from intercode.sandbox.base import MIB, Limits
@@ -169,6 +171,11 @@ class EmbeddedEngine(Engine):
         answer = self._execute({"op": "gold", "db": db, "statement": statement}, seconds)
         self._broken = answer.lost  # the next `open` needs another server
         return answer
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[str], Answer]]:
+        self._request({"op": "resume", "db": self._db})
+        yield partial(self.run, seconds=READ_SECONDS)
 
     def _execute(self, request: dict[str, Any], seconds: float) -> Answer:
         """Return the answer to a statement; `lost` if the statement calls a function that the

@@ -108,7 +108,9 @@ class Server:
         return {}
 
     def resume(self, db: str) -> dict[str, Any]:
-        """Start a session on the copy that the last server left."""
+        """Start a new session on the copy as it is."""
+        if self._agent is not None:
+            self._agent.close()
         self._start_session(db, self._original(db))
         return {}
 

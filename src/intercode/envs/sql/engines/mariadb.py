@@ -51,7 +51,7 @@ from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.cursors import SSCursor
 
 from intercode.envs.sql.dialect import Creation, Dialect, Query
-from intercode.envs.sql.engines import Answer, Databases, Engine
+from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine
 from intercode.envs.sql.text import split_statements
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.sandbox import cache, template
@@ -234,9 +234,9 @@ def _creation(query: Query, db: str) -> Creation:
 
 DIALECT = Dialect(
     "mysql",
-    "SELECT table_name, column_name, is_nullable = 'YES' FROM information_schema.columns"
-    " WHERE table_schema = DATABASE() AND is_generated = 'NEVER' ORDER BY table_name,"
-    " ordinal_position",
+    "SELECT table_name, column_name, is_nullable = 'YES', column_type, column_default"
+    " FROM information_schema.columns WHERE table_schema = DATABASE() AND is_generated = 'NEVER'"
+    " ORDER BY table_name, ordinal_position",
     "SELECT table_name, index_name, column_name FROM information_schema.statistics WHERE"
     " table_schema = DATABASE() AND non_unique = 0 ORDER BY table_name, index_name,"
     " seq_in_index",
@@ -248,6 +248,8 @@ DIALECT = Dialect(
     mark="`",
     insert="INSERT IGNORE",
     write_text=_write_text,
+    indexes="SELECT table_name, index_name, column_name FROM information_schema.statistics WHERE"
+    " table_schema = DATABASE() AND non_unique = 1 ORDER BY table_name, index_name, seq_in_index",
 )
 
 
@@ -623,14 +625,7 @@ class MariadbEngine(Engine):
             except SessionLost:  # if the server itself died, the next query raises
                 session.close()
                 self._admin.query("DO 0")
-            assert self._db is not None
-            user = self._user(self._db)
-            try:
-                self._session = self._login(user, db=self._db)
-            except (
-                err.OperationalError
-            ):  # the agent dropped the database; with another password the second login fails, too
-                self._session = self._login(user)
+            self._renew_session()
             return Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
 
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
@@ -656,6 +651,19 @@ class MariadbEngine(Engine):
             if not changed:  # temporary tables of window functions advance the counters, too
                 self._count_at_open = self._count()
             return answer
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[str], Answer]]:
+        with self._server_errors("while its content was read"):
+            self._end_session()
+            self._settled_count()
+            with closing(self._login("gold")) as session:
+                read = partial(session.execute, seconds=READ_SECONDS, engine=self)
+                read(f"USE {DIALECT.quote(str(self._db))}")  # fails if the agent dropped it
+                try:
+                    yield read
+                finally:
+                    self._renew_session()
 
     def schema(self, db: str) -> str:
         names = [DIALECT.quote(str(name)) for name, _ in self.table(db, "SHOW FULL TABLES").rows]
@@ -723,6 +731,15 @@ class MariadbEngine(Engine):
             for number in agents:
                 self.kill("CONNECTION", number)
         raise SessionLost("a session does not end")
+
+    def _renew_session(self) -> None:
+        assert self._db is not None
+        user = self._user(self._db)
+        try:
+            self._session = self._login(user, db=self._db)
+        except err.OperationalError:
+            # the agent dropped the database; with another password the second login fails, too
+            self._session = self._login(user)
 
     def _user(self, db: str) -> str:
         return f"agent_{self.databases.index(db)}"

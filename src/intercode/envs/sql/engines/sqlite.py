@@ -14,6 +14,13 @@ from intercode.sandbox.base import MIB
 if TYPE_CHECKING:
     from intercode.envs.sql.attacks import Attack
 
+_AFFINITY = (
+    "CASE WHEN c.type LIKE '%INT%' THEN 'INTEGER' WHEN c.type LIKE '%CHAR%' OR c.type LIKE '%CLOB%'"
+    " OR c.type LIKE '%TEXT%' THEN 'TEXT' WHEN c.type LIKE '%BLOB%' OR c.type = '' THEN 'BLOB'"
+    " WHEN c.type LIKE '%REAL%' OR c.type LIKE '%FLOA%' OR c.type LIKE '%DOUB%' THEN 'REAL'"
+    " ELSE 'NUMERIC' END"
+)
+"""What SQLite makes of a declared type: VARCHAR(20) is TEXT."""
 _TABLE = "t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
 
 
@@ -39,8 +46,10 @@ def _creation(query: Query, db: str) -> Creation:
 
 DIALECT = Dialect(
     "sqlite",
-    'SELECT t.name, c.name, NOT c."notnull" AND NOT c.pk FROM pragma_table_list t,'
-    f" pragma_table_xinfo(t.name) c WHERE {_TABLE} AND NOT c.hidden ORDER BY t.name, c.cid",
+    f'SELECT t.name, c.name, NOT c."notnull" AND NOT c.pk, {_AFFINITY}, c.dflt_value'
+    " FROM pragma_table_list t, pragma_table_xinfo(t.name) c"
+    f" WHERE ({_TABLE} OR t.schema = 'main' AND t.type = 'view') AND NOT c.hidden"
+    " ORDER BY t.name, c.cid",
     "SELECT t.name, '', c.name, c.pk AS place FROM pragma_table_list t,"
     f" pragma_table_xinfo(t.name) c WHERE {_TABLE} AND c.pk UNION ALL"
     " SELECT t.name, i.name, c.name, c.seqno FROM pragma_table_list t,"
@@ -51,6 +60,9 @@ DIALECT = Dialect(
     f" pragma_foreign_key_list(t.name) f WHERE {_TABLE} ORDER BY t.name, f.id, f.seq",
     _creation,
     write_text=_write_text,
+    indexes="SELECT t.name, i.name, c.name, c.seqno FROM pragma_table_list t,"
+    " pragma_index_list(t.name) i, pragma_index_info(i.name) c"
+    f' WHERE {_TABLE} AND NOT i."unique" ORDER BY 1, 2, 4',
     texts_in_marks=True,
 )
 

@@ -99,7 +99,7 @@ def read_schema(
     creates, before, after = dialect.creation(query, db)
     names = {table.lower(): table for table in creates}
     places = {
-        key: {str(name).lower(): place for place, (name, _) in enumerate(columns[names[key]])}
+        key: {str(name).lower(): place for place, (name, *_) in enumerate(columns[names[key]])}
         for key in names
     }
 
@@ -126,12 +126,12 @@ def read_schema(
         relations.append(
             Relation(
                 table,
-                tuple(str(name) for name, _ in columns[table]),
-                tuple(bool(nullable) for _, nullable in columns[table]),
+                tuple(str(name) for name, *_ in columns[table]),
+                tuple(bool(nullable) for _, nullable, *_ in columns[table]),
                 tuple(dict.fromkeys(key for key in unique if key)),
                 tuple(references),
                 tuple(
-                    _rows(engine, db, table, [str(name) for name, _ in columns[table]], literals)
+                    _rows(engine, db, table, [str(name) for name, *_ in columns[table]], literals)
                 ),
                 frozenset(place for name, place in places[table.lower()].items() if name in words),
             )

@@ -1,0 +1,112 @@
+"""What a gold that writes leaves in its database, and whether the agent left the same.
+
+    catalog   tables, views, columns with types and defaults, keys, references and indexes
+    tables    the rows of each table and view, compared as the rows of an answer in any order
+
+Names of columns and tables count without regard to case, those of keys and indexes do not count. A
+table that is too large for one answer is compared by a digest of its rows, so without tolerances.
+Left out: triggers, routines, CHECK clauses, and counters such as AUTO_INCREMENT.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass
+
+from intercode.envs.sql.compare import free, sql_exact
+from intercode.envs.sql.dialect import Dialect
+from intercode.envs.sql.engines import Engine
+from intercode.errors import DataError
+from intercode.types import Table
+
+Catalog = Counter[Hashable]
+
+
+@dataclass(frozen=True)
+class Content:
+    """The content of a database. `tables` is empty if the catalog was not the expected one."""
+
+    catalog: Catalog
+    tables: Mapping[str, Table]
+
+    @property
+    def evidence(self) -> object:
+        """Return a value that is equal for equal contents, whatever the order of rows."""
+        tables = {
+            name: (table.columns, Counter(map(repr, table.rows)))
+            for name, table in self.tables.items()
+        }
+        return self.catalog, tables
+
+
+def read_content(engine: Engine, db: str, expected: Collection[Catalog] = ()) -> Content:
+    """Return the content that the episode on `db` leaves. The rows are read only if the catalog is
+    one of `expected`, or if there is none.
+
+    Raises `DataError` if something cannot be read, such as a view without its table.
+    """
+    with engine.reading() as read:
+
+        def query(statement: str) -> Table:
+            answer = read(statement)
+            if answer.table is None:
+                raise DataError(f"database {db}: {answer.error}; in {statement[:200]}")
+            return answer.table
+
+        catalog, names = _read_catalog(query, engine.dialect, db)
+        if expected and catalog not in expected:
+            return Content(catalog, {})
+        tables = {name.lower(): _read_rows(query, engine.dialect.quote(name)) for name in names}
+        return Content(catalog, tables)
+
+
+def first_difference(agent: Content | None, gold: Content) -> tuple[str, str | None]:
+    """Return why the agent's content is not the gold's, and the table that differs if only its rows
+    do; "" if they are equal."""
+    if agent is None or agent.catalog != gold.catalog:
+        return "other tables or columns in the database", None
+    for name, table in gold.tables.items():
+        rows = agent.tables[name]
+        if rows != table and not sql_exact(rows, table, free(table)).success:
+            return f"other rows in the table {name}", name
+    return "", None
+
+
+def _read_catalog(
+    query: Callable[[str], Table], dialect: Dialect, db: str
+) -> tuple[Catalog, list[str]]:
+    """Return the catalog, and the names of all tables and views."""
+    tables = dialect.creation(lambda statement: query(statement).rows, db).tables
+    columns = query(dialect.columns).rows
+    catalog: Catalog = Counter(("table", name.lower()) for name in tables)
+    catalog.update(("column", *map(_folded, row)) for row in columns)
+    for statement in filter(None, (dialect.keys, dialect.references, dialect.indexes)):
+        keys: dict[Hashable, list[Hashable]] = defaultdict(list)
+        for table, name, *column in query(statement).rows:
+            keys[table, name].append((_folded(table), *map(_folded, column)))
+        catalog.update((statement, *key) for key in keys.values())
+    return catalog, list(dict.fromkeys([*tables, *(str(name) for name, *_ in columns)]))
+
+
+def _folded(value: object) -> str:
+    return str(value).lower()
+
+
+def _read_rows(query: Callable[[str], Table], quoted: str) -> Table:
+    """Return a table's rows; for a large table, one row with their number and a digest that does
+    not depend on their order. Raises `DataError` if one row is too large for an answer."""
+    table = query(f"SELECT * FROM {quoted}")
+    if not table.cut:
+        return table
+    total, digest, size = 0, 0, Engine.max_rows
+    while table.rows:
+        for row in table.rows:
+            text = repr(row).encode("utf-8", "backslashreplace")
+            digest += int.from_bytes(hashlib.blake2b(text, digest_size=16).digest())
+        total += len(table.rows)
+        table = query(f"SELECT * FROM {quoted} LIMIT {size} OFFSET {total}")
+    if table.cut:
+        raise DataError(f"the table {quoted} has a row that is too large to be compared")
+    return Table(("rows",), ((f"{total} rows with the digest {digest:x}",),))

@@ -1,0 +1,246 @@
+"""Python tasks in the layouts of published sets: right answers pass, wrong ones do not."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kept import needs_bwrap
+
+import intercode
+from intercode.env import InterCodeEnv
+from intercode.envs.python.grading import same_words
+from intercode.errors import DataError
+from intercode.validate.check import check, with_passing_golds
+
+CASES = Path(os.environ.get("INTERCODE_DATA", "../shared/data")).parent / "cases" / "data"
+ADD = "class Solution:\n    def add(self, a, b):\n        return a + b"
+HIDDEN = json.dumps([{"input": "3\n", "output": "6\n", "testtype": "stdin"}])
+STDIN = [{"input": "2\n", "output": "4\n", "testtype": "stdin"}]
+
+
+def packed(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content)).decode()
+
+
+def apps(id: str, cases: Any, *solutions: str) -> dict[str, Any]:
+    return {
+        "problem_id": id,
+        "question": id,
+        "solutions": json.dumps(solutions) if solutions else "",
+        "input_output": json.dumps(cases) if cases else "",
+    }
+
+
+def livecodebench(id: str, public: Any, private: str, metadata: str = "{}") -> dict[str, Any]:
+    return {
+        "question_id": id,
+        "question_content": id,
+        "public_test_cases": json.dumps(public),
+        "private_test_cases": private,
+        "metadata": metadata,
+    }
+
+
+DOUBLE = {"inputs": ["1\n"], "outputs": ["2\n"]}
+RECORDS: list[tuple[dict[str, Any], list[str], list[str]]] = [
+    # HumanEval: the test may use what the prompt defines
+    (
+        {
+            "task_id": "H/1",
+            "prompt": "import math\n\ndef twice(x):\n    return 2 * x\n\ndef half(x):\n",
+            "canonical_solution": "    return x / 2\n",
+            "entry_point": "half",
+            "test": "def check(candidate):\n    assert candidate(twice(3)) == math.sqrt(9)\n",
+        },
+        ["def half(x): return x / 2"],
+        ["def half(x): return x", "class half:\n    __eq__ = lambda *_: True"],
+    ),
+    (
+        {
+            "task_id": "H+/1",
+            "prompt": "def third(x):\n",
+            "canonical_solution": "    return [x / 3]\n",
+            "entry_point": "third",
+            "base_input": [[3.0]],
+            "plus_input": [[1e300], [float("inf")]],
+            "atol": 1e-6,
+        },
+        ["def third(x): return [x * (1 / 3)]"],
+        ["def third(x): return (x / 3,)", "def third(x): return [min(x, 9) / 3]"],
+    ),
+    # MBPP+ compares these as sets
+    (
+        {
+            "task_id": "M+/1",
+            "prompt": '"""Common ones."""\n',
+            "canonical_solution": "def similar_elements(a, b): return sorted(set(a) & set(b))\n",
+            "entry_point": "similar_elements",
+            "base_input": [[[1, 2, 3], [3, 1]]],
+            "plus_input": [],
+            "atol": 0,
+        },
+        ["def similar_elements(a, b): return [x for x in b if x in a]"],
+        ["def similar_elements(a, b): return a"],
+    ),
+    (
+        {
+            "task_id": 11,
+            "prompt": "Area.",
+            "code": "def area(r): return 3.141592653589793 * r * r",
+            "test_imports": ["import math"],
+            "test_list": ["assert math.isclose(area(1), math.pi)"],
+        },
+        ["import math\ndef area(r): return math.pi * r * r"],
+        ["def area(r): return 3 * r * r"],
+    ),
+    (
+        apps("third", {"inputs": ["3\n"], "outputs": ["0.333333333\n\n7\n"]}),
+        ["n = int(input())\nprint(1 / n)\nprint(' 7')"],
+        ["print(0.3334)\nprint(7)", "print(0.333333333)\nprint(8)"],
+    ),
+    (
+        apps("large", {"inputs": ["\n"], "outputs": ["10000001\n"]}, "print 1", "print(10000001)"),
+        ["print('10000001 ')"],
+        ["print(10000002)"],
+    ),
+    (
+        apps("add", {"fn_name": "add", "inputs": [[1, 2]], "outputs": [[3]]}, ADD),
+        ["def add(a, b): return a + b", ADD],
+        ["def add(a, b): return a"],
+    ),
+    (
+        apps("half", {"fn_name": "half", "inputs": [[1]], "outputs": [0.333333]}),
+        ["def half(n): return n / 3"],
+        ["def half(n): return 0.334"],
+    ),
+    (apps("wrong first", DOUBLE, "print(3)", "print(2)"), ["print(2)"], ["print(3)"]),
+    (
+        livecodebench("stdin", STDIN, packed(HIDDEN.encode())),
+        ["print(int(input()) * 2)"],
+        ["print(4)"],
+    ),
+    (
+        livecodebench(
+            "function",
+            [{"input": "[1, 2]\n1", "output": "4", "testtype": "functional"}],
+            json.dumps([{"input": "[4]\n0", "output": "4", "testtype": "functional"}]),
+            '{"func_name": "total"}',
+        ),
+        ["class Solution:\n    def total(self, nums, more): return sum(nums) + more"],
+        ["class Solution:\n    def total(self, nums, more): return 4 + 0 * more + (nums == [4])"],
+    ),
+]
+UNPLAYABLE = [
+    (livecodebench("pickled", STDIN, packed(pickle.dumps(HIDDEN))), "reading a pickle may run any"),
+    (apps("no tests", ""), "has no tests"),
+]
+
+
+@pytest.fixture(scope="module")
+def factory(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    needs_bwrap()
+    file = tmp_path_factory.mktemp("layouts") / "tasks.jsonl"
+    records = [record for record, *_ in (*RECORDS, *UNPLAYABLE)]
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return intercode.prepare("python", data=str(file))
+
+
+@pytest.fixture(scope="module")
+def env(factory: Any) -> Iterator[InterCodeEnv]:
+    with factory() as env:
+        yield env
+
+
+def reward(env: InterCodeEnv, place: int, answer: str) -> float:
+    env.reset(options={"task": place})
+    env.step(answer)
+    return float(env.step("submit")[1])
+
+
+@pytest.mark.parametrize("place", range(len(RECORDS)), ids=[repr(row[0])[:30] for row in RECORDS])
+def test_answers_get_the_verdict_of_the_set(env: InterCodeEnv, place: int) -> None:
+    _, right, wrong = RECORDS[place]
+    assert [reward(env, place, answer) for answer in right] == [1.0] * len(right)
+    assert [reward(env, place, answer) for answer in wrong] == [0.0] * len(wrong)
+
+
+def test_tasks_that_cannot_be_played_are_left_out_with_the_reason(factory: Any) -> None:
+    reasons = [str(why) for _, why in factory.left_out]
+    for (record, why), reason in zip(UNPLAYABLE, reasons, strict=True):
+        assert why in reason, record
+
+
+def test_check_takes_any_solution_and_says_what_it_cannot_know(factory: Any) -> None:
+    result = check(factory, factory.tasks, left_out=factory.left_out, workers=2)
+    assert {(row["task"], row["kind"]) for row in result["broken"]} == {
+        ("pickled", "no_tests"),
+        ("no tests", "no_tests"),
+    }
+    unknown = {row["task"] for row in result["suspicious"] if row["kind"] == "no_gold"}
+    assert unknown == {task.id for task in factory.tasks if not task.gold}
+    assert unknown == {"third", "half", "stdin", "function"}
+    golds = {task.id: task.gold for task in with_passing_golds(factory, factory.tasks)}
+    assert golds["wrong first"].endswith("print(2)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"solutions": "[bad"}, "which is not JSON"),
+        ({"question": 5}, "`question` is 5; a text is expected"),
+    ],
+)
+def test_a_record_that_is_no_such_layout_is_the_datas_fault(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    (tmp_path / "t.json").write_text(json.dumps([{**apps("a", DOUBLE, "print(2)"), **changes}]))
+    with pytest.raises(DataError, match=rf"t\.json: record 1: .*{words}"):
+        intercode.prepare("python", data=str(tmp_path / "t.json"))
+
+
+WORDS: list[tuple[str, str, bool]] = [
+    ("YES", "Yes", False),
+    ("1 2\n3", "1 2 3", False),
+    ("3.0", "3", True),
+    ("-0.0", "0.0", True),
+    ("nan", "NaN", False),
+    ("1" * 5000, "1" * 4999 + "2", False),
+    ("1e400", "1e400 ", True),
+    ("", "\n", True),
+]
+
+
+@pytest.mark.parametrize(("printed", "expected", "same"), WORDS)
+def test_words_are_compared_as_text_or_numbers(printed: str, expected: str, same: bool) -> None:
+    assert same_words(printed, expected) is same
+
+
+SHARED = [
+    ("humaneval_layout.jsonl", 2, set[str]()),
+    ("evalplus_layout.jsonl", 1, set[str]()),
+    ("livecodebench_layout.jsonl", 0, {"abc1"}),
+    ("apps_layout.jsonl", 13, {"6", "8"}),
+    ("apps_no_solution.jsonl", 0, set[str]()),
+    ("../09-mbpp-imports.jsonl", 1, set[str]()),
+]
+
+
+@pytest.mark.fidelity
+@pytest.mark.skipif(not CASES.is_dir(), reason="needs ../shared/cases beside the public data")
+@pytest.mark.parametrize(("name", "golds", "broken"), SHARED)
+def test_files_in_the_sets_real_layouts_load_as_they_are(
+    name: str, golds: int, broken: set[str]
+) -> None:
+    needs_bwrap()
+    factory = intercode.prepare("python", data=str(CASES / name))
+    result = check(factory, factory.tasks, left_out=factory.left_out, workers=2)
+    assert (result["gold_ok"], result["noop_paid"]) == (golds, 0)
+    assert {row["task"] for row in result["broken"]} == broken

@@ -1,0 +1,123 @@
+"""SQL sets in the layouts in which their authors publish them, filled by us: BIRD, its mini-dev,
+Spider, and gold files."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kept import needs_bwrap
+from orchard import plays, skip_unless_there
+
+import intercode
+from intercode.envs.sql.compare import sql_bird
+from intercode.errors import DataError
+from intercode.tasks import load_tasks
+from intercode.types import Table
+from intercode.validate.check import check
+
+SCHEMA = """
+CREATE TABLE {0} (id INTEGER PRIMARY KEY, price {1});
+INSERT INTO {0} VALUES (1, 5), (2, 20), (3, 5);
+"""
+BIRD = {
+    "question_id": 0,
+    "db_id": "shop",
+    "question": "How many articles are cheap?",
+    "evidence": "cheap refers to price < 10",
+    "SQL": "SELECT COUNT(*) FROM article WHERE price < 10",
+    "difficulty": "simple",
+}
+SPIDER = {"db_id": "shop", "question": "How many articles?", "query": "SELECT 3", "query_toks": []}
+DESCRIPTION = (
+    "original_column_name,column_name,column_description,data_format,value_description\n"
+    'price,,what it costs,real,"in euro;\n0 is free"\n'
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    needs_bwrap()
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "dev.json").write_text(json.dumps([BIRD]))
+    (folder / "spider.json").write_text(json.dumps([SPIDER]))
+    (folder / "gold.tsv").write_text(f"{BIRD['SQL']}\tshop\n\nSELECT 3\tpets\n")
+    (folder / "dev_gold.sql").write_text(f"{BIRD['SQL']}\tshop\n")
+    for name, table in (("shop", "article"), ("pets", "pet")):
+        (folder / "dev_databases" / name / "database_description").mkdir(parents=True)
+        file = folder / "dev_databases" / name / f"{name}.sqlite"
+        with closing(sqlite3.connect(file)) as connection:
+            connection.executescript(SCHEMA.format(table, "REAL"))
+    described = folder / "dev_databases" / "shop" / "database_description" / "article.csv"
+    described.write_bytes(b"\xef\xbb\xbf" + DESCRIPTION.encode())
+    tables = "".join(SCHEMA.format(table, "DECIMAL(8,2)") for table in ("article", "pet"))
+    (folder / "BIRD_dev.sql").write_text(f"CREATE DATABASE `BIRD`;\nUSE `BIRD`;\n{tables}")
+    return folder
+
+
+PUBLISHED: list[tuple[str, dict[str, str]]] = [
+    ("dev.json", {"databases": "dev_databases"}),
+    ("dev.json", {"dump": "BIRD_dev.sql"}),
+    ("spider.json", {"databases": "dev_databases"}),
+    ("gold.tsv", {"databases": "dev_databases"}),
+    ("dev_gold.sql", {"databases": "dev_databases"}),
+]
+
+
+@pytest.mark.parametrize(("data", "where"), PUBLISHED)
+def test_a_published_layout_is_read_and_judged(
+    folder: Path, data: str, where: dict[str, str]
+) -> None:
+    if "dump" in where:
+        skip_unless_there("mariadb")
+    given = {name: str(folder / file) for name, file in where.items()}
+    factory = intercode.prepare("sql", data=str(folder / data), **given)
+    report = check(factory, factory.tasks)
+    assert (report["gold_ok"], report["noop_paid"]) == (len(factory.tasks), 0)
+    with closing(factory()) as env:
+        assert not plays(env, factory.tasks[0].id, "SELECT 1").success
+
+
+def test_evidence_and_descriptions_of_columns_are_shown(folder: Path) -> None:
+    options: dict[str, Any] = {
+        "data": str(folder / "dev.json"),
+        "databases": str(folder / "dev_databases"),
+    }
+    with closing(intercode.make("sql", **options)) as env:
+        seen, info = env.reset()
+        assert info["task"] == "0"
+        assert seen == f"{BIRD['question']}\n\nExternal knowledge: {BIRD['evidence']}"
+    with closing(intercode.make("sql", **options, handicap=True)) as env:
+        seen, _ = env.reset()
+    assert "CREATE TABLE article" in seen
+    assert "\narticle.price: what it costs; in euro; 0 is free" in seen
+
+
+def test_birds_reward_compares_sets_of_rows(folder: Path) -> None:
+    two = Table(("a", "b"), ((1, "x"), (2, "y")))
+    for rows, reward in (
+        (((2, "y"), (1, "x")), 1.0),
+        (((1.0, "x"), (2, "y"), (2, "y")), 1.0),
+        ((("x", 1), ("y", 2)), 0.0),
+        (((1, "x"),), 0.0),
+        ((), 0.0),
+    ):
+        score = sql_bird(Table(("c", "d"), rows), two)
+        assert (score.reward, score.success) == (reward, reward == 1), rows
+    assert sql_bird(None, two).reward == sql_bird(two, None).reward == 0.0
+    assert sql_bird(Table(("a", "b"), two.rows, cut=True), two).reward == 0.0
+    data, databases = str(folder / "dev.json"), str(folder / "dev_databases")
+    with closing(intercode.make("sql", data=data, databases=databases, reward="bird")) as env:
+        again = "SELECT 2 FROM article"
+        assert plays(env, "0", again).reward == 1.0, "rows that repeat count once"
+
+
+def test_a_line_of_a_gold_file_without_a_database_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "gold.sql"
+    file.write_text("SELECT 1\tshop\nSELECT 2\n")
+    with pytest.raises(DataError, match=r"line 2: has no tab"):
+        load_tasks(file)
