@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, Self, SupportsFloat, T
 
 import gymnasium
 from gymnasium.spaces import Text
+from gymnasium.vector.utils import create_shared_memory
 
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError, meant
 from intercode.language import PLAIN, Language
@@ -695,6 +696,14 @@ class Utf8(Text):
 
     def __repr__(self) -> str:
         return f"Utf8({self.max_length})"
+
+
+@create_shared_memory.register(Utf8)
+def _refuse_shared_memory(space: Utf8, n: int = 1, ctx: Any = None) -> Any:
+    raise UsageError(
+        "texts of any length do not fit into the shared memory of Gymnasium; "
+        "use AsyncVectorEnv(…, shared_memory=False)"
+    )
 
 
 class ExitCode(int):

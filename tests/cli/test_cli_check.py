@@ -228,6 +228,7 @@ def test_broken_tasks_are_left_out_by_the_findings_in_the_cache(
     )
     done = cli("eval", *words, "--exclude-broken", "--out", "run", "--json")
     assert (done.status, done.json["episodes"], done.json["excluded"]) == (0, 2, ["bad"])
+    assert "1 gold failed; `intercode check bash --data" in done.err
     why = json.loads((tmp_path / "run" / "run.json").read_text())["excluded"]["bad"]
     assert why.startswith("gold_fails: gold ends with status 1")
     assert "left out as broken: 1 task (run.json says why): bad" in cli("report", "run").out

@@ -69,6 +69,14 @@ def test_a_try_again_log_goes_on_after_its_success_and_tells_what_differs(
     assert f"{found['agree']} of 5 rewards agree" in done.out
 
 
+def test_a_reply_without_code_is_no_difference(cli: Any, box: Path, tmp_path: Path) -> None:
+    (tmp_path / "replies.json").write_text(json.dumps(["I will look first.", "ls /box", "submit"]))
+    model = ("--model", "scripted:replies.json", "--limit", 1)
+    cli("eval", "bash", "--data", box, *model, "--out", "run", "--json")
+    found = cli("replay", "run", "--json").json
+    assert found["turns"] == found["agree"] == found["observations_equal"] == 3
+
+
 @pytest.mark.parametrize(("agent", "protocol"), [("retrieval", "paper"), ("gold", "submit")])
 def test_a_run_of_ours_is_the_same_when_executed_again(
     cli: Any, box: Path, agent: str, protocol: str

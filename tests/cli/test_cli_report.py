@@ -119,6 +119,24 @@ def test_what_is_no_run_is_named(cli: Any, tmp_path: Path) -> None:
         assert blamed in done.err
 
 
+def test_a_run_whose_data_are_elsewhere_says_so(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "then.jsonl").write_text('{"query": "Print 1.", "gold": "echo 1"}')
+    cli("eval", "bash", "--data", "then.jsonl", "--agent", "noop", "--out", "moved")
+    (tmp_path / "then.jsonl").rename(tmp_path / "now.jsonl")
+    fault = "the data of moved were at then.jsonl, which is not here; say where they are now"
+    for words in (
+        ("show", "moved", "0"),
+        ("replay", "moved"),
+        ("rescore", "moved", "--reward", "paper"),
+    ):
+        assert fault in cli(*words).err, words
+        done = cli(*words, "--data", "now.jsonl")
+        assert (done.status, done.err) == (0, ""), words
+    assert "gold's command\n  › echo 1\n" in cli("show", "moved", "0", "--data", "now.jsonl").out
+    (tmp_path / "then.jsonl").write_text('{"query": "Print 1.", "gold": "echo 2"}')
+    assert "are not the data of moved; name the run's own with --data" in cli("show", "moved").err
+
+
 def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> None:
     assert cli("export", "guess", "--format", "intercode", "--out", "log.json").status == 0
     for words, tasks in (

@@ -20,6 +20,7 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.envs.rewards import load_reward
+from intercode.errors import UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -91,6 +92,11 @@ def test_a_factory_is_pickled_as_a_name_and_options_and_prepared_anew_in_the_oth
     content = pickle.dumps(replace(factory, tasks=factory.tasks[:1]))
     done = subprocess.run(command, input=content, capture_output=True, check=True)
     assert done.stdout.decode() == f"['count'] 1.0 {factory.facts()}\n"
+
+
+def test_shared_memory_is_refused_in_one_sentence() -> None:
+    with pytest.raises(UsageError, match=r"use AsyncVectorEnv\(…, shared_memory=False\)"):
+        AsyncVectorEnv([lambda: intercode.make("bash", limit=1)], context="spawn")
 
 
 ASYNC = partial(AsyncVectorEnv, context="spawn", shared_memory=False)

@@ -13,12 +13,15 @@ from intercode.types import Episode, Turn
 
 PAPER = {**CONFIG, "protocol": "paper", "turns": 2}
 FORCED = Turn(action="submit", forced=True)
+CUT_OFF = Turn(reply="I would", observation="cut off", finish_reason="length")
 SLOW = Turn(action="sleep 99", observation="timed out", timed_out=True)
 CASES: dict[str, tuple[dict[str, Any], Episode]] = {
     "broke its sandbox": (CONFIG, played("a", fine(), ended="agent_fault")),
+    "cut off": (CONFIG, played("a", no_code(), CUT_OFF, FORCED, ended="turns")),
     "never ran": (CONFIG, played("a", no_code(), submit())),
+    "never ran in all its turns": (CONFIG, played("a", no_code(), FORCED, ended="turns")),
     "out of time": (CONFIG, played("a", fine(), SLOW, submit())),
-    "only errors": (CONFIG, played("a", error("x"), error("y"), submit())),
+    "only errors": (CONFIG, played("a", error("x"), error("x"), FORCED, ended="turns")),
     "looped": (CONFIG, played("a", fine("ls"), fine("ls"), fine("ls"), submit())),
     "was closer before": (
         {**PAPER, "turns": 3},
@@ -34,7 +37,7 @@ CASES: dict[str, tuple[dict[str, Any], Episode]] = {
             ("wrong answer and files", ["answer", "files"]),
         )
     },
-    "out of turns": (CONFIG, played("a", error("x"), error("x"), FORCED, ended="turns")),
+    "out of turns": (CONFIG, played("a", fine("x"), error("y"), FORCED, ended="turns")),
     "out of turns in the paper's protocol": (
         PAPER,
         played("a", fine("ls", score=0.3), fine("pwd", score=0.7), ended="turns"),

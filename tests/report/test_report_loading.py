@@ -56,7 +56,7 @@ def test_a_try_again_log_is_a_run_scored_after_every_turn(tmp_path: Path) -> Non
     )
     assert [row["solved"] for row in found["by_turn"][:3]] == [0.0, 0.5, 0.5]
     assert found["by_data"]["./data/trees.json"]["episodes"] == 2
-    assert [row["name"] for row in found["failures"]] == ["out of turns"]
+    assert [row["name"] for row in found["failures"]] == ["never ran"]
 
 
 def test_react_and_plan_and_solve_logs_are_told_by_their_histories(tmp_path: Path) -> None:

@@ -80,7 +80,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"number": 1, "test": "assert add(0, 0) == 0", **common, "passed": True},
     ]
     failed = {"failed": ["tests"], "tests": tests}
-    make_run(folder / "tests", [episode("add", outcomes=failed)], env="python")
+    data = {"data_digest": "0" * 64, "data_from": "gone.jsonl"}
+    make_run(folder / "tests", [episode("add", outcomes=failed)], env="python", **data)
     make_run(
         folder / "deep" / "small",
         [
@@ -299,6 +300,9 @@ def test_a_failed_python_test(reader: Reader) -> None:
     assert reader.texts("#verdict .facts dt") == ["expected", "got", "error", "error"]
     facts = reader.texts("#verdict .facts dd")
     assert facts == ["3", "-1", "AssertionError", "TypeError: no texts"]
+    assert "gone.jsonl, which is not here; say where they are now with --data" in reader.text(
+        "#verdict > .quiet"
+    )
 
 
 def test_an_episode_out_of_turns(reader: Reader) -> None:

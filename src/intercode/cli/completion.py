@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,69 +12,37 @@ if TYPE_CHECKING:
     import click
     from click.shell_completion import CompletionItem
 
-Complete = Callable[["click.Context", "click.Parameter", str], "list[CompletionItem]"]
-
-
-def _environments() -> Iterable[str]:
-    from intercode.envs import environment_names
-
-    return environment_names()
-
-
-def _agents() -> Iterable[str]:
-    from intercode.agents import NAMES
-
-    names = (name for name in NAMES if name != "module:function")
-    return [name.removesuffix(":N").removesuffix("PATH") for name in names]
-
-
-def _sandboxes() -> Iterable[str]:
-    from intercode.sandbox.base import PROVIDERS
-
-    return PROVIDERS
-
-
-def _engines() -> Iterable[str]:
-    from intercode.envs.sql.engines import ENGINES
-
-    return ENGINES
-
-
-def _data_sets() -> Iterable[str]:
-    from intercode.tasks.catalog import list_entries
-
-    return [entry.name for entry in list_entries()]
-
-
-def _families() -> Iterable[str]:
-    from intercode.generate import FAMILIES
-
-    return FAMILIES
-
-
-NAMES: dict[str, Callable[[], Iterable[str]]] = {
-    "env": _environments,
-    "agent": _agents,
-    "sandbox": _sandboxes,
-    "engine": _engines,
-    "data": _data_sets,
-    "family": _families,
+NAMES = {
+    "env": "intercode.envs:environment_names",
+    "agent": "intercode.agents:NAMES",
+    "sandbox": "intercode.sandbox.base:PROVIDERS",
+    "engine": "intercode.envs.sql.engines:ENGINES",
+    "data": "intercode.tasks.catalog:list_entries",
+    "family": "intercode.generate:FAMILIES",
 }
 """The names that a parameter takes, by the parameter's name."""
 
 
-def completing(parameter: str) -> Complete:
+def completing(
+    parameter: str,
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
     """Return click's `shell_complete` for a parameter of `NAMES`: the names that begin so, or else
     files."""
 
-    def complete(
-        context: click.Context, option: click.Parameter, text: str
-    ) -> list[CompletionItem]:
+    def complete(*asked: object) -> list[CompletionItem]:
+        from pkgutil import resolve_name
+
         from click.shell_completion import CompletionItem
 
-        names = list[str]()
+        text, names = str(asked[-1]), list[str]()
         with suppress(IntercodeError):
-            names = [name for name in NAMES[parameter]() if name.startswith(text)]
+            source = resolve_name(NAMES[parameter])
+            known = [
+                getattr(one, "name", one) for one in (source() if callable(source) else source)
+            ]
+            # of `best_of:N`, `replay:PATH` and `module:function`, what is to be typed as it is
+            words = [name.removesuffix(":N").removesuffix("PATH") for name in known]
+            names = [word for word in words if word.startswith(text) and word != "module:function"]
         return [CompletionItem(name) for name in names] or [CompletionItem(text, type="file")]
 
     return complete

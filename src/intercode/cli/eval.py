@@ -156,10 +156,11 @@ def _run(
     show_reasons(episodes)
     failed = sum(episode.reward is not None and not episode.success for episode in episodes)
     faults = sum((episode.error or "").startswith("data") for episode in episodes)
-    if config["agent"] == "gold" and failed + faults:
+    excluded = sum(why.startswith("gold_") for why in config.get("excluded", {}).values())
+    if config["agent"] == "gold" and failed + faults + excluded:
         data = f" --data {shlex.quote(options['data'])}" if options.get("data") else ""
         say(
-            f"intercode: {count_of(failed + faults, 'gold')} failed; "
+            f"intercode: {count_of(failed + faults + excluded, 'gold')} failed; "
             f"`intercode check {env}{data}` says why",
             err=True,
         )

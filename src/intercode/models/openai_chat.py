@@ -53,7 +53,7 @@ from intercode.types import (
     ToolCall,
     Usage,
     is_number,
-)
+)  # fmt: skip
 
 Price = tuple[float, float]
 """US dollars per million tokens, in and out."""

@@ -238,27 +238,37 @@ def _ran_out_of_turns(case: Case) -> bool:
     return episode.ended == "turns" and used_up
 
 
+def _half(facts: Iterable[bool]) -> bool:
+    """Return whether half of the facts or more hold; False if there are none."""
+    held = list(facts)
+    return bool(held) and 2 * sum(held) >= len(held)
+
+
 def _was_closer(case: Case) -> bool:
     scores = [turn.score for turn in case.episode.turns if turn.score is not None]
     return bool(scores) and scores[-1] < max(scores)
 
 
 CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
-    "out of turns": ("all turns were used up", _ran_out_of_turns),
     "broke its sandbox": (
         "the sandbox died of an action, twice",
         lambda case: case.episode.ended == "agent_fault",
     ),
+    "cut off": (
+        "no code was executed, and half of the replies or more were cut off",
+        lambda case: not case.executed and _half(map(is_cut_off, code_turns(case.episode))),
+    ),
     "never ran": ("no code was executed", lambda case: not case.executed),
     "out of time": (
         "half of the actions or more reached the time limit",
-        lambda case: 2 * sum(turn.timed_out for turn in case.executed) >= len(case.executed),
+        lambda case: _half(turn.timed_out for turn in case.executed),
     ),
     "only errors": ("every action failed", lambda case: all(map(is_error, case.executed))),
     "looped": (
         "half of the actions or more, and at least two, repeat an earlier one",
         lambda case: sum(find_repeats(case.executed)) >= max(2, len(case.executed) / 2),
     ),
+    "out of turns": ("all turns were used up", _ran_out_of_turns),
     "had the answer": (
         "an action printed the answer of a solved epoch of the task",
         lambda case: any(turn.observation in case.answers for turn in case.executed),

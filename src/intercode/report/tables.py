@@ -272,10 +272,11 @@ def sentences(analysis: Analysis) -> list[str]:
             f"After an error the next turn was fine in {number(after['next_turn_fine'], 100)} %."
         )
     if after["episodes_with_error"]:
+        without = after["solved_without_error"]
+        others = "" if without is None else f", of those without {number(without, 100)} %"
         lines.append(
             f"Of the {after['episodes_with_error']} episodes with an error "
-            f"{number(after['solved_with_error'], 100)} % were solved, "
-            f"of those without {number(after['solved_without_error'], 100)} %."
+            f"{number(after['solved_with_error'], 100)} % were solved{others}."
         )
     if analysis["limits"]:
         hits = [

@@ -62,7 +62,9 @@ def replay(
                     again[place] = replace(again[place], score=again[place - 1].score)
         for number, (old, new) in enumerate(zip(then.line, again, strict=False)):
             counts["turns"] += 1
-            counts["observations_equal"] += old.observation == new.observation
+            # the observation of a turn without code is a note of the agent or the driver
+            noted = old.action is None
+            counts["observations_equal"] += noted or old.observation == new.observation
             before, after = old.score or 0.0, new.score or 0.0
             if abs(before - after) <= TOLERANCE:
                 counts["agree"] += 1
@@ -134,6 +136,8 @@ def prepare_replay(
     factory = prepare(env, reward=reward, max_turns=None, keep_going=True, view=view, **how)
     factory = with_submission(environment_class(env).submission_under(recorded), factory)
     tasks = [task for task in factory.tasks if recording.has(task)]
+    if not recording.episodes:
+        raise UsageError(f"{log} has no episode with a reward, so there is nothing to compare")
     if not tasks:
         raise UsageError(
             f"{log} has no episode of any of these tasks; "

@@ -68,8 +68,9 @@ is a digest of what the last action of a solved episode printed, `printed` the d
 outputs of a failed one: for the category "had the answer". All texts but the task's id are cut and
 on one line."""
 
-VERSION = crc32(f"5: {COLUMNS}".encode()) & 0x7FFFFFFF
-"""Marks the layout of the index; another column makes another version."""
+_RULES = {name: rule for name, (rule, _) in CATEGORIES.items()}
+VERSION = crc32(f"5: {COLUMNS} {_RULES}".encode()) & 0x7FFFFFFF
+"""Marks the content of the index; another column or category makes another version."""
 
 FACETS = ("state", "ended", "category", "hardness", "split")
 """The columns that a list may be filtered by."""
