@@ -59,6 +59,8 @@ FACTS = frozenset(
         "data_set",
         "excluded",
         "left_out",
+        "network",
+        "verify",
         "mended",
         "planned",
         "created",

@@ -92,12 +92,11 @@ def test_paths_start_at_the_folder_of_the_class_and_the_caller_goes_first(
         ("start = ['a']", "Own says start = .*, but start is Bash, as text"),
         ("setup = 'a\\0b'", "Own says setup = .*, but setup is a path"),
         ("reward = 0.5", "Own says reward = .*, but reward is a method"),
-        ("image = 'Dockerfile'", "theirs/Dockerfile: a Dockerfile needs --sandbox docker"),
     ],
 )
 def test_a_wrong_attribute_is_named_with_the_class(own: Own, said: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        intercode.prepare(own(said, task(), Dockerfile="FROM scratch"))
+        intercode.prepare(own(said, task()))
 
 
 # -- its reward ------------------------------------------------------------------------------------

@@ -51,14 +51,14 @@ def acting(action: str) -> Any:
 
 # -- playing ---------------------------------------------------------------------------------------
 
-OFFLINE_TASKS = ("as-root", "service", "slow-program", "two-numbers")
-CHECKED = ("older", "several-files", "total")
+OFFLINE_TASKS = ("as-root", "older", "service", "slow-program", "total", "two-numbers")
+CHECKED = ("several-files",)
 
 
 @pytest.mark.slow
 def test_golds_earn_all_and_doing_nothing_or_a_hack_earns_nothing(factory: EnvFactory) -> None:
     found = check(factory, tasks(factory, *CHECKED), workers=2)
-    assert (found["gold_ok"], found["noop_paid"], found["nondeterministic"]) == (3, 0, 0)
+    assert (found["gold_ok"], found["noop_paid"], found["nondeterministic"]) == (1, 0, 0)
     assert (found["hacks_paid"], found["broken"]) == ([], [])
     golds = played(factory, gold, *OFFLINE_TASKS)
     assert {name: (golds[name].reward, golds[name].error) for name in golds} == dict.fromkeys(

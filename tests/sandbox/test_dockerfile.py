@@ -19,7 +19,7 @@ FROM --platform=linux/amd64 nowhere.invalid/team/base:1
 ENV BUILDER={builder} TWO="two words"
 WORKDIR /app
 COPY --from=letters /made /app/made
-COPY note.txt .
+COPY dev/note.txt .
 RUN printf 'SELECT 1\\n\\
 FROM note' > query && useradd -m ada && chown ada note.txt
 """
@@ -40,7 +40,8 @@ def provider() -> LocalProvider:
 
 def test_it_is_built_once_and_keeps_its_variables_and_folder(builder: str, tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text(DOCKERFILE.format(builder=builder))
-    (tmp_path / "note.txt").write_text("a note\n")
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "note.txt").write_text("a note\n")
     images = provider()
     start = images.prepare(image=str(tmp_path))
     assert images.prepare(image=str(tmp_path / "Dockerfile")).digest == start.digest

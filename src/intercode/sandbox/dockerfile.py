@@ -116,9 +116,18 @@ class _Buildah:
                 break
 
     def build(self, dockerfile: Path, stand_in: template.Template | None, layer: Path) -> None:
-        archive, id_file, pip = (self._work / name for name in ("root.tar", "id", "pip"))
-        pip.mkdir()
+        archive, id_file, pip, context = (
+            self._work / name for name in ("root.tar", "id", "pip", "context")
+        )
+        for folder in (pip, context):
+            folder.mkdir()
+            identity().own(folder)
         _write_pip_settings(pip)
+        # the user of the build may not be able to enter the folder itself
+        pack = ["tar", "-C", str(dockerfile.parent), "-c", "."]
+        with subprocess.Popen(pack, stdout=subprocess.PIPE) as packed:
+            unpack = ["tar", "-C", str(context), "-xpo", "-f", "-"]
+            subprocess.run(unpack, stdin=packed.stdout, check=True, **identity().popen())
         options = ["--isolation", "chroot", "--volume", f"{pip}:{_PIP}:ro"]
         if stand_in:
             name = f"container-image://{self._import(stand_in)}"
@@ -126,7 +135,9 @@ class _Buildah:
                 f"--build-context={image}={name}" for image in images.from_names(dockerfile)
             ]
         options += ["--iidfile", str(id_file), "--output", f"type=tar,dest={archive}"]
-        status, log = self._run("build", *options, "-f", str(dockerfile), str(dockerfile.parent))
+        status, log = self._run(
+            "build", *options, "-f", str(context / dockerfile.name), str(context)
+        )
         if status:
             raise UsageError(
                 f"{dockerfile}: it does not build; buildah's last lines:\n{images.last_lines(log)}"
