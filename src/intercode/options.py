@@ -134,6 +134,7 @@ def _request(text: str) -> dict[str, Any]:
 
     try:
         request = json.loads(text)
+        json.dumps(request, allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{text!r} is not JSON ({error})") from None
     if not isinstance(request, dict):

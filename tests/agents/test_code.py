@@ -73,3 +73,28 @@ def test_a_model_that_runs_wild_costs_no_time(text: str) -> None:
         split_reply(text, language_of({"env": env}))
     assert not is_submission("submit" + " " * 100_000 + "x\ny", BASH.submission)
     assert time.process_time() - started < 1.5
+
+
+@pytest.mark.parametrize(
+    ("env", "reply", "action"),
+    [
+        ("bash", "I should not submit() yet. First I look around.", None),
+        ("bash", 'I will not run execute(code="rm -r /srv"), since it is dangerous.', None),
+        ("python", "import q\ncon = q.connect()\nprint(con.execute('SELECT 1'))", "import q"),
+        ("python", "class Form:\n    pass\nform = Form()\nform.submit()", "class Form"),
+        ("bash", '```python\ncon.execute("touch /srv/x")\n```', None),
+        ("sql", '```python\ncon.execute("DELETE FROM users")\n```', None),
+        ("bash", "cat > a.py <<'EOF'\ncon.execute('rm -r /srv')\nEOF", "cat > a.py"),
+        ("bash", "I count the <reason> elements:\n```bash\nls /srv\n```", "ls /srv"),
+        ("bash", "I count the <think> elements:\n```bash\nls /srv\n```", "ls /srv"),
+        ("bash", "cat > a.xml <<'EOF'\n<reason>x</reason>\nEOF", "cat > a.xml <<'EOF'\n<reason>"),
+        ("bash", "<think>hm\n```bash\nrm x\n```", None),
+        ("bash", '[execute(code="ls"), execute(code="pwd")]', "ls"),
+        ("bash", '```tool_code\nprint(default_api.execute(code="ls"))\n```', "ls"),
+        ("python", 'execute(code="print(1)")', "print(1)"),
+        ("bash", "I look first.\nexecute(code='ls')", "ls"),
+    ],
+)
+def test_a_call_that_is_only_mentioned_is_text(env: str, reply: str, action: str | None) -> None:
+    code = split_reply(reply, language_of({"env": env}))[0]
+    assert code is None if action is None else code is not None and code.startswith(action)

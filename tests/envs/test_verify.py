@@ -24,7 +24,7 @@ PRINTS = "import sys\\nprint(int(sys.argv[1]) + int(sys.argv[2]))\\n"
 WRITES = f"mkdir -p /app; printf '{PRINTS}' >/app/add.py"
 DEFINES = "mkdir -p /app; printf 'def add(a, b):\\n    return a + b\\n' >/app/add.py"
 SCRIPT = """
-mkdir -p /app; cd /app
+cd /tests
 python3 -m pytest -q --junitxml=/logs/verifier/junit.xml /tests/test_add.py
 if [ $? = 0 ]; then echo 1; else echo 0; fi >/logs/verifier/reward.txt
 """

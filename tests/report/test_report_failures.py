@@ -14,10 +14,12 @@ from intercode.types import Episode, Turn
 PAPER = {**CONFIG, "protocol": "paper", "turns": 2}
 FORCED = Turn(action="submit", forced=True)
 CUT_OFF = Turn(reply="I would", observation="cut off", finish_reason="length")
+REFUSED = Turn(reply="No.", observation="a refusal", finish_reason="refusal")
 SLOW = Turn(action="sleep 99", observation="timed out", timed_out=True)
 CASES: dict[str, tuple[dict[str, Any], Episode]] = {
     "broke its sandbox": (CONFIG, played("a", fine(), ended="agent_fault")),
     "cut off": (CONFIG, played("a", no_code(), CUT_OFF, FORCED, ended="turns")),
+    "refused": (CONFIG, played("a", REFUSED, submit())),
     "never ran": (CONFIG, played("a", no_code(), submit())),
     "never ran in all its turns": (CONFIG, played("a", no_code(), FORCED, ended="turns")),
     "out of time": (CONFIG, played("a", fine(), SLOW, submit())),

@@ -61,7 +61,12 @@ def test_an_empty_cell_of_a_table_is_an_absent_field(tmp_path: Path) -> None:
 
 BAD: list[tuple[str, bytes, type[Exception], str]] = [
     ("t.jsonl.gz", b"not gzip", DataError, "is not a whole gzip file"),
-    ("t.jsonl.gz", gzip.compress(LINES.encode(), mtime=0)[:-9], DataError, "is not a whole gzip file"),
+    (
+        "t.jsonl.gz",
+        gzip.compress(LINES.encode(), mtime=0)[:-9],
+        DataError,
+        "is not a whole gzip file",
+    ),
     ("alone.nl", b"Print 1.\n", UsageError, r"there is no alone\.cm with their golds"),
     ("t.csv", b'query,gold\n"a "b" c,g\n', DataError, "line 2: .*quote left open"),
 ]

@@ -42,10 +42,14 @@ from intercode.types import ToolCall
 MOST_BLOCKS = 50
 """Blocks that are read in one reply. A model that repeats itself may write thousands."""
 
-_REASONING = r"[\w:]{0,20}(?:think|thought|reason|reflect|analysis|scratchpad|monologue)\w{0,20}"
+_REASONING = (
+    r"[\w:]{0,20}(?:think(?:ing)?|thoughts?|thinking_process|reasoning|reflections?|analysis"
+    r"|scratchpad|monologue)"
+)
 _THINK = re.compile(
     rf"""(?<![^\s.!?:>\]])                           # not in quotes, such as grep '<think>'
-    (?: <(?P<tag>{_REASONING})(?:\s[^<>\n]*)?> .*? (?: </(?P=tag)> | \Z )
+    (?: <(?P<tag>{_REASONING})(?:\s[^<>\n]*)?> .*? </(?P=tag)>
+      | (?<![^\n]) [ \t]* <{_REASONING}> .* \Z        # without an end, only where a line begins
       | \[THINK\] .*? (?: \[/THINK\] | \Z )
       | ◁think▷ .*? (?: ◁/think▷ | \Z )
       | <unused94> .*? (?: <unused95> | \Z )
@@ -139,7 +143,7 @@ def split_reply(
         code = _one_action(unbracketed(ranked[0][1]), language, submission) if ranked else None
         if not ranked and (calls := written_calls(part)):
             code = _one_action(_action_of(calls[0]), language, submission)
-    elif calls := written_calls(part):
+    elif (not language.is_code(part) or _only_calls(part)) and (calls := written_calls(part)):
         code = _one_action(_action_of(calls[0]), language, submission)
     elif not _UNREAD.match(part) and (
         language.is_code(part)
@@ -370,7 +374,16 @@ _NAMED = re.compile(
 )
 """The end of a text that names a tool before its arguments: ``<|python_tag|>execute``,
 ``execute[ARGS]`` or ``execute<｜tool▁sep｜>``, and then perhaps a fence."""
-_PYTHONIC = re.compile(r"(?:^|[\s\[|>.(])((?:execute|submit)\()", re.MULTILINE)
+_PYTHONIC = re.compile(
+    r"""(?: ^(?: [ \t`|] | \[[A-Z_]{0,20}\]? | <[^<>\n]{1,40}> | tool_code | python | print\(
+             | (?:functions|default_api|tools?|api)\. ){0,20}+
+          | (?<=\)),[ \t\n]{0,20}+(?:\w{1,20}\.)? )
+    (?P<call> (?:execute|submit)\( )""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""The beginning of a call where a line begins, but for brackets, tokens and a namespace, or after
+another call: ``[execute(code="ls")]``, but not ``I will not execute("ls")`` or ``db.execute(``."""
+_AFTER_CALL = re.compile(r"[\s)\]`;.]*(?:<[^<>\n]{1,40}>)?\s*(?:,|$)", re.MULTILINE)
 
 
 def written_calls(text: str) -> list[ToolCall]:
@@ -415,16 +428,31 @@ def _python_calls(text: str) -> Iterator[ToolCall]:
         ends = islice(re.finditer(r"\)", text[match.end() :]), 20)
         for end in ends:
             try:
-                call = ast.parse(text[match.start(1) : match.end() + end.end()], mode="eval").body
+                source = text[match.start("call") : match.end() + end.end()]
+                call = ast.parse(source, mode="eval").body
                 if not isinstance(call, ast.Call):
                     continue
+                if not _AFTER_CALL.match(text, match.end() + end.end()):
+                    break
                 values = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
                 if call.args:
                     values["code"] = ast.literal_eval(call.args[0])
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
-            yield ToolCall("", match[1].rstrip("("), json.dumps(values, default=str))
+            yield ToolCall("", match["call"].rstrip("("), json.dumps(values, default=str))
             break
+
+
+def _only_calls(text: str) -> bool:
+    """Return whether a text is Python that does nothing but call `execute` and `submit`."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    called = [node.value.func for node in body if isinstance(node, ast.Expr)
+              and isinstance(node.value, ast.Call)]  # fmt: skip
+    names = [function.id for function in called if isinstance(function, ast.Name)]
+    return len(names) == len(body) and set(names) <= {"execute", "submit"}
 
 
 def code_of_call(text: str) -> str | None:

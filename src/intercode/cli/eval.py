@@ -172,7 +172,7 @@ def _run(
     if shortened := sum(any(turn.left_out for turn in episode.turns) for episode in episodes):
         plural = "1 conversation was" if shortened == 1 else f"{shortened} conversations were"
         click.echo(
-            f"intercode: {plural} too long for the model; "
+            f"intercode: {plural} too long for the model or its limits; "
             "the oldest parts were left out (see left_out)",
             err=True,
         )

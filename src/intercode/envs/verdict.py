@@ -45,7 +45,8 @@ class Verdict:
 
     `rewards` are the numbers of a reward file, None if there was none. `status` is the exit status
     of the script. `unread` says which file could not be read. `in_process`: a process that ran
-    tests had imported code that the agent (here: the gold) had changed; None if unknown.
+    tests had imported code that the agent (here: the gold) had changed, or had a folder of the
+    agent on its path of imports; None if unknown. `reward_file` is the one with the rewards.
     """
 
     rewards: Mapping[str, float] | None
@@ -55,6 +56,7 @@ class Verdict:
     output: str
     unread: str = ""
     in_process: bool | None = None
+    reward_file: str = ""
 
     @property
     def reward(self) -> float | None:

@@ -10,7 +10,8 @@ unless the record names paths of them as the task's subject (`verify_system`). W
 the tests run in the agent's own sandbox instead, since they ask services that the agent started.
 
 What this cannot hold: code of the agent that runs inside the tests' process can forge that
-process's results. Such tasks are called in-process; tests that run the agent's program are not.
+process's results; such tasks are called in-process. And a program of the agent that the tests start
+runs as the same user as they do, so while it runs it can write the verdict.
 """
 
 from __future__ import annotations
@@ -22,11 +23,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from intercode.envs.verdict import MalformedVerdict, Verdict, read_rewards, read_tests
+from intercode.envs.verdict import (
+    REWARD_FILES,
+    MalformedVerdict,
+    Verdict,
+    read_rewards,
+    read_tests,
+)
 from intercode.envs.workspace import Workspace
 from intercode.errors import DataError
 from intercode.sandbox.base import Sandbox
-from intercode.sandbox.transfer import carry_over
+from intercode.sandbox.transfer import TooLarge, carry_over
 from intercode.types import Task, is_number
 
 SECONDS, MEMORY = 600.0, 2048
@@ -72,11 +79,17 @@ def note():
         with open("{_PROBE}/changed", encoding="utf-8", errors="surrogateescape") as file:
             changed = set(file.read().split("\\0"))
         files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-        if changed & {{os.path.realpath(path) for path in files if path}}:
+        imported = {{os.path.realpath(path) for path in files if path}}
+        folders = {{os.path.realpath(path or ".") + "/" for path in sys.path}}
+        safe = ("/usr/", "/lib", "/opt/", "{TESTS}/", "{_PROBE}/")
+        unsafe = [folder for folder in folders if not folder.startswith(safe)
+                  and "/lib/python" not in folder and "/." not in folder]
+        if unsafe or changed & imported:
             open("{_PROBE}/in-process", "w").close()
 atexit.register(note)
 """
-"""A sitecustomize.py that notes whether a process that ran tests has imported a changed file."""
+"""A sitecustomize.py that notes whether a process that ran tests has imported a changed file, or
+would import files from a folder that the agent may write."""
 
 
 @dataclass(frozen=True)
@@ -191,12 +204,18 @@ def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes,
 
 
 def run_tests(
-    verifier: Verifier, workspace: Workspace, source: Sandbox, *, probe: bool = False
+    verifier: Verifier,
+    workspace: Workspace,
+    source: Sandbox,
+    *,
+    probe: bool = False,
+    reward_file: str | None = None,
 ) -> Verdict:
     """Run the tests on the files of `source`, whose processes end, in `workspace`, an unused one.
 
-    With `probe`, also note whether the tests' process imports changed files. With `keep_processes`
-    the tests run in `source`.
+    `reward_file` is the only reward file that counts: the reference's; "" if it had none, and None
+    if any counts. With `probe`, also note whether the tests' process imports changed files. With
+    `keep_processes` the tests run in `source`.
     """
     environment, probing = dict(verifier.environment), False
     if verifier.keep_processes:
@@ -208,9 +227,12 @@ def run_tests(
         box = workspace.sandbox
         is_left_out = _left_out(verifier, box)
         source.end_processes()
-        changed = carry_over(source, box, is_left_out)
+        try:
+            changed = carry_over(source, box, is_left_out)
+        except TooLarge as error:
+            return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
         workspace.start_services()
-        if probing := probe and any(path.endswith(".py") for path in changed):
+        if probing := probe:
             names = "\0".join(changed).encode("utf-8", "surrogateescape")
             box.write(f"{_PROBE}/changed", names)
             box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
@@ -229,6 +251,9 @@ def run_tests(
     if not verifier.keep_processes:
         box.end_processes()
     files = dict(_read_verdict(box))
+    if reward_file is not None:
+        for name in {*REWARD_FILES} - {reward_file}:
+            files.pop(name, None)
     rewards, tests, unread = None, [], ""
     try:
         rewards = read_rewards(files)
@@ -238,7 +263,10 @@ def run_tests(
     in_process = _reads(box, f"{_PROBE}/in-process") is not None if probing else None
     if verifier.keep_processes:  # the episode may go on after a wrong submission
         box.exec("", argv=["rm", "-rf", "--", TESTS, VERDICT], cwd="/")
-    return Verdict(rewards, tests, done.exit_code, done.timed_out, done.output, unread, in_process)
+    written = next((name for name in REWARD_FILES if name in files), "")
+    return Verdict(
+        rewards, tests, done.exit_code, done.timed_out, done.output, unread, in_process, written
+    )
 
 
 def _read_verdict(box: Sandbox) -> Iterator[tuple[str, bytes]]:

@@ -67,7 +67,7 @@ _ADVICE = {
         "the messages are too long for the server, --context N sends at most N tokens"
     ),
     401: "the key is missing or wrong: set OPENAI_API_KEY",
-    403: "this key may not use this model: check OPENAI_API_KEY and the model's name",
+    403: "this key may not use this model: check OPENAI_API_KEY, its account and the model's name",
     404: (
         "no such model or address: "
         "check the model's name and INTERCODE_BASE_URL, which usually ends in /v1"
@@ -115,7 +115,8 @@ _CONTEXT = re.compile(
     re.IGNORECASE,
 )
 _INPUT = re.compile(
-    r"\b(?:prompt|inputs?|messages?|request|conversation|tokens?)(?:\b|_)", re.IGNORECASE
+    r"\b(?:prompt|inputs?|messages?|request|conversation|tokens?)(?:\b|_)(?![\"']\s*:)",
+    re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
     r"too[ _](?:long|large|many)|exceed|(?:longer|greater|larger|more|less) than|<=|\d ?> ?\w"
@@ -136,6 +137,12 @@ _FILTERED = re.compile(
     r"(?:flagged|blocked|rejected)",
     re.IGNORECASE,
 )
+_ACCOUNT = re.compile(
+    r"\baccount|\borgani[sz]ation|\b(?:suspend|terminat|deactivat|disabled|banned)|\bverify\b"
+    r"|\b(?:requests from )?your (?:access|ip|key|project)\b|no content filter",
+    re.IGNORECASE,
+)
+"""Words of a refusal that concerns the user of the server, whatever the question was."""
 _UNREAD = re.compile(
     r"tool_use_failed|failed to call a function|failed to parse input at"
     r"|remaining in message header|output that could not be parsed"
@@ -397,11 +404,12 @@ class OpenAIModel:
         named = [
             key
             for key in body
-            if key not in _FIXED and re.search(rf"\b{key}\b", _ECHO.sub("", text))
+            if key not in _FIXED and re.search(rf"\b{re.escape(key)}\b", _ECHO.sub("", text))
         ]
         if _UNREAD.search(text):
             return _Caused("malformed_call", _failed_generation(text))
-        if status not in (401, 402, 404, 429) and status < 500 and _FILTERED.search(text):
+        is_filtered = _FILTERED.search(text) and not _ACCOUNT.search(text)
+        if status not in (401, 402, 404, 429) and status < 500 and is_filtered:
             return _Caused("content_filter")
         if _is_overflow(status, text, named):
             return ContextOverflow(f"{self.url}: {refusal}")

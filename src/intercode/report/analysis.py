@@ -40,6 +40,7 @@ from intercode.report.turns import (
     find_repeats,
     is_cut_off,
     is_error,
+    is_refused,
     is_submission,
     limits_hit,
     solving_turn,
@@ -107,16 +108,19 @@ def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
 
 
 def actions(scored: Sequence[Episode], language: Language) -> dict[str, Any]:
-    """Return how many turns ask for code, and shares of them: errors, without code, cut off, out of
-    time, repeated, of each kind."""
+    """Return how many turns ask for code, and shares of them: errors, without code, cut off,
+    refused, out of time, repeated, of each kind."""
     turns = [turn for episode in scored for turn in code_turns(episode)]
     kinds = [language.kind(turn.action) for turn in turns if turn.action is not None]
     return {
         "episodes": len(scored),
         "turns": len(turns),
         "errors": mean([is_error(turn) for turn in turns]),
-        "no_code": mean([turn.action is None and not is_cut_off(turn) for turn in turns]),
+        "no_code": mean(
+            [turn.action is None and not (is_cut_off(turn) or is_refused(turn)) for turn in turns]
+        ),
         "cut_off": mean([is_cut_off(turn) for turn in turns]),
+        "refused": mean([is_refused(turn) for turn in turns]),
         "timed_out": mean([turn.timed_out for turn in turns]),
         "repeated": mean(
             [again for episode in scored for again in find_repeats(code_turns(episode))]
@@ -257,6 +261,10 @@ CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
     "cut off": (
         "no code was executed, and half of the replies or more were cut off",
         lambda case: not case.executed and _half(map(is_cut_off, code_turns(case.episode))),
+    ),
+    "refused": (
+        "no code was executed, and half of the replies or more were refusals or filtered",
+        lambda case: not case.executed and _half(map(is_refused, code_turns(case.episode))),
     ),
     "never ran": ("no code was executed", lambda case: not case.executed),
     "out of time": (

@@ -51,6 +51,7 @@ SHARES = {
     "errors": "errors %",
     "no_code": "no code in the reply %",
     "cut_off": "replies cut off %",
+    "refused": "refused or filtered %",
     "timed_out": "out of time %",
     "repeated": "repeated %",
 }
@@ -251,8 +252,9 @@ def action_rows(analysis: Analysis) -> list[Row]:
         for group, part in groups.items()
     }
     shares = {**SHARES, **{kind: f"{kind} %" for kind in KINDS if kind in groups["all"]}}
-    if not groups["all"]["cut_off"]:
-        del shares["cut_off"]
+    for name in ("cut_off", "refused"):
+        if not groups["all"][name]:
+            del shares[name]
     rows = {
         "number": {group: str(part["turns"]) for group, part in groups.items()},
         "per episode": {group: number(mean) for group, mean in per_episode.items()},

@@ -59,6 +59,12 @@ def is_cut_off(turn: Turn) -> bool:
     return turn.finish_reason in _CUT_OFF
 
 
+def is_refused(turn: Turn) -> bool:
+    """Return whether the reply was a refusal or a filter stopped it, so that nothing was
+    executed."""
+    return turn.finish_reason in ("refusal", "content_filter")
+
+
 def limits_hit(turn: Turn) -> set[str]:
     """Return the names of the limits that the action hit; for runs that did not record them, only
     time is known."""

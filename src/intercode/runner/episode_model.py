@@ -91,7 +91,7 @@ class EpisodeModel:
             except ContextOverflow as error:
                 if left_out == len(places):
                     though = f"although {left_out} messages were left out, " if left_out else ""
-                    advice = "choose a model or a server with a longer context"
+                    advice = "choose a longer context, by --context or by another model or server"
                     raise ContextOverflow(
                         f"{though}the conversation does not fit ({error}); {advice}"
                     ) from error

@@ -329,9 +329,10 @@ def _error(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSError
         )
     if "errno" not in reply:
         return None
+    number = _field(reply, "errno", int)
     # EAGAIN comes from a full queue or from a lease that the agent holds
-    if "path" in head and reply["errno"] not in NO_ROOM - {errno.EAGAIN}:
-        return OSError(reply["errno"], reply.get("error"), head["path"])
+    if "path" in head and number not in NO_ROOM - {errno.EAGAIN}:
+        return OSError(number, reply.get("error"), head["path"])
     return SandboxDied(f"the sandbox broke during {head['op']} ({reply.get('error')})")
 
 

@@ -2,7 +2,8 @@
 
     source.diff() ── without what `is_left_out` ──► a tar, written by this process ──► target
 
-Nothing in the source is executed. Files keep their content, mode and links; they get the time of
+Nothing in the source is executed. The contents may not exceed the source's limit of disk, holes
+and further names of a file included. Files keep their content, mode and links; they get the time of
 the transfer, hard links become separate files, and FIFOs, sockets and unreadable files stay behind.
 """
 
@@ -41,13 +42,18 @@ exit $status
 """
 
 
+class TooLarge(Exception):
+    """The changed files are too large to be carried over."""
+
+
 def carry_over(
     source: Sandbox, target: Sandbox, is_left_out: Callable[[str, str], bool]
 ) -> list[str]:
     """Give `target` the changes of `source`, except the paths that are left out; return the paths.
 
     `is_left_out` gets a path and the type of its change. No process may be running in the source
-    (`Sandbox.end_processes`). Raises `SandboxError` if the target cannot unpack the files.
+    (`Sandbox.end_processes`). Raises `TooLarge`, and `SandboxError` if the target cannot unpack
+    the files.
     """
     changes = {
         path: change for path, change in source.diff().items() if not is_left_out(path, change.type)
@@ -82,6 +88,7 @@ def _pack(source: Sandbox, changes: dict[str, Change], file: IO[bytes]) -> None:
         if change.kind != "removed" and change.type != "other" and path != "/"
     ]
     folders = [(path, change) for path, change in present if change.type == "dir"]
+    left = source.limits.disk
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
         now = time.time()
 
@@ -98,7 +105,11 @@ def _pack(source: Sandbox, changes: dict[str, Change], file: IO[bytes]) -> None:
                 add(path, tarfile.SYMTYPE, change.mode, target=change.target or "")
             else:
                 with suppress(OSError):
-                    add(path, tarfile.REGTYPE, change.mode, source.read(path, limit=_LARGEST))
+                    content = source.read(path, limit=_LARGEST)
+                    left -= len(content)
+                    if left < 0:
+                        raise TooLarge(f"more than {source.limits.disk >> 20} MiB were changed")
+                    add(path, tarfile.REGTYPE, change.mode, content)
         for path, change in reversed(folders):
             add(path, tarfile.DIRTYPE, change.mode)
     file.flush()

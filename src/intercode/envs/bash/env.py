@@ -392,10 +392,13 @@ class BashEnv(InterCodeEnv):
     def score(self) -> Score:
         if verifier := self._verifier:
             tests = self._use("tests", self._workspace.spec.for_tests(verifier.memory))
-            self._verdict = run_tests(verifier, tests, self._workspace.sandbox)
+            reference = self._find_reference(self.task)
+            self._verdict = run_tests(
+                verifier, tests, self._workspace.sandbox, reward_file=reference.reward_file
+            )
             return score_of(
                 self._verdict,
-                self._find_reference(self.task),
+                reference,
                 of_gold=bool(self.task.gold),
                 rewards_only=verifier.rewards_only,
             )

@@ -298,7 +298,8 @@ class SqlEnv(InterCodeEnv):
         gold, *_ = [self._gold(engine, task) for task in self._tasks_by_gold]
         written = gold.content is not None and self.reward == "exact"
         if self.reward in ("exact", "bird") and gold.table is None and not written:
-            raise DataError(f"task {self.task.id}: {'; '.join(gold.faults)}; see `intercode check`")
+            why = "; ".join(gold.faults) or "the gold writes, which only the reward exact compares"
+            raise DataError(f"task {self.task.id}: {why}; see `intercode check`")
 
     def _variant_engine(self) -> Engine | None:
         if self._variant is None and self._databases.make_variant:
