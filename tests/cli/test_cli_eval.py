@@ -168,7 +168,7 @@ WRONG = [
     ("bash --agent gold --image nosuch", "image build nosuch"),
     ("bash --agent gold --out a --resume b", "two folders"),
     ("bash --agent gold --max-seconds nan", "--max-seconds"),
-    ("bash --agent gold --reward generous", "--reward"),
+    ("bash --agent gold --reward generous", "reward 'generous': use 'exact'"),
     ("bash --agent gold --engine sqlite", "the environment bash takes no engine"),
     ("bash --agent gold --task nosuch", "no task has the id 'nosuch'"),
     ("bash --agent gold --nosuch", "--nosuch"),

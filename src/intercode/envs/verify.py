@@ -92,6 +92,9 @@ atexit.register(note)
 would import files from a folder that the agent may write."""
 
 
+_WITH_PROBE = f'PYTHONPATH={_PROBE}${{PYTHONPATH:+:$PYTHONPATH}} exec bash "$1"'
+
+
 @dataclass(frozen=True)
 class Verifier:
     """The tests of one task. `files` are contents and modes by path below /tests.
@@ -217,7 +220,7 @@ def run_tests(
     if any counts. With `probe`, also note whether the tests' process imports changed files. With
     `keep_processes` the tests run in `source`.
     """
-    environment, probing = dict(verifier.environment), False
+    probing = False
     if verifier.keep_processes:
         box = source
         folders = [TESTS, VERDICT]
@@ -236,15 +239,16 @@ def run_tests(
             names = "\0".join(changed).encode("utf-8", "surrogateescape")
             box.write(f"{_PROBE}/changed", names)
             box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
-            paths = [_PROBE, environment.get("PYTHONPATH")]
-            environment["PYTHONPATH"] = ":".join(filter(None, paths))
     for name, (content, mode) in verifier.files.items():
         box.write(f"{TESTS}/{name}", content, mode=mode)
     box.exec("", argv=["mkdir", "-p", VERDICT], cwd="/")
-    variables = [f"{name}={value}" for name, value in environment.items()]
+    variables = [f"{name}={value}" for name, value in verifier.environment.items()]
+    command = ["bash", f"{TESTS}/{SCRIPT}"]
+    if probing:
+        command = ["bash", "-c", _WITH_PROBE, *command]
     done = box.exec(
         "",
-        argv=["env", *variables, "bash", f"{TESTS}/{SCRIPT}"],
+        argv=["env", *variables, *command],
         cwd=verifier.cwd,
         timeout=verifier.seconds,
     )
