@@ -1,3 +1,3 @@
 #!/bin/bash
-echo ledger=/work/ledger.csv > /etc/ledger.conf
+echo ledger=/desk/ledger.csv > /etc/ledger.conf
 chmod 600 /etc/ledger.conf

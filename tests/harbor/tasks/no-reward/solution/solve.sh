@@ -1,2 +1,2 @@
 #!/bin/bash
-rm /work/README
+rm /desk/README

@@ -1,2 +1,2 @@
 #!/bin/bash
-[ ! -e /work/README ]
+[ ! -e /desk/README ]

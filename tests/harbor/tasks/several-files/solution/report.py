@@ -2,7 +2,7 @@ import csv
 import json
 import sys
 
-with open("/work/ledger.csv") as file:
+with open("/desk/ledger.csv") as file:
     rows = {row["name"]: int(row["amount"]) for row in csv.DictReader(file)}
-with open("/work/report.json", "w") as file:
+with open("/desk/report.json", "w") as file:
     json.dump(rows, file, sort_keys=True, indent=int(sys.argv[1]))

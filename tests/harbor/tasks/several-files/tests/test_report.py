@@ -7,7 +7,7 @@ FOLDER = Path(__file__).parent
 
 class TestReport(unittest.TestCase):
     def setUp(self):
-        self.report = json.loads(Path("/work/report.json").read_text())
+        self.report = json.loads(Path("/desk/report.json").read_text())
 
     def test_it_has_all_rows(self):
         assert self.report == json.loads((FOLDER / "expected.json").read_text())

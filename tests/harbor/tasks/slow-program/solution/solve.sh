@@ -1,2 +1,2 @@
 #!/bin/bash
-echo 'tail -n 1 /work/ledger.csv | cut -d, -f1' > /work/last.sh
+echo 'tail -n 1 /desk/ledger.csv | cut -d, -f1' > /desk/last.sh

@@ -1,3 +1,3 @@
 #!/bin/bash
-[ "$(bash /work/last.sh)" = table ]
+[ "$(bash /desk/last.sh)" = table ]
 echo $(($? == 0)) > /logs/verifier/reward.txt

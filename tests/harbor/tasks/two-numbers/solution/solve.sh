@@ -1,2 +1,2 @@
 #!/bin/bash
-tail -n +2 /work/ledger.csv | sort -t, -k2 -rn | cut -d, -f1 > /work/names.txt
+tail -n +2 /desk/ledger.csv | sort -t, -k2 -rn | cut -d, -f1 > /desk/names.txt

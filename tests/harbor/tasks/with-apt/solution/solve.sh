@@ -1,2 +1,2 @@
 #!/bin/bash
-printf lamp | sha1sum | cut -d' ' -f1 > /work/digest.txt
+printf lamp | sha1sum | cut -d' ' -f1 > /desk/digest.txt

@@ -1,3 +1,3 @@
 #!/bin/bash
-tree --version >/dev/null && [ "$(cat /work/digest.txt)" = "$(printf lamp | sha1sum | cut -d' ' -f1)" ]
+tree --version >/dev/null && [ "$(cat /desk/digest.txt)" = "$(printf lamp | sha1sum | cut -d' ' -f1)" ]
 echo $(($? == 0)) > /logs/verifier/reward.txt

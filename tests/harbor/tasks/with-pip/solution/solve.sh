@@ -1,2 +1,2 @@
 #!/bin/bash
-echo 'lamp = 40' > /work/ledger.toml
+echo 'lamp = 40' > /desk/ledger.toml
