@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from base_image import base_image
 from kept import needs_bwrap
-from rooms import image_with_pytest
 
 import intercode
 from intercode.envs.bash.hacks import HACKS, HACKS_IN_PROCESS
@@ -100,10 +100,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def env(folder: Path, module_cache: Path) -> Iterator[intercode.InterCodeEnv]:
+def env(folder: Path) -> Iterator[intercode.InterCodeEnv]:
     needs_bwrap()
-    image = image_with_pytest()
-    env = intercode.make("bash", data=str(folder), image=image, max_turns=None)
+    env = intercode.make("bash", data=str(folder), image=base_image(), max_turns=None)
     yield env
     env.close()
 
@@ -280,6 +279,26 @@ def test_without_a_gold_the_tests_alone_decide(
     env = made(verify="test -e /srv/a\n")
     assert not played(env, "t")["score"].success
     assert played(env, "t", "touch /srv/a")["score"].success
+
+
+def test_check_says_what_it_cannot_know_without_a_gold(tmp_path: Path) -> None:
+    needs_bwrap()
+    data = tmp_path / "tasks.jsonl"
+    data.write_text(json.dumps({"query": "Make /srv/a.", "verify": "test -e /srv/a\n"}))
+    factory = intercode.prepare("bash", data=str(data), max_turns=None)
+    findings = check(factory, factory.tasks)
+    assert (findings["broken"], findings["noop_paid"], findings["hacks_paid"]) == ([], 0, [])
+    assert [row["kind"] for row in findings["suspicious"]] == ["no_gold"]
+
+
+def test_a_link_out_of_the_data_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "data" / "tests").mkdir(parents=True)
+    (tmp_path / "data" / "tests" / "test.sh").write_text("true\n")
+    (tmp_path / "data" / "tests" / "secret").symlink_to("/etc/hostname")
+    data = tmp_path / "data" / "tasks.jsonl"
+    data.write_text(json.dumps({"query": "Do it.", "gold": "true", "verify": "tests"}))
+    with pytest.raises(DataError, match="leads out of"):
+        intercode.prepare("bash", data=str(data))
 
 
 def test_check_names_hacks_that_pay(folder: Path, tmp_path: Path) -> None:

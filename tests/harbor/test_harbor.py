@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from base_image import base_image
+from base_image import base_image, require_builder
 
 import intercode
 from intercode.agents import Act, StrategySteps, gold, noop
@@ -75,8 +75,8 @@ def test_golds_earn_all_and_doing_nothing_or_a_hack_earns_nothing(factory: EnvFa
 def test_a_dockerfile_may_install_packages(
     factory: EnvFactory, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # buildah takes over this machine's settings of pip; a daemon has its own
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
+    # which takes over this machine's settings of pip; a daemon has its own
+    require_builder("buildah", monkeypatch)
     episode = played(factory, gold, name)[name]
     if OFFLINE.search(episode.error or ""):
         pytest.skip(f"no package registry can be reached: {episode.error}")

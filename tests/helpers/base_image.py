@@ -1,4 +1,5 @@
-"""An image that stands in for those that Dockerfiles begin from, made once in the cache."""
+"""An image with Python, pip and pytest, made once in the cache: for tests of verifiers, and in the
+place of images that Dockerfiles begin from."""
 
 from __future__ import annotations
 
@@ -10,16 +11,17 @@ import pytest
 from intercode.sandbox import cache
 from intercode.sandbox.image import build_image, image_path
 
-NAME = "tests-harbor"
+NAME = "tests-base"
 
 
 def base_image() -> str:
+    """The image's name."""
     with open(cache.root() / "tests.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not image_path(NAME).is_dir():
             if shutil.which("mmdebstrap") is None:
                 pytest.skip("mmdebstrap is not installed, and the base image is made by it")
-            build_image(NAME, ["python3", "python3-pip"])
+            build_image(NAME, ["python3", "python3-pip", "python3-pytest"])
     return NAME
 
 

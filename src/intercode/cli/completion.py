@@ -1,4 +1,4 @@
-"""What the shell completes besides commands and options: the names that they take."""
+"""Shell completion of the names that commands and options take: environments, agents, data sets."""
 
 from __future__ import annotations
 

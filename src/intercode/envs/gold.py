@@ -9,9 +9,12 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from intercode.errors import DataError, SandboxDied
-from intercode.types import Task
+from intercode.types import Task, TaskIssue
 
 Result = TypeVar("Result")
+NO_GOLD = TaskIssue(
+    "has no gold, so it is not known whether an answer can pass its tests", "no_gold"
+)
 Key = tuple[str, ...]
 """A task's id, its gold, the template's digest, and the execution mode if there are several."""
 

@@ -186,7 +186,10 @@ def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes,
     try:
         if path is None or not path.exists():
             if path is not None and re.fullmatch(r"[\w./-]+", verify):
-                raise DataError(f"task {task.id}: field 'verify': there is no {path}")
+                raise DataError(
+                    f"task {task.id}: field 'verify': there is no {path} "
+                    "(a script of one word ends with a line end)"
+                )
             return {SCRIPT: (verify.encode(), 0o755)}
         if not path.resolve().is_relative_to(folder.resolve()):
             raise DataError(
@@ -194,11 +197,13 @@ def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes,
             )
         if path.is_file():
             return {SCRIPT: (path.read_bytes(), 0o755)}
-        files = {
-            str(file.relative_to(path)): (file.read_bytes(), file.stat().st_mode & 0o777)
-            for file in sorted(path.rglob("*"))
-            if file.is_file() and "__pycache__" not in file.parts
-        }
+        files = {}
+        for file in sorted(path.rglob("*")):
+            if not file.resolve().is_relative_to(folder.resolve()):
+                raise DataError(f"task {task.id}: field 'verify': {file} leads out of {folder}")
+            if file.is_file() and "__pycache__" not in file.parts:
+                mode = file.stat().st_mode & 0o777
+                files[str(file.relative_to(path))] = file.read_bytes(), mode
     except OSError as error:
         raise DataError(f"task {task.id}: field 'verify': {error}") from error
     if SCRIPT not in files:

@@ -480,8 +480,8 @@ class _TooLarge(Exception):
 
 
 class _Caused(Exception):
-    """What the model wrote is the cause that there is no reply: a filter stopped it, or the server
-    could not parse it."""
+    """A reply is missing because of what the model wrote: a filter stopped it, or the server could
+    not parse it."""
 
     def __init__(self, finish_reason: str, text: str = "") -> None:
         super().__init__(finish_reason)

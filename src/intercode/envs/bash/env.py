@@ -29,7 +29,7 @@ from intercode.envs.bash.hacks import HACKS, HACKS_IN_PROCESS
 from intercode.envs.bash.language import LANGUAGE
 from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
-from intercode.envs.gold import GoldCache, blame_gold, split_golds
+from intercode.envs.gold import NO_GOLD, GoldCache, blame_gold, split_golds
 from intercode.envs.rewards import call_reward, is_papers, rank, require_reward, reward_name
 from intercode.envs.verdict import Verdict, gold_fault, missing_verdict
 from intercode.envs.verdict import score as score_of
@@ -191,7 +191,7 @@ class BashEnv(InterCodeEnv):
         self._variant = variant
         self._gold_cache = golds or GoldCache[GoldOutcome]()
         self._tests = tests or Tests()
-        self._verdict: Verdict | None = None
+        self._verified: tuple[Verdict, Score] | None = None
         self.submission = self.submission_under(reward)
         self._workspace = Workspace(spec)
         self._side_workspaces: dict[Role, Workspace] = {}
@@ -370,7 +370,7 @@ class BashEnv(InterCodeEnv):
         return GoldRun(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
 
     def start_episode(self, task: Task) -> None:
-        self._comparison = self._verdict = None
+        self._comparison = self._verified = None
         self._workspace.switch_to(self._spec.for_task(task))
         if task.id in self._tests.verifiers:
             self._find_reference(task)
@@ -393,15 +393,17 @@ class BashEnv(InterCodeEnv):
         if verifier := self._verifier:
             tests = self._use("tests", self._workspace.spec.for_tests(verifier.memory))
             reference = self._find_reference(self.task)
-            self._verdict = run_tests(
+            verdict = run_tests(
                 verifier, tests, self._workspace.sandbox, reward_file=reference.reward_file
             )
-            return score_of(
-                self._verdict,
+            score = score_of(
+                verdict,
                 reference,
                 of_gold=bool(self.task.gold),
                 rewards_only=verifier.rewards_only,
             )
+            self._verified = verdict, score
+            return score
         self._comparison = first = self._compare(self._workspace)
         score = first.score
         if not (score.success and self.task.general and self._variant):
@@ -430,8 +432,8 @@ class BashEnv(InterCodeEnv):
         20 files. With `"failed": ["robust"]` everything else describes the variant data. There are
         at most 20 paths, and 2,000 characters of each text.
         """
-        if self._verdict is not None:
-            return self._tests_outcomes(self._verdict)
+        if self._verified is not None:
+            return self._tests_outcomes(*self._verified)
         if (comparison := self._comparison) is None:
             return {}
         full, names = getattr(self._scorer, "full", {}), {"effects": "files", "contents": "files"}
@@ -500,7 +502,7 @@ class BashEnv(InterCodeEnv):
     def _run_verified_gold(self, task: Task) -> GoldRun:
         """Run the tests after the gold."""
         if not task.gold:
-            return GoldRun(None, "", ())
+            return GoldRun(None, "", (NO_GOLD,))
         try:
             verdict, last = self._make_reference(task)
         except DataError as error:
@@ -513,19 +515,10 @@ class BashEnv(InterCodeEnv):
         evidence = sorted(verdict.passed), sorted(verdict.failed), verdict.rewards
         return GoldRun(evidence, "\n".join(verdict.passed), tuple(faults))
 
-    def _tests_outcomes(self, verdict: Verdict) -> dict[str, Any]:
+    def _tests_outcomes(self, verdict: Verdict, score: Score) -> dict[str, Any]:
         """Return the results and the output of the tests, and what makes the verdict weaker."""
-        reference = self._find_reference(self.task)
-        passed = verdict.passed
-        shown = [test for test in verdict.tests if test.outcome != "passed"] + [
-            test for test in verdict.tests if test.outcome == "passed"
-        ]
-        score = score_of(
-            verdict,
-            reference,
-            of_gold=bool(self.task.gold),
-            rewards_only=bool(self._verifier and self._verifier.rewards_only),
-        )
+        reference, passed = self._find_reference(self.task), verdict.passed
+        shown = sorted(verdict.tests, key=lambda test: test.name in passed)
         weaker = self._verifier.exceptions if self._verifier else []
         if reference.in_process:
             weaker = [*weaker, _IN_PROCESS]
@@ -546,7 +539,7 @@ class BashEnv(InterCodeEnv):
 
     def copy_world(self, other: Self, live: bool) -> None:
         other._workspace, other._side_workspaces = self._workspace.fork(live=live), {}
-        other._comparison = other._verdict = None
+        other._comparison = other._verified = None
 
     def close_world(self) -> None:
         for workspace in (self._workspace, *self._side_workspaces.values()):

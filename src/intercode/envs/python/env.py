@@ -27,7 +27,7 @@ from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, Self
 
 from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
-from intercode.envs.gold import GoldCache
+from intercode.envs.gold import NO_GOLD, GoldCache
 from intercode.envs.python.grading import PATIENCE, Result
 from intercode.envs.python.language import LANGUAGE
 from intercode.envs.python.layouts import LAYOUTS
@@ -43,7 +43,6 @@ from intercode.types import ExecResult, Score, Task, TaskIssue
 
 Reward = str | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]
-_NO_GOLD = "has no gold, so it is not known whether an answer can pass its tests"
 _FUNCTION = (
     re.compile(r"^def (\w+)\(", re.MULTILINE),
     re.compile(r"^def (\w+)\s*\(", re.MULTILINE),
@@ -156,7 +155,7 @@ class PythonEnv(InterCodeEnv):
     def run_gold(self, task: Task) -> GoldRun:
         """Execute the golds in turn, until one passes the tests."""
         if not task.golds:
-            return GoldRun(None, "", (TaskIssue(_NO_GOLD, "no_gold"),))
+            return GoldRun(None, "", (NO_GOLD,))
         first = None
         for gold in task.golds:
             posed = _with_submission(replace(task, gold=gold))

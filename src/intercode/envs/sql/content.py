@@ -1,4 +1,4 @@
-"""What a gold that writes leaves in its database, and whether the agent left the same.
+"""Compare the database that a gold leaves, where the gold writes, with the one the agent leaves.
 
     catalog   tables, views, columns with types and defaults, keys, references and indexes
     tables    the rows of each table and view, compared as the rows of an answer in any order

@@ -20,7 +20,7 @@ _AFFINITY = (
     " WHEN c.type LIKE '%REAL%' OR c.type LIKE '%FLOA%' OR c.type LIKE '%DOUB%' THEN 'REAL'"
     " ELSE 'NUMERIC' END"
 )
-"""What SQLite makes of a declared type: VARCHAR(20) is TEXT."""
+"""The expression for the type that SQLite derives from a declared one: VARCHAR(20) is TEXT."""
 _TABLE = "t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
 
 
