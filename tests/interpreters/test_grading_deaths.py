@@ -81,7 +81,7 @@ def f(x):
         code, "f", seconds=1, tests=["assert [it([0] * 300_000) for _ in range(4)] == [1] * 4"]
     )
     assert (result.passed, result.why) == (False, "ran out of time")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize("test", [THREADS, PROCESSES], ids=["threads", "processes"])
@@ -106,10 +106,10 @@ def test_a_test_that_gives_up_a_call_is_judged_at_once(grade: Grade) -> None:
     found = grade(
         "import time\ndef f(): time.sleep(60)",
         "f",
-        seconds=5,
+        seconds=30,
         tests=[test.format(end) for end in (1, 0)],
     )
-    assert (passed(found), time.monotonic() - began < 4) == ([True, False], True)
+    assert (passed(found), time.monotonic() - began < 25) == ([True, False], True)
 
 
 def test_a_test_that_ends_its_own_process_or_is_too_large_is_the_datas_fault(grade: Grade) -> None:

@@ -149,7 +149,7 @@ def test_retry_after_is_waited_for_but_not_for_an_hour(
     server.script = [status(429, Retry_After="1"), status(503, Retry_After="3600"), serve()]
     started = time.monotonic()
     get(server, dest)
-    assert 0.3 <= time.monotonic() - started < 2
+    assert 0.3 <= time.monotonic() - started < 30
 
 
 def test_what_cannot_be_fetched_or_written_says_why(
