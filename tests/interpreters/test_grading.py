@@ -245,6 +245,32 @@ def test_classes_and_generators_are_tested_by_what_a_script_prints(grade: Grade)
     ]
 
 
+@pytest.mark.parametrize(
+    ("code", "right"),
+    [
+        ("def f(n): return 2 * n", True),
+        ("def f(n): return n", False),
+        ("def f(n): exit()", False),
+        ("def f(n): raise SystemExit", False),
+        ("import os\ndef f(n): os._exit(0)", False),
+    ],
+)
+@pytest.mark.parametrize(
+    "script",
+    [
+        "assert f(2) == 4",
+        "assert f(2) == 4\nraise SystemExit",
+        "import unittest\nclass T(unittest.TestCase):\n"
+        "    def test(self): self.assertEqual(f(2), 4)\n"
+        "unittest.main(argv=['test'])",
+    ],
+)
+def test_an_answer_that_ends_a_scripts_process_does_not_pass(
+    grade: Grade, script: str, code: str, right: bool
+) -> None:
+    assert passed(grade(code, "f", script=script, gold="def f(n): 0")) == [right]
+
+
 @pytest.mark.parametrize("code", PROGRAMS)
 def test_a_program_reads_its_input_and_is_judged_by_what_it_printed_when_it_ended(
     grade: Grade, code: str

@@ -58,7 +58,7 @@ def lint(task: Task) -> Iterator[TaskIssue]:
         if scripts := [
             number for number, test in enumerate(suite.tests, 1) if test.kind == "script"
         ]:
-            why = "the answer may print what is expected, and end the process"
+            why = "the answer may change what the script uses"
             yield TaskIssue(
                 f"test {scripts[0]} is a script, which runs in the answer's process: {why}",
                 "unsafe_test",

@@ -49,7 +49,7 @@ from traceback import walk_tb
 from typing import Any, NoReturn
 
 from . import wire_values
-from .python_interpreter import Interpreter
+from .python_interpreter import Interpreter, is_action
 
 _FOLDER = "/dev/shm"
 _LOOP_ENDS = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
@@ -64,6 +64,8 @@ _COMPARES = ("_agrees", "isclose")
 _ONE_BY_ONE, _MOST_AHEAD, _AHEAD = 100, 1000, 0.0002
 """Batches of a remote iterator: the first 100 items travel one by one, later ones up to 1000 at a
 time or what 0.2 ms yield."""
+_AT_ITS_END = b"\0"
+"""A script's process writes this in place of a reason if the script came to its end."""
 _ASK = wire_values.frame(wire_values.pack({"ask": True}))
 
 
@@ -240,7 +242,7 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
 
 def _run_script(namespace: dict[str, Any], request: dict[str, Any], line: socket.socket) -> None:
     """Run a text in a separate process. Send its status, the exception that ended it, and up to
-    `most` bytes of its standard output."""
+    `most` bytes of its standard output. A script that the answer ended early has the status -1."""
     with (
         tempfile.TemporaryFile(dir=_FOLDER) as out,
         tempfile.TemporaryFile(dir=_FOLDER) as source,
@@ -254,8 +256,11 @@ def _run_script(namespace: dict[str, Any], request: dict[str, Any], line: socket
         _, status = os.waitpid(pid, 0)
         out.seek(0)
         fault.seek(0)
-        why = fault.read(_LONGEST_REASON).decode(errors="replace")
-        wire_values.send(line, {"status": os.waitstatus_to_exitcode(status), "why": why})
+        code, why = os.waitstatus_to_exitcode(status), fault.read(_LONGEST_REASON)
+        if code == 0 and request["role"] == "script" and why != _AT_ITS_END:
+            code, why = -1, b"the answer ended the process before the end of the test"
+        words = why.removesuffix(_AT_ITS_END).decode(errors="replace")
+        wire_values.send(line, {"status": code, "why": words})
         wire_values.send_raw(line, out.read(request["most"]))
 
 
@@ -264,7 +269,7 @@ def _run_in_child(
 ) -> None:
     """Run the text and end as an interpreter ends; write the exception that ends it to `fault`.
     Never returns."""
-    status = 1
+    status, ended = 1, False
     try:
         os.dup2(source, 0)
         os.dup2(out, 1)
@@ -276,12 +281,16 @@ def _run_in_child(
         if request["role"] == "program":
             builtins.input = _read_line
         _execute(namespace, request)
-        status = 0
+        status, ended = 0, True
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+        files = [frame.f_code.co_filename for frame, _ in walk_tb(leaving.__traceback__)]
+        ended = not any(map(is_action, files))
     except BaseException as error:
         os.write(fault, _last_line(error).encode(errors="replace"))
     finally:
+        if ended:
+            os.write(fault, _AT_ITS_END)
         # as an interpreter ends: it waits for threads, runs exit functions, and lets go of the
         # program's module
         try:

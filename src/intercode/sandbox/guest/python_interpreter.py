@@ -78,6 +78,11 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 ServeBranch = Callable[["Interpreter", socket.socket], None]
 
 
+def is_action(file_name: str) -> bool:
+    """Return whether this is the file name of an action's code."""
+    return file_name.startswith(_FILE_NAME[:-3])
+
+
 class Interpreter:
     def __init__(self) -> None:
         main = types.ModuleType("__main__")
