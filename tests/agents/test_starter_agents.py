@@ -122,7 +122,7 @@ def calls(*pairs: tuple[str, str]) -> Reply:
 WILD: dict[str, str | Reply] = {
     "says nothing": "",
     "raves": "\x1b[31m\udcff \ufffd ]]>> %%% execute[",
-    "opens fences for ever": "```bash\n" * 3000,
+    "opens fences for ever": "```bash\n" * 30,
     "submits at once": "submit",
     "undoes for ever": "undo",
     "thinks for ever": "<think>" + "and then " * 3000,
