@@ -3,7 +3,7 @@
     eval.py   eval, score    report.py  report, replay, rescore, export  options.py   shared options
     play.py   play           image.py   data, image, doctor              output.py    tables, JSON
     check.py  check, attack  show.py    show                             progress.py  how a run goes
-                             view.py    view
+    serve.py  serve          view.py    view
 
 Imports stay inside the commands, even of pathlib and json, so that `intercode --help` costs little
 more than importing click. Exit status: 0 done, 1 a check failed, 2 wrong usage, 3 a fault of data,
@@ -30,13 +30,14 @@ from intercode.cli.image import data, doctor, image
 from intercode.cli.output import say
 from intercode.cli.play import play
 from intercode.cli.report import export, merge, replay, report, rescore
+from intercode.cli.serve import serve
 from intercode.cli.show import show
 from intercode.cli.view import view
 from intercode.errors import DISK_FULL, IntercodeError, UsageError
 from intercode.plugins import describe_error, fault_of, is_user_code
 
 COMMANDS = {
-    "Run agents": (evaluate, play, score),
+    "Run agents": (evaluate, play, score, serve),
     "Examine tasks and environments": (check, attack),
     "Use finished runs": (show, view, report, merge, replay, rescore, export),
     "Prepare this machine": (data, image, doctor),

@@ -6,7 +6,8 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -29,6 +30,8 @@ _OTHER_SECTIONS = {
     "live": "Reward",
     "judge": "Reward",
     "static": "Run",
+    "agents": "Agent and model",
+    "allow_base_url": "Agent and model",
 } | dict.fromkeys(("out", "resume", "trust", "retry_errors", "allow_code_change"), "Run")
 """The headings of options that belong to single commands; others appear under "Options"."""
 _NOT_STORED = {"out", "resume", "trust", "retry_errors", "allow_code_change", "as_json"}
@@ -119,11 +122,12 @@ def own_name(context: click.Context, parameter: click.Parameter, name: str | Non
 
 def _env(context: click.Context, argument: click.Parameter, name: str | None) -> str | None:
     if name is None:
-        folder = context.params["resume"]
-        raise UsageError(
-            "name ENV"
-            + (f"; {folder} holds no run that names it" if folder else ", or --resume DIR")
-        )
+        folder, otherwise = context.params.get("resume"), ""
+        if folder:
+            otherwise = f"; {folder} holds no run that names it"
+        elif "resume" in context.params:
+            otherwise = ", or --resume DIR"
+        raise UsageError(f"name ENV{otherwise}")
     return own_name(context, argument, name)
 
 
@@ -343,6 +347,38 @@ def run_folder(default: str) -> Decorator:
 def is_trusted() -> bool:
     """Return whether `--trust` appears on the command line."""
     return "trust" in click.get_current_context().meta["intercode.given"]
+
+
+def listening(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--host` and `--port`."""
+    host = click.option(
+        "--host",
+        default="127.0.0.1",
+        show_default=True,
+        metavar="ADDRESS",
+        help="Listen on this IP address.",
+    )
+    port = click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=0,
+        metavar="N",
+        help="Listen on this port. [a free one]",
+    )
+    return host(port(command))
+
+
+@contextmanager
+def listening_at(host: str, port: int) -> Iterator[None]:
+    """Raise `UsageError` if the block cannot listen there."""
+    try:
+        yield
+    except ValueError:
+        raise UsageError(f"--host {host}: give an IP address or localhost") from None
+    except OSError as error:
+        raise UsageError(
+            f"{host} port {port} cannot be used: {error.strerror}; choose another with --port"
+        ) from error
 
 
 def lacks_viewer(what: str, error: ImportError) -> UsageError:

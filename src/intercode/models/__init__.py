@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from intercode.models.openai_chat import OpenAIModel, Pending
+from intercode.models.openai_chat import NO_KEY, OpenAIModel, Pending
 from intercode.models.scripted import ScriptedModel, read_script
 from intercode.types import Message, Reply, Tool
 
-__all__ = ["Model", "OpenAIModel", "Pending", "ScriptedModel", "make_model"]
+__all__ = ["NO_KEY", "Model", "OpenAIModel", "Pending", "ScriptedModel", "make_model"]
 
 
 class Model(Protocol):

@@ -102,7 +102,7 @@ _EMPTY = "(empty reply)"
 _FIXED = ("model", "messages", "tools", "stream", "n")
 """Parameters of a request that `request` cannot change."""
 
-_NO_KEY = "none-needed"
+NO_KEY = "none-needed"
 """The key for servers that need none; the SDK requires one."""
 
 _MOST_TOKENS = 2**53
@@ -268,8 +268,8 @@ class OpenAIModel:
             or os.environ.get("OPENAI_BASE_URL")
             or None
         )
-        key = api_key or os.environ.get("OPENAI_API_KEY", "").strip() or _NO_KEY
-        if not address and key == _NO_KEY:
+        key = api_key or os.environ.get("OPENAI_API_KEY", "").strip() or NO_KEY
+        if not address and key == NO_KEY:
             raise UsageError(
                 "no model server is named: set INTERCODE_BASE_URL to one that speaks the OpenAI "
                 "chat protocol, or OPENAI_API_KEY for OpenAI's own"

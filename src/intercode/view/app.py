@@ -19,15 +19,12 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
@@ -40,6 +37,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from intercode import web
 from intercode.errors import DataError, IntercodeError
 from intercode.report.text import visible
 from intercode.report.transcript import Step
@@ -111,28 +109,15 @@ def serve(
     """Serve the viewer until Ctrl-C; `ready` gets its address, `data` is where the data of the runs
     are now. Raises `UsageError` without a run, `OSError` for a used port."""
     token = secrets.token_urlsafe(16)
-    local = host == "localhost" or ip_address(host).is_loopback
-    hosts = ["localhost", "127.0.0.1", "[::1]", host] if local else ["*"]
+    hosts = ["localhost", "127.0.0.1", "[::1]", host] if web.is_loopback(host) else ["*"]
     app = make_app(paths, token, hosts, data)
-    listening = socket.create_server(
-        (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
-    )
-    config = uvicorn.Config(
+    web.run(
         app,
         host,
         port,
-        log_level="error",
-        lifespan="off",
-        timeout_graceful_shutdown=1,
-        server_header=False,
-        http="h11",
+        lambda address: ready(f"{address}/{token}/"),
         h11_max_incomplete_event_size=_LONGEST_ADDRESS,
     )
-    server = uvicorn.Server(config)
-    app.state.ends = lambda: server.should_exit
-    where = f"[{host}]" if ":" in host else host
-    ready(f"http://{where}:{listening.getsockname()[1]}/{token}/")
-    server.run([listening])
 
 
 class _Viewer:
