@@ -81,6 +81,14 @@ def test_each_command_line_has_options_that_exist(path: Path) -> None:
             command.make_context(words[0], [*words[1:], "--help"], parent=context)
 
 
+@pytest.mark.parametrize("name", ["AGENTS.md", "docs/llms.txt"])
+def test_the_pages_for_coding_agents_name_files_that_exist(name: str) -> None:
+    text = (ROOT / name).read_text()
+    pages = re.findall(r"\(([\w-]+\.md)\)", text) + re.findall(r"docs/([\w-]+\.md)", text)
+    assert pages
+    assert [page for page in pages if not (ROOT / "docs" / page).exists()] == []
+
+
 @pytest.mark.slow
 def test_the_readme_shows_what_happens(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     needs_bwrap()
