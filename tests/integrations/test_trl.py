@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,18 @@ def reply_to(conversation: str) -> str:
     return f"I try.\n```bash\n{left[done] if done < len(left) else 'submit'}\n```"
 
 
-def scripted_model(tokenizer: Any) -> Any:
+def call_for(conversation: str) -> str:
+    """Return the same reply as a call of a tool, in Qwen3's form."""
+    code = reply_to(conversation).split("\n")[2]
+    call = {"name": "execute", "arguments": {"code": code}}
+    if code == "submit":
+        call = {"name": "submit", "arguments": {"answer": ""}}
+    if conversation.rpartition("<tool_response>")[2].startswith("\nSubmitted."):
+        return "Done."
+    return f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
+
+
+def scripted_model(tokenizer: Any, reply_to: Callable[[str], str] = reply_to) -> Any:
     """Return a causal language model that says what `reply_to` returns, with near certainty. Its
     last layer can be trained."""
     import torch
@@ -81,7 +94,12 @@ def scripted_model(tokenizer: Any) -> Any:
             )
 
     return Scripted(
-        PretrainedConfig(vocab_size=size, eos_token_id=tokenizer.eos_token_id, use_cache=False)
+        PretrainedConfig(
+            vocab_size=size,
+            eos_token_id=tokenizer.eos_token_id,
+            use_cache=False,
+            max_position_embeddings=4096,
+        )
     )
 
 
@@ -147,6 +165,47 @@ def test_each_rollout_earns_what_its_answer_deserves_and_a_fault_is_left_out(
     for step in trainer.state.log_history[:2]:
         assert step["reward"] == pytest.approx(2 / 3)  # without the fault
         assert math.isfinite(step["loss"])
+
+
+def test_episodes_played_by_trls_own_tools_earn_the_same(tmp_path: Path) -> None:
+    import trl
+    from trl import GRPOConfig, GRPOTrainer
+
+    from intercode.adapters.trl import environments
+
+    template = Path(trl.__file__).with_name("chat_templates") / "qwen3.jinja"
+    tokenizer = make_tokenizer(template.read_text())
+    rows, make = environments(intercode.prepare("shaky:ShakyEnv"))
+    seen: dict[str, set[float | None]] = {}
+
+    def watch(environments: list[Any], task: list[str], **_: Any) -> list[float]:
+        for name, environment in zip(task, environments, strict=True):
+            seen.setdefault(name, set()).add(environment.get_reward())
+        return [0.0] * len(task)
+
+    config = GRPOConfig(
+        output_dir=str(tmp_path),
+        max_steps=1,
+        per_device_train_batch_size=8,
+        num_generations=2,
+        max_completion_length=1000,
+        gradient_checkpointing=False,
+        generation_kwargs={"use_cache": False},
+        use_cpu=True,
+        report_to=[],
+        save_strategy="no",
+        logging_steps=1,
+    )
+    trainer = GRPOTrainer(
+        scripted_model(tokenizer, call_for),
+        watch,
+        config,
+        rows,
+        processing_class=tokenizer,
+        environment_factory=make,
+    )
+    trainer.train()
+    assert seen == {task: {earned} for task, earned in REWARDS.items()}
 
 
 def test_three_steps_of_the_example_with_a_random_model(tmp_path: Path) -> None:

@@ -10,20 +10,32 @@ our agent writes the prompt that the policy sees. The episodes of a step are pla
 the trainer's model, with vLLM or without, answers all that wait. After a fault the reward is None,
 which TRL leaves out of the group, and no token is trained. Only training in one process is
 supported.
+
+`environments` returns an `environment_factory` instead, which TRL recommends and which works in
+several processes: the policy calls the tools `execute` and `submit`, and TRL writes the prompt from
+its chat template.
+
+    train_on, make = environments(intercode.prepare("bash", data="tasks.jsonl"))
+    GRPOTrainer(model, None, args, train_dataset=train_on, environment_factory=make).train()
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from datasets import Dataset
 
 from intercode.agents import Agent, Strategy
-from intercode.env import EnvFactory
-from intercode.errors import UsageError
+from intercode.env import EnvFactory, InterCodeEnv
+from intercode.errors import IntercodeError, UsageError
 from intercode.rollouts import Job, Rollout, RolloutLimits, RolloutPool, hf_chat
+
+T = TypeVar("T")
 
 
 class Rollouts:
@@ -75,6 +87,92 @@ class Rollouts:
     def reward(reward: Sequence[float | None], **_: Any) -> list[float | None]:
         """Return the rewards of the episodes, as one of the trainer's `reward_funcs`."""
         return list(reward)
+
+
+def environments(factory: EnvFactory) -> tuple[Any, Callable[[], ToolEnvironment]]:
+    """Return the data set of a factory's tasks, and an `environment_factory` that plays them."""
+    rows = [
+        {"prompt": [{"role": "user", "content": task.query}], "task": task.id}
+        for task in factory.tasks
+    ]
+    return Dataset.from_list(rows), partial(ToolEnvironment, factory)
+
+
+class ToolEnvironment:
+    """An environment whose public methods are the policy's tools. TRL reuses it, and never closes
+    it."""
+
+    def __init__(self, factory: EnvFactory) -> None:
+        self._factory = factory
+        self._env: InterCodeEnv | None = None
+        self._reward: float | None = None
+        self._over = True
+
+    def reset(self, task: str, **_: Any) -> None:
+        """Begin an episode of the data set's row."""
+        self._reward, self._over = None, False
+
+        def begin(env: InterCodeEnv) -> None:
+            env.reset(seed=0, options={"task": task})
+
+        self._use(begin)
+
+    def execute(self, code: str) -> str:
+        """Execute code and return what it prints.
+
+        Args:
+            code: The code to run.
+
+        Returns:
+            What the code printed.
+        """
+        return self._step(code)
+
+    def submit(self, answer: str) -> str:
+        """Submit the work and finish.
+
+        Args:
+            answer: A word to submit, such as an answer or a name; empty if none is needed.
+
+        Returns:
+            Whether the submission was accepted.
+        """
+        return self._step(f"submit {answer}".strip()) or "Submitted."
+
+    def get_reward(self) -> float | None:
+        """Return the reward of the episode, which is scored as it is if it has no end yet; None
+        after a fault."""
+        if not self._over:
+            self._step("submit")
+        return self._reward
+
+    def _step(self, action: str) -> str:
+        if self._over:
+            return "The episode has ended."
+
+        def step(env: InterCodeEnv) -> str:
+            observation, reward, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                self._reward, self._over = float(reward), True
+            return observation
+
+        return self._use(step) or ""
+
+    def _use(self, call: Callable[[InterCodeEnv], T]) -> T | None:
+        """Return what a call of the environment returns; after a fault the episode is over, and
+        the next one gets a new environment."""
+        try:
+            self._env = self._env or self._factory()
+            return call(self._env)
+        except UsageError:
+            raise
+        except IntercodeError as fault:
+            logging.getLogger(__name__).warning("an episode has no reward: %s", fault)
+            env, self._env, self._over = self._env, None, True
+            if env:
+                with suppress(IntercodeError):
+                    env.close()
+            return None
 
 
 def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[int], list[float]]:
