@@ -198,11 +198,11 @@ def test_files_reach_the_tests_with_modes_links_and_removals(
 def test_the_record_names_what_of_the_system_is_the_subject(
     made: Callable[..., intercode.InterCodeEnv],
 ) -> None:
-    gold = "mkdir /etc/app; echo on | tee /etc/app/conf >/etc/other; echo x >>/etc/hosts"
-    test = "test -e /etc/app/conf -a ! -e /etc/other && ! grep x /etc/hosts\n"
-    assert played(made(gold=gold, verify=test, verify_system=["/etc/app"]), "t", gold)[
-        "score"
-    ].success
+    gold = "mkdir /etc/app; echo on | tee /etc/app/conf /opt/it >/etc/other; echo x >>/etc/hosts"
+    test = "test -e /etc/app/conf -a -e /opt/it -a ! -e /etc/other && ! grep x /etc/hosts\n"
+    system = ["/etc//app/", "/srv/link/it"]
+    env = made(setup="ln -s /opt /srv/link", gold=gold, verify=test, verify_system=system)
+    assert played(env, "t", gold)["score"].success
 
 
 def test_the_tests_start_in_the_tasks_folder_with_the_records_variables(
@@ -240,7 +240,13 @@ def test_services_of_the_agent_can_be_asked_where_the_record_says_so(
         ({"verify": "sleep 60\n", "verify_seconds": 0.3}, "the tests ran out of time"),
         ({"verify": "tests/none.sh"}, "there is no .*tests/none.sh"),
         ({"verify": "../"}, "leads out of the task file's folder"),
+        (
+            {"verify": "test -e /etc/x\n", "gold": "mkdir /etc/x; touch /etc/x/y /srv/a"},
+            "status 1; the tests did not get the changes of /etc/x: .* in `verify_system`",
+        ),
         ({"verify": "true\n", "verify_system": ["etc"]}, "write a list of absolute paths"),
+        ({"verify": "true\n", "verify_system": ["/srv/../etc"]}, "paths without '..'"),
+        ({"verify": "true\n", "cwd": "/srv/none"}, "'cwd': there is no folder /srv/none in"),
         ({"verify": "true\n", "keep_processes": "no"}, "write true or false"),
         ({"verify": "true\n", "verify_memory": 0.5}, "write a whole number of MiB"),
         (

@@ -24,6 +24,8 @@ REWARD_FILES = ("reward.json", "reward.txt")
 _PASSED, _SKIPPED = "passed", "skipped"
 _MESSAGE = 1000
 """Characters of a failed test's message."""
+_NAMED = 5
+"""Paths that a message names."""
 
 
 class MalformedVerdict(ValueError):
@@ -47,6 +49,7 @@ class Verdict:
     of the script. `unread` says which file could not be read. `in_process`: a process that ran
     tests had imported code that the agent (here: the gold) had changed, or had a folder of the
     agent on its path of imports; None if unknown. `reward_file` is the one with the rewards.
+    `left_behind` are the changed paths that the tests did not get.
     """
 
     rewards: Mapping[str, float] | None
@@ -57,6 +60,7 @@ class Verdict:
     unread: str = ""
     in_process: bool | None = None
     reward_file: str = ""
+    left_behind: Sequence[str] = ()
 
     @property
     def reward(self) -> float | None:
@@ -154,7 +158,21 @@ def missing_verdict(verdict: Verdict, *, rewards_only: bool) -> str:
 
 
 def gold_fault(verdict: Verdict, *, rewards_only: bool) -> str:
-    """Return why the verdict on the gold's work is not a pass, or ""."""
+    """Return why the verdict on the gold's work is not a pass, or "". Name the changes that the
+    tests did not get."""
+    why = _fault(verdict, rewards_only=rewards_only)
+    changes = set(verdict.left_behind)
+    tops = [path for path in verdict.left_behind if path.rpartition("/")[0] not in changes]
+    if not why or not tops:
+        return why
+    more = f" and {len(tops) - _NAMED} more" if len(tops) > _NAMED else ""
+    return (
+        f"{why}; the tests did not get the changes of {', '.join(tops[:_NAMED])}{more}: "
+        "if the task is about such a path, name it in `verify_system`"
+    )
+
+
+def _fault(verdict: Verdict, *, rewards_only: bool) -> str:
     if why := missing_verdict(verdict, rewards_only=rewards_only):
         return why
     if verdict.reward is not None:

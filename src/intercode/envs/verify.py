@@ -46,12 +46,14 @@ FIELDS = {
     "verify_memory": "a whole number of MiB",
     "verify_env": "an object with text values",
     "env": "an object with text values",
-    "verify_system": "a list of absolute paths, or 'agent'",
+    "verify_system": "a list of absolute paths without '..', or 'agent'",
     "keep_processes": "true or false",
     "verdict": "'reward'",
     "cwd": "an absolute path",
 }
 _PROBE = "/.intercode"
+_NOT_CHANGES = (TESTS, SOLUTION, VERDICT, _PROBE)
+"""Folders that belong to the tests, not to the agent's work."""
 _LARGEST = 8 << 20
 _SYSTEM = ("/usr", "/bin", "/sbin", "/opt", "/etc", "/boot", "/dev", "/proc", "/sys")
 _LIBRARIES = re.compile(r"/lib\w*(?:/|$)")
@@ -69,9 +71,11 @@ say() { [[ -d $2 ]] && printf '%s\t%s\n' "$1" "$(realpath -- "$2")"; }
 for home in "$HOME" /root /home/*; do say home "$home"; done
 IFS=:; for folder in $PATH; do say path "$folder"; done
 find / -xdev -name pyvenv.cfg -printf 'path\t%h\n' 2>/dev/null
+for place; do printf 'subject\t%s\n' "$(realpath -m -- "$place")"; done
 :
 """
-"""Print the homes, the folders of programs and the virtual environments of a sandbox."""
+"""Print the homes, the folders of programs and the virtual environments of a sandbox, and where the
+arguments lead, such as /bin to /usr/bin."""
 _NOTES_IMPORTS = f"""
 import atexit, os, sys
 def note():
@@ -154,6 +158,9 @@ def check_fields(record: Mapping[str, Any]) -> None:
     def is_path(value: object) -> bool:
         return isinstance(value, str) and value.startswith("/") and "\0" not in value
 
+    def is_plain(value: object) -> bool:
+        return isinstance(value, str) and is_path(value) and ".." not in value.split("/")
+
     def are_variables(value: object) -> bool:
         return isinstance(value, dict) and all(
             isinstance(text, str) and "\0" not in text for text in value.values()
@@ -169,7 +176,7 @@ def check_fields(record: Mapping[str, Any]) -> None:
         "verify_env": are_variables,
         "env": are_variables,
         "verify_system": lambda value: (
-            value == "agent" or (isinstance(value, list) and all(map(is_path, value)))
+            value == "agent" or (isinstance(value, list) and all(map(is_plain, value)))
         ),
         "keep_processes": lambda value: isinstance(value, bool),
         "verdict": lambda value: value == "reward",
@@ -225,7 +232,7 @@ def run_tests(
     if any counts. With `probe`, also note whether the tests' process imports changed files. With
     `keep_processes` the tests run in `source`.
     """
-    probing = False
+    probing, left_behind = False, list[str]()
     if verifier.keep_processes:
         box = source
         folders = [TESTS, VERDICT]
@@ -236,7 +243,7 @@ def run_tests(
         is_left_out = _left_out(verifier, box)
         source.end_processes()
         try:
-            changed = carry_over(source, box, is_left_out)
+            changed, left_behind = carry_over(source, box, is_left_out)
         except TooLarge as error:
             return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
         workspace.start_services()
@@ -274,7 +281,19 @@ def run_tests(
         box.exec("", argv=["rm", "-rf", "--", TESTS, VERDICT], cwd="/")
     written = next((name for name in REWARD_FILES if name in files), "")
     return Verdict(
-        rewards, tests, done.exit_code, done.timed_out, done.output, unread, in_process, written
+        rewards,
+        tests,
+        done.exit_code,
+        done.timed_out,
+        done.output,
+        unread,
+        in_process,
+        written,
+        [
+            path
+            for path in left_behind
+            if not any(_is_within(path, place) for place in _NOT_CHANGES)
+        ],
     )
 
 
@@ -298,15 +317,15 @@ def _reads(box: Sandbox, path: str) -> bytes | None:
 
 def _left_out(verifier: Verifier, box: Sandbox) -> Callable[[str, str], bool]:
     """Return whether a path, of that type, comes from the image and not from the agent."""
-    homes, folders = list[str](), [TESTS, SOLUTION, VERDICT, _PROBE]
+    homes, folders, subject = list[str](), [*_NOT_CHANGES], [*(verifier.system or ())]
     if verifier.system is not None:
         folders += _SYSTEM
-        look = box.exec("", argv=["bash", "-c", _LOOK], cwd="/", timeout=60)
+        look = box.exec("", argv=["bash", "-c", _LOOK, "bash", *subject], cwd="/", timeout=60)
+        lists = {"home": homes, "path": folders, "subject": subject}
         for line in look.output.splitlines():
             kind, _, path = line.partition("\t")
-            if path not in ("", "/"):
-                (homes if kind == "home" else folders).append(path)
-    subject = verifier.system or ()
+            if kind in lists and path not in ("", "/"):
+                lists[kind].append(path)
 
     def is_left_out(path: str, type: str) -> bool:
         if any(_is_within(path, folder) for folder in subject):

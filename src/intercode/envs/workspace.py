@@ -310,13 +310,21 @@ class Workspace:
             self._replace_sandbox(spec)
 
     def start_episode(self, *, services: bool = True) -> None:
-        """Reset the sandbox, then `start_services`. Replace a sandbox that has died."""
+        """Reset the sandbox, then `start_services`. Replace a sandbox that has died. Raises
+        `DataError` if the record's `cwd` does not exist."""
         if not self._clean:
             try:
                 self.sandbox.reset()
             except SandboxDied:
                 self._replace_sandbox(self.spec)
         self._clean, self.last = True, _NOTHING
+        if (cwd := self.spec.cwd) and self.sandbox.exec(
+            "", argv=["bash", "-c", "[[ -d $1 ]]", "bash", cwd], cwd="/"
+        ).exit_code == 1:
+            raise DataError(
+                f"field 'cwd': there is no folder {cwd} in the task's world; name one that exists, "
+                "or make it in the field 'setup'"
+            )
         if services:
             self.start_services()
         else:
