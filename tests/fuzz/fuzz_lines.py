@@ -86,6 +86,7 @@ def _diff(sandbox: LocalSandbox) -> None:
 _CALLS: dict[str, Callable[[LocalSandbox], object]] = {
     "exec": _exec,
     "read": lambda sandbox: sandbox.read("/a"),
+    "read_many": lambda sandbox: [*sandbox.read_many(["/a", "/b"])],
     "write": lambda sandbox: sandbox.write("/a", b"x"),
     "diff": _diff,
     "connect": lambda sandbox: sandbox.connect("/a").close(),
@@ -128,6 +129,7 @@ _DEEP = b"[" * 100_000
 _FOUND = (
     ("connect", ([b"\0"], 1)),
     ("connect", ([framed({})], 2)),
+    ("connect", ([framed({"errno": None})], 1)),
     ("exec", ([framed({})], 0)),
     ("exec", ([HEADER.pack(len(_DEEP), 0) + _DEEP], 0)),
     ("diff", ([framed({"changes": {"/a": {}}})], 0)),

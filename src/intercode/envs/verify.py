@@ -301,11 +301,13 @@ def _read_verdict(box: Sandbox) -> Iterator[tuple[str, bytes]]:
     """Yield the files of the verdict folder that can be a verdict, by name."""
     script = 'cd "$1" && printf "%s\\n" *.xml *.json *.txt'
     listed = box.exec("", argv=["bash", "-c", script, "bash", VERDICT], cwd="/")
-    for name in listed.output.splitlines():
-        if not (name.endswith(".txt") and name != "reward.txt"):
-            content = _reads(box, f"{VERDICT}/{name}")
-            if content is not None:
-                yield name, content
+    names = [
+        name for name in listed.output.splitlines() if name == "reward.txt" or name[-4:] != ".txt"
+    ]
+    contents = box.read_many([f"{VERDICT}/{name}" for name in names], limit=_LARGEST)
+    for name, content in zip(names, contents, strict=True):
+        if content is not None:
+            yield name, content
 
 
 def _reads(box: Sandbox, path: str) -> bytes | None:

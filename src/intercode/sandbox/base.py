@@ -16,7 +16,7 @@ import inspect
 import re
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -137,6 +137,14 @@ class Sandbox(ABC):
     def read(self, path: str, *, limit: int = 8 * MIB) -> bytes:
         """Return the content of a regular file as the agent would see it. Raises
         `FileNotFoundError` or `OSError`."""
+
+    def read_many(self, paths: Sequence[str], *, limit: int = 8 * MIB) -> Iterator[bytes | None]:
+        """Yield the contents of regular files, None for one that cannot be read."""
+        for path in paths:
+            try:
+                yield self.read(path, limit=limit)
+            except OSError:
+                yield None
 
     @abstractmethod
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:

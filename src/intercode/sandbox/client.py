@@ -19,6 +19,7 @@ import select
 import socket
 import stat
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, Self
@@ -34,6 +35,8 @@ from intercode.types import Change, ExecResult
 
 _SPIN_SECONDS, _QUICK_SECONDS = 150e-6, 500e-6
 _PAYLOAD = 1 << 30
+_FILES = 200
+"""The most files that are read by one request."""
 _ENFORCED = ("disk", "memory", "processes")
 """The limits whose hits an episode server reports by name."""
 _CHANGE = {
@@ -89,6 +92,23 @@ class GuestSandbox(Sandbox):
         while len(pieces[-1]) == wire.PIECE and len(pieces) * wire.PIECE <= limit:
             pieces.append(self._request({"op": "read", "path": path})[1])
         return b"".join(pieces)
+
+    def read_many(self, paths: Sequence[str], *, limit: int = 8 << 20) -> Iterator[bytes | None]:
+        """Read small files together, since each request takes longer than a small file."""
+        place = 0
+        while place < len(paths):
+            batch = [_absolute(path) for path in paths[place : place + _FILES]]
+            reply, content = self._request({"op": "read_many", "paths": batch})
+            sizes, start = _field(reply, "sizes", list), 0
+            sound = len(sizes) <= len(batch) and all(type(size) is int for size in sizes)
+            if not sound or sum(sizes) != len(content):
+                raise SandboxDied(f"the sandbox's answer makes no sense: sizes {sizes!r:.50}")
+            for size in sizes:
+                yield content[start : start + size]
+                start, place = start + size, place + 1
+            if place < len(paths):  # the next one is too large for that, or cannot be read
+                yield from super().read_many(paths[place : place + 1], limit=limit)
+                place += 1
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         for start in range(0, len(data) or 1, wire.PIECE):
@@ -329,7 +349,9 @@ def _error(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSError
         )
     if "errno" not in reply:
         return None
-    number = _field(reply, "errno", int)
+    number = reply["errno"]
+    if not isinstance(number, int):
+        return SandboxDied(f"the sandbox's answer makes no sense: its errno is {number!r:.50}")
     # EAGAIN comes from a full queue or from a lease that the agent holds
     if "path" in head and number not in NO_ROOM - {errno.EAGAIN}:
         return OSError(number, reply.get("error"), head["path"])

@@ -297,8 +297,8 @@ def _ends_all_processes(sandbox: Sandbox) -> None:
 
 
 def _reads_and_writes(sandbox: Sandbox) -> None:
-    """read, write: whole regular files with any bytes and mode; missing folders are created; paths
-    are absolute."""
+    """read, read_many, write: whole regular files with any bytes and mode; missing folders are
+    created; paths are absolute."""
     data = bytes(range(256)) * 5000
     sandbox.write("/tmp/new folder/a\nb", data, mode=0o741)
     same("what was written", sandbox.read("/tmp/new folder/a\nb"), data)
@@ -314,6 +314,9 @@ def _reads_and_writes(sandbox: Sandbox) -> None:
     )
     with raises("read beyond its limit", OSError):
         sandbox.read("/tmp/seen", limit=3)
+    sandbox.write("/tmp/large", data)
+    many = [f"/tmp/{name}" for name in ("seen", "missing", "large", "", "link")]
+    same("many files", [*sandbox.read_many(many)], [b"seen", None, data, None, b"seen"])
     for use in (sandbox.read, lambda path: sandbox.write(path, b"")):
         with raises("a path that is not absolute", UsageError):
             use("tmp/seen")

@@ -15,7 +15,6 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import IO, cast
 
 from intercode.errors import SandboxError
@@ -90,6 +89,8 @@ def _pack(source: Sandbox, changes: dict[str, Change], file: IO[bytes]) -> None:
         if change.kind != "removed" and change.type != "other" and path != "/"
     ]
     folders = [(path, change) for path, change in present if change.type == "dir"]
+    files = [path for path, change in present if change.type == "file"]
+    contents = source.read_many(files, limit=_LARGEST)
     left = source.limits.disk
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
         now = time.time()
@@ -106,8 +107,8 @@ def _pack(source: Sandbox, changes: dict[str, Change], file: IO[bytes]) -> None:
             elif change.type == "link":
                 add(path, tarfile.SYMTYPE, change.mode, target=change.target or "")
             else:
-                with suppress(OSError):
-                    content = source.read(path, limit=_LARGEST)
+                content = next(contents)
+                if content is not None:
                     left -= len(content)
                     if left < 0:
                         raise TooLarge(f"more than {source.limits.disk >> 20} MiB were changed")

@@ -362,6 +362,16 @@ class EpisodeServer:
             self._pieces = self._read_pieces(head["path"], head["limit"])
         wire.send(self._sock, {}, next(self._pieces, b""))
 
+    def _op_read_many(self, head: dict[str, Any], payload: bytes) -> None:
+        """Send the first files, as many of them as can be read and fit into one piece together."""
+        sizes, content = list[int](), bytearray()
+        with contextlib.suppress(OSError):
+            for path in head["paths"]:
+                pieces = b"".join(self._read_pieces(path, wire.PIECE - len(content)))
+                sizes.append(len(pieces))
+                content += pieces
+        wire.send(self._sock, {"sizes": sizes}, bytes(content))
+
     def _read_pieces(self, path: str, limit: int) -> Iterator[bytes]:
         """Yield a regular file's content. Raises OSError for other types, and for more than `limit`
         bytes."""
