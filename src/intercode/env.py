@@ -48,6 +48,8 @@ Parameters = ParamSpec("Parameters")
 Owner = TypeVar("Owner", bound="InterCodeEnv")
 Result = TypeVar("Result")
 _SECONDS_AFTER_REPLAY = 0.5
+_NAMED = 5
+"""Reasons, and tasks with one reason, that an error names."""
 
 
 def single_thread(
@@ -627,6 +629,23 @@ class World:
     facts: Callable[[], dict[str, Any]] = dict
     tasks: Sequence[Task] | None = None
     left_out: Sequence[tuple[Task, TaskIssue]] = ()
+
+
+def none_playable(left_out: Sequence[tuple[Task, TaskIssue]]) -> str:
+    """Return that none of the tasks can be played, with the most frequent reasons and some tasks
+    that have them."""
+    by_reason: dict[str, list[str]] = {}
+    for task, issue in left_out:
+        by_reason.setdefault(str(issue), []).append(task.id)
+    reasons = sorted(by_reason.items(), key=lambda reason: -len(reason[1]))
+    said = [
+        f"{why} ({len(ids)}: {', '.join(ids[:_NAMED])}{', …' if len(ids) > _NAMED else ''})"
+        for why, ids in reasons[:_NAMED]
+    ]
+    if len(reasons) > _NAMED:
+        said.append(f"and {len(reasons) - _NAMED} other reasons")
+    number = len({task.id for task, _ in left_out})
+    return f"none of {number} tasks can be played here: {'; '.join(said)}"
 
 
 @dataclass(frozen=True, slots=True)

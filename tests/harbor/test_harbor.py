@@ -161,7 +161,16 @@ def test_what_a_sandbox_cannot_offer_is_left_out_with_the_reason(tmp_path: Path)
     facts = factory.facts()
     assert facts["left_out"].keys() == {task.id for task, _ in factory.left_out}
     assert "no network" in facts["network"]
-    kept = intercode.prepare("harbor", data=str(tmp_path), everything=True)
+    (tmp_path / "local" / "environment" / "Dockerfile").unlink()
+    (tmp_path / "public" / "environment" / "Dockerfile").unlink()
+    why = (
+        r"none of 9 tasks can .*: has neither .*: give it an image with --image NAME \(2: local,"
+        r" public\); .* other reasons"
+    )
+    with pytest.raises(UsageError, match=why):
+        intercode.prepare("harbor", data=str(tmp_path))
+    kept = intercode.prepare("harbor", data=str(tmp_path), everything=True, image=base_image())
+    assert {"local", "public"} <= {task.id for task in kept.tasks}
     assert {"allowed", "judge", "uv"} <= {task.id for task in kept.tasks}
 
 

@@ -170,7 +170,8 @@ def base(image: str | None) -> Template:
     if not path.exists():
         raise UsageError(
             f"no image named {image!r} and no such path; "
-            f"make one with `intercode image build {image}`, or give the path of a root file system"
+            f"make one with `intercode image build {image}`, or name another, "
+            "or the path of a root file system: --image NAME"
         )
     if (
         not by_name
@@ -194,7 +195,7 @@ def with_tree(template: Template, tree: Path) -> Template:
         if (layer / TREE / folder.lstrip("/")).is_dir():
             raise UsageError(
                 f"{tree} has files under {folder}, which is borrowed from this machine; "
-                "give a root file system with --image"
+                "give a root file system: --image DIR"
             )
     return template.over(layer, folder_digest(tree, times=False) if tree.is_dir() else layer.name)
 

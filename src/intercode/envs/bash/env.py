@@ -23,7 +23,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, Self
 
-from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
+from intercode.env import GoldRun, InterCodeEnv, World, none_playable, shorten_text
 from intercode.envs.bash.compare import bash_exact, different_paths
 from intercode.envs.bash.hacks import HACKS, HACKS_IN_PROCESS
 from intercode.envs.bash.language import LANGUAGE
@@ -229,9 +229,7 @@ class BashEnv(InterCodeEnv):
         )
         tasks, left_out = split_refused(data.tasks, spec.provider)
         if not tasks:
-            raise UsageError(
-                f"no task can be played here: task {left_out[0][0].id}: {left_out[0][1]}"
-            )
+            raise UsageError(none_playable(left_out))
         facts: dict[str, Any] = {"reward": name, "sandbox": sandbox}
         if left_out:
             facts["left_out"] = {task.id: str(why) for task, why in left_out}

@@ -28,7 +28,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Self
 
-from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
+from intercode.env import GoldRun, InterCodeEnv, World, none_playable, shorten_text
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
 from intercode.envs.ctf.language import LANGUAGE
 from intercode.envs.ctf.options import CtfOptions
@@ -267,9 +267,8 @@ def _playable(
         if everything or not challenges[task.id].issues
     ]
     if not playable:
-        first, why = left_out[0][0].id, left_out[0][1]
         raise UsageError(
-            f"no task can be played (task {first} {why}); "
-            "give their files with --assets, or add --keep-unplayable"
+            f"{none_playable(left_out)}; "
+            "give the files of the tasks with --assets DIR, or add --keep-unplayable"
         )
     return playable, left_out

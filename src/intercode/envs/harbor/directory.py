@@ -28,6 +28,7 @@ from intercode.errors import DataError, UsageError
 from intercode.tasks import Record
 
 TOML, YAML = "task.toml", "task.yaml"
+NO_IMAGE = "has neither a Dockerfile nor a docker_image: give it an image with --image NAME"
 _SECONDS, _MEMORY, _DISK, _PROCESSES = 600.0, 2048, 2048, 512
 """The usual limits: seconds of the agent, MiB, MiB of changes, processes."""
 _UNITS = {"": 1, "M": 1, "G": 1024, "T": 1024**2}
@@ -91,7 +92,7 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
         reasons.append((f"needs {', '.join(lacking)} of the host", "needs_network"))
     for_all, for_tests, for_solution = (given for given, _ in variables)
     if not dockerfile.is_file() and not environment.get("docker_image"):
-        reasons.append(("has neither a Dockerfile nor a docker_image", "needs_files"))
+        reasons.append((NO_IMAGE, "needs_files"))
     query = (folder / "instruction.md").read_text("utf-8")
     return {
         "query": query,
@@ -122,8 +123,9 @@ def _read_terminal_bench(folder: Path, prefix: str) -> Record:
     if script.is_file():
         files["run-tests.sh"] = script.read_bytes(), 0o755
     reasons = [*_compose_reasons(folder), *_test_reasons(folder, "run-tests.sh")]
-    if not (folder / "Dockerfile").is_file():
-        reasons.append(("has no Dockerfile", "needs_files"))
+    dockerfile = folder / "Dockerfile"
+    if not dockerfile.is_file():
+        reasons.append((NO_IMAGE, "needs_files"))
     run = "export TEST_DIR=/tests\nbash /tests/run-tests.sh"
     return {
         "query": query,
@@ -131,7 +133,7 @@ def _read_terminal_bench(folder: Path, prefix: str) -> Record:
         "verify": _unpacking(files, "/tests", run),
         "verify_seconds": float(task.get("max_test_timeout_sec") or _SECONDS),
         "verify_system": _subjects(query),
-        "image": f"{prefix}Dockerfile",
+        "image": f"{prefix}Dockerfile" if dockerfile.is_file() else None,
         "action_seconds": float(task.get("max_agent_timeout_sec") or _SECONDS),
         **_sizes({}),
         "keep_processes": _asks_services(tests),

@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from intercode.env import World
+from intercode.env import World, none_playable
 from intercode.envs.bash.env import BashEnv
 from intercode.envs.bash.options import BashOptions
-from intercode.envs.harbor.directory import read_directory
+from intercode.envs.harbor.directory import NO_IMAGE, read_directory
 from intercode.envs.harbor.language import LANGUAGE
 from intercode.envs.harbor.options import HarborOptions
 from intercode.envs.workspace import WorkspaceSpec
@@ -51,7 +51,7 @@ class HarborEnv(BashEnv):
             (task, TaskIssue(why, kind))
             for task in data.tasks
             for why, kind in task.extra.get("unplayable", ())
-            if not (keep and kind == "needs_network")
+            if not (keep and kind == "needs_network") and not (options.image and why == NO_IMAGE)
         ]
         unplayable = {task.id for task, _ in left_out}
         tasks = tuple(
@@ -60,7 +60,7 @@ class HarborEnv(BashEnv):
             if task.id not in unplayable
         )
         if not tasks:
-            raise UsageError(f"no task can be played here: {left_out[0][0].id} {left_out[0][1]}")
+            raise UsageError(none_playable(left_out))
         world = super().prepare_world(replace(data, tasks=tasks), options)
         world.arguments["spec"].provider.stand_in = options.image
         left_out += world.left_out

@@ -87,7 +87,7 @@ def error_of(message: str, image: str) -> IntercodeError:
     if _NO_IMAGE.search(message):
         return UsageError(
             f"docker has no image {image!r}; get it with: "
-            f"docker pull {image}, or give the path of a Dockerfile to --image"
+            f"docker pull {image}, or build one: --image DIR/Dockerfile"
         )
     return SandboxError(f"docker failed:\n{message.strip()[-600:]}")
 

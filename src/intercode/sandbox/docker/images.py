@@ -98,8 +98,7 @@ def make_image(
     (a folder or tar) at `/`. The image `stand_in` is used for a FROM that docker lacks."""
     if not image:
         raise UsageError(
-            "--sandbox docker needs an image: "
-            "give --image NAME, or --image with the path of a Dockerfile"
+            "--sandbox docker needs an image: give --image NAME, or --image DIR/Dockerfile"
         )
     if dockerfile := _dockerfile(image):
         with _standing_in(dockerfile, stand_in):
