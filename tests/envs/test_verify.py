@@ -225,10 +225,13 @@ def test_services_of_the_agent_can_be_asked_where_the_record_says_so(
         "mkfifo /srv/ask /srv/answer; (setsid bash -c 'read x </srv/ask; echo $x$x >/srv/answer' &)"
     )
     test = "echo 4 >/srv/ask; read x </srv/answer; test $x = 44\n"
-    kept = made(gold=serve, verify=test, keep_processes=True, verify_seconds=20)
-    info = played(kept, "t", serve)
-    assert info["score"].success
-    assert info["outcomes"]["verified"] == ["processes of the agent were alive during scoring"]
+    alive = ["processes of the agent were alive during scoring"]
+    for keep in (True, "auto"):
+        kept = made(gold=serve, verify=test, keep_processes=keep, verify_seconds=20)
+        info = played(kept, "t", serve)
+        assert (info["score"].success, info["outcomes"]["verified"]) == (True, alive)
+    needless = made(gold="touch /srv/a", verify="test -e /srv/a\n", keep_processes="auto")
+    assert "verified" not in played(needless, "t", "touch /srv/a")["outcomes"]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +250,7 @@ def test_services_of_the_agent_can_be_asked_where_the_record_says_so(
         ({"verify": "true\n", "verify_system": ["etc"]}, "write a list of absolute paths"),
         ({"verify": "true\n", "verify_system": ["/srv/../etc"]}, "paths without '..'"),
         ({"verify": "true\n", "cwd": "/srv/none"}, "'cwd': there is no folder /srv/none in"),
-        ({"verify": "true\n", "keep_processes": "no"}, "write true or false"),
+        ({"verify": "true\n", "keep_processes": "no"}, "write true, false or 'auto'"),
         ({"verify": "true\n", "verify_memory": 0.5}, "write a whole number of MiB"),
         (
             {"verify": "exit 3\n", "gold": None, "verdict": "reward"},

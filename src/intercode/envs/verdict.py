@@ -49,7 +49,8 @@ class Verdict:
     of the script. `unread` says which file could not be read. `in_process`: a process that ran
     tests had imported code that the agent (here: the gold) had changed, or had a folder of the
     agent on its path of imports; None if unknown. `reward_file` is the one with the rewards.
-    `left_behind` are the changed paths that the tests did not get.
+    `alive`: the agent's processes were alive. `left_behind` are the changed paths that the tests
+    did not get.
     """
 
     rewards: Mapping[str, float] | None
@@ -60,6 +61,7 @@ class Verdict:
     unread: str = ""
     in_process: bool | None = None
     reward_file: str = ""
+    alive: bool = False
     left_behind: Sequence[str] = ()
 
     @property

@@ -7,7 +7,8 @@
 The second sandbox has its own limits and a folder for the verdict, /logs/verifier, that the agent
 never saw. Programs, libraries, settings and whatever steers test runners come from the image there,
 unless the record names paths of them as the task's subject (`verify_system`). With `keep_processes`
-the tests run in the agent's own sandbox instead, since they ask services that the agent started.
+the tests run in the agent's own sandbox instead, since they ask services that the agent started;
+with "auto", they do so if the gold's work only passes there.
 
 What this cannot hold: code of the agent that runs inside the tests' process can forge that
 process's results; such tasks are called in-process. And a program of the agent that the tests start
@@ -47,7 +48,7 @@ FIELDS = {
     "verify_env": "an object with text values",
     "env": "an object with text values",
     "verify_system": "a list of absolute paths without '..', or 'agent'",
-    "keep_processes": "true or false",
+    "keep_processes": "true, false or 'auto'",
     "verdict": "'reward'",
     "cwd": "an absolute path",
 }
@@ -104,6 +105,7 @@ class Verifier:
     """The tests of one task. `files` are contents and modes by path below /tests.
 
     `system` are the paths of system folders that come from the agent; None: all of them.
+    `keep_processes` is None for "auto".
     """
 
     files: Mapping[str, tuple[bytes, int]]
@@ -111,7 +113,7 @@ class Verifier:
     memory: int = MEMORY
     environment: Mapping[str, str] = field(default_factory=dict)
     system: tuple[str, ...] | None = ()
-    keep_processes: bool = False
+    keep_processes: bool | None = False
     rewards_only: bool = False
     cwd: str | None = None
 
@@ -139,14 +141,14 @@ def read_verifier(task: Task, folder: Path) -> Verifier | None:
     given = task.extra
     if given.get("verify") is None:
         return None
-    system = given.get("verify_system", ())
+    system, keep = given.get("verify_system", ()), given.get("keep_processes")
     return Verifier(
         files=_read_files(str(given["verify"]), folder, task),
         seconds=float(given.get("verify_seconds") or SECONDS),
         memory=int(given.get("verify_memory") or MEMORY),
         environment=dict(given.get("verify_env") or {}),
         system=None if system == "agent" else tuple(path.rstrip("/") for path in system),
-        keep_processes=bool(given.get("keep_processes")),
+        keep_processes=None if keep == "auto" else bool(keep),
         rewards_only=given.get("verdict") == "reward",
         cwd=given.get("cwd"),
     )
@@ -178,7 +180,7 @@ def check_fields(record: Mapping[str, Any]) -> None:
         "verify_system": lambda value: (
             value == "agent" or (isinstance(value, list) and all(map(is_plain, value)))
         ),
-        "keep_processes": lambda value: isinstance(value, bool),
+        "keep_processes": lambda value: isinstance(value, bool) or value == "auto",
         "verdict": lambda value: value == "reward",
         "cwd": is_path,
     }
@@ -280,6 +282,7 @@ def run_tests(
     if verifier.keep_processes:  # the episode may go on after a wrong submission
         box.exec("", argv=["rm", "-rf", "--", TESTS, VERDICT], cwd="/")
     written = next((name for name in REWARD_FILES if name in files), "")
+    left = [path for path in left_behind if not any(_is_within(path, at) for at in _NOT_CHANGES)]
     return Verdict(
         rewards,
         tests,
@@ -289,11 +292,8 @@ def run_tests(
         unread,
         in_process,
         written,
-        [
-            path
-            for path in left_behind
-            if not any(_is_within(path, place) for place in _NOT_CHANGES)
-        ],
+        alive=bool(verifier.keep_processes),
+        left_behind=left,
     )
 
 

@@ -391,6 +391,7 @@ class BashEnv(InterCodeEnv):
         if verifier := self._verifier:
             tests = self._use("tests", self._workspace.spec.for_tests(verifier.memory))
             reference = self._find_reference(self.task)
+            verifier = replace(verifier, keep_processes=reference.alive)
             verdict = run_tests(
                 verifier, tests, self._workspace.sandbox, reward_file=reference.reward_file
             )
@@ -485,17 +486,26 @@ class BashEnv(InterCodeEnv):
         return verdict
 
     def _make_reference(self, task: Task) -> tuple[Verdict, ExecResult]:
-        """Run the tests after the gold, or without a gold on the untouched files."""
-        verifier, spec = self._tests.verifiers[task.id], self._spec.for_task(task)
+        """Run the tests after the gold, or without a gold on the untouched files. With
+        `keep_processes` "auto", a gold that fails is tested again with its processes alive."""
+        spec = self._spec.for_task(task)
 
-        def execute() -> tuple[Verdict, ExecResult]:
+        def execute(verifier: Verifier) -> tuple[Verdict, ExecResult]:
             workspace = self._use("gold", spec)
             workspace.replay([self.command(task.gold)] if task.gold else [])
             last = workspace.last
             tests = self._use("tests", spec.for_tests(verifier.memory))
             return run_tests(verifier, tests, workspace.sandbox, probe=True), last
 
-        return blame_gold(execute, task.gold)
+        verifier = self._tests.verifiers[task.id]
+        first = blame_gold(partial(execute, verifier), task.gold)
+        if verifier.keep_processes is not None or not task.gold:
+            return first
+        is_fault = partial(gold_fault, rewards_only=verifier.rewards_only)
+        if not is_fault(first[0]):
+            return first
+        alive = blame_gold(partial(execute, replace(verifier, keep_processes=True)), task.gold)
+        return first if is_fault(alive[0]) else alive
 
     def _run_verified_gold(self, task: Task) -> GoldRun:
         """Run the tests after the gold."""
@@ -517,7 +527,8 @@ class BashEnv(InterCodeEnv):
         """Return the results and the output of the tests, and what makes the verdict weaker."""
         reference, passed = self._find_reference(self.task), verdict.passed
         shown = sorted(verdict.tests, key=lambda test: test.name in passed)
-        weaker = self._verifier.exceptions if self._verifier else []
+        verifier = self._tests.verifiers[self.task.id]
+        weaker = replace(verifier, keep_processes=reference.alive).exceptions
         if reference.in_process:
             weaker = [*weaker, _IN_PROCESS]
         return {

@@ -6,9 +6,10 @@
 Each becomes a record of `BashEnv`: the tests as `verify`, the solution as the gold, times and sizes
 as limits. Files in system folders are the agent's for the tests where the instruction names them.
 What cannot be played in a sandbox stands in the field `unplayable`, as pairs of a reason
-and a kind of `intercode.types.KINDS`. Services of the task are asked if a file of its tests names
-this machine's own address; its processes are then kept for the tests. Not read: users (everything
-runs as root), cpus, health checks, artifacts, skills, and the time to build an image.
+and a kind of `intercode.types.KINDS`. The agent's processes are kept for the tests if the solution
+only passes with its own alive, or, without a solution, if a file of the tests names this machine's
+own address. Not read: users (everything runs as root), cpus, health checks, artifacts, skills, and
+the time to build an image.
 """
 
 from __future__ import annotations
@@ -94,9 +95,10 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
     if not dockerfile.is_file() and not environment.get("docker_image"):
         reasons.append((NO_IMAGE, "needs_files"))
     query = (folder / "instruction.md").read_text("utf-8")
+    gold = _solution(folder / "solution", "solve.sh", for_solution)
     return {
         "query": query,
-        "gold": _solution(folder / "solution", "solve.sh", for_solution),
+        "gold": gold,
         "verify": f"{prefix}tests",
         "verify_seconds": float(verifier.get("timeout_sec") or _SECONDS),
         "verify_env": {**for_all, **for_tests},
@@ -109,7 +111,7 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
         "env": for_all or None,
         "action_seconds": float(agent.get("timeout_sec") or _SECONDS),
         **_sizes(environment),
-        "keep_processes": _asks_services(tests),
+        "keep_processes": "auto" if gold else _asks_services(tests),
         "hardness": metadata.get("difficulty"),
         "unplayable": reasons or None,
     }
@@ -127,16 +129,17 @@ def _read_terminal_bench(folder: Path, prefix: str) -> Record:
     if not dockerfile.is_file():
         reasons.append((NO_IMAGE, "needs_files"))
     run = "export TEST_DIR=/tests\nbash /tests/run-tests.sh"
+    gold = _solution(folder, "solution.sh", {})
     return {
         "query": query,
-        "gold": _solution(folder, "solution.sh", {}),
+        "gold": gold,
         "verify": _unpacking(files, "/tests", run),
         "verify_seconds": float(task.get("max_test_timeout_sec") or _SECONDS),
         "verify_system": _subjects(query),
         "image": f"{prefix}Dockerfile" if dockerfile.is_file() else None,
         "action_seconds": float(task.get("max_agent_timeout_sec") or _SECONDS),
         **_sizes({}),
-        "keep_processes": _asks_services(tests),
+        "keep_processes": "auto" if gold else _asks_services(tests),
         "hardness": task.get("difficulty"),
         "unplayable": reasons or None,
     }
