@@ -97,13 +97,18 @@ def test_what_a_log_lacks_is_left_out_and_listed_by_episode(tmp_path: Path) -> N
     }
     del unmarked["turn_history"]["valid_action"]
     empty = {"task_id": 2, "query": "list them", "summary": {"max_reward": 0}}
-    recording = load_recording(write(tmp_path, {"0": blocked, "1": unmarked, "2": empty}))
+    bad = {"3": {**empty, "turn_history": 7}, "4": {**blocked, "summary": {}}, "5": None}
+    log = {"0": blocked, "1": unmarked, "2": empty, **bad}
+    recording = load_recording(write(tmp_path, log))
     assert [
         (episode.task, [turn.exit_code for turn in episode.turns]) for episode in recording.episodes
     ] == [("0", [0]), ("1", [1, 0])]
     assert recording.settings["left_out"] == {
         "0": "the last action, which was blocked: 'rm -rf /'",
         "2": "all, since it has no turn_history",
+        "3": "all, since it is not a recorded episode: 'int' object is not subscriptable",
+        "4": "all, since it is not a recorded episode: it has no 'max_reward'",
+        "5": "all, since it is not a recorded episode: 'NoneType' object is not subscriptable",
     }
 
 

@@ -75,6 +75,7 @@ UNREAD = [
     "SELECT 'open",
     "SELECT 1; SELECT 2",
     "SHOW TABLES",
+    "ALTER TABLE t RENAME COLUMN a TO b, x",
     "(" * 3000 + "SELECT 1",
 ]
 

@@ -234,7 +234,7 @@ def test_a_gold_that_finds_nothing_is_the_datas_fault(
 # -- tasks that cannot be played -------------------------------------------------------------------
 
 
-def test_tasks_that_cannot_be_played_are_left_out_and_listed(vault: Path) -> None:
+def test_tasks_that_cannot_be_played_are_left_out_and_listed(vault: Path, tmp_path: Path) -> None:
     factory = intercode.prepare("ctf", data=str(vault))
     assert [task.id for task in factory.tasks] == ["box", "find", "number"]
     left_out = factory.facts()["left_out"]
@@ -244,6 +244,9 @@ def test_tasks_that_cannot_be_played_are_left_out_and_listed(vault: Path) -> Non
     assert len(intercode.prepare("ctf", data=str(vault), limit=2).tasks) == 2, (
         "a limit counts before"
     )
+    words = r"none of 3 tasks can be played here: .*\(1: far\); .*lost\.bin.* --assets DIR"
+    with pytest.raises(UsageError, match=words):
+        intercode.prepare("ctf", data=str(write(tmp_path / "none", WANTING[:3])))
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,13 @@ BAD: list[tuple[str, bytes, type[Exception], str]] = [
     ),
     ("alone.nl", b"Print 1.\n", UsageError, r"there is no alone\.cm with their golds"),
     ("t.csv", b'query,gold\n"a "b" c,g\n', DataError, "line 2: .*quote left open"),
+    ("t.csv", b"query;gold\nq;g\n", DataError, "line 1: .* separated by semicolons; .* commas"),
+    (
+        "t.json",
+        b'{"schema": {}, "cases": [{"query": "q", "gold": "g"}]}',
+        DataError,
+        "the list in its field 'cases' must be the whole file",
+    ),
 ]
 
 
@@ -126,7 +133,7 @@ def hub(files: dict[str, bytes]) -> Iterator[str]:
             path = self.path.partition("?")[0]
             if path == "/api/datasets/someone/some/revision/main":
                 self.reply({"id": "someone/some", "sha": SHA})
-            elif path == f"/api/datasets/someone/some/tree/{SHA}":
+            elif path.removesuffix(SHA).removesuffix("main") == "/api/datasets/someone/some/tree/":
                 self.reply(
                     [
                         {"type": "file", "path": name, "size": len(content), "oid": SHA}
@@ -187,6 +194,8 @@ def test_a_hubs_data_set_is_fetched_and_later_read_without_a_connection(tmp_path
             assert json.loads(check(f"hf:someone/{name}").stdout)["tasks"] == count
         several = check("hf:someone/some")
         assert "plain/test.jsonl, plain/train.jsonl; choose one with a word" in several.stderr
+        wrong = check("hf:someone/some:dev")
+        assert "has 'dev' in its path; there are plain/test.jsonl, plain/tr" in wrong.stderr
         absent = check("hf:someone/other")
         assert (absent.returncode, "hf:someone/other: cannot be fetched" in absent.stderr) == (
             2,
@@ -207,3 +216,5 @@ def test_a_copy_on_disk_is_read_as_its_publisher_saved_it(tmp_path: Path) -> Non
         assert [(task.query, task.gold) for task in data.tasks] == [("q", "g")]
     with pytest.raises(UsageError, match=r"holds 2 sets of records: test/.*, train/"):
         open_data(tmp_path / "saved", env="bash")
+    with pytest.raises(UsageError, match=r"has 'dev' in its path; there are test/.*, train/"):
+        open_data(f"hf:{tmp_path}/saved:dev", env="bash")

@@ -12,7 +12,7 @@ the reply contained no code. Fences that InterCode v1 did not strip are kept. A 
 tokens and no times, and for an error only that there was one: such a turn gets the exit status 1.
 Python logs, and logs without `valid_action`, do not record even that, so the observation decides.
 Left out: the model's thoughts; a last action without an observation, which InterCode v1 blocked; an
-episode without `turn_history`.
+episode without `turn_history`, or with one that is malformed.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
     histories = [entry.get("turn_history") for entry in entries]
     react = any(isinstance(history, dict) and "thoughts" in history for history in histories)
     episodes, labels, limits = [], {name: dict[str, str]() for name in _LABELS}, [0]
+    malformed = dict[str, str]()
     for key, entry in logs.items():
         try:
             episode = _episode(entry, react)
@@ -74,13 +75,18 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
             ArithmeticError,
             RecursionError,
         ) as error:
-            raise DataError(
-                f"{path}, episode {key!r:.50} is not a recorded episode: {error!r}"
-            ) from error
+            why = f"it has no {error}" if isinstance(error, KeyError) else error
+            malformed[key] = f"it is not a recorded episode: {why}"
+            continue
         episodes.append(episode)
         for name, field in _LABELS.items():
             if entry.get(field):
                 labels[name][episode.task] = str(entry[field])
+    if malformed and not episodes:
+        key, why = next(iter(malformed.items()))
+        raise DataError(f"{path}, episode {key!r:.50}: {why}")
+    logs = {key: entry for key, entry in logs.items() if key not in malformed}
+    left_out |= {key: f"all, since {why}" for key, why in malformed.items()}
     envs = {str(entry.get("environment", "")).removeprefix("ic_") for entry in logs.values()}
     env = envs.pop() or None if len(envs) == 1 else None
     planned = any("steps" in entry["turn_history"] for entry in logs.values())

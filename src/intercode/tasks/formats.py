@@ -23,8 +23,7 @@ import io
 import json
 import re
 import zlib
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from intercode.errors import DataError, UsageError
 Located = Iterator[tuple[str, Any]]
 """Records with their places: ``("line 7", {...})``."""
 HUB = "hf:"
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 LARGEST_CSV_FIELD = 16 * 2**20
 _GOLD_AND_DATABASE = re.compile(r"\s*(?:SELECT|WITH)\s[^\t\n]*\t\w+\s*$", re.I | re.M)
 _INSTALL = "pip install 'intercode-gym[hub]'"
@@ -101,9 +101,15 @@ def _read_json(path: Path) -> Located:
     if isinstance(records, dict) and all(isinstance(value, dict) for value in records.values()):
         records = [{"id": id, **record} for id, record in records.items()]
     if not isinstance(records, list):
+        fields = records.items() if isinstance(records, dict) else ()
+        lists = [name for name, value in fields if isinstance(value, list)]
+        advice = (
+            f"the list in its field {lists[0]!r} must be the whole file"
+            if lists
+            else "put the records in [ ]"
+        )
         raise DataError(
-            f"{path}: holds {kind_of(records)} where a list of records should be; "
-            "put the records in [ ]"
+            f"{path}: holds {kind_of(records)} where a list of records should be; {advice}"
         )
     for number, record in enumerate(records, start=1):
         yield f"record {number}", record
@@ -129,6 +135,12 @@ def _read_csv(path: Path) -> Located:
     for line, row in _rows(path, "\t" if suffix_of(path) == ".tsv" else ","):
         if row and not header:
             header = [name.strip() for name in row]
+            for sign, name in _OTHER_SEPARATORS.items() if len(row) == 1 else ():
+                if sign in row[0]:
+                    raise DataError(
+                        f"{path}: line 1: the fields are separated by {name}; "
+                        "separate them by commas, or by tabs in a .tsv file"
+                    )
             if twice := sorted({name for name in header if header.count(name) > 1}):
                 raise DataError(
                     f"{path}: line 1: the header names {', '.join(map(repr, twice))} more than once"
@@ -244,22 +256,32 @@ def published_files(source: str | Path) -> list[Path]:
     else:
         folder, pattern = Path(source), "*"
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    sets = defaultdict[str, list[Path]](list)
-    for path in _of_one_format(paths):
-        place = path.relative_to(folder).as_posix()
-        if fnmatch(place, pattern):
-            sets[re.sub(r"[-_]?\d+(-of-\d+)?", "", place)].append(path)
+    places = {path.relative_to(folder).as_posix(): path for path in _of_one_format(paths)}
+    chosen = [place for place in places if fnmatch(place, pattern)]
+    sets = _sets_of(chosen)
     if len(sets) == 1:
-        return next(iter(sets.values()))
+        return [places[place] for place in chosen]
     if sets:
         raise UsageError(
-            f"{source}: holds {len(sets)} sets of records: {', '.join(sorted(sets)[:20])}; "
+            f"{source}: holds {len(sets)} sets of records: {', '.join(sets[:20])}; "
             f"choose one with a word of its path, such as {HUB}{name}:test"
+        )
+    is_fetched = str(source).startswith(HUB) and not Path(name).is_dir()
+    listed = [*places] or (_hub_files(name) if is_fetched else [])
+    if others := _sets_of(listed):
+        raise UsageError(
+            f"{source}: none of its sets of records has {split!r} in its path; "
+            f"there are {', '.join(others[:20])}"
         )
     raise UsageError(
         f"{source}: has no task file; call it tasks.jsonl, or give a file's path "
         f"({', '.join(SUFFIXES)})"
     )
+
+
+def _sets_of(places: Iterable[str]) -> list[str]:
+    """Return the names of the sets to which files belong: their paths without numbers of parts."""
+    return sorted({re.sub(r"[-_]?\d+(-of-\d+)?", "", place) for place in places})
 
 
 def _of_one_format(paths: Sequence[Path]) -> list[Path]:
@@ -287,6 +309,17 @@ def _fetch(name: str, pattern: str) -> Path:
             f"{HUB}{name}: cannot be fetched ({str(error).strip().partition(chr(10))[0]:.300}); "
             "it is the name of a data set, OWNER/NAME, at $HF_ENDPOINT"
         ) from error
+
+
+def _hub_files(name: str) -> list[str]:
+    """Return the paths of the records of a hub's data set; nothing without a connection."""
+    import huggingface_hub
+
+    try:
+        files = huggingface_hub.list_repo_files(name, repo_type="dataset")
+    except (huggingface_hub.errors.HfHubHTTPError, OSError):
+        return []
+    return [str(path) for path in _of_one_format([Path(file) for file in files])]
 
 
 def kind_of(value: object) -> str:

@@ -143,11 +143,15 @@ def literals(sql: str, dialect: Dialect) -> set[str | int | float]:
 def parse_statement(sql: str, dialect: Dialect) -> exp.Expr | None:
     """Return the single statement in a text; None if there is not exactly one, or sqlglot cannot
     parse the text."""
+    import logging
+
     from sqlglot import parse
     from sqlglot.errors import SqlglotError
 
     if not _KNOWN.match(sql):
         return None
+    # it warns on standard error of each statement that it keeps as text
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
     try:
         statements = [parsed for parsed in parse(sql, read=dialect.name) if parsed is not None]
     except (SqlglotError, RecursionError, ValueError):
