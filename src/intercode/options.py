@@ -290,7 +290,10 @@ class SandboxOptions(EnvOptions):
     def chosen_limits(self) -> Limits:
         from intercode.sandbox.base import Limits
 
-        return (self.limits or Limits()).changed_by(vars(self))
+        try:
+            return (self.limits or Limits()).changed_by(vars(self))
+        except ValueError as error:
+            raise UsageError(f"the limit {error}") from None
 
 
 @dataclass(frozen=True)

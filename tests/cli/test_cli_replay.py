@@ -77,6 +77,14 @@ def test_a_reply_without_code_is_no_difference(cli: Any, box: Path, tmp_path: Pa
     assert found["turns"] == found["agree"] == found["observations_equal"] == 3
 
 
+def test_other_data_than_a_runs_are_refused(cli: Any, box: Path, tmp_path: Path) -> None:
+    cli("eval", "bash", "--data", box, "--agent", "gold", "--out", "run", "--json")
+    other = tmp_path / "other.jsonl"
+    other.write_text((box / "tasks.jsonl").read_text() + "\n")
+    done = cli("replay", "run", "--data", other)
+    assert (done.status, "not the data of run (data_digest: " in done.err) == (2, True)
+
+
 @pytest.mark.parametrize(("agent", "protocol"), [("retrieval", "paper"), ("gold", "submit")])
 def test_a_run_of_ours_is_the_same_when_executed_again(
     cli: Any, box: Path, agent: str, protocol: str

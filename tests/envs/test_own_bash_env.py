@@ -234,6 +234,14 @@ def test_a_limit_that_is_not_a_positive_number_is_the_datas_fault(own: Own, valu
         intercode.prepare(own("", task(memory=value)))
 
 
+def test_a_limit_below_what_an_episode_needs_is_named(own: Own) -> None:
+    with pytest.raises(UsageError, match="limit processes is 8; write at least 9"):
+        intercode.prepare(own("", task()), processes=8)
+    intercode.prepare(own("", task()), processes=9).facts()
+    with pytest.raises(UsageError, match="the limit of memory is too small for an episode"):
+        intercode.prepare(own("", task()), memory=1).facts()
+
+
 @pytest.mark.parametrize(("field", "value"), [("setup", 3), ("image", "  "), ("image", "a\0b")])
 def test_a_wrong_field_is_named_with_file_record_and_field(
     own: Own, field: str, value: object

@@ -120,10 +120,10 @@ class Transcript:
                 length = f" ({len(reasoning):,} characters; --full prints them)"
                 cut = not self.full and len(reasoning) > _REASONING
                 yield self._text("  ", shown + length * cut, "dim")
-            if step.thought:
-                yield self._text("  ", step.thought, "italic")
-            elif step.reply and turn.action is None:
+            if step.reply and turn.action is None:  # such as the open fence of one that was cut off
                 yield self._text("  ", step.reply)
+            elif step.thought:
+                yield self._text("  ", step.thought, "italic")
         if self.messages or turn.action is None:
             for call in turn.calls or ():
                 yield self._text("  ", f"call of {call.name}: {call.arguments}")

@@ -19,7 +19,14 @@ from intercode.envs import environment_class, prepare
 from intercode.errors import SandboxError, UsageError
 from intercode.plugins import load_plugin
 from intercode.rescoring.recordings import Recording, load_recording
-from intercode.rescoring.rescore import options_of, require_data, taken_from, with_submission
+from intercode.rescoring.rescore import (
+    DATA,
+    options_of,
+    require_data,
+    require_same,
+    taken_from,
+    with_submission,
+)
 from intercode.runner.run import evaluate
 from intercode.trust import require_trust
 from intercode.types import Episode, Task, View
@@ -111,7 +118,8 @@ def prepare_replay(
 
     Without `env` the recording's is used. Options that are not given come from the recording, if it
     is a run folder; for a log of InterCode v1, that system's reward and session are used. `trust`
-    allows what the recording names, if it is not signed.
+    allows what the recording names, if it is not signed. Raises `UsageError` if the data are not
+    those of a run folder.
     """
     recording = load_recording(log)
     given = {**options, "env": env, "reward": reward}
@@ -134,6 +142,10 @@ def prepare_replay(
     if reward is None and recorded:
         reward = load_plugin(recorded, "reward") if ":" in recorded else recorded
     factory = prepare(env, reward=reward, max_turns=None, keep_going=True, view=view, **how)
+    if is_run:
+        facts = factory.facts()
+        data = {name: facts[name] for name in DATA if name in facts}
+        require_same(recording.settings, data, force=False)
     factory = with_submission(environment_class(env).submission_under(recorded), factory)
     tasks = [task for task in factory.tasks if recording.has(task)]
     if not recording.episodes:

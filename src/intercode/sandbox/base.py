@@ -47,12 +47,15 @@ class Limits:
     def changed_by(self, settings: Mapping[str, Any]) -> Limits:
         """Return these limits with those that options or a task's record set: `action_seconds`,
         `processes`, and `memory` and `disk` in MiB. Raises ValueError for a value that is not a
-        positive number."""
+        positive number, or fewer processes than an episode needs."""
         values = {name: settings[name] for name in SETTABLE if settings.get(name) is not None}
         for name, value in values.items():
             whole = name == "action_seconds" or isinstance(value, int)
             if not is_number(value) or isinstance(value, bool) or value <= 0 or not whole:
                 raise ValueError(f"{name} is {value!r:.60}; write a positive {SETTABLE[name]}")
+        if values.get("processes", LEAST_PROCESSES) < LEAST_PROCESSES:
+            least = f"write at least {LEAST_PROCESSES}, which an episode needs for itself"
+            raise ValueError(f"processes is {values['processes']}; {least}")
         disk = values.get("disk", self.disk // MIB) * MIB
         return replace(
             self,
@@ -80,6 +83,8 @@ SETTABLE = {
     "disk": "whole number of MiB",
 }
 """The limits that options and records set, and what a value is."""
+LEAST_PROCESSES = 9
+"""Processes that let `fingerprint` run: an episode server holds four in reserve."""
 
 
 SETUP_LIMITS = Limits(
@@ -361,10 +366,14 @@ def fingerprint(sandbox: Sandbox) -> dict[str, str]:
     The keys are `distribution`, `bash`, `coreutils`, `findutils` and `awk` (with its
     implementation; "" for a missing tool), `tools` (SHA-256 of the sorted names of executables on
     PATH), and `id`, a short hash of them all. Kernel, locale, file contents and patch levels are
-    left out. Raises `SandboxError` if the inspecting script fails.
+    left out. Raises `UsageError` if a limit is too small for the inspecting script, `SandboxError`
+    if it fails otherwise.
     """
     result = sandbox.exec("", argv=["bash", "--norc", "--noprofile", "-c", _USERLAND], timeout=30)
     lines = result.output.splitlines()
+    if result.limits:
+        names = " and ".join(result.limits)
+        raise UsageError(f"the limit of {names} is too small for an episode; allow more")
     if result.exit_code != 0 or len(lines) < len(_KEYS):
         raise SandboxError(
             f"the sandbox cannot list its tools; it printed:\n{result.output[-500:] or '(nothing)'}"

@@ -147,8 +147,8 @@ class Run:
 
 
 class Runs:
-    """All runs in some folders; folders are searched each time, since runs appear and disappear.
-    `data` is where their data are now."""
+    """Find the runs in some folders. The folders are searched each time, since runs appear and
+    disappear. `data` is where the data of the runs are now."""
 
     def __init__(self, paths: Sequence[Path], data: str | None = None) -> None:
         self._data = data
