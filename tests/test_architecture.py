@@ -14,7 +14,7 @@ FLOORS = [
     {"tasks", "agents", "models", "store"},
     {"env"},
     {"envs", "testing"},
-    {"paper", "trust"},
+    {"paper", "trust", "atif"},
     {"runner"},
     {"attacks", "validate", "rescoring", "rollouts", "generate"},
     {"evaluation"},

@@ -20,6 +20,7 @@ from intercode.export import ROWS, export_run
 from intercode.export.formats import conversations
 from intercode.models import ScriptedModel
 from intercode.rescoring.recordings import load_recording
+from intercode.runs import read_run
 from intercode.store import RunStore
 from intercode.types import Episode, Message, Reply, Sample, ToolCall, Turn, Usage
 
@@ -199,6 +200,24 @@ def test_parquet_has_the_rows_of_jsonl(tmp_path: Path) -> None:
                 None if row[key] is None else json.dumps(row[key]).replace("half ?", "half \\ud83d")
             )
         assert flat == {key: row.get(key) for key in flat}
+
+
+def test_a_table_of_episodes_is_the_one_of_a_run_in_python(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    fault = {"reward": None, "success": False, "ended": None, "error": "model: down"}
+    run = a_run(tmp_path / "run", SOLVED, FAILED, replace(SOLVED, task="faulty", **fault))
+    rows = exported(run, "jsonl", per="episode")
+    assert rows == list(read_run(run).rows())
+    assert [(row["task"], row["reward"], row["turns"], row["cost"]) for row in rows] == [
+        ("count", 1.0, 3, 0.5),
+        ("other", 0.0, 3, 0.5),
+        ("faulty", None, 3, 0.5),
+    ]
+    assert export_run(run, "parquet", per="episode", output=tmp_path / "p") == (3, 3)
+    for row, flat in zip(rows, parquet.read_table(tmp_path / "p").to_pylist(), strict=True):
+        assert flat == {**row, "parts": json.dumps(row["parts"])}
+    with pytest.raises(UsageError, match="--per episode"):
+        export_run(run, "chat", per="episode", output=tmp_path / "none")
 
 
 def test_only_some_and_never_an_episode_without_a_result(tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ class Run:
         return dict(summary(self.config, self.episodes))
 
     def rows(self, of: Literal["episodes", "turns"] = "episodes") -> Iterator[dict[str, Any]]:
-        """Yield a row for each episode, or for each turn as `export --format jsonl` does."""
-        from intercode.export.formats import turn_rows
+        """Yield a row for each episode or turn, as `export --format jsonl` does."""
+        from intercode.export.formats import episode_row, turn_rows
 
         if of not in ("episodes", "turns"):
             raise UsageError(f"a run has rows of episodes or of turns, not of {of!r}")
@@ -49,7 +49,7 @@ class Run:
             if of == "turns":
                 yield from turn_rows(self.config, episode)
             else:
-                yield _episode_row(episode)
+                yield episode_row(self.config, episode)
 
     def frame(self, of: Literal["episodes", "turns"] = "episodes") -> Any:
         """Return `rows` as a `DataFrame`. Raises `UsageError` if pandas is not installed."""
@@ -58,26 +58,6 @@ class Run:
         except ImportError as error:
             raise UsageError("a frame needs pandas: pip install pandas") from error
         return pandas.DataFrame(list(self.rows(of)))
-
-
-def _episode_row(episode: Episode) -> dict[str, Any]:
-    usage = episode.usage
-    return {
-        "task": episode.task,
-        "epoch": episode.epoch,
-        "split": episode.split,
-        "reward": episode.reward,
-        "success": episode.success,
-        "ended": episode.ended,
-        "error": episode.error,
-        "rule": episode.outcomes.get("rule"),
-        "turns": sum(turn.acted and not turn.forced for turn in episode.turns),
-        "seconds": sum(turn.seconds + (turn.reply_seconds or 0.0) for turn in episode.turns),
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cost": usage.cost,
-        "query": episode.query,
-    }
 
 
 def read_run(path: str | Path) -> Run:

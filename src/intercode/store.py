@@ -302,7 +302,9 @@ def alone_in(path: Path) -> Iterator[None]:
 
 def sign_run(path: Path, config: Config) -> None:
     """Write the run's settings `config` with the user's signature, unless the folder cannot be
-    written or is in use."""
+    written, is in use, or is no run (but a recording in another form)."""
+    if not (path / "run.json").is_file():
+        return
     with contextlib.suppress(StoreError), alone_in(path), storage_faults(path):
         _write_config(path, config, sign=True)
 

@@ -329,6 +329,21 @@ class Turn:
         return self.action is not None or bool(self.observation)
 
 
+def reasoning_of(turn: Turn) -> str:
+    """Return the reasoning in the server's fields as text; they repeat each other."""
+    for value in (turn.reasoning or {}).values():
+        parts = value if isinstance(value, list | tuple) else (value,)
+        texts = [
+            str(part.get("text") or part.get("summary") or "")
+            if isinstance(part, Mapping)
+            else str(part or "")
+            for part in parts
+        ]
+        if content := "\n".join(filter(None, texts)).strip():
+            return content
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Episode:
     """The record of one task played once. `error` names an infrastructure fault; such an episode

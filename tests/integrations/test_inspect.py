@@ -1,15 +1,26 @@
 """The Inspect task, evaluated by Inspect with its own mock model and with its client of a real
-local server."""
+local server; and runs as logs that Inspect's viewer
+shows in a real browser."""
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_server import serving
+from chromium import browser, needs_chromium
+from families import wait_until
 from shaky import ANSWERS, REWARDS
+
+import intercode
+from intercode.export import export_run
 
 pytestmark = [
     pytest.mark.integrations,
@@ -103,3 +114,76 @@ def test_a_limit_of_inspect_ends_the_episode_scored(tmp_path: Path) -> None:
         log = evaluate(model, tmp_path, limit=2, token_limit=150)
         assert rewards(log) == {"right": 1.0, "late": 0.0}
         assert {sample.limit.type for sample in log.samples} == {"token"}
+
+
+@pytest.fixture
+def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The log of a run in which the machine fails at one task."""
+    with serving(ANSWERS) as server:
+        monkeypatch.setenv("INTERCODE_BASE_URL", server.variables["INTERCODE_BASE_URL"])
+        intercode.evaluate(
+            "shaky:ShakyEnv", agent="try_again", model="m", price=(1.0, 2.0), out=tmp_path / "run"
+        )
+    (tmp_path / "logs").mkdir()
+    assert export_run(tmp_path / "run", "inspect", output=tmp_path / "logs" / "run.eval")[0] == 4
+    return tmp_path / "logs"
+
+
+def test_an_exported_fault_is_an_error_and_no_score(exported: Path) -> None:
+    from inspect_ai.log import read_eval_log
+
+    log = read_eval_log(str(exported / "run.eval"))
+    assert rewards(log) == REWARDS
+    (score,) = log.results.scores
+    assert (score.scored_samples, score.unscored_samples) == (3, 1)
+    assert score.metrics["mean"].value == pytest.approx(2 / 3)
+    samples = {sample.id: sample for sample in log.samples}
+    assert "the machine has lost the sandbox" in samples["broken"].error.message
+    late = samples["late"]
+    assert [message.role for message in late.messages[:5]] == [
+        *("system", "user", "assistant", "tool", "assistant"),
+    ]
+    (call,) = late.messages[2].tool_calls
+    assert (call.function, call.arguments) == ("execute", {"code": "ls /"})
+    assert (late.scores["reward"].answer, late.messages[5].text) == ("8\n", "8\n")
+    usage = late.model_usage["m"]
+    assert (usage.input_tokens, usage.output_tokens) == (300, 30)
+    assert usage.total_cost == pytest.approx(0.00036)
+    assert log.stats.model_usage["m"].total_tokens == sum(
+        sample.model_usage["m"].total_tokens for sample in log.samples
+    )
+
+
+@contextmanager
+def inspect_view(folder: Path) -> Iterator[str]:
+    """Serve the logs of a folder on loopback within the block; yield the address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = ["view", "--log-dir", str(folder), "--host", "127.0.0.1", "--port", str(port)]
+    process = subprocess.Popen([Path(sys.executable).with_name("inspect"), *words])
+
+    def answers() -> bool:
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", port)) == 0
+
+    try:
+        wait_until(answers, 60)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@needs_chromium
+def test_inspect_view_shows_an_exported_run(exported: Path) -> None:
+    def shows(text: str) -> str:
+        return f"document.body.innerText.includes({text!r})"
+
+    with inspect_view(exported) as address, browser() as tab:
+        tab.open(f"{address}/?1#/logs/run.eval", width=1300)
+        tab.wait(shows("1 of 4 samples (25%) had errors and were not scored"), 60)
+        for name in REWARDS:
+            tab.wait(shows(name), 30)
+        tab.open(f"{address}/?2#/logs/run.eval/samples/sample/late/1", width=1300)
+        tab.wait(shows("Print the sum of 4 and 4."), 60)
+        tab.wait(shows("execute") + "&&" + shows("echo 8"), 30)

@@ -108,8 +108,8 @@ def test_a_turn_says_how_its_reply_ended() -> None:
     refusal = Turn(reply="No.", observation="…", finish_reason="refusal")
     text = shown(played("t1", cut, refusal, fine(finish_reason="stop")))
     assert "\n  Remove it.\n  ```bash\n  rm -\n│ Your reply" in text
-    assert "  reply cut off at 200 tokens · 0.00 s · reply in 1.23 s · 30 + 200 tokens\n" in text
-    assert "  reply ended by refusal · 0.00 s\n" in text
+    assert "  reply cut off at 200 tokens · reply in 1.23 s · 30 + 200 tokens\n" in text
+    assert "  reply ended by refusal\n" in text
     assert "stop" not in text
 
 

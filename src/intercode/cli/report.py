@@ -47,8 +47,8 @@ def report(
 ) -> None:
     """Show results: one run in detail, or several side by side.
 
-    RUN is a run folder, a folder that contains runs, or a log file of InterCode v1. Two runs are
-    compared task by task: the second minus the first.
+    RUN is a run folder, a folder that contains runs, ATIF trajectories (a file, or a folder), or a
+    log file of InterCode v1. Two runs are compared task by task: the second minus the first.
     """
     from intercode.report import lean, load, require_comparable, runs_in
     from intercode.report.analysis import side_by_side
@@ -99,9 +99,9 @@ def report(
 def replay(log: str, env: str | None, workers: int, as_json: bool, **options: Any) -> None:
     """Execute the actions of a run again, and compare.
 
-    LOG is a run folder, or a log file of InterCode v1. The output and the score of each turn are
-    compared with the recorded ones. Settings are the recording's (for a log of InterCode v1: the
-    paper's) unless you give an option.
+    LOG is a run folder, ATIF trajectories (a file, or a folder), or a log file of InterCode v1. The
+    output and the score of each turn are compared with the recorded ones. Settings are the
+    recording's (for a log of InterCode v1: the paper's) unless you give an option.
     """
     from intercode.rescoring.replay import prepare_replay
     from intercode.rescoring.replay import replay as execute
@@ -121,10 +121,15 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
             f"task {row['task']} turn {row['turn']}: "
             f"{row['recorded']} then, {row['replayed']} now: {row['action']!r}"
         )
+    rewards, before = "no rewards are recorded", "unknown"
+    if result["agreement"] is not None:
+        rewards = (
+            f"{result['agree']} of {result['turns']} rewards agree ({result['agreement']:.1%})"
+        )
+        before = f"{result['recorded_success_rate']:.1%}"
     click.echo(
-        f"{result['agree']} of {result['turns']} rewards agree ({result['agreement']:.1%}), "
-        f"{result['observations_equal']} observations are equal; success "
-        f"{result['recorded_success_rate']:.1%} then, {result['replayed_success_rate']:.1%} now"
+        f"{rewards}, {result['observations_equal']} observations are equal; success "
+        f"{before} then, {result['replayed_success_rate']:.1%} now"
     )
 
 
@@ -133,12 +138,16 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["sft", "chat", "rl", "jsonl", "csv", "parquet", "intercode"]),
+    type=click.Choice(
+        ["sft", "chat", "rl", "jsonl", "csv", "parquet", "atif", "inspect", "intercode"]
+    ),
     required=True,
     help=(
         "sft: a prompt and a completion for each reply. chat: whole conversations with a weight "
         "for each reply. rl: the tokens that a model read and sampled. "
-        "jsonl, csv, parquet: one row for each turn. intercode: a log as InterCode v1 wrote it."
+        "jsonl, csv, parquet: a table. "
+        "atif: a folder of trajectories, as Harbor reads them. inspect: a log for Inspect View. "
+        "intercode: a log as InterCode v1 wrote it."
     ),
 )
 @click.option(
@@ -164,7 +173,14 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     metavar="N",
     help="With --as: write prompts for N turns. [the run's]",
 )
-@shared.out_file("FILE", "Write to FILE. [stdout]")
+@click.option(
+    "--per",
+    type=click.Choice(["turn", "episode"]),
+    default="turn",
+    show_default=True,
+    help="jsonl, csv, parquet: what a row stands for.",
+)
+@shared.out_file("FILE", "Write to FILE; atif: to a new folder. [stdout]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @shared.trust
 def export(
@@ -173,19 +189,29 @@ def export(
     only: str,
     told_as: str | None,
     turns: int | None,
+    per: str,
     file: str | None,
     force: bool,
 ) -> None:
-    """Write a run as training data, or as a table.
+    """Write a run as training data, as a table, or for another viewer.
 
-    Episodes of RUN that ended in an error are left out.
+    Episodes of RUN that ended in an error are left out, except in atif, inspect and tables of
+    episodes.
     """
     from intercode.export import export_run
 
     find_own_modules()
     trust = shared.is_trusted()
     episodes, rows = export_run(
-        run, form, only=only, told_as=told_as, turns=turns, output=file, force=force, trust=trust
+        run,
+        form,
+        only=only,
+        told_as=told_as,
+        turns=turns,
+        per=per,
+        output=file,
+        force=force,
+        trust=trust,
     )
     click.echo(
         f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""),

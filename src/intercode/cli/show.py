@@ -62,9 +62,9 @@ def show(
 ) -> None:
     """Print what the agent did, and why it was scored so.
 
-    RUN is a run folder or a log file of InterCode v1. Episodes are listed, one per line; a single
-    episode, and the episodes of each TASK, are printed turn by turn. FOLDER contains runs, also
-    some levels deep, which are listed.
+    RUN is a run folder, ATIF trajectories (a file, or a folder), or a log file of InterCode v1.
+    Episodes are listed, one per line; a single episode, and the episodes of each TASK, are printed
+    turn by turn. FOLDER contains runs, also some levels deep, which are listed.
     """
     from pathlib import Path
 
@@ -72,7 +72,8 @@ def show(
 
     path = Path(run)
     runs = list(Runs([path], data).all().values())
-    if path.is_dir() and not (path / "run.json").exists():
+    is_converted = not runs[0].path.is_relative_to(path)
+    if not is_converted and not (path / "run.json").exists():
         if tasks or failed or ended or grep or epoch is not None:
             raise UsageError(f"{run} is a folder of runs; name one of them, such as {runs[0].path}")
         _list_runs(runs[:most], as_json)
@@ -96,10 +97,10 @@ def show(
             only_failed = failed and not (ended or grep or epoch is not None)
             say(f"intercode: no {'episode failed' if only_failed else 'such episode'}", err=True)
     finally:
-        if path.is_file():
+        if is_converted:
             from shutil import rmtree
 
-            rmtree(runs[0].path.parent)  # which `Runs` made for the log
+            rmtree(runs[0].path.parent)  # which `Runs` made for the recording
 
 
 def _update(run: Run) -> Index:

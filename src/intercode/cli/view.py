@@ -15,8 +15,8 @@ from intercode.errors import UsageError
 def view(runs: tuple[str, ...], host: str, port: int, data: str | None) -> None:
     """Look at runs and their episodes in the browser, also while they are played.
 
-    RUN is a run folder or a log file of InterCode v1, FOLDER contains runs, also some
-    levels deep. [runs]
+    RUN is a run folder, ATIF trajectories (a file, or a folder), or a log file of InterCode v1.
+    FOLDER contains runs, also some levels deep. [runs]
 
     The printed address contains a secret: anyone who knows it can read the runs. Ctrl-C ends the
     viewer.

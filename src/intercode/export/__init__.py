@@ -1,5 +1,5 @@
-"""Write runs as data for other programs, an episode at a time. formats.py defines the rows;
-retell.py rewrites episodes in the form of other agents."""
+"""Write runs as data for other programs, an episode at a time. formats.py, inspect.py and
+intercode/atif.py define the rows; retell.py rewrites episodes in the form of other agents."""
 
 from __future__ import annotations
 
@@ -7,16 +7,29 @@ import csv
 import io
 import json
 import os
+import re
 import sys
+import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from itertools import islice
+from contextlib import AbstractContextManager, contextmanager
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from intercode.atif import trajectory_of
 from intercode.errors import StoreError, UsageError
-from intercode.export.formats import Row, chat_rows, rl_rows, sft_rows, turn_rows, v1_entry
+from intercode.export.formats import (
+    Row,
+    chat_rows,
+    episode_row,
+    rl_rows,
+    sft_rows,
+    turn_rows,
+    v1_entry,
+)
+from intercode.export.inspect import sample_of, write_log
 from intercode.export.retell import teller
 from intercode.store import require_plain_output, stream_run
 from intercode.trust import require_trust
@@ -24,6 +37,9 @@ from intercode.types import Tool
 
 ROWS = {"sft": sft_rows, "chat": chat_rows, "rl": rl_rows, "jsonl": turn_rows}
 ROWS |= {"parquet": turn_rows, "csv": turn_rows}
+WHOLE = {"intercode": v1_entry, "atif": trajectory_of, "inspect": sample_of}
+"""Forms with one row for each episode."""
+TABLES = ("jsonl", "csv", "parquet")
 BATCH = 1000
 """Rows that Parquet writes at a time."""
 
@@ -35,29 +51,35 @@ def export_run(
     only: str = "all",
     told_as: str | None = None,
     turns: int | None = None,
+    per: str = "turn",
     output: str | Path | None = None,
     force: bool = False,
     trust: bool = False,
 ) -> tuple[int, int]:
-    """Write the episodes of `run` that have a reward to `output`, or to stdout; return the numbers
-    of episodes and rows.
+    """Write the episodes of `run` to `output`, or to stdout; return the numbers of episodes and
+    rows. Those without a reward are left out, except in `atif`, `inspect` and tables of episodes.
 
     `told_as` names an agent in whose form solved episodes are rewritten (`retell.py`), for the
     forms `sft` and `chat`; `turns` is the number of turns in that agent's prompt (None: the run's);
-    `trust` allows the environment that an unsigned run names. A file is written whole or not at
-    all; pipes and devices are written piece by piece. The form `intercode` has the first epoch
-    only, since InterCode v1 knew no other.
+    `per` is what a row of `TABLES` stands for, `turn` or `episode`; `trust` allows the environment
+    that an unsigned run names. A file is written whole or not at all; pipes and devices are written
+    piece by piece. The form `intercode` has the first epoch only, since InterCode v1 knew no other.
+    `atif` is a new folder with a trajectory for each episode, where Harbor has it:
+    TASK__EPOCH/agent/trajectory.json.
 
     Raises `UsageError` if there is nothing to export, or if the file exists and `force` is false;
     `StoreError` if the run cannot be read or the output cannot be written.
     """
     if told_as and form not in ("sft", "chat"):
         raise UsageError("--as writes conversations: choose --format sft or chat")
+    if per != "turn" and form not in TABLES:
+        raise UsageError(f"--per {per} is for tables: choose --format {', '.join(TABLES)}")
     if turns and not told_as:
         raise UsageError("--turns is the number of turns in an agent's prompt: add --as AGENT")
     config, episodes = stream_run(run)
     require_trust(config, {"env": config.get("env")} if told_as else {}, trust=trust)
     tell = teller(config, told_as, turns) if told_as else None
+    with_unscored = form in ("atif", "inspect") or per == "episode"
     counts = {"episodes": 0, "rows": 0, "untold": 0}
 
     def rows() -> Iterator[Row]:
@@ -69,7 +91,7 @@ def export_run(
             }[only]
             if (
                 included
-                and episode.reward is not None
+                and (episode.reward is not None or with_unscored)
                 and not (form == "intercode" and episode.epoch)
             ):
                 chosen, tools = episode, list[Tool]()
@@ -79,16 +101,20 @@ def export_run(
                         continue
                     chosen, tools = retold[0], list(retold[1])
                 counts["episodes"] += 1
-                for row in (
-                    [v1_entry(config, chosen)]
-                    if form == "intercode"
-                    else ROWS[form](config, chosen)
-                ):
+                whole = episode_row if per == "episode" else WHOLE.get(form)
+                for row in [whole(config, chosen)] if whole else ROWS[form](config, chosen):
                     counts["rows"] += 1
                     yield {**row, "tools": tools} if tools else row
 
-    with _open(output, form, force) as file:
-        if form == "intercode":
+    opened: AbstractContextManager[Any] = (
+        _new_folder(output) if form == "atif" else _open(output, form, force)
+    )
+    with opened as file:
+        if form == "atif":
+            _write_trajectories(file, rows())
+        elif form == "inspect":
+            write_log(file, config, rows())
+        elif form == "intercode":
             for number, row in enumerate(rows()):
                 file.write(f'{"," if number else "{"}\n"{number}": {json.dumps(row)}'.encode())
             file.write(b"\n}\n")
@@ -104,7 +130,8 @@ def export_run(
                 "play with INTERCODE_LOGPROBS=1 and a server that returns token ids"
             )
         if not counts["rows"]:
-            raise UsageError(f"{run} has no scored episode to export (--only {only})")
+            kind = "episode" if with_unscored else "scored episode"
+            raise UsageError(f"{run} has no {kind} to export (--only {only})")
     if counts["untold"]:
         why = f"{told_as} cannot write their actions, or they took more turns than it has"
         warnings.warn(
@@ -117,8 +144,8 @@ def export_run(
 def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[bytes]]:
     """Open stdout, a pipe or a device; for a file open a draft, and move it to its place when it is
     complete."""
-    if output is None and form == "parquet":
-        raise UsageError("Parquet is not text: name a file with --out")
+    if output is None and form in ("parquet", "inspect"):
+        raise UsageError(f"--format {form} writes no text: name a file with --out")
     require_plain_output("/dev/stdout" if output is None else output)
     path = Path("/dev/stdout" if output is None else output).resolve()
     draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -146,15 +173,48 @@ def _open(output: str | Path | None, form: str, force: bool) -> Iterator[IO[byte
         raise StoreError(f"{output or 'stdout'} cannot be written: {error}") from error
 
 
+@contextmanager
+def _new_folder(output: str | Path | None) -> Iterator[Path]:
+    """Yield a draft of a folder, and move it to its place when it is complete."""
+    if output is None:
+        raise UsageError("trajectories are files: name a new folder with --out")
+    path = Path(output).resolve()
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise UsageError(f"{path} exists; name a new folder with --out")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as parent:
+            draft = Path(parent) / "draft"
+            draft.mkdir()
+            yield draft
+            draft.replace(path)
+    except OSError as error:
+        raise StoreError(f"{output} cannot be written: {error}") from error
+
+
+def _write_trajectories(folder: Path, rows: Iterable[Row]) -> None:
+    names = Counter[str]()
+    for row in rows:
+        name = re.sub(r"[^\w.-]+", "-", row["extra"]["task"])[:100] + f"__{row['extra']['epoch']}"
+        names[name] += 1
+        unique = name if names[name] == 1 else f"{name}-{names[name]}"
+        (folder / unique / "agent").mkdir(parents=True)
+        (folder / unique / "agent" / "trajectory.json").write_bytes(_as_json(row))
+
+
 def _write_lines(file: IO[bytes], rows: Iterable[Row]) -> None:
     for row in rows:
-        text = json.dumps(row)
-        # half of a surrogate pair, which most readers refuse, becomes a question mark
-        if "\\ud" in text:
-            text = json.dumps(
-                json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
-            )
-        file.write(text.encode() + b"\n")
+        file.write(_as_json(row) + b"\n")
+
+
+def _as_json(row: Row) -> bytes:
+    text = json.dumps(row)
+    # half of a surrogate pair, which most readers refuse, becomes a question mark
+    if "\\ud" in text:
+        text = json.dumps(
+            json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
+        )
+    return text.encode()
 
 
 def _write_csv(file: IO[bytes], rows: Iterable[Row]) -> None:
@@ -192,7 +252,10 @@ def _write_parquet(file: IO[bytes], rows: Iterator[Row]) -> None:
         "model",
         "task",
         "query",
+        "split",
         "ended",
+        "error",
+        "rule",
         "reply",
         "thought",
         "action",
@@ -205,6 +268,7 @@ def _write_parquet(file: IO[bytes], rows: Iterator[Row]) -> None:
         pyarrow.int64(): [
             "epoch",
             "seed",
+            "turns",
             "turn",
             "exit_code",
             "after",
@@ -216,7 +280,11 @@ def _write_parquet(file: IO[bytes], rows: Iterator[Row]) -> None:
         pyarrow.float64(): ["reward", "score", "seconds", "reply_seconds", "cost"],
         pyarrow.bool_(): ["success", "timed_out", "truncated_output", "forced"],
     }
-    schema = pyarrow.schema([(name, kind) for kind, names in kinds.items() for name in names])
+    first = next(rows, {})
+    schema = pyarrow.schema(
+        [(name, kind) for kind, names in kinds.items() for name in names if name in first]
+    )
+    rows = chain([first] if first else [], rows)
 
     def flat(name: str, value: object) -> object:
         if name not in texts or value is None:

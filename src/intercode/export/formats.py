@@ -7,7 +7,8 @@ sft        one reply of the agent per row, `prompt` and `completion`: only the c
            learnt (the form of TRL)
 rl         one segment of tokens per row (`intercode.rollouts.segments`), as the policy saw and
            sampled them
-jsonl      one turn per row, with the facts of its episode, for analysis; parquet has the same rows
+jsonl      one turn per row, with the facts of its episode, for analysis, or one episode per row;
+           csv and parquet have the same rows
 intercode  one episode per entry, as InterCode v1 wrote its logs
 
 A conversation continues while each question continues where the last reply ended:
@@ -135,6 +136,25 @@ def turn_rows(config: Config, episode: Episode) -> Iterator[Row]:
             **row,
             **usage,
         }
+
+
+def episode_row(config: Config, episode: Episode) -> Row:
+    """Return the facts of an episode, without its turns."""
+    usage = episode.usage
+    return {
+        **_labels(config, episode),
+        "split": episode.split,
+        "ended": episode.ended,
+        "error": episode.error,
+        "parts": dict(episode.parts),
+        "rule": episode.outcomes.get("rule"),
+        "turns": sum(turn.acted and not turn.forced for turn in episode.turns),
+        "seconds": sum(turn.seconds + (turn.reply_seconds or 0.0) for turn in episode.turns),
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cost": usage.cost,
+        "query": episode.query,
+    }
 
 
 def v1_entry(config: Config, episode: Episode) -> Row:

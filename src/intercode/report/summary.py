@@ -21,6 +21,7 @@ from math import comb, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from intercode.atif import trajectory_files
 from intercode.errors import StoreError, UsageError
 from intercode.report.text import one_line, shortened
 from intercode.report.transcript import State, state_of
@@ -216,15 +217,21 @@ def runs_in(path: str | Path) -> list[Path]:
     return list(find_runs(Path(path))) or [Path(path)]
 
 
+def is_recorded(path: Path) -> bool:
+    """Return whether `path` is a recording in another form than a run folder: a file, or a folder
+    of trajectories without runs."""
+    return path.is_file() or (not any(find_runs(path)) and any(trajectory_files(path)))
+
+
 def load(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:
-    """Return the settings and episodes of a run folder or of a log file of InterCode v1; a run's
+    """Return the settings and episodes of a run folder or of a recording in another form; a run's
     settings with `verdicts`.
 
     Raises what `stream_run` and `load_recording` raise, and `StoreError` for settings that lack env
     or agent.
     """
     path = Path(path)
-    if not path.is_file():
+    if not is_recorded(path):
         config, episodes = stream_run(path)
         if lacking := [name for name in ("env", "agent") if not isinstance(config.get(name), str)]:
             raise StoreError(

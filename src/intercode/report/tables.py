@@ -194,7 +194,7 @@ def overview_rows(runs: Sequence[tuple[Summary, str]], *, named: bool) -> list[R
             "date": minute(row.get("date")),
             "agent": str(row["agent"]),
             "model": str(row["model"] or "–"),
-            "env": str(row["env"]),
+            "env": str(row["env"] or "–"),
             "reward": str(row["reward"] or "its own"),
             **figure_cells(row),
         }

@@ -36,11 +36,10 @@ from intercode.report.transcript import (
     Step,
     content_of,
     last_action,
-    reasoning_of,
     steps,
     verdict,
 )
-from intercode.types import Episode
+from intercode.types import Episode, reasoning_of
 
 LONGEST = 2_000
 """Characters of a text that are printed, unless all are asked for."""

@@ -22,7 +22,7 @@ from intercode.agents.code import split_reasoning
 from intercode.report.text import one_line
 from intercode.report.turns import code_turns, is_cut_off, is_error, is_submission
 from intercode.store import kept_messages
-from intercode.types import Episode, Message, Turn
+from intercode.types import Episode, Message, Turn, reasoning_of
 
 ENDED = {
     "submit": "the agent submitted",
@@ -111,7 +111,7 @@ class Step:
             f"limit hit: {', '.join(limits)}": limits,
             "output shortened for the agent": turn.truncated_output,
             f"score {turn.score or 0:.2f}": turn.score is not None,
-            f"{turn.seconds:.2f} s": turn.acted,
+            f"{turn.seconds:.2f} s": turn.acted and turn.seconds,
             f"reply in {turn.reply_seconds or 0:.2f} s": turn.reply_seconds is not None,
             f"{used.prompt_tokens:,} + {used.completion_tokens:,} tokens": tokens,
             f"${used.cost:.4f}": used.cost,
@@ -132,21 +132,6 @@ def last_action(episode: Episode) -> str:
     """Return the last action that is not a submission; empty if there is none."""
     actions = [turn.action for turn in code_turns(episode) if turn.action is not None]
     return actions[-1] if actions else ""
-
-
-def reasoning_of(turn: Turn) -> str:
-    """Return the reasoning in the server's fields as text; they repeat each other."""
-    for value in (turn.reasoning or {}).values():
-        parts = [part for part in _listed(value) if part]
-        texts = [
-            str(part.get("text") or part.get("summary") or "")
-            if isinstance(part, Mapping)
-            else part
-            for part in parts
-        ]
-        if content := "\n".join(map(str, filter(None, texts))).strip():
-            return content
-    return ""
 
 
 def steps(episode: Episode) -> list[Step]:

@@ -1,7 +1,8 @@
 """Recorded and predicted actions, for the agents `replay:PATH` and `static:PATH`.
 
-A recording is a run folder, or a log of InterCode v1 (`paper/logs.py`). Predictions are one action
-for each task, made by any program (the paper's sequence-to-sequence setting):
+A recording is a run folder, trajectories (`atif.py`), or a log of InterCode v1 (`paper/logs.py`).
+Predictions are one action for each task, made by any program (the paper's sequence-to-sequence
+setting):
 
     {"task": "0", "action": "SELECT 1"}      JSONL: one object per line, in any order
     SELECT 1                                 or one action per line, in the order of the tasks; an
@@ -18,7 +19,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from intercode.agents import SUBMIT
 from intercode.agents.code import unfenced
+from intercode.atif import read_trajectories
 from intercode.errors import DataError, UsageError
 from intercode.paper.logs import read_log
 from intercode.store import stream_run
@@ -69,17 +72,23 @@ class Recording:
         return task.id in by_task or task.query in by_query
 
     def actions_for(self, task: Task) -> Sequence[str | None]:
-        return [turn.action for turn in self.find(task).line]
+        """Return the recorded actions; if the recording has no reward, with a submission."""
+        episode = self.find(task)
+        actions = [turn.action for turn in episode.line]
+        submits = episode.reward is None and self.protocol == SUBMIT and actions[-1:] != [SUBMIT]
+        return [*actions, SUBMIT] if submits else actions
 
 
 def load_recording(path: str | Path) -> Recording:
-    """Read a log of InterCode v1, or the first epoch of a run folder without the episodes that have
-    no reward.
+    """Read a log of InterCode v1, trajectories (a file, or a folder of them), or the first epoch of
+    a run folder without the episodes that have no reward.
 
     Raises `UsageError` if there is no such file or run, `DataError` for a file that is not a log,
     `StoreError` for a damaged run.
     """
     path = Path(path)
+    if not (path / "run.json").exists() and (trajectories := read_trajectories(path)):
+        return Recording(str(path), *trajectories, shortened="env" in trajectories[0])
     if not path.is_dir():
         return Recording(str(path), *read_log(path))
     settings, episodes = stream_run(path)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from intercode.agents import replay as replay_agent
@@ -42,7 +41,8 @@ def replay(
     workers: int = 1,
     on_episode: Callable[[Episode], None] | None = None,
 ) -> dict[str, Any]:
-    """Return the keys of `replay --json`.
+    """Return the keys of `replay --json`. Rewards are compared where the recording has any: without
+    them, `agreement` and `recorded_success_rate` are None.
 
     Raises `DataError` for a task without a recorded episode, `SandboxError` if an episode could not
     be executed.
@@ -60,6 +60,7 @@ def replay(
             failed.append(now)
             return
         then, again = recording.find(by_id[now.task]), list(now.turns)
+        counts["scored"] += then.reward is not None
         counts["solved_then"] += then.success
         counts["solved_now"] += now.success
         # a turn without code keeps the score of the turn before
@@ -72,6 +73,9 @@ def replay(
             # the observation of a turn without code is a note of the agent or the driver
             noted = old.action is None
             counts["observations_equal"] += noted or old.observation == new.observation
+            if then.reward is None:
+                continue
+            counts["compared"] += 1
             before, after = old.score or 0.0, new.score or 0.0
             if abs(before - after) <= TOLERANCE:
                 counts["agree"] += 1
@@ -102,9 +106,11 @@ def replay(
     return {
         "turns": counts["turns"],
         "agree": counts["agree"],
-        "agreement": counts["agree"] / max(1, counts["turns"]),
+        "agreement": counts["agree"] / max(1, counts["compared"]) if counts["scored"] else None,
         "observations_equal": counts["observations_equal"],
-        "recorded_success_rate": counts["solved_then"] / max(1, len(tasks)),
+        "recorded_success_rate": (
+            counts["solved_then"] / counts["scored"] if counts["scored"] else None
+        ),
         "replayed_success_rate": counts["solved_now"] / max(1, len(tasks)),
         "disagreements": sorted(disagreements, key=lambda row: (order[row["task"]], row["turn"])),
     }
@@ -116,24 +122,24 @@ def prepare_replay(
     """Return the recording, a factory with its settings, and the tasks with recorded episodes, at
     least one.
 
-    Without `env` the recording's is used. Options that are not given come from the recording, if it
-    is a run folder; for a log of InterCode v1, that system's reward and session are used. `trust`
-    allows what the recording names, if it is not signed. Raises `UsageError` if the data are not
-    those of a run folder.
+    Without `env` the recording's is used. Options that are not given come from the recording; for a
+    log of InterCode v1, that system's reward and session are used. `trust` allows what the
+    recording names, if it is not signed. Raises `UsageError` if the data are not those of a run
+    folder.
     """
     recording = load_recording(log)
     given = {**options, "env": env, "reward": reward}
     if (env := env or recording.settings.get("env")) is None:
         raise UsageError(f"{log} does not say its environment; name it with --env")
-    is_run = Path(log).is_dir()
-    then = options_of({**recording.settings, "env": env}, options) if is_run else {}
+    is_log = "keeps_reward" in recording.settings
+    then = {} if is_log else options_of({**recording.settings, "env": env}, options)
     how = {**then, **options, "protocol": recording.protocol}
     if engine := how.get("engine") or recording.settings.get("engine"):
         how["engine"] = engine
     how["session"] = options.get("session") or recording.settings.get(
-        "session", None if is_run else "stateless"
+        "session", "stateless" if is_log else None
     )
-    recorded = recording.settings.get("reward", None if is_run else "paper")
+    recorded = recording.settings.get("reward", "paper" if is_log else None)
     require_trust(
         recording.settings, taken_from({**how, "env": env, "reward": recorded}, given), trust=trust
     )
@@ -142,9 +148,9 @@ def prepare_replay(
     if reward is None and recorded:
         reward = load_plugin(recorded, "reward") if ":" in recorded else recorded
     factory = prepare(env, reward=reward, max_turns=None, keep_going=True, view=view, **how)
-    if is_run:
+    if not is_log:
         facts = factory.facts()
-        data = {name: facts[name] for name in DATA if name in facts}
+        data = {name: facts[name] for name in DATA if name in facts and name in recording.settings}
         require_same(recording.settings, data, force=False)
     factory = with_submission(environment_class(env).submission_under(recorded), factory)
     tasks = [task for task in factory.tasks if recording.has(task)]

@@ -20,7 +20,7 @@ from intercode.envs import language_of
 from intercode.errors import IntercodeError, UsageError
 from intercode.language import Language
 from intercode.report.golds import golds_of
-from intercode.report.summary import figures, find_runs
+from intercode.report.summary import figures, find_runs, is_recorded
 from intercode.report.text import one_line
 from intercode.rescoring.recordings import load_recording
 from intercode.runner.live import read_live
@@ -152,7 +152,7 @@ class Runs:
 
     def __init__(self, paths: Sequence[Path], data: str | None = None) -> None:
         self._data = data
-        self._paths = [_as_folder(path) if path.is_file() else path for path in paths]
+        self._paths = [_as_folder(path) if is_recorded(path) else path for path in paths]
         self._known: dict[Path, Run] = {}
         if not self.all():
             raise UsageError(
@@ -180,12 +180,12 @@ class Runs:
 
 
 def _as_folder(log: Path) -> Path:
-    """Return a temporary run folder with the episodes of a log of InterCode v1. Raises as
+    """Return a temporary run folder with the episodes of a recording in another form. Raises as
     `load_recording` does."""
     recording = load_recording(log)
     parent = tempfile.mkdtemp(prefix="intercode-view-")
     atexit.register(shutil.rmtree, parent, ignore_errors=True)
-    folder = Path(parent) / log.stem
+    folder = Path(parent) / log.resolve().stem
     folder.mkdir()
     date = time.strftime("%Y-%m-%d", time.gmtime(log.stat().st_mtime))
     (folder / "run.json").write_text(json.dumps({"created": date, **recording.settings}), "utf-8")
