@@ -99,6 +99,22 @@ class ExecResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Completed:
+    """How a command that runs beside the session ended, and what it printed.
+
+    `exit_code` is that of a shell: 128 + N after the signal N, 127 for a missing program, 126 for
+    one that cannot be executed; None if the time was up. `limits` names the limits that were hit:
+    memory, processes, disk, or output, if only the first bytes of `stdout` or `stderr` are there.
+    """
+
+    exit_code: int | None
+    stdout: bytes
+    stderr: bytes
+    timed_out: bool = False
+    limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """One path that differs from the template.
 

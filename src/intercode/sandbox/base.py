@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 from intercode.errors import SandboxError, UsageError, meant
-from intercode.types import Change, ExecResult, is_number
+from intercode.types import Change, Completed, ExecResult, is_number
 
 Session = Literal["persistent", "stateless"]
 Program = Literal["bash", "python"]
@@ -95,7 +95,7 @@ SCRIPT = "/dev/shm/setup.sh"
 
 
 class Sandbox(ABC):
-    """One isolated machine. Not thread-safe: one thread at a time; use one sandbox per worker."""
+    """One isolated machine, used by one thread at a time, except for `run`, `read` and `write`."""
 
     limits: Limits
     session: Session
@@ -138,10 +138,52 @@ class Sandbox(ABC):
         and `UsageError` for text with a NUL character.
         """
 
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        user: str = "agent",
+        timeout: float | None = None,
+        output: int | None = None,
+    ) -> Completed:
+        """Run a program beside the session, as `docker exec` does; several threads may do so at
+        once.
+
+        The program begins in the folder where sessions begin, to which `cwd` may be relative, with
+        the sandbox's variables and those of `env`. It has ended when its first process has; after
+        `timeout` seconds (the limit's by default) all processes below it are killed. Background
+        processes that it leaves go on, and their output is lost.
+
+        `user` is the agent, or, where the agent has root's rights (`intercode.sandbox(root=True)`
+        and Docker), a name or number in /etc/passwd. At most `output` bytes of each stream are
+        kept, by default those of the limit.
+
+        Raises OSError if `cwd` cannot be entered, and `SandboxDied`. Providers need not support
+        this.
+        """
+        raise UsageError(f"{type(self).__name__} does not run programs beside the session")
+
+    def copy_in(self, source: str | Path, path: str) -> None:
+        """Copy a file or a folder of this machine to `path`. If there is a folder, its other files
+        stay. Raises OSError. Needs `run` and, for folders, tar inside."""
+        from intercode.sandbox.copying import copy_in
+
+        copy_in(self, Path(source), path)
+
+    def copy_out(self, path: str, target: str | Path) -> None:
+        """Copy a file or a folder to `target` on this machine. Links that lead out of the folder,
+        and all but files and folders, stay behind. Raises OSError. Needs what `copy_in` needs."""
+        from intercode.sandbox.copying import copy_out
+
+        copy_out(self, path, Path(target))
+
     @abstractmethod
     def read(self, path: str, *, limit: int = 8 * MIB) -> bytes:
         """Return the content of a regular file as the agent would see it. Raises
-        `FileNotFoundError` or `OSError`."""
+        `FileNotFoundError` or `OSError`; for a file above the limit, OSError says its size."""
 
     def read_many(self, paths: Sequence[str], *, limit: int = 8 * MIB) -> Iterator[bytes | None]:
         """Yield the contents of regular files, None for one that cannot be read."""

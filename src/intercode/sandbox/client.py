@@ -14,15 +14,18 @@ from __future__ import annotations
 import contextlib
 import copy
 import errno
+import itertools
 import os
+import posixpath
 import select
 import socket
 import stat
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from intercode.errors import ForkError, SandboxDied, UsageError, room_left
 from intercode.sandbox.base import Limits, Sandbox, Session
@@ -31,7 +34,8 @@ from intercode.sandbox.guest.limit import Limit
 from intercode.sandbox.guest.room import NO_ROOM
 from intercode.sandbox.host import Host
 from intercode.sandbox.room import LEAST, require_processes
-from intercode.types import Change, ExecResult
+from intercode.sandbox.streams import Streams
+from intercode.types import Change, Completed, ExecResult
 
 _SPIN_SECONDS, _QUICK_SECONDS = 150e-6, 500e-6
 _PAYLOAD = 1 << 30
@@ -46,6 +50,8 @@ _CHANGE = {
     "digest": (str, NoneType),
     "target": (str, NoneType),
 }
+_numbers = itertools.count(1)
+"""The numbers of commands."""
 _GRACE = 15.0
 """Seconds that the episode server may take beyond the action's limit before it counts as dead."""
 
@@ -57,11 +63,15 @@ class GuestSandbox(Sandbox):
     host: Host
     _number: int
     _sock: socket.socket
+    _lock: threading.RLock
+    _ended: list[int]
+    """The commands that have ended since the last one began, for the episode server."""
 
     def __init__(self, host: Host, limits: Limits, session: Session) -> None:
         self.host, self.limits, self.session, self._pid = host, limits, session, os.getpid()
         self._open_episode()
 
+    @overload
     def exec(
         self,
         action: str,
@@ -69,7 +79,23 @@ class GuestSandbox(Sandbox):
         argv: list[str] | None = None,
         cwd: str | None = None,
         timeout: float | None = None,
-    ) -> ExecResult:
+    ) -> ExecResult: ...
+
+    @overload
+    def exec(self, action: list[str], **options: Any) -> Completed: ...
+
+    def exec(
+        self,
+        action: str | list[str],
+        *,
+        argv: list[str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> ExecResult | Completed:
+        """Run an action in the session, see `Sandbox`; or a list of words by `run`."""
+        if isinstance(action, list):
+            return self.run(action, cwd=cwd or "", timeout=timeout, **options)
         if "\0" in action or any("\0" in word for word in argv or ()):
             raise UsageError("an action cannot contain a NUL character")
         seconds = self.limits.seconds if timeout is None else timeout
@@ -86,18 +112,61 @@ class GuestSandbox(Sandbox):
             limits=tuple(limit for limit in _ENFORCED if limit in _field(reply, "limits", list)),
         )
 
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        user: str = "agent",
+        timeout: float | None = None,
+        output: int | None = None,
+    ) -> Completed:
+        words = [*command, *(text for pair in (env or {}).items() for text in pair)]
+        if isinstance(command, str) or not command or any("\0" in word for word in words):
+            raise UsageError("a command is a list of words without NUL characters")
+        head: dict[str, Any] = {
+            "op": "run",
+            "number": next(_numbers),
+            "argv": list(command),
+            "env": dict(env or {}),
+            "path": self._absolute(cwd),
+            "reads": bool(stdin),
+            "user": None,
+        }
+        fds: list[int] = []
+        with self._lock:
+            ended, self._ended = self._ended, []
+            self._request({**head, "ended": ended}, fds=fds)
+        end = {"op": "end_run", "number": head["number"]}
+        try:
+            with Streams(fds, stdin, self.limits.output if output is None else output) as streams:
+                ended_itself = streams.pump(self.limits.seconds if timeout is None else timeout)
+                if not ended_itself:
+                    self._request(end)
+        except BaseException:  # such as an interrupt by the user
+            with contextlib.suppress(SandboxDied):
+                self._request(end)
+            raise
+        if ended_itself:
+            with self._lock:
+                self._ended.append(head["number"])
+        return streams.completed(timed_out=not ended_itself)
+
     def read(self, path: str, *, limit: int = 8 << 20) -> bytes:
-        limit = min(limit, _PAYLOAD)
-        pieces = [self._request({"op": "read", "path": _absolute(path), "limit": limit})[1]]
-        while len(pieces[-1]) == wire.PIECE and len(pieces) * wire.PIECE <= limit:
-            pieces.append(self._request({"op": "read", "path": path})[1])
+        limit, path = min(limit, _PAYLOAD), self._absolute(path)
+        with self._lock:
+            pieces = [self._request({"op": "read", "path": path, "limit": limit})[1]]
+            while len(pieces[-1]) == wire.PIECE and len(pieces) * wire.PIECE <= limit:
+                pieces.append(self._request({"op": "read", "path": path})[1])
         return b"".join(pieces)
 
     def read_many(self, paths: Sequence[str], *, limit: int = 8 << 20) -> Iterator[bytes | None]:
         """Read small files together, since each request takes longer than a small file."""
         place = 0
         while place < len(paths):
-            batch = [_absolute(path) for path in paths[place : place + _FILES]]
+            batch = [self._absolute(path) for path in paths[place : place + _FILES]]
             reply, content = self._request({"op": "read_many", "paths": batch})
             sizes, start = _field(reply, "sizes", list), 0
             sound = len(sizes) <= len(batch) and all(type(size) is int for size in sizes)
@@ -115,14 +184,14 @@ class GuestSandbox(Sandbox):
             end = start + wire.PIECE
             head = {
                 "op": "write",
-                "path": _absolute(path),
+                "path": self._absolute(path),
                 "at": start,
                 "mode": mode if end >= len(data) else None,
             }
             self._request(head, data[start:end])
 
     def connect(self, path: str) -> socket.socket:
-        sock = self._receive_socket({"op": "connect", "path": _absolute(path)})
+        sock = self._receive_socket({"op": "connect", "path": self._absolute(path)})
         sock.setblocking(True)
         return sock
 
@@ -243,9 +312,16 @@ class GuestSandbox(Sandbox):
                     self.host.close()
             raise
         self._sock, self._timeout, self._quick = sock, 0.0, False
+        self._lock, self._ended = threading.RLock(), []
         self.files = "copied" if self.host.copies else ""
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
+
+    def _absolute(self, path: str) -> str:
+        """Return a path in the sandbox; relative paths begin where sessions begin."""
+        if "\0" in path:
+            raise UsageError(f"{path!r}: a path has no NUL characters")
+        return posixpath.join(self.host.cwd, path)
 
     def _require_open(self) -> None:
         if os.getpid() != self._pid:
@@ -265,6 +341,12 @@ class GuestSandbox(Sandbox):
     ) -> tuple[dict[str, Any], bytes]:
         """Return the reply's head and payload. Descriptors that come with the reply are added to
         `fds`, or closed on an error."""
+        with self._lock:
+            return self._request_alone(head, payload, wait, fds)
+
+    def _request_alone(
+        self, head: dict[str, Any], payload: bytes, wait: float, fds: list[int] | None
+    ) -> tuple[dict[str, Any], bytes]:
         self._require_open()
         try:
             if wait + _GRACE != self._timeout:
@@ -353,12 +435,7 @@ def _error(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSError
     if not isinstance(number, int):
         return SandboxDied(f"the sandbox's answer makes no sense: its errno is {number!r:.50}")
     # EAGAIN comes from a full queue or from a lease that the agent holds
-    if "path" in head and number not in NO_ROOM - {errno.EAGAIN}:
+    no_room = NO_ROOM if head["op"] == "run" else NO_ROOM - {errno.EAGAIN}
+    if "path" in head and number not in no_room:
         return OSError(number, reply.get("error"), head["path"])
     return SandboxDied(f"the sandbox broke during {head['op']} ({reply.get('error')})")
-
-
-def _absolute(path: str) -> str:
-    if not path.startswith("/") or "\0" in path:
-        raise UsageError(f"{path!r}: a path in the sandbox is absolute")
-    return path

@@ -28,7 +28,7 @@ from typing import Any
 
 from . import kernel, namespaces, processes, wire
 from .limit import Limit
-from .shell import CAPTURE_STATE, Job, Program, Shell, stateless_command
+from .shell import CAPTURE_STATE, Command, Job, Program, Shell, stateless_command
 
 _TICK = 0.05
 _IDLE_TICK = 0.2
@@ -104,6 +104,9 @@ class EpisodeServer:
         self._limits_hit: set[str] = set()
         self._disk_was_full = False
         self._mark = self._table.mark()
+        self._commands: dict[int, Command] = {}
+        self._background: set[int] = set()
+        """What processes of ended commands print to, which nobody reads."""
         self._job: Shell | Program | None = None
         self._idle_job: Shell | Program | None = None
         if config["persistent"]:
@@ -134,9 +137,13 @@ class EpisodeServer:
     def _watch_until_request(self) -> None:
         poll = self._poll()
         while True:
-            ready = dict(poll.poll(_IDLE_TICK * 1000 if self._got_request else None))
+            tick = _IDLE_TICK if all(job.dead for job in self._commands.values()) else _TICK
+            ready = dict(poll.poll(tick * 1000 if self._got_request else None))
             if self._child_ended in ready:
                 self._reap()
+            if self._background & ready.keys():
+                self._drop_output()
+                poll = self._poll()
             if self._out in ready:
                 self._output.read_available(self._out)
             if self._sock.fileno() in ready:
@@ -145,7 +152,7 @@ class EpisodeServer:
 
     def _poll(self) -> select.poll:
         poll = select.poll()
-        for fd in (self._sock.fileno(), self._child_ended, self._out):
+        for fd in (self._sock.fileno(), self._child_ended, self._out, *self._background):
             poll.register(fd, select.POLLIN)
         return poll
 
@@ -197,6 +204,8 @@ class EpisodeServer:
                 reports_open = job.read_reports()
             if self._child_ended in ready:
                 self._reap()
+            if self._background & ready.keys():
+                self._drop_output()
             if job.pending_fd in ready and isinstance(job, Shell):
                 job.write_pending()
             if self._sock.fileno() in ready:
@@ -227,11 +236,11 @@ class EpisodeServer:
             processes.kill(job.pid)
         for _ in range(_INTERRUPTS):
             processes.kill(job.pid, signal.SIGINT)
-            processes.send(self._table.started_since(mark), signal.SIGINT)
+            processes.send(self._started_since(mark), signal.SIGINT)
             if self._wait(job, _INTERRUPT_EVERY):
                 break
         for attempt in range(_KILLS):
-            started = self._table.started_since(mark)
+            started = self._started_since(mark)
             if not started and job.finished:
                 return
             processes.send(started, signal.SIGKILL)
@@ -240,6 +249,12 @@ class EpisodeServer:
             if self._wait(job, _KILL_EVERY):
                 time.sleep(_DEATH)
         self._kill_all()
+
+    def _started_since(self, mark: processes.Mark) -> list[processes.Process]:
+        """Return the processes that the action has started, without those of commands."""
+        commands = [command.pid for command in self._commands.values() if not command.dead]
+        others = {p.pid for p in self._table.below(*commands)}.union(commands) if commands else ()
+        return [p for p in self._table.started_since(mark) if p.pid not in others]
 
     def _finish(self, job: Shell | Program, timed_out: bool) -> tuple[dict[str, Any], bytes]:
         """Return the reply to `exec`, and have a session ready for the next action."""
@@ -275,6 +290,57 @@ class EpisodeServer:
             return path.removesuffix(" (deleted)") if path else self._cwd
         return self._cwd
 
+    # -- commands ----------------------------------------------------------------------------------
+
+    def _op_run(self, head: dict[str, Any], payload: bytes) -> None:
+        """Start a command, and send the host its ends. Later, `report` says how it ended."""
+        for number in head["ended"]:
+            self._end_command(number)
+        os.chdir(head["path"])
+        env = {**self._config["env"], **head["env"]}
+        command = Command(head["argv"], env, reads=head["reads"], user=head["user"])
+        self._commands[head["number"]], self._jobs_alive = command, True
+        wire.send(self._sock, {}, b"", command.ends)
+        command.close_host_ends()
+        if command.dead:
+            command.report()
+
+    def _op_end_run(self, head: dict[str, Any], payload: bytes) -> None:
+        self._end_command(head["number"])
+        wire.send(self._sock, {})
+
+    def _end_command(self, number: int) -> None:
+        """End a command with all processes below it, unless it has ended. From now on, drop what
+        its remaining processes print.
+
+        A stopped program starts no more processes, and orphans come to it, so it ends last.
+        """
+        if (command := self._commands.get(number)) is None:
+            return
+        if not command.dead:
+            processes.kill(command.pid, signal.SIGSTOP)
+            for _ in range(_KILLS):
+                if not (below := self._table.below(command.pid)):
+                    break
+                processes.send(below, signal.SIGKILL)
+                time.sleep(_DEATH)
+            else:
+                self._kill_all()
+        if not command.dead:
+            processes.kill(command.pid)
+            command.set_ended(os.waitpid(command.pid, 0)[1])
+            command.report()
+        del self._commands[number]
+        self._background |= {command.stdout, command.stderr}
+        self._drop_output()
+
+    def _drop_output(self) -> None:
+        for fd in list(self._background):
+            with contextlib.suppress(BlockingIOError):
+                if not os.read(fd, _CHUNK):
+                    os.close(fd)
+                    self._background.remove(fd)
+
     # -- the agent's processes ---------------------------------------------------------------------
 
     def _start_shell(self) -> Shell:
@@ -306,9 +372,11 @@ class EpisodeServer:
                 self._report_end_of_init(
                     by_agent=not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL)
                 )
-            for job in (self._job, self._idle_job):
-                if job is not None and job.pid == pid:
+            for job in (self._job, self._idle_job, *self._commands.values()):
+                if job is not None and job.pid == pid and not job.dead:
                     job.set_ended(status)
+                    if isinstance(job, Command):
+                        job.report()
 
     def _enforce_limits(self) -> None:
         """End all processes when together they exceed a limit, and say so in the output."""
@@ -325,6 +393,8 @@ class EpisodeServer:
         else:
             return
         self._limits_hit.add(name)
+        for command in self._commands.values():
+            command.limits.add(name)
         self._kill_all()
         for kind, number in self._table.ipc_objects():
             kernel.remove_ipc_object(kind, number)
@@ -383,7 +453,7 @@ class EpisodeServer:
                 if size <= limit:
                     yield piece
         if size > limit:
-            raise OSError(errno.EFBIG, f"larger than {limit} bytes")
+            raise OSError(errno.EFBIG, f"{size} bytes, which is more than {limit}")
 
     def _op_write(self, head: dict[str, Any], payload: bytes) -> None:
         """Make or replace a regular file, and the folders above it (like `os.makedirs`, but as

@@ -154,6 +154,13 @@ def adopt_orphans() -> None:
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(CHILD_SUBREAPER)")
 
 
+def become(user: int, group: int, *groups: int) -> None:
+    """Become another user, without any capability."""
+    os.setgroups([group, *groups])
+    os.setresgid(group, group, group)
+    os.setresuid(user, user, user)
+
+
 def limit_capabilities(keep: Collection[int]) -> None:
     """Allow programs that this process or a child executes at most these capabilities."""
     number = 0

@@ -106,6 +106,13 @@ class Table:
             lambda: [process for process in self.all() if mark.precedes(process)]
         )
 
+    def below(self, *tops: int) -> list[Process]:
+        """Return the living processes below these."""
+        alive, inside = self.all(), set(tops)
+        while more := {p.pid for p in alive if p.parent in inside} - inside:
+            inside |= more
+        return [p for p in alive if p.pid in inside.difference(tops)]
+
     def look_again(self, look: Callable[[], list[Process]]) -> list[Process]:
         """Return the processes that `look` finds. If it finds none while others start, look again:
         each may start the next and end."""

@@ -28,7 +28,7 @@ import fcntl
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from . import kernel, spawn
 from .room import NO_ROOM
@@ -135,26 +135,39 @@ class Job:
         self.exit_code = os.waitstatus_to_exitcode(status)
 
     def _spawn(self, argv: list[str], cwd: str, done: int, actions: int | None = None) -> None:
-        """Start a program as the agent. Raises OSError where this machine has no room for it.
+        change_folder(cwd)
+        ends = {1: self._out, 2: self._out, DONE_FD: done, ACTION_FD: actions}
+        self._execute(argv[0], argv, ends)
+
+    def _execute(
+        self,
+        program: str,
+        argv: list[str],
+        ends: Mapping[int, int | None],
+        prepare_more: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Start a program as the agent, with this process's descriptors `ends` as its own. Raises
+        OSError where this machine has no room for it.
 
         If a program cannot be executed, print the error as a shell would: the agent may have
         removed it, even bash itself.
         """
-        change_folder(cwd)
-        command = [*self.bash, *argv[1:]] if argv[0] == "bash" else argv
-        ends = [(self._out, 1), (self._out, 2), (done, DONE_FD), (actions, ACTION_FD)]
+        command = [*self.bash, *argv[1:]] if program == "bash" else argv
 
         def prepare() -> None:
             os.setsid()
             os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-            for end, fd in ends:
+            for fd, end in ends.items():
                 if end is not None:
                     os.dup2(end, fd)
             kernel.reset_signals()
             self.become_agent(executes=True)
+            prepare_more()
 
         try:
-            self.pid = spawn.spawn(prepare, command[0], command, self._env)
+            self.pid = spawn.spawn(
+                prepare, command[0] if program == "bash" else program, command, self._env
+            )
         except OSError as error:
             if error.errno in NO_ROOM:
                 raise
@@ -296,6 +309,65 @@ class Program(Job):
 
     def close(self) -> None:
         os.close(self.done_fd or 0)
+
+
+class Command(Job):
+    """A program beside the session, whose input and output the host holds.
+
+    Orphans of its processes become children of the program itself, so `Table.below` lists all that
+    a call has started, for as long as the program runs. `ends` are for the host: what the program
+    prints (stdout, stderr), its end (`report`), and what it reads, if it `reads`.
+    """
+
+    def __init__(
+        self, argv: list[str], env: dict[str, str], *, reads: bool, user: list[int] | None
+    ) -> None:
+        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(4 if reads else 3)]
+        (self.stdout, out), (self.stderr, err), (reports, self._report) = pipes[:3]
+        super().__init__(err, env)
+        self.limits: set[str] = set()
+        stdin, feeder = pipes[3] if reads else (None, None)
+        ours = [end for end in (out, err, stdin) if end is not None]
+        self._host_ends = [end for end in (reports, feeder) if end is not None]
+        self.ends = (self.stdout, self.stderr, *self._host_ends)
+        for end in (self.stdout, self.stderr):
+            os.set_blocking(end, False)
+
+        def prepare_more() -> None:
+            kernel.adopt_orphans()
+            if user:
+                kernel.become(*user)
+
+        try:
+            program = find_program(argv[0], env)
+            self._execute(program, argv, {0: stdin, 1: out, 2: err}, prepare_more)
+        finally:
+            for end in ours:
+                os.close(end)
+
+    def close_host_ends(self) -> None:
+        """Close this process's copies of what only the host uses."""
+        for end in self._host_ends:
+            os.close(end)
+
+    def report(self) -> None:
+        """Tell the host how the program ended: its status, 128 + N after the signal N, and the
+        limits hit."""
+        code = self.exit_code or 0
+        words = [str(code if code >= 0 else 128 - code), *sorted(self.limits)]
+        with contextlib.suppress(BrokenPipeError):  # the host has given up
+            os.write(self._report, " ".join(words).encode())
+        os.close(self._report)
+
+
+def find_program(name: str, env: Mapping[str, str]) -> str:
+    """Return the path of a program on the PATH of `env`; the name itself if there is none, or if it
+    is a path."""
+    folders = [] if "/" in name else env.get("PATH", os.defpath).split(":")
+    paths = (f"{folder or '.'}/{name}" for folder in folders)
+    return next(
+        (path for path in paths if os.access(path, os.X_OK) and not os.path.isdir(path)), name
+    )
 
 
 def stateless_command(action: bytes) -> list[str]:

@@ -1,0 +1,104 @@
+"""The host's ends of a command: feeds its input, and collects its output and its end.
+
+    stdin ──► pump ──► command
+    the first `limit` bytes of stdout and stderr ◄── pump ◄── command
+    status, limits hit ◄── pump ◄── "137 memory" ◄── episode server
+
+The command ends with its first process. What others still hold open is not waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from types import TracebackType
+from typing import Self
+
+from intercode.errors import SandboxDied
+from intercode.sandbox.guest.limit import Limit
+from intercode.types import Completed
+
+_PIPE = 1 << 20
+"""The most bytes that a pipe of an ordinary user can hold."""
+
+
+class Streams:
+    """`fds` are those of `guest/shell.py`'s `Command.ends`; they are closed at the end."""
+
+    def __init__(self, fds: list[int], stdin: bytes, limit: int) -> None:
+        self._fds, self._limit, self._unsent = fds, limit, memoryview(stdin)
+        self._out, self._err, self._reports, *feeders = fds
+        self._kept = {self._out: bytearray(), self._err: bytearray()}
+        self._report, self._limits = b"", set[str]()
+        self._poll = select.poll()
+        for fd in fds[:3]:
+            self._poll.register(fd, select.POLLIN)
+        for fd in feeders:
+            os.set_blocking(fd, False)
+            self._poll.register(fd, select.POLLOUT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for fd in self._fds:
+            os.close(fd)
+
+    def pump(self, seconds: float) -> bool:
+        """Return True when the command has ended, or False when its time is up. Raises
+        `SandboxDied` if the episode server has ended."""
+        limit = Limit(seconds)
+        while limit.left() > 0:
+            ready = [fd for fd, _ in self._poll.poll(max(limit.wait(), 0.0) * 1000)]
+            for fd in ready:
+                if fd in self._kept:
+                    self._read(fd)
+                elif fd != self._reports:
+                    self._feed(fd)
+            if self._reports in ready:
+                self._report = os.read(self._reports, 4096)
+                if not self._report:
+                    raise SandboxDied("the sandbox died during run")
+                for fd in self._kept:
+                    self._read(fd)
+                return True
+        return False
+
+    def completed(self, *, timed_out: bool) -> Completed:
+        status, *limits = self._report.decode().split() or [""]
+        stdout, stderr = (bytes(self._kept[fd]) for fd in (self._out, self._err))
+        names = tuple(sorted(self._limits.union(limits)))
+        return Completed(int(status) if status else None, stdout, stderr, timed_out, names)
+
+    def _read(self, fd: int) -> None:
+        """Read what is there now."""
+        try:
+            chunk = os.read(fd, _PIPE)
+        except BlockingIOError:
+            return
+        if not chunk:
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(fd)
+        room = self._limit - len(self._kept[fd])
+        self._kept[fd] += chunk[:room]
+        if len(chunk) > room:
+            self._limits.add("output")
+
+    def _feed(self, fd: int) -> None:
+        """Write as much input as the pipe takes, and close it at the end, or if nobody reads."""
+        try:
+            self._unsent = self._unsent[os.write(fd, self._unsent) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._unsent = self._unsent[:0]
+        if not self._unsent:
+            self._poll.unregister(fd)
+            self._fds.remove(fd)
+            os.close(fd)
