@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from intercode.rollouts import rollout
     from intercode.runs import Run, evaluate, read_run
     from intercode.sandbox.base import Limits, Sandbox
+    from intercode.sandbox.opening import open_sandbox as sandbox
     from intercode.types import (
         Change,
         Episode,
@@ -98,10 +99,13 @@ __all__ = [
     "prepare",
     "read_run",
     "rollout",
+    "sandbox",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "sandbox":  # the package, which can be called
+        return importlib.import_module("intercode.sandbox")
     if name not in _HOME:
         raise AttributeError(f"module 'intercode' has no attribute {name!r}")
     return getattr(importlib.import_module(f"intercode.{_HOME[name]}"), name)

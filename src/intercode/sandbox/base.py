@@ -29,6 +29,8 @@ from intercode.types import Change, Completed, ExecResult, is_number
 Session = Literal["persistent", "stateless"]
 Program = Literal["bash", "python"]
 """The program that keeps running between the actions of a persistent session."""
+Network = Literal["none", "host"]
+"""No network, or this machine's: only the caller may choose `host`, never a file or a run."""
 MIB = 1 << 20
 
 
@@ -325,11 +327,16 @@ class Provider(ABC, Generic[S]):
         environment: Mapping[str, str] | None = None,
         program: Program = "bash",
         cwd: str | None = None,
+        network: Network = "none",
+        root: bool = False,
     ) -> Sandbox:
         """Open a sandbox at `start`. By default the limits are `Limits()` and the variables in
         `environment` are the image's.
 
         `cwd`, which is given only for a task that names a folder, is where sessions begin.
+
+        `network` and `root` are given only if they are "host" and True. With `root`, programs
+        inside have root's rights over files and users there (docs/security.md).
 
         With `program="python"`, the session is a Python interpreter whose copies run tests
         (`GuestSandbox.branch`). The Python environment needs this; a provider without it raises

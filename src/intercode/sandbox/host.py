@@ -201,7 +201,8 @@ class Host(ABC):
         *,
         disabled: DisabledProtections | None = None,
         fds: tuple[int, ...] = (),
-        own_network: bool = True,
+        network: str = "none",
+        root: bool = False,
         pod: tuple[Any, ...] | None = None,
     ) -> None:
         """Send the supervisor the settings of its episodes.
@@ -223,7 +224,9 @@ class Host(ABC):
             "persistent": self.session == "persistent",
             "program": self.program,
             "lent": "/usr" in mounts[1],
-            "own_network": own_network,
+            "own_network": network == "none" and pod is None,
+            "sockets": network != "none",
+            "root": root,
             "pod": pod,
             "texts": texts,
             "memory": limits.memory,
@@ -243,7 +246,9 @@ class Host(ABC):
             wire.send(
                 self._control,
                 config,
-                seccomp.program(leave_out=disabled.calls, shared=pod is not None),
+                seccomp.program(
+                    leave_out=disabled.calls, shared=pod is not None, sockets=network != "none"
+                ),
                 fds,
             )
         except OSError:

@@ -30,7 +30,7 @@ from typing import Any
 
 from intercode.errors import DataError, SandboxDied, SandboxUnavailable, room_left
 from intercode.sandbox import cache, template
-from intercode.sandbox.base import SCRIPT, SETUP_LIMITS, Limits, Program, Provider, Session
+from intercode.sandbox.base import SCRIPT, SETUP_LIMITS, Limits, Network, Program, Provider, Session
 from intercode.sandbox.client import GuestSandbox
 from intercode.sandbox.dockerfile import build_dockerfile, find_dockerfile
 from intercode.sandbox.host import (
@@ -43,7 +43,7 @@ from intercode.sandbox.host import (
     start_clean,
 )
 from intercode.sandbox.identity import identity
-from intercode.sandbox.template import Template
+from intercode.sandbox.template import Template, with_network_files
 
 ALLOWING = (
     "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined, "
@@ -112,14 +112,27 @@ class TemplateHost(Host):
         program: Program,
         export: Path | None,
         disabled: DisabledProtections | None,
+        network: Network,
+        root: bool,
     ) -> None:
         _require_limits(limits)
+        self.network, self.root = network, root
+        if network == "host":
+            template = with_network_files(template)
         with room_left():
             settings, self.cwd = self._prepare(template, limits), template.cwd
         super().__init__(program, session)
         fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
         try:
-            self._configure(limits=limits, env=env, disabled=disabled, fds=fds, **settings)
+            self._configure(
+                limits=limits,
+                env=env,
+                disabled=disabled,
+                fds=fds,
+                network=network,
+                root=root,
+                **settings,
+            )
         finally:
             for fd in fds:
                 os.close(fd)
@@ -134,7 +147,10 @@ class Bubblewrap(TemplateHost):
     """A host in namespaces made by bwrap."""
 
     def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
-        self.wall, self._command = "shared-proc" if shares_proc() else "", _command(template)
+        self.wall, self._command = (
+            "shared-proc" if shares_proc() else "",
+            _command(template, self.network),
+        )
         shape = len(template.layers), template.host_folders, template.hidden
         return {"mounts": (*shape, limits.disk, False, shares_proc(), self.force_copy)}
 
@@ -186,10 +202,14 @@ class LocalSandbox(GuestSandbox):
         export: Path | None = None,
         disabled: DisabledProtections | None = None,
         cwd: str | None = None,
+        network: Network = "none",
+        root: bool = False,
     ) -> None:
         limits = limits or Limits()
         variables = {**ENVIRONMENT, **template.environment} if environment is None else environment
-        host = self.kind(template, limits, session, variables, program, export, disabled)
+        host = self.kind(
+            template, limits, session, variables, program, export, disabled, network, root
+        )
         self.wall, self.identity = host.wall, host.identity
         host.cwd = cwd or host.cwd
         super().__init__(host, limits, session)
@@ -236,7 +256,7 @@ def _require_limits(limits: Limits) -> None:
             )
 
 
-def _command(template: Template) -> list[str]:
+def _command(template: Template, network: Network) -> list[str]:
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise SandboxUnavailable("bubblewrap is not installed; run: apt-get install bubblewrap")
@@ -244,6 +264,8 @@ def _command(template: Template) -> list[str]:
     if shares_proc():
         namespaces = [f"--unshare-{kind}" for kind in ("user", "ipc", "net", "uts")]
         proc = ["--bind", "/proc", "/proc"]
+    if network == "host":
+        namespaces = [word for word in (*namespaces, "--share-net") if word != "--unshare-net"]
     argv = [bwrap, *namespaces, "--uid", "0", "--gid", "0", "--cap-add", "ALL"]
     argv += ["--die-with-parent", "--new-session", "--hostname", "intercode"]
     argv += ["--ro-bind", "/usr", "/usr", *usr_links(), *proc, "--dev", "/dev", "--dir", "/layers"]

@@ -97,7 +97,6 @@ class PodHost(TemplateHost):
         userland = _userland(template)
         return {
             "mounts": (0, template.host_folders, (), limits.disk, False),
-            "own_network": False,
             "pod": (
                 slots,
                 start,

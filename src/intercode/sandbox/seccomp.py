@@ -85,13 +85,17 @@ _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
 def program(
-    *, machine: str | None = None, leave_out: frozenset[str] = frozenset(), shared: bool = False
+    *,
+    machine: str | None = None,
+    leave_out: frozenset[str] = frozenset(),
+    shared: bool = False,
+    sockets: bool = False,
 ) -> bytes:
     """Return the filter for this machine. `leave_out` names calls that a test lets through,
     including calls filtered by argument.
 
     `shared`: the agent has no namespaces of its own for networks, System V objects and message
-    queues, so it gets none of these.
+    queues, so it gets none of these; with `sockets`, it gets the network.
     """
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
@@ -102,7 +106,7 @@ def program(
     code = [(_LOAD, 0, 0, _ARCH), (_JEQ, 1, 0, audit), _return_error(ENOSYS), (_LOAD, 0, 0, _NR)]
     code += [(_JGE, 0, 1, _LAST_REVIEWED + 1), _return_error(ENOSYS)]
     answers = _by_argument()
-    if shared:
+    if shared and not sockets:
         answers["socket"] = (
             _SOCKET,
             [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, _UNIX), _return_error(EAFNOSUPPORT), _PASS],

@@ -49,6 +49,7 @@ _BORROWED = (
     "debian_version",
     "magic",
 )
+_NAME_SERVICES = "passwd: files\ngroup: files\nhosts: files\n"
 _ETC_FILES = {
     "passwd": (
         "root:x:0:0:root:/root:/bin/bash\n"
@@ -57,7 +58,7 @@ _ETC_FILES = {
     "group": "root:x:0:\nnogroup:x:65534:\n",
     "hosts": "127.0.0.1 localhost intercode\n::1 localhost\n",
     "hostname": "intercode\n",
-    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "nsswitch.conf": _NAME_SERVICES,
 }
 
 _COMPRESSED = {
@@ -186,6 +187,30 @@ def of_layer(layer: Path) -> Template:
     """Return the template whose only layer is a root file system."""
     digest = hash_of("root", layer.name, str(layer.stat().st_mtime_ns))
     return Template((layer,), (), digest, content=hash_of("root", layer.name))
+
+
+def with_network_files(template: Template) -> Template:
+    """Return `template` with the files of this machine by which programs find hosts, and, where
+    /usr is borrowed, the certificates that they trust."""
+    names = ["resolv.conf", "hosts"]
+    borrowed = ["ssl/certs/ca-certificates.crt"] if template.host_folders else []
+    sources = {name: Path("/etc", name) for name in names + borrowed}
+    contents = {name: path.read_bytes() for name, path in sources.items() if path.is_file()}
+    if template.host_folders:
+        contents["nsswitch.conf"] = _NAME_SERVICES.replace(
+            "hosts: files", "hosts: files dns"
+        ).encode()
+
+    def build(layer: Path) -> None:
+        layer.chmod(0o755)
+        for name, content in contents.items():
+            path = layer / TREE / "etc" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        for path in layer.rglob("*"):
+            identity().own(path)
+
+    return template.over(cache.folder("layers", hash_of(repr(sorted(contents.items()))), build))
 
 
 def with_tree(template: Template, tree: Path) -> Template:

@@ -30,7 +30,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,7 +42,7 @@ from intercode.errors import (
     UsageError,
 )
 from intercode.sandbox import cache, init
-from intercode.sandbox.base import MIB, Limits, Program, Provider, Session
+from intercode.sandbox.base import MIB, Limits, Network, Program, Provider, Session
 from intercode.sandbox.client import GuestSandbox
 from intercode.sandbox.docker import images
 from intercode.sandbox.docker.daemon import (
@@ -125,7 +125,11 @@ class DockerSandbox(GuestSandbox):
         environment: Mapping[str, str] | None = None,
         program: Program = "bash",
         cwd: str | None = None,
+        network: Network = "none",
+        root: bool = True,
     ) -> None:
+        if network != "none":
+            image = replace(image, network=network)
         variables = (
             {**ENVIRONMENT, **dict(image.environment)} if environment is None else environment
         )
@@ -240,10 +244,8 @@ class DockerHost(Host):
         `SandboxUnavailable`; the container is then gone."""
         try:
             mounts = (2, (), (), self.spec.limits.disk, True, False, self.force_copy)
-            own_network = self.spec.image.network == "none"
-            self._configure(
-                mounts, self.spec.limits, dict(self.spec.environment), own_network=own_network
-            )
+            network = self.spec.image.network
+            self._configure(mounts, self.spec.limits, dict(self.spec.environment), network=network)
             self._control.settimeout(_START_SECONDS)
             head, _ = wire.receive(self._control, 0)
             self._control.settimeout(None)

@@ -199,23 +199,17 @@ def let_be_seen() -> None:
     _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl(DUMPABLE)")
 
 
-def confine(writable: Collection[int], readable: Collection[int]) -> None:
+def confine(writable: Collection[int], readable: Collection[int], *, sockets: bool) -> None:
     """Confine this process and all that it starts to these folders, and their signals and abstract
-    sockets to one another.
+    sockets to one another; without `sockets`, also refuse them TCP.
 
     This uses Landlock (Documentation/userspace-api/landlock.rst), if this kernel's version supports
     all that is needed here. Call this before `install_filter`, which refuses Landlock's system
     calls.
     """
-    version = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), None, _long(0), _long(1))
-    if version < _LANDLOCK_SCOPES:
-        return
-    _forbid_new_rights()
     every = (1 << 16) - 1  # all rights on files of version 5
-    ruleset = _libc.syscall(
-        _long(_SYS_LANDLOCK_CREATE), struct.pack("QQQ", every, 0b11, 0b11), _long(24), _long(0)
-    )
-    _check(ruleset, "landlock_create_ruleset")
+    if (ruleset := _ruleset(every, 0 if sockets else 0b11, 0b11)) is None:
+        return
     for folders, rights in ((writable, every), (readable, _LANDLOCK_READ)):
         for folder in folders:
             rule = struct.pack("=Qi", rights, folder)
@@ -223,6 +217,28 @@ def confine(writable: Collection[int], readable: Collection[int]) -> None:
                 _libc.syscall(_long(_SYS_LANDLOCK_ADD), _long(ruleset), _long(1), rule, _long(0)),
                 "landlock_add_rule",
             )
+    _restrict(ruleset)
+
+
+def confine_abstract_sockets() -> None:
+    """Confine the abstract sockets of this process and all that it starts to one another, as
+    `confine` does."""
+    if (ruleset := _ruleset(0, 0, 0b01)) is not None:
+        _restrict(ruleset)
+
+
+def _ruleset(files: int, network: int, scopes: int) -> int | None:
+    """Return a Landlock ruleset that refuses these rights, or None if this kernel has no scopes."""
+    version = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), None, _long(0), _long(1))
+    if version < _LANDLOCK_SCOPES:
+        return None
+    attributes = struct.pack("QQQ", files, network, scopes)
+    ruleset = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), attributes, _long(24), _long(0))
+    return _check(ruleset, "landlock_create_ruleset")
+
+
+def _restrict(ruleset: int) -> None:
+    _forbid_new_rights()
     _check(
         _libc.syscall(_long(_SYS_LANDLOCK_RESTRICT), _long(ruleset), _long(0)),
         "landlock_restrict_self",

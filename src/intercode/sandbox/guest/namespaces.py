@@ -178,6 +178,8 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
     folders = mounts.build(mount_config, inherited)
     if "capabilities" not in config["disabled"]:
         kernel.limit_capabilities(agent_rights)
+    if not config["own_network"]:  # before init, which the server could not inspect otherwise
+        kernel.confine_abstract_sockets()
     kernel.unshare(kernel.NEWPID)
     server_end, init_end = (end.detach() for end in socketpair())
     try:

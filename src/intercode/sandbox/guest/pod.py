@@ -311,6 +311,7 @@ class PodSupervisor(supervisor.Supervisor):
         kernel.confine(
             [slot.files.root, *([] if export is None else [export])],
             [slot.table.proc, slot.files.start],
+            sockets=self._config["sockets"],
         )
         kernel.install_filter(self._seccomp)
         return PodWorld(slot, self._pod.disk, self._config["rlimits"])

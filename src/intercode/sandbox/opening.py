@@ -1,0 +1,59 @@
+"""One sandbox in one line, without an environment or tasks: `intercode.sandbox(…)`.
+
+with intercode.sandbox() as box:
+    done = box.exec(["python3", "-c", "print(input())"], stdin=b"hello")
+    done.exit_code, done.stdout, done.stderr
+    box.exec("cd /tmp; x=1").output  # a text is an action of the session, whose state stays
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from intercode.sandbox import base
+from intercode.sandbox.base import Limits, Network
+from intercode.sandbox.client import GuestSandbox
+from intercode.sandbox.host import ENVIRONMENT
+from intercode.sandbox.pod import usual_provider_name
+
+
+def open_sandbox(
+    image: str | None = None,
+    *,
+    provider: Literal["local", "docker", "pod"] | None = None,
+    tree: str | Path | None = None,
+    setup: str | Path | None = None,
+    limits: Limits | None = None,
+    environment: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    network: Network = "none",
+    root: bool = False,
+) -> GuestSandbox:
+    """Open a sandbox. Close it, or use it in a `with` statement.
+
+    Args:
+        image: as for `--image`: a built image, a root file system, a Dockerfile, or for docker an
+            image's name; by default this machine's /usr.
+        provider: `local`, `docker` or `pod`; by default what `eval` uses here.
+        tree: a folder or tar to put at /.
+        setup: a Bash script that runs once, after `tree` is in place.
+        environment: variables besides the image's.
+        cwd: the folder where commands begin and relative paths lead to, by default the image's.
+        network: "host" shares this machine's network (docs/security.md lists what that opens).
+        root: let programs install packages, give files away and become other users; Docker's
+            always may.
+    """
+    source = base.provider(provider or usual_provider_name())
+    paths = {name: Path(path) for name, path in (("tree", tree), ("setup", setup)) if path}
+    start = source.prepare(image=image, **paths)
+    options: dict[str, Any] = {"limits": limits, "cwd": cwd}
+    options |= {"network": network} if network != "none" else {}
+    options |= {"root": True} if root else {}
+    if environment:
+        usual = dict(getattr(start, "environment", ()))
+        options["environment"] = {**ENVIRONMENT, **usual, **environment}
+    sandbox = source.sandbox(start, **options)
+    assert isinstance(sandbox, GuestSandbox)
+    return sandbox
