@@ -297,6 +297,26 @@ class SandboxOptions(EnvOptions):
 
 
 @dataclass(frozen=True)
+class NetworkOptions(SandboxOptions):
+    """Options of environments whose sandboxes may use this machine's network.
+
+    `allow_host_network` is the caller's alone: it is not stored, so no run, record or request can
+    give it.
+    """
+
+    allow_host_network: bool = option(
+        False, "Environment",
+        "Let agents, solutions and tests use this machine's network: everything that it reaches,"
+        " its local services included. Give it again with --resume.",
+        kind="flag", recorded=False,
+    )  # fmt: skip
+
+    @property
+    def chosen_network(self) -> Literal["none", "host"]:
+        return "host" if self.allow_host_network else "none"
+
+
+@dataclass(frozen=True)
 class UnplayableOptions(EnvOptions):
     """Options of environments that leave out tasks which cannot be played as they are."""
 

@@ -34,7 +34,10 @@ _OTHER_SECTIONS = {
     "allow_base_url": "Agent and model",
 } | dict.fromkeys(("out", "resume", "trust", "retry_errors", "allow_code_change"), "Run")
 """The headings of options that belong to single commands; others appear under "Options"."""
-_NOT_STORED = {"out", "resume", "trust", "retry_errors", "allow_code_change", "as_json"}
+_NOT_STORED = {
+    *("out", "resume", "trust", "retry_errors", "allow_code_change", "as_json"),
+    "allow_host_network",
+}
 
 
 class Command(click.Command):

@@ -30,6 +30,7 @@ from intercode.plugins import call_plugin, load_plugin
 from intercode.sandbox.base import (
     MIB,
     Limits,
+    Network,
     Provider,
     Sandbox,
     Session,
@@ -95,6 +96,7 @@ class WorkspaceSpec:
     probe: str | None = None
     build: Callable[[str], Start] | None = None
     cwd: str | None = None
+    network: Network = "none"
     _task_specs: dict[tuple[object, ...], WorkspaceSpec] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -106,6 +108,7 @@ class WorkspaceSpec:
             "environment": self.environment,
             "program": "bash",
             **({"cwd": self.cwd} if self.cwd else {}),
+            **({"network": self.network} if self.network != "none" else {}),
         }
         return call_plugin(
             self.provider.sandbox,
@@ -198,6 +201,7 @@ class WorkspaceSpec:
                 **sandbox.machine_facts(),
                 "session": self.session,
                 "limits": (self.limits or Limits()).facts(),
+                **({"network": self.network} if self.network != "none" else {}),
                 **scripts,
             }
 
@@ -214,6 +218,7 @@ def prepare_workspaces(
     sandbox: str | None = None,
     start: str | None = None,
     probe: str | None = None,
+    network: Network = "none",
 ) -> tuple[WorkspaceSpec, WorkspaceSpec | None]:
     """Return the spec, and a spec with variant data if the data set has them. The caller's tree and
     setup override the data set's.
@@ -231,7 +236,9 @@ def prepare_workspaces(
         def build(name: str) -> Start:
             return make(_find_image(data.file, name))
 
-        return WorkspaceSpec(source, make(image), session, limits, None, start, probe, build)
+        return WorkspaceSpec(
+            source, make(image), session, limits, None, start, probe, build, network=network
+        )
 
     own_tree, own_setup = (Path(path) if path else None for path in (tree, setup))
     spec = make_spec(own_tree or data.tree, own_setup or (None if tree else data.setup))

@@ -205,8 +205,10 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     """Return the environment's options of a run with settings `then`, without its reward; `given`
     replaces all but `KEPT`. Raises `UsageError` without data."""
     options = {
-        name: then.get(name) if name in KEPT else given.get(name) or then.get(name)
-        for name in known_options()
+        name: then.get(name)
+        if name in KEPT
+        else given.get(name) or (then.get(name) if declaration.recorded else None)
+        for name, (_, declaration, _) in known_options().items()
         if name != "reward"
     }
     options["data"] = given.get("data") or then.get("data_from")

@@ -394,7 +394,8 @@ def _runs_several_at_once(sandbox: Sandbox) -> None:
         done = threads.map(
             lambda name: sandbox.run(["bash", "-c", script, "x", name], timeout=60), names
         )
-        same("outputs", [each.stdout.decode().strip() for each in done], names)
+        outputs = [completed.stdout.decode().strip() for completed in done]
+        same("outputs", outputs, names)
 
 
 def _leaves_background_processes(sandbox: Sandbox) -> None:

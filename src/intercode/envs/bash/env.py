@@ -222,6 +222,7 @@ class BashEnv(InterCodeEnv):
             tree=options.tree or attribute_path(cls, "tree"),
             setup=options.setup or attribute_path(cls, "setup"),
             limits=options.chosen_limits,
+            network=options.chosen_network,
             paper=is_papers(reward, cls.rewards) and session == "stateless",
             sandbox=sandbox,
             start=cls.start,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from intercode.options import SandboxOptions
+from intercode.options import NetworkOptions
 
 
 @dataclass(frozen=True)
-class BashOptions(SandboxOptions):
+class BashOptions(NetworkOptions):
     """Bash needs no options of its own."""

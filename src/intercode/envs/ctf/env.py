@@ -103,6 +103,7 @@ class CtfEnv(InterCodeEnv):
             tree=options.tree,
             setup=options.setup,
             limits=options.chosen_limits,
+            network=options.chosen_network,
             paper=is_papers(named, cls.rewards) and session == "stateless",
             sandbox=options.sandbox,
         )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from intercode.options import SandboxOptions, SubmissionOptions, UnplayableOptions, option
+from intercode.options import NetworkOptions, SubmissionOptions, UnplayableOptions, option
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @dataclass(frozen=True)
-class CtfOptions(SandboxOptions, SubmissionOptions, UnplayableOptions):
+class CtfOptions(NetworkOptions, SubmissionOptions, UnplayableOptions):
     """Options of the capture-the-flag environment."""
 
     assets: str | Path | None = option(

@@ -4,9 +4,9 @@
     step  ──► Bash, or `submit`: the task's tests give the verdict, by Harbor's rule or, in the
               older form, by their exit status
 
-Agent, tests and solution have no network, whatever the task's `network_mode`, and run as root.
-Tasks that need more than a sandbox offers are left out with the reason. A Dockerfile that does not
-build is an error of its task.
+Agent, tests and solution have no network, whatever the task's `network_mode`, unless the caller
+gives them this machine's; they run as root. Tasks that need more than a sandbox offers are left out
+with the reason. A Dockerfile that does not build is an error of its task.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class HarborEnv(BashEnv):
 
         def facts() -> dict[str, Any]:
             left = {"left_out": reasons} if reasons else {}
-            return {**world.facts(), "network": NO_NETWORK, **left}
+            return {"network": NO_NETWORK, **world.facts(), **left}
 
         return replace(world, facts=facts, left_out=left_out)
 
