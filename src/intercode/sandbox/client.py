@@ -61,6 +61,8 @@ class GuestSandbox(Sandbox):
     host."""
 
     host: Host
+    root = False
+    """Programs inside have root's rights over files and users."""
     _number: int
     _sock: socket.socket
     _lock: threading.RLock
@@ -126,14 +128,15 @@ class GuestSandbox(Sandbox):
         words = [*command, *(text for pair in (env or {}).items() for text in pair)]
         if isinstance(command, str) or not command or any("\0" in word for word in words):
             raise UsageError("a command is a list of words without NUL characters")
+        variables, ids = self._user(user)
         head: dict[str, Any] = {
             "op": "run",
             "number": next(_numbers),
             "argv": list(command),
-            "env": dict(env or {}),
+            "env": {**variables, **(env or {})},
             "path": self._absolute(cwd),
             "reads": bool(stdin),
-            "user": None,
+            "user": ids,
         }
         fds: list[int] = []
         with self._lock:
@@ -316,6 +319,27 @@ class GuestSandbox(Sandbox):
         self.files = "copied" if self.host.copies else ""
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
+
+    def _user(self, user: str) -> tuple[dict[str, str], list[int] | None]:
+        """Return the variables of a user, and the numbers of user and groups; None for the
+        agent."""
+        if user == "agent" or (user == "root" and not self.root):
+            return {}, None
+        if not self.root:
+            raise UsageError(f"no user {user!r}: a sandbox without root=True has only the agent")
+        users, groups = (self._table(name) for name in ("passwd", "group"))
+        row = next((row for row in users if user in (row[0], row[2])), [user, "", user, user])
+        if not all(number.isdigit() and int(number) < 1 << 32 for number in row[2:4]):
+            raise UsageError(f"no user {user!r} in /etc/passwd")
+        more = [int(group[2]) for group in groups if row[0] in group[3].split(",")]
+        home = row[5] if len(row) > 5 else "/"
+        return {"HOME": home, "USER": row[0], "LOGNAME": row[0]}, [int(row[2]), int(row[3]), *more]
+
+    def _table(self, name: str) -> list[list[str]]:
+        """Return the rows of /etc/passwd or /etc/group that have a number."""
+        text = self.read(f"/etc/{name}").decode("utf-8", "replace")
+        rows = [line.split(":") for line in text.splitlines()]
+        return [row for row in rows if len(row) > 3 and row[2].isdigit()]
 
     def _absolute(self, path: str) -> str:
         """Return a path in the sandbox; relative paths begin where sessions begin."""

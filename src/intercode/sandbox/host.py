@@ -202,7 +202,6 @@ class Host(ABC):
         disabled: DisabledProtections | None = None,
         fds: tuple[int, ...] = (),
         network: str = "none",
-        root: bool = False,
         pod: tuple[Any, ...] | None = None,
     ) -> None:
         """Send the supervisor the settings of its episodes.
@@ -226,7 +225,6 @@ class Host(ABC):
             "lent": "/usr" in mounts[1],
             "own_network": network == "none" and pod is None,
             "sockets": network != "none",
-            "root": root,
             "pod": pod,
             "texts": texts,
             "memory": limits.memory,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import json
 import os
 import queue
 import resource
@@ -42,7 +43,7 @@ from intercode.sandbox.host import (
     shared_limits,
     start_clean,
 )
-from intercode.sandbox.identity import identity
+from intercode.sandbox.identity import identity, map_users
 from intercode.sandbox.template import Template, with_network_files
 
 ALLOWING = (
@@ -130,7 +131,6 @@ class TemplateHost(Host):
                 disabled=disabled,
                 fds=fds,
                 network=network,
-                root=root,
                 **settings,
             )
         finally:
@@ -147,22 +147,33 @@ class Bubblewrap(TemplateHost):
     """A host in namespaces made by bwrap."""
 
     def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
+        if self.root and shares_proc():
+            raise SandboxUnavailable(
+                "root=True needs a /proc of its own, which this container masks"
+            )
         self.wall, self._command = (
             "shared-proc" if shares_proc() else "",
             _command(template, self.network),
         )
         shape = len(template.layers), template.host_folders, template.hidden
-        return {"mounts": (*shape, limits.disk, False, shares_proc(), self.force_copy)}
+        return {"mounts": (*shape, limits.disk, False, shares_proc(), self.force_copy, self.root)}
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         control, inside = socket.socketpair()
+        command, fds = self._command, tuple[int, ...]()
+        if self.root and identity().other:
+            (info, info_end), (wait, waiter) = os.pipe(), os.pipe()
+            fds = info_end, wait
+            command = [command[0], "--info-fd", str(info_end), "--userns-block-fd", str(wait)]
+            command += self._command[1:]
 
         def start() -> subprocess.Popen[bytes]:
             return start_clean(
-                self._command,
+                command,
                 stdin=inside.fileno(),
                 stderr=self._errors,
                 env={"PATH": ENVIRONMENT["PATH"]},
+                pass_fds=fds,
                 **identity().popen(),
             )
 
@@ -170,6 +181,12 @@ class Bubblewrap(TemplateHost):
             begun.enter_context(control)
             process = _spawner(os.getpid()).call(start)
             begun.pop_all()
+        if fds:
+            for fd in fds:
+                os.close(fd)
+            with open(info, encoding="utf-8") as file, open(waiter, "wb"):
+                if text := file.read():  # else bwrap failed
+                    map_users(json.loads(text)["child-pid"])
         return control, process
 
     def _death(self) -> SandboxUnavailable | SandboxDied:
@@ -210,7 +227,7 @@ class LocalSandbox(GuestSandbox):
         host = self.kind(
             template, limits, session, variables, program, export, disabled, network, root
         )
-        self.wall, self.identity = host.wall, host.identity
+        self.wall, self.identity, self.root = host.wall, host.identity, root
         host.cwd = cwd or host.cwd
         super().__init__(host, limits, session)
 

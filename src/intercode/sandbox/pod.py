@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from intercode.errors import SandboxUnavailable
+from intercode.errors import SandboxUnavailable, UsageError
 from intercode.sandbox import cache
 from intercode.sandbox.base import Limits
 from intercode.sandbox.guest import wire
@@ -89,6 +89,8 @@ class PodHost(TemplateHost):
     wall = "pod"
 
     def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
+        if self.root:
+            raise UsageError("--sandbox pod has no root inside; use local or docker")
         if why := unfit():
             raise SandboxUnavailable(why)
         self.identity = str(next(_numbers))

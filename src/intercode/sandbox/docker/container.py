@@ -115,6 +115,7 @@ class DockerSandbox(GuestSandbox):
     runs the image's python3."""
 
     host: DockerHost
+    root = True
 
     def __init__(
         self,

@@ -80,6 +80,8 @@ class MountConfig(NamedTuple):
     """No /proc can be mounted here: the episodes see the supervisor's, read-only."""
     force_copy: bool = False
     """Copy the template's files for each episode, even if an overlay would suffice."""
+    root: bool = False
+    """The agent has root's rights over files and users."""
     copies: Copies | None = None
     """The files to copy for each episode, set by `prepare`; None: the overlay needs no copy."""
 
@@ -173,7 +175,7 @@ def build(config: MountConfig, inherited: int | None) -> Folders:
     folders = Folders(
         kernel.open_folder(upper), kernel.open_folder(merged), "." if config.top else TREE, copies
     )
-    owner = layers.SAME if config.in_container else None
+    owner = layers.SAME if config.in_container or config.root else None
     if inherited is not None:
         layers.copy(inherited, folders.upper, owner=owner)
     elif copies:

@@ -40,7 +40,8 @@ _ROOT_RIGHTS = (
     *(kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID),
     *(kernel.KILL, kernel.SETGID, kernel.SETUID, kernel.NET_BIND_SERVICE),
 )
-"""The agent's rights in a container, where it may give files to other users and read theirs."""
+"""The agent's rights in a container, or as root: it may give files to other users, read theirs, and
+become them."""
 _OWN_PROCESSES = 2
 _MOST = (("user_namespaces", "0"), ("inotify_instances", "16"), ("inotify_watches", "8192"))
 """Limits per episode on resources that the kernel otherwise counts for all programs of one user
@@ -166,8 +167,8 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
     """Build and enter the episode's file system, start init, and give up every right that is not
     needed any more."""
     mount_config: mounts.MountConfig = config["mounts"]
-    agent_rights = _ROOT_RIGHTS if mount_config.in_container else ()
-    if not mount_config.in_container:
+    agent_rights = _ROOT_RIGHTS if mount_config.in_container or mount_config.root else ()
+    if not (mount_config.in_container or mount_config.root):
         for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
             _write(f"/proc/self/{name}", line)
     for name, most in () if mount_config.shared_proc else _MOST:
@@ -248,25 +249,25 @@ def _write(path: str, text: str) -> None:
     os.close(fd)
 
 
+def map_same_users(pid: int) -> None:
+    """Give the new user namespace of another process the users of this process's own."""
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}", encoding="utf-8") as file:
+            lines = [f"{inside} {inside} {count}" for inside, _, count in map(str.split, file)]
+        _write(f"/proc/{pid}/{name}", "\n".join(lines))
+
+
 def leave_user_namespace() -> None:
     """Move this process from the container's user namespace to a new one with the same users.
 
     A process outside the new namespace must write the map of its users: a child that stays behind.
     """
-    maps = {}  # of each user of this namespace to itself
-    for name in ("uid_map", "gid_map"):
-        with open(f"/proc/self/{name}", encoding="utf-8") as file:
-            maps[name] = "".join(
-                f"{inside} {inside} {count}\n" for inside, _, count in map(str.split, file)
-            )
     moved, here = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(here)
         os.read(moved, 1)
-        for name, text in maps.items():
-            with open(f"/proc/1/{name}", "w", encoding="utf-8") as file:
-                file.write(text)
+        map_same_users(1)
         os._exit(0)
     kernel.unshare(kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS)
     os.close(here)
