@@ -125,8 +125,12 @@ class GuestSandbox(Sandbox):
         timeout: float | None = None,
         output: int | None = None,
     ) -> Completed:
-        words = [*command, *(text for pair in (env or {}).items() for text in pair)]
-        if isinstance(command, str) or not command or any("\0" in word for word in words):
+        words = "".join([*command, *(env or {}), *(env or {}).values()])
+        if (
+            isinstance(command, str)
+            or not command
+            or b"\0" in words.encode(errors="surrogateescape")
+        ):
             raise UsageError("a command is a list of words without NUL characters")
         variables, ids = self._user(user)
         head: dict[str, Any] = {
@@ -142,6 +146,8 @@ class GuestSandbox(Sandbox):
         with self._lock:
             ended, self._ended = self._ended, []
             self._request({**head, "ended": ended}, fds=fds)
+        if len(fds) != 3 + bool(stdin):
+            raise SandboxDied("the sandbox did not hand out the command's ends")
         end = {"op": "end_run", "number": head["number"]}
         try:
             with Streams(fds, stdin, self.limits.output if output is None else output) as streams:

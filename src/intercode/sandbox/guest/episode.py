@@ -296,7 +296,11 @@ class EpisodeServer:
         """Start a command, and send the host its ends. Later, `report` says how it ended."""
         for number in head["ended"]:
             self._end_command(number)
-        os.chdir(head["path"])
+        folder = kernel.open_inside(self._root, head["path"], os.O_PATH | os.O_DIRECTORY)
+        try:
+            os.fchdir(folder)
+        finally:
+            os.close(folder)
         env = {**self._config["env"], **head["env"]}
         command = Command(head["argv"], env, reads=head["reads"], user=head["user"])
         self._commands[head["number"]], self._jobs_alive = command, True
@@ -376,6 +380,8 @@ class EpisodeServer:
                 if job is not None and job.pid == pid and not job.dead:
                     job.set_ended(status)
                     if isinstance(job, Command):
+                        if self._world.disk_is_full():
+                            job.limits.add("disk")
                         job.report()
 
     def _enforce_limits(self) -> None:
