@@ -43,6 +43,9 @@ _ROOT_RIGHTS = (
 """The agent's rights in a container, or as root: it may give files to other users, read theirs, and
 become them."""
 _OWN_PROCESSES = 2
+_USERS_SHARE = 4
+"""All users of an episode together may have so many times an agent's processes, until the episode
+server sees it."""
 _MOST = (("user_namespaces", "0"), ("inotify_instances", "16"), ("inotify_watches", "8192"))
 """Limits per episode on resources that the kernel otherwise counts for all programs of one user
 (/proc/sys/user/max_NAME)."""
@@ -146,7 +149,9 @@ class World:
 
 def clone_flags(config: Config) -> int:
     """Return the namespaces that an episode server is cloned into. The supervisor makes the network
-    namespace, `enter` the pid namespace."""
+    namespace, `enter` the pid namespace, and all others if the agent is root."""
+    if config["mounts"].root:
+        return 0
     network = kernel.NEWNET if "network" in config["disabled"] else 0
     user = 0 if config["mounts"].in_container else kernel.NEWUSER
     return kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | network | user
@@ -168,12 +173,21 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
     needed any more."""
     mount_config: mounts.MountConfig = config["mounts"]
     agent_rights = _ROOT_RIGHTS if mount_config.in_container or mount_config.root else ()
-    if not (mount_config.in_container or mount_config.root):
+    if mount_config.root:
+        # the kernel counts each user's processes, and those of a namespace up to the limit that it
+        # was made under
+        _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+        together = _USERS_SHARE * config["rlimits"]["NPROC"]
+        least = together if most == resource.RLIM_INFINITY else min(together, most)
+        resource.setrlimit(resource.RLIMIT_NPROC, (least, most))
+        leave_user_namespace()
+        raise_limits(["NPROC"])
+    elif not mount_config.in_container:
         for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
             _write(f"/proc/self/{name}", line)
-    for name, most in () if mount_config.shared_proc else _MOST:
+    for name, value in () if mount_config.shared_proc else _MOST:
         if name not in config["disabled"]:
-            _write(f"/proc/sys/user/max_{name}", most)
+            _write(f"/proc/sys/user/max_{name}", value)
     _write("/proc/self/oom_score_adj", "1000")
     proc = kernel.open_folder("/proc")
     folders = mounts.build(mount_config, inherited)
@@ -258,16 +272,17 @@ def map_same_users(pid: int) -> None:
 
 
 def leave_user_namespace() -> None:
-    """Move this process from the container's user namespace to a new one with the same users.
+    """Move this process from its user namespace to a new one with the same users.
 
     A process outside the new namespace must write the map of its users: a child that stays behind.
     """
     moved, here = os.pipe()
+    pid = os.getpid()
     child = os.fork()
     if child == 0:
         os.close(here)
         os.read(moved, 1)
-        map_same_users(1)
+        map_same_users(pid)
         os._exit(0)
     kernel.unshare(kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS)
     os.close(here)

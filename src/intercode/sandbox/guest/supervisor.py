@@ -80,7 +80,7 @@ class Supervisor:
         try:
             if self._config["own_network"]:
                 namespaces.make_network(self._config)
-            pid = self._clone()
+            pid = kernel.clone(namespaces.clone_flags(self._config))
             if pid == 0:
                 kernel.die_with_parent()
                 os.close(self._control.fileno())
@@ -98,22 +98,6 @@ class Supervisor:
                 wire.send(line, refusal(error))
         for fd in fds:
             os.close(fd)
-
-    def _clone(self) -> int:
-        """Clone an episode server. If its agent is root, it waits until its users are mapped, which
-        this process must do."""
-        flags = namespaces.clone_flags(self._config)
-        if not self._config["mounts"].root:
-            return kernel.clone(flags)
-        mapped, mapper = os.pipe2(os.O_CLOEXEC)
-        if (pid := kernel.clone(flags)) == 0:
-            os.close(mapper)
-            os.read(mapped, 1)
-        else:
-            namespaces.map_same_users(pid)
-            os.close(mapper)
-        os.close(mapped)
-        return pid
 
     def _end(self, number: int | None, *, wait: bool) -> None:
         """Kill an episode server. If `wait`, reap it with the orphans that it left, and forget
