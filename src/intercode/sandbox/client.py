@@ -332,7 +332,7 @@ class GuestSandbox(Sandbox):
         if user == "agent" or (user == "root" and not self.root):
             return {}, None
         if not self.root:
-            raise UsageError(f"no user {user!r}: a sandbox without root=True has only the agent")
+            raise UsageError(f"no user {user!r}: this sandbox has one user; open it with root=True")
         users, groups = (self._table(name) for name in ("passwd", "group"))
         row = next((row for row in users if user in (row[0], row[2])), [user, "", user, user])
         if not all(number.isdigit() and int(number) < 1 << 32 for number in row[2:4]):

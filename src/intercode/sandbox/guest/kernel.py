@@ -227,10 +227,15 @@ def confine_abstract_sockets() -> None:
         _restrict(ruleset)
 
 
+def landlock_version() -> int:
+    """Return the version of Landlock in this kernel; 0 or less if there is none."""
+    version: int = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), None, _long(0), _long(1))
+    return version
+
+
 def _ruleset(files: int, network: int, scopes: int) -> int | None:
     """Return a Landlock ruleset that refuses these rights, or None if this kernel has no scopes."""
-    version = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), None, _long(0), _long(1))
-    if version < _LANDLOCK_SCOPES:
+    if landlock_version() < _LANDLOCK_SCOPES:
         return None
     attributes = struct.pack("QQQ", files, network, scopes)
     ruleset = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), attributes, _long(24), _long(0))

@@ -1,0 +1,152 @@
+"""`intercode.sandbox(…)`: one sandbox without an environment, its network, and its root."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import intercode
+from intercode.errors import UsageError
+from intercode.sandbox.client import GuestSandbox
+from intercode.sandbox.guest import kernel
+
+PROVIDERS = [
+    "local",
+    pytest.param("pod", marks=pytest.mark.skipif(os.getuid() != 0, reason="pods need root")),
+]
+CONNECT = "import socket, sys; socket.create_connection(('localhost', int(sys.argv[1])), 5)"
+MANY_USERS = """
+import os, time
+for user in range(1, 9999):
+    if os.fork() == 0:
+        os.setuid(user)
+        time.sleep(30)
+        os._exit(0)
+"""
+ABSTRACT = "import socket, sys; socket.socket(socket.AF_UNIX).connect('\\0' + sys.argv[1])"
+
+
+@pytest.fixture
+def listeners() -> Iterator[tuple[str, str]]:
+    """The port of a TCP socket and the name of an abstract one, on which this process listens."""
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as abstract:
+        port = str(tcp.getsockname()[1])
+        abstract.bind(f"\0intercode-test-{port}")
+        abstract.listen()
+        yield port, f"intercode-test-{port}"
+
+
+def test_one_line_opens_a_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/greeting").write_text("hello")
+    with intercode.sandbox(tree=tmp_path, environment={"X": "1"}, cwd="/etc") as box:
+        done = box.exec(["sh", "-c", "cat greeting - ; echo $X >&2"], stdin=b" you")
+        assert (done.exit_code, done.stdout, done.stderr) == (0, b"hello you", b"1\n")
+        assert box.read("greeting") == b"hello"
+        box.exec("cd /tmp; y=2")
+        assert box.exec("pwd; echo $X $y").output == "/tmp\n1 2\n"
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_only_the_host_s_network_reaches_its_services(
+    name: Any, listeners: tuple[str, str]
+) -> None:
+    port, abstract = listeners
+    with intercode.sandbox(provider=name) as box:
+        assert box.exec(["python3", "-c", CONNECT, port]).exit_code == 1
+        assert box.exec(["python3", "-c", ABSTRACT, abstract]).exit_code == 1
+    with intercode.sandbox(provider=name, network="host") as box:
+        assert box.exec(["python3", "-c", CONNECT, port]).exit_code == 0
+        confined = kernel.landlock_version() >= 6
+        assert box.exec(["python3", "-c", ABSTRACT, abstract]).exit_code == int(confined)
+        assert box.read("/etc/hosts") == Path("/etc/hosts").read_bytes()
+        assert box.diff() == {}
+
+
+@pytest.fixture(scope="module")
+def rooted() -> Iterator[GuestSandbox]:
+    if os.getuid() != 0:
+        pytest.skip("only real root maps more users")
+    with intercode.sandbox(provider="local", root=True) as box:
+        yield box
+
+
+@pytest.fixture
+def box(rooted: GuestSandbox) -> GuestSandbox:
+    rooted.reset()
+    return rooted
+
+
+class TestRoot:
+    @pytest.mark.parametrize(
+        ("action", "output"),
+        [
+            ("touch /tmp/f; chown 1000:1001 /tmp/f; stat -c %u:%g /tmp/f", "1000:1001\n"),
+            ("install -m 0 /etc/passwd /tmp/zero; wc -l < /tmp/zero", "2\n"),
+            ("setpriv --reuid 7 --regid 8 --clear-groups sh -c 'id -u; id -g; id -G'", "7\n8\n8\n"),
+            ("mount -t tmpfs none /mnt 2> /dev/null || echo no", "no\n"),
+            ("unshare --user true 2> /dev/null || echo no", "no\n"),
+            ("mknod /tmp/sda b 8 0 2> /dev/null || echo no", "no\n"),
+            ("(echo 9 > /proc/sys/vm/swappiness) 2> /dev/null || echo no", "no\n"),
+            ("touch /usr/x 2> /dev/null || echo no", "no\n"),
+        ],
+    )
+    def test_has_rights_over_files_and_users_inside_alone(
+        self, box: GuestSandbox, action: str, output: str
+    ) -> None:
+        assert box.exec(action).output == output
+
+    def test_runs_programs_as_other_users(self, box: GuestSandbox) -> None:
+        box.exec(
+            "echo 'eve:x:5:6::/home/eve:/bin/sh' >> /etc/passwd; echo 'more:x:9:eve' >> /etc/group"
+        )
+        script = ["sh", "-c", "id -u; id -g; id -G; echo $HOME; cat /tmp/zero"]
+        box.exec("install -m 0 /dev/null /tmp/zero")
+        for user, expected in (
+            ("root", b"0\n0\n0\n/root\n"),
+            ("eve", b"5\n6\n6 9\n/home/eve\n"),
+            ("7", b"7\n7\n7\n/\n"),
+        ):
+            done = box.exec(script, user=user)
+            assert (done.stdout, bool(done.stderr)) == (expected, user != "root")
+        with pytest.raises(UsageError, match="no user 'nobody-here'"):
+            box.exec(script, user="nobody-here")
+
+    def test_keeps_the_owners_of_a_fork_s_files(self, box: GuestSandbox) -> None:
+        box.exec("touch /tmp/f; chown 1000:1001 /tmp/f")
+        with box.fork() as copy:
+            assert copy.exec("stat -c %u:%g /tmp/f").output == "1000:1001\n"
+
+    def test_cannot_fork_without_bound_as_many_users(self, box: GuestSandbox) -> None:
+        done = box.exec(["python3", "-c", MANY_USERS], timeout=60)
+        assert (done.exit_code, done.limits) in ((137, ("processes",)), (1, ()))
+        assert box.exec(["true"]).exit_code == 0
+
+    def test_is_not_there_unless_asked_for(self) -> None:
+        with intercode.sandbox() as box:
+            assert box.exec("touch /tmp/f; chown 1000 /tmp/f").exit_code == 1
+            assert box.exec(["id", "-un"], user="root").stdout == b"root\n"
+            with pytest.raises(UsageError, match="open it with root=True"):
+                box.exec(["true"], user="nobody")
+
+
+def test_commands_run_beside_an_action_of_the_session() -> None:
+    """A session's timeout ends what its action started, not the programs beside it."""
+    with intercode.sandbox() as box:
+        done: list[Any] = []
+        script = "echo > /tmp/begun; for i in 1 2 3 4 5 6 7 8; do sleep .2; done; echo whole"
+        command = ["sh", "-c", script]
+        beside = threading.Thread(target=lambda: done.append(box.exec(command, timeout=60)))
+        beside.start()
+        while box.exec(["test", "-e", "/tmp/begun"]).exit_code != 0:
+            time.sleep(0.05)
+        assert box.exec("sleep 60", timeout=0.8).timed_out
+        beside.join()
+        assert done[0].stdout == b"whole\n"
