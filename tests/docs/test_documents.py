@@ -35,7 +35,7 @@ FOLLOWED = {
     "first-experiments.md",
     "converting-datasets.md",
 }
-EXECUTED = {"README.md", "agents.md", "training.md"}
+EXECUTED = {"README.md", "agents.md", "one-sandbox.md", "training.md"}
 
 
 def blocks(path: Path) -> list[tuple[str, str]]:
@@ -123,6 +123,14 @@ def test_the_page_on_training_prints_what_it_says(capsys: pytest.CaptureFixture[
     ]
     exec(code, {})
     assert capsys.readouterr().out.splitlines() == [str([1.0] * 4 + [0.0] * 4), str([0.0] * 8)]
+
+
+def test_the_page_on_one_sandbox_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    needs_bwrap()
+    ((_, code),) = blocks(ROOT / "docs" / "one-sandbox.md")
+    exec(code, {})
+    printed = [line for line in capsys.readouterr().out.splitlines() if line]
+    assert printed == re.findall(r"^ +print\(.*\)  # (.*)$", code, re.MULTILINE)
 
 
 @pytest.mark.slow

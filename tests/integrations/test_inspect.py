@@ -187,3 +187,49 @@ def test_inspect_view_shows_an_exported_run(exported: Path) -> None:
         tab.open(f"{address}/?2#/logs/run.eval/samples/sample/late/1", width=1300)
         tab.wait(shows("Print the sum of 4 and 4."), 60)
         tab.wait(shows("execute") + "&&" + shows("echo 8"), 30)
+
+
+def test_tools_of_an_inspect_task_run_in_our_sandboxes(tmp_path: Path) -> None:
+    from inspect_ai import Task
+    from inspect_ai import eval as inspect_eval
+    from inspect_ai.dataset import Sample
+    from inspect_ai.solver import solver
+    from inspect_ai.util import sandbox
+
+    outputs: list[str] = []
+
+    @solver
+    def shout() -> Any:
+        async def solve(state: Any, generate: Any) -> Any:
+            done = await sandbox().exec(["sh", "-c", "cat given - | tr a-z A-Z"], input=" it")
+            outputs.append(done.stdout)
+            return state
+
+        return solve
+
+    samples = [Sample("x", files={"given": f"say{number}"}) for number in range(8)]
+    task = Task(samples, solver=shout(), sandbox="intercode")
+    (log,) = inspect_eval(task, model="mockllm/model", log_dir=str(tmp_path), display="none")
+    assert log.status == "success", log.error
+    assert sorted(outputs) == [f"SAY{number} IT" for number in range(8)]
+
+
+def test_our_sandboxes_pass_all_checks_of_inspect_but_those_of_a_second_user() -> None:
+    import anyio
+    from inspect_ai.util._sandbox import self_check
+
+    from intercode.adapters.inspect_sandbox import IntercodeSandbox
+
+    async def failing() -> list[str]:
+        worlds = await IntercodeSandbox.sample_init("test", None, {})
+        failed = []
+        for name in self_check.__all__:
+            try:
+                await getattr(self_check, name)(worlds["default"])
+            except AssertionError:
+                failed.append(name)
+        await IntercodeSandbox.sample_cleanup("test", None, worlds, False)
+        return failed
+
+    assert len(self_check.__all__) == 44
+    assert anyio.run(failing) == ["test_exec_as_user"]

@@ -2,7 +2,7 @@
 `docs/adapters.md` shows each.
 
     trl.py          a `rollout_func` for TRL's GRPOTrainer
-    inspect.py      a task for Inspect
+    inspect.py      a task for Inspect; inspect_sandbox.py: our sandboxes for its own tasks
     openenv.py      a server of the OpenEnv protocol
     ../../intercode_verifiers.py    a taskset and a harness for verifiers, which imports top-level
                                     modules only
