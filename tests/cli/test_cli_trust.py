@@ -25,6 +25,7 @@ from intercode.cli import main
 from intercode.cli.options import _NOT_STORED
 from intercode.envs import all_options
 from intercode.errors import IntercodeError
+from intercode.rescoring.rescore import options_of
 from intercode.signing import is_signed
 from intercode.store import read_run
 from intercode.trust import _OTHERS, FACTS, acting, acts
@@ -300,6 +301,23 @@ def test_an_engine_that_a_strangers_run_names_is_loaded_only_when_the_run_is_tru
     assert cli("replay", "run", "--engine", "sqlite").status == 0
     assert "not a database engine" in cli("eval", "--resume", "run", "--trust").err
     assert evil.with_name("EXECUTED").exists()
+
+
+def test_only_the_command_line_opens_the_host_s_network(cli: Any, tmp_path: Path) -> None:
+    needs_bwrap()
+    words = ("eval", "bash", "--agent", "gold", "--limit", 1)
+    assert cli(*words, "--allow-host-network", "--out", "run").status == 0
+    settings = read_run(tmp_path / "run")[0]
+    assert settings["network"] == "host"
+    assert "allow_host_network" not in {**settings, **settings["options"]}
+    edit(tmp_path / "run", options={"allow_host_network": True})
+    for more in ((), ("--trust",)):
+        refused = cli("eval", "--resume", "run", *more)
+        assert (refused.status, "network: 'host' → None" in refused.err) == (2, True)
+    assert cli("eval", "--resume", "run", "--allow-host-network").status == 0
+    crafted = {**settings, "allow_host_network": True, "data_from": "tasks.jsonl"}
+    assert "allow_host_network" not in options_of(crafted, {})
+    assert options_of(crafted, {"allow_host_network": True})["allow_host_network"]
 
 
 def test_a_key_goes_to_an_address_that_a_run_names_only_when_the_run_is_trusted(

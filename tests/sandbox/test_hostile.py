@@ -32,11 +32,11 @@ def named(*tables: list[Attack]) -> pytest.MarkDecorator:
     )
 
 
-@pytest.fixture(scope="module")
-def shared(template: Template) -> Iterator[LocalSandbox]:
+@pytest.fixture(scope="module", params=["agent", pytest.param("root", marks=pytest.mark.soak)])
+def shared(template: Template, request: pytest.FixtureRequest) -> Iterator[LocalSandbox]:
     """A small sandbox for all attacks; at its end nothing of it may be left on this machine."""
     before = mounts()
-    with LocalSandbox(template, limits=LIMITS) as made:
+    with LocalSandbox(template, limits=LIMITS, root=request.param == "root") as made:
         yield made
         spaces = families.spaces(made.host._process.pid)
     assert spaces
@@ -92,6 +92,7 @@ class TestAHostileAction:
         assert works(sandbox)
         assert sandbox.diff() == {}
 
+    @pytest.mark.parametrize("shared", ["agent"], indirect=True)  # root may read all the same
     @named(attacks.FATAL)
     def test_that_no_shell_survives_is_announced_until_the_reset(
         self, sandbox: LocalSandbox, attack: Attack
