@@ -40,6 +40,7 @@ from functools import partial
 from measuring.clock import Measure, in_turns, timed
 from measuring.rows import Row, command, finish, skip
 
+import intercode
 from intercode.agents.baselines import gold
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
@@ -105,10 +106,11 @@ def ours(env: InterCodeEnv, answer: str) -> dict[str, Measure]:
 
 def measure_operations(factory: EnvFactory) -> dict[str, float]:
     answer = next(task.gold for task in factory.tasks if task.id == TASK)
-    with closing(factory()) as env:
+    with closing(factory()) as env, intercode.sandbox() as box:
         table: dict[str, Measure] = {
             f"raw {each}": partial(timed, partial(raw, each)) for each in ("ls /", "x=1")
         }
+        table["beside"] = partial(timed, lambda: box.exec(["ls", "/"]))
         return in_turns(table | ours(env, answer), partial(begin, env, "x=1"), BLOCKS)
 
 
@@ -160,6 +162,7 @@ def rows(at: dict[str, float]) -> list[Row]:
     yardstick = at["raw ls /"]
     return [
         Row("step `ls /`, against raw", at["ls"], yardstick, 1.0),
+        Row("`exec(['ls', '/'])`, against the step", at["beside"], at["ls"], 2.0),
         Row("step `x=1`, against raw", at["x=1"], yardstick, 0.1),
         Row("step `x=1`, against `bash -c x=1`", at["x=1"], at["raw x=1"], 0.2),
         Row("reset, against raw", at["reset"], yardstick, 2.7),

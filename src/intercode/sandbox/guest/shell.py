@@ -173,7 +173,7 @@ class Job:
                 raise
             self.dead, self.exit_code = True, 127 if isinstance(error, FileNotFoundError) else 126
             with contextlib.suppress(BlockingIOError):
-                os.write(self._out, f"{argv[0]}: {error.strerror}\n".encode(errors="replace"))
+                os.write(self._out, f"{argv[0]:.1000}: {error.strerror}\n".encode(errors="replace"))
 
 
 class Shell(Job):
