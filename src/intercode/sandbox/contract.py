@@ -364,7 +364,11 @@ def _runs_until_the_time_limit(sandbox: Sandbox) -> None:
         script = (
             "echo early; (setsid bash -c '. /tmp/sleep' daemon &); bash -c '. /tmp/sleep' child"
         )
-        done = sandbox.run(["bash", "-c", script], timeout=2)
+        both = "until [[ -s /tmp/sleeper-session && -s /tmp/sleeper-other ]]; do sleep .05; done"
+        start = time.monotonic()
+        same("a wait", sandbox.run(["bash", "-c", both], timeout=60).exit_code, 0)
+        limit = max(1, 5 * (time.monotonic() - start))  # a slow machine needs longer to start bash
+        done = sandbox.run(["bash", "-c", script], timeout=limit)
         same("end of the command", done, Completed(None, b"early\n", b"", timed_out=True))
         find = "for f in /tmp/sleeper-*; do kill -0 $(< $f) && echo ${f#*-}; done 2> /dev/null"
         alive = sandbox.run(["bash", "-c", find]).stdout.decode().split()
@@ -376,7 +380,6 @@ def _background(sandbox: Sandbox, command: list[str]) -> Iterator[None]:
     """Run a command in another thread until the block's end, which ends all processes."""
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(sandbox.run, command, timeout=60)
-        time.sleep(0.5)
         try:
             yield
         finally:
