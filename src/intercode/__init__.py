@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from intercode.sandbox.opening import open_sandbox as sandbox
     from intercode.types import (
         Change,
+        Completed,
         Episode,
         ExecResult,
         Outcome,
@@ -61,6 +62,7 @@ _HOME = {
     **dict.fromkeys(
         (
             "Change",
+            "Completed",
             "Episode",
             "ExecResult",
             "Outcome",
@@ -77,6 +79,7 @@ _HOME = {
 __all__ = [
     "BashEnv",
     "Change",
+    "Completed",
     "CtfEnv",
     "Episode",
     "ExecResult",

@@ -341,6 +341,9 @@ class Command(Job):
         try:
             program = find_program(argv[0], env)
             self._execute(program, argv, {0: stdin, 1: out, 2: err}, prepare_more)
+        except OSError:
+            ours += [*self.ends, self._report]
+            raise
         finally:
             for end in ours:
                 os.close(end)
