@@ -159,9 +159,9 @@ class Sandbox(ABC):
         `timeout` seconds (the limit's by default) all processes below it are killed. Background
         processes that it leaves go on, and their output is lost.
 
-        `user` is the agent, or, where the agent has root's rights (`intercode.sandbox(root=True)`
-        and Docker), a name or number in /etc/passwd. At most `output` bytes of each stream are
-        kept, by default those of the limit.
+        `user` is the agent, who is called root, or, where the agent has root's rights
+        (`intercode.sandbox(root=True)` and Docker), a name or number in /etc/passwd. At most
+        `output` bytes of each stream are kept, by default those of the limit.
 
         Raises OSError if `cwd` cannot be entered, and `SandboxDied`. Providers need not support
         this.

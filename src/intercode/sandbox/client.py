@@ -327,9 +327,9 @@ class GuestSandbox(Sandbox):
         self._poll.register(sock, select.POLLIN)
 
     def _user(self, user: str) -> tuple[dict[str, str], list[int] | None]:
-        """Return the variables of a user, and the numbers of user and groups; None for the
-        agent."""
-        if user == "agent" or (user == "root" and not self.root):
+        """Return the variables of a user, and the numbers of user and groups; None for the agent,
+        who is root."""
+        if user in ("agent", "root"):
             return {}, None
         if not self.root:
             raise UsageError(f"no user {user!r}: this sandbox has one user; open it with root=True")
