@@ -77,7 +77,9 @@ class IntercodeEnvironment(LocalEnvironment):
 
     def get_template_vars(self, **kwargs: Any) -> dict[str, Any]:
         """Return the variables of prompts, without this machine's environment variables."""
-        return recursive_merge(self.config.model_dump(), platform.uname()._asdict(), kwargs)
+        machine = platform.uname()._asdict()
+        variables: dict[str, Any] = recursive_merge(self.config.model_dump(), machine, kwargs)
+        return variables
 
     def cleanup(self) -> None:
         """Close the sandbox."""
