@@ -19,7 +19,6 @@ from intercode.errors import SandboxError, UsageError
 from intercode.plugins import load_plugin
 from intercode.rescoring.recordings import Recording, load_recording
 from intercode.rescoring.rescore import (
-    DATA,
     options_of,
     require_data,
     require_same,
@@ -148,10 +147,9 @@ def prepare_replay(
     if reward is None and recorded:
         reward = load_plugin(recorded, "reward") if ":" in recorded else recorded
     factory = prepare(env, reward=reward, max_turns=None, keep_going=True, view=view, **how)
-    if not is_log:
-        facts = factory.facts()
-        data = {name: facts[name] for name in DATA if name in facts and name in recording.settings}
-        require_same(recording.settings, data, force=False)
+    if "data_digest" in recording.settings:
+        digest = factory.facts().get("data_digest")
+        require_same(recording.settings, {"data_digest": digest}, force=False)
     factory = with_submission(environment_class(env).submission_under(recorded), factory)
     tasks = [task for task in factory.tasks if recording.has(task)]
     if not recording.episodes:
