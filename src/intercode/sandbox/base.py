@@ -97,7 +97,8 @@ SCRIPT = "/dev/shm/setup.sh"
 
 
 class Sandbox(ABC):
-    """One isolated machine, used by one thread at a time, except for `run`, `read` and `write`."""
+    """An isolated machine. Several threads may call `run`, `read` and `write` at once, and one at a
+    time the other methods."""
 
     limits: Limits
     session: Session

@@ -13,9 +13,12 @@ import os
 import posixpath
 import tarfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from intercode.sandbox.base import Sandbox
 from intercode.types import Completed
+
+if TYPE_CHECKING:
+    from intercode.sandbox.base import Sandbox
 
 _SECONDS, _LARGEST = 600.0, 1 << 30
 _UNPACK = 'mkdir -p -- "$1" && tar -xopf - -C "$1"'

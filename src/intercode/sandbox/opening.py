@@ -1,4 +1,4 @@
-"""One sandbox in one line, without an environment or tasks: `intercode.sandbox(…)`.
+"""Open a sandbox without an environment or tasks: `intercode.sandbox(…)`.
 
 with intercode.sandbox() as box:
     done = box.exec(["python3", "-c", "print(input())"], stdin=b"hello")

@@ -106,7 +106,7 @@ class EpisodeServer:
         self._mark = self._table.mark()
         self._commands: dict[int, Command] = {}
         self._background: set[int] = set()
-        """What processes of ended commands print to, which nobody reads."""
+        """Descriptors of the output that processes of ended commands still write; it is dropped."""
         self._job: Shell | Program | None = None
         self._idle_job: Shell | Program | None = None
         if config["persistent"]:

@@ -44,8 +44,8 @@ _ROOT_RIGHTS = (
 become them."""
 _OWN_PROCESSES = 2
 _USERS_SHARE = 4
-"""All users of an episode together may have so many times an agent's processes, until the episode
-server sees it."""
+"""The kernel's limit on the processes of all users of an episode, as a multiple of the agent's own
+limit, which the episode server enforces."""
 _MOST = (("user_namespaces", "0"), ("inotify_instances", "16"), ("inotify_watches", "8192"))
 """Limits per episode on resources that the kernel otherwise counts for all programs of one user
 (/proc/sys/user/max_NAME)."""
