@@ -368,7 +368,8 @@ class RunOptions(Options):
         "Choose the agent. With a model: try_again, try_again_blind (sees no scores), react,"
         " plan_solve, plan_solve_refine, tools, best_of[:N], tree_search. Without a model: gold"
         " (plays the reference solution), noop (submits at once), retrieval (copies the gold of a"
-        " similar task), replay:RUN, static:FILE. Your own: module:function or path.py:function.",
+        " similar task), nearest (copies it with this task's names), replay:RUN, static:FILE. Your"
+        " own: module:function or path.py:function.",
         names="code", plain=r"\w+|best_of:\d+",
     )  # fmt: skip
     model: str | None = option(

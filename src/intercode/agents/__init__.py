@@ -2,7 +2,7 @@
 
     try_again | react | plan_solve | tools | best_of:N | tree_search | …     ask a model:
                                                                              docs/agents.md
-    gold | noop | retrieval | replay:PATH | static:PATH | module:function
+    gold | noop | retrieval | nearest | replay:PATH | static:PATH | module:function
 
 `module:function` is the user's own strategy: a generator function of (task, protocol), which
 `own_agent` also gives the keywords `turns`, `language` and `prompts` if it has parameters of these
@@ -30,7 +30,7 @@ from intercode.agents.base import (
     Strategy,
     StrategySteps,
 )
-from intercode.agents.baselines import Script, gold, human, noop, replay, retrieval, static
+from intercode.agents.baselines import Script, gold, human, nearest, noop, replay, retrieval, static
 from intercode.agents.prompts import Prompts
 from intercode.agents.prompts import load as load_prompts
 from intercode.agents.search import best_of, tree_search
@@ -53,12 +53,21 @@ MODELLED = (
 )
 """Agents that ask a model. `try_again_blind` does not see scores; `best_of` alone makes three
 attempts."""
-NAMES = (*MODELLED, "gold", "noop", "retrieval", "replay:PATH", "static:PATH", "module:function")
+NAMES = (
+    *MODELLED,
+    "gold",
+    "noop",
+    "retrieval",
+    "nearest",
+    "replay:PATH",
+    "static:PATH",
+    "module:function",
+)
 
 __all__ = [
     "MODELLED", "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Close", "Fork", "Script", "Step",
-    "Strategy", "StrategySteps", "best_of", "gold", "make_agent", "noop", "own_agent", "plan_solve",
-    "replay", "retrieval", "static", "tools", "tree_search", "try_again",
+    "Strategy", "StrategySteps", "best_of", "gold", "make_agent", "nearest", "noop", "own_agent",
+    "plan_solve", "replay", "retrieval", "static", "tools", "tree_search", "try_again",
 ]  # fmt: skip
 
 
@@ -116,6 +125,8 @@ def make_agent(
             return Agent(name, noop)
         case "retrieval", "", "":
             return Agent(name, retrieval(tasks, turns))
+        case "nearest", "", "":
+            return Agent(name, nearest(tasks))
         case "replay", ":", path if path and load:
             return Agent(name, replay(load(path)))
         case "static", ":", path if path and predictions:

@@ -4,6 +4,8 @@ records, and a person.
 gold        the task's own gold, then `submit`               must reach 100 %
 noop        only `submit`                                    must reach 0 %
 retrieval   the golds of the most similar other tasks        costs nothing; a model should do better
+nearest     the most similar task's gold, with its names     the same, for generated tasks
+            replaced by this task's
 replay      a recorded list of actions, in order             repeats a result
 static      the task's prediction, then `submit`             the paper's setting without interaction
 human       what a person types at `intercode play`
@@ -11,13 +13,15 @@ human       what a person types at `intercode play`
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
 from intercode.agents.base import SUBMIT, Act, Ask, Step, Strategy, StrategySteps
 from intercode.agents.dialogue import format_step, message
 from intercode.errors import DataError
-from intercode.tfidf import nearest
+from intercode.tfidf import nearest as most_similar
 from intercode.types import Task
 
 
@@ -57,7 +61,7 @@ def retrieval(tasks: Sequence[Task], k: int = 10) -> Strategy:
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
         others = [other for other in tasks if other.id != task.id and other.gold]
-        for index in nearest(
+        for index in most_similar(
             task.query, [other.query for other in others], 1 if protocol == SUBMIT else k
         ):
             yield Act(others[index].gold)
@@ -65,6 +69,41 @@ def retrieval(tasks: Sequence[Task], k: int = 10) -> Strategy:
             yield Act(SUBMIT)
 
     return strategy
+
+
+def nearest(tasks: Sequence[Task]) -> Strategy:
+    """Return a strategy that answers with the gold of the task whose query is most similar, never
+    with the task's own. Where only words of the two queries differ, those in the gold are replaced
+    as well."""
+
+    def strategy(task: Task, protocol: str) -> StrategySteps:
+        others = [other for other in tasks if other.id != task.id and other.gold]
+        for index in most_similar(task.query, [other.query for other in others]):
+            yield Act(_renamed(others[index], task))
+        if protocol == SUBMIT:
+            yield Act(f"{SUBMIT} {task.extra.get('submit', '')}".strip())
+
+    return strategy
+
+
+_WORD = re.compile(r"[\w./-]*\w")
+
+
+def _renamed(other: Task, task: Task) -> str:
+    """Return the gold of another task with its names replaced by those at the same places of this
+    task's query."""
+    theirs, ours = _WORD.findall(other.query), _WORD.findall(task.query)
+    matcher = difflib.SequenceMatcher(None, theirs, ours, autojunk=False)
+    names = {
+        theirs[a + place]: ours[b + place]
+        for kind, a, a_end, b, b_end in matcher.get_opcodes()
+        if kind == "replace" and a_end - a == b_end - b
+        for place in range(a_end - a)
+    }
+    if not names:
+        return other.gold
+    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.sub(rf"(?<!\w)(?:{known})(?!\w)", lambda match: names[match[0]], other.gold)
 
 
 def replay(script: Script) -> Strategy:

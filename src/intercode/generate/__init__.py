@@ -1,28 +1,30 @@
 """Generate families of tasks: `generate("bash-files", n=2000, seed=1, out="files")` writes a data
 folder.
 
-    places are drawn and written ──► candidates are drawn ──► their golds are executed
-                                              ▲                         │
-                                              └─ until n tasks are kept ┴─► kept or dropped
+    places are drawn and written ──► candidates are drawn ──► their golds and mistakes are executed
+                                              ▲                              │
+                                              └─ until each kind is full ◄───┴──► kept or dropped
 
 A candidate is dropped if its gold complains, prints nothing and changes nothing, if its query or
-gold was drawn before, or if too many tasks of its split have the same answer. The same family, n
-and seed give the same bytes.
+gold was drawn before, if too many tasks of its split have the same answer, or if the reward
+accepts a plausible mistake: a mutant of the gold, or a solution that the question names as wrong.
+The same family, n and seed give the same bytes.
 
 `families.py` defines the parts of a family; `bash.py`, `sql.py` and `python.py` define the
-families. Not covered: tasks that need a network, and CTF.
+families; `mutants.py` makes the mistakes. Not covered: tasks that need a network, and CTF.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
+from itertools import cycle, islice, zip_longest
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, get_args
@@ -40,7 +42,10 @@ from intercode.generate.families import (
     Question,
     Split,
     fill,
+    unfill,
 )
+from intercode.generate.mutants import MUTANTS, NORMAL
+from intercode.types import Score
 
 FAMILIES: Mapping[str, Family] = {
     family.name: family for family in (*bash.FAMILIES, *sql.FAMILIES, *python.FAMILIES)
@@ -48,14 +53,43 @@ FAMILIES: Mapping[str, Family] = {
 SHARE = 0.03
 """The largest part of a split's tasks that may have the same answer."""
 FEWEST = 10
+TRIES = 60
+"""A kind of which none of so many candidates is kept has no tasks."""
 PATIENCE = 8
-"""After this many rounds in a row without a new task, a family has no more tasks."""
+"""After this many rounds in a row without a new task, a kind has no more tasks."""
 TEST_EVERY = 5
 """Every fifth task is a test task."""
+RULES_SHOWN = 1 / 3
+"""The part of the tasks of difficulty 3 whose query shows the rule."""
 _SHOWN = 3
 """The number of tests that the agent of a Python task may see; the others are hidden."""
-_COMPARISON, _OTHER = re.compile("(?<= )[<>]=?(?= )"), {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The number of tasks by split, and by kind those kept and the candidates drawn, with the
+    reasons of those dropped."""
+
+    splits: Mapping[str, int]
+    kept: Mapping[str, int]
+    dropped: Mapping[str, Mapping[str, int]]
+
+    def yields(self) -> dict[str, float]:
+        """Return the part of the candidates that was kept, by kind."""
+        return {
+            kind: kept / (kept + sum(self.dropped.get(kind, {}).values()))
+            for kind, kept in self.kept.items()
+        }
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    record: Record
+    question: Question
+    place: Place
+    parameters: Parameters
+    mistakes: Sequence[str]
 
 
 def generate(
@@ -66,9 +100,9 @@ def generate(
     out: str | Path,
     workers: int = 2,
     on_task: Callable[[], object] = lambda: None,
-) -> Counter[str]:
-    """Write `n` tasks of the family `name` into the new folder `out`, and return the number of
-    tasks by split.
+) -> Generated:
+    """Write `n` tasks of the family `name` into the new folder `out`, and return what was kept and
+    dropped.
 
     `on_task` is called for each task. Raises `UsageError` for an unknown family, fewer than 10
     tasks, more tasks than the family has, and a folder that is not empty.
@@ -85,10 +119,15 @@ def generate(
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as folder:
         unfinished = Path(folder) / "data"
-        tasks = _Generation(family, n, seed, unfinished, workers, on_task).run()
+        generation = _Generation(family, n, seed, unfinished, workers, on_task)
+        tasks = generation.run()
         shutil.rmtree(out, ignore_errors=True)
         unfinished.rename(out)
-    return Counter(task["split"] for task in tasks)
+    return Generated(
+        Counter(task["split"] for task in tasks),
+        Counter(task["kind"] for task in tasks),
+        generation.dropped,
+    )
 
 
 class _Generation:
@@ -110,170 +149,283 @@ class _Generation:
         self.on_task = on_task
         self.draws = {split: Draw(f"{family.name} {n} {seed}", split) for split in get_args(Split)}
         self.sizes: dict[Split, int] = {"train": n - n // TEST_EVERY, "test": n // TEST_EVERY}
-        self.kept: dict[Split, list[Record]] = {split: [] for split in self.sizes}
+        self.names = {split: draw.sites() for split, draw in self.draws.items()}
+        self.places: dict[Split, list[Place]] = {split: [] for split in self.sizes}
+        self.rules_used = set[str]()
+        """The places that have a task of difficulty 3."""
+        self.wanted = {
+            split: _share_out(family.questions, split, n) for split, n in self.sizes.items()
+        }
+        self.kept: dict[Split, dict[str, list[Record]]] = {
+            split: {kind: [] for kind in wanted} for split, wanted in self.wanted.items()
+        }
         self.answers: dict[Split, Counter[str]] = {split: Counter() for split in self.sizes}
+        self.dropped = defaultdict[str, Counter[str]](Counter)
         self.seen = set[str]()
-        self.drawn = 0
 
     def run(self) -> list[Record]:
         """Write the folder and return its tasks."""
-        places = {split: self._make_places(split) for split in self.sizes}
-        fruitless = 0
+        fruitless = Counter[tuple[Split, str]]()
         while missing := self._missing():
             candidates = [
                 candidate
-                for split, count in missing.items()
-                for _ in range(count * 21 // 20 + 2 + 4 * fruitless)
-                if (candidate := self._draw(split, places[split])) is not None
+                for (split, kind), count in missing.items()
+                for candidate in self._draw_kind(split, kind, count)
             ]
-            for candidate, run in zip(candidates, self._execute(candidates), strict=True):
-                self._keep(candidate, run)
-            fruitless = fruitless + 1 if self._missing() == missing else 0
-            if fruitless == PATIENCE:
-                raise UsageError(
-                    f"the family {self.family.name} has fewer than {self.n} different tasks; "
-                    "give a smaller n"
-                )
-        order: dict[Split, Iterator[Record]] = {
-            split: iter(tasks) for split, tasks in self.kept.items()
-        }
+            for candidate, result in zip(candidates, self._execute(candidates), strict=True):
+                self._keep(candidate, *result)
+            for key, count in missing.items():
+                fruitless[key] = fruitless[key] + 1 if self._missing().get(key) == count else 0
+                self._give_up(*key, fruitless[key])
+        order = {split: _in_turn(list(kinds.values())) for split, kinds in self.kept.items()}
         tasks = [
-            next(order["test" if number % TEST_EVERY == 0 else "train"])
+            {
+                "id": f"{self.family.name}-{number}",
+                **next(order["test" if number % TEST_EVERY == 0 else "train"]),
+            }
             for number in range(1, self.n + 1)
         ]
-        self._write_tasks(
-            [
-                {"id": f"{self.family.name}-{number}", **task}
-                for number, task in enumerate(tasks, start=1)
-            ]
-        )
+        self._write_tasks(tasks)
+        self._remove_unused({task["place"] for task in tasks})
         return tasks
 
-    def _missing(self) -> dict[Split, int]:
+    def _missing(self) -> dict[tuple[Split, str], int]:
         return {
-            split: size - len(self.kept[split])
-            for split, size in self.sizes.items()
-            if len(self.kept[split]) < size
+            (split, kind): count - len(self.kept[split][kind])
+            for split, wanted in self.wanted.items()
+            for kind, count in wanted.items()
+            if len(self.kept[split][kind]) < count
         }
 
-    def _make_places(self, split: Split) -> list[Place]:
-        """Draw the places of a split, and write their files."""
-        draw, size = self.draws[split], self.sizes[split]
-        names = draw.sites(
-            max(2, -(-size // self.family.tasks_per_place)),
-        )
-        places = [self.family.place(draw, name) for name in names]
-        for place in places:
-            for name, content in place.files.items():
-                path = self.folder / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content.encode() if isinstance(content, str) else content)
-                path.chmod(0o644)
-        for path in self.folder.rglob("*"):
-            if path.is_dir():
-                path.chmod(0o755)
-        return places
+    def _give_up(self, split: Split, kind: str, fruitless: int) -> None:
+        """Raise `UsageError` if a kind has no tasks, or no more of them."""
+        dropped, kept = self.dropped[kind], self.kept[split][kind]
+        if not kept and dropped.total() >= TRIES:
+            reasons = "; ".join(f"{reason}: {count}" for reason, count in dropped.most_common(5))
+            raise UsageError(
+                f"no task of the kind {kind} of {self.family.name} could be kept ({reasons})"
+            )
+        if fruitless == PATIENCE:
+            raise UsageError(
+                f"the family {self.family.name} has fewer than {self.n} different tasks (of the "
+                f"kind {kind}, {len(kept)} for the split {split}); give a smaller n"
+            )
 
-    def _draw(self, split: Split, places: Sequence[Place]) -> Record | None:
-        """Return the next candidate; None if its query or gold was drawn before, or its tests would
-        be weak."""
-        draw = self.draws[split]
-        question = self.family.questions[self.drawn % len(self.family.questions)]
-        self.drawn += 1
-        place = draw.choice(places)
+    # -- places ------------------------------------------------------------------------------------
+
+    def _add_place(self, split: Split) -> Place:
+        """Draw a place, and write its files."""
+        if (name := next(self.names[split], None)) is None:
+            raise UsageError("there are no more names of places; give a smaller n")
+        place = self.family.place(self.draws[split], name)
+        for name, content in place.files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+            path.chmod(0o755 if name in place.programs else 0o644)
+            for parent in path.relative_to(self.folder).parents:
+                (self.folder / parent).chmod(0o755)
+        self.places[split].append(place)
+        return place
+
+    def _place_for(self, split: Split, question: Question, taken: set[str]) -> Place:
+        """Return a place for a candidate. One that must find a rule gets a place where no other
+        task does: not one of those `taken`."""
+        places, draw = self.places[split], self.draws[split]
+        if question.difficulty == 3:
+            free = [place for place in places if place.name not in self.rules_used | taken]
+            place = draw.choice(free) if free else self._add_place(split)
+            taken.add(place.name)
+            return place
+        if len(places) < max(2, self.sizes[split] // self.family.tasks_per_place):
+            return self._add_place(split)
+        return draw.choice(places)
+
+    def _remove_unused(self, used: Collection[str]) -> None:
+        for places in self.places.values():
+            for place in places:
+                for name in place.files if place.name not in used else ():
+                    (self.folder / name).unlink()
+                    for parent in (self.folder / name).relative_to(self.folder).parents:
+                        with suppress(OSError):  # it is not empty
+                            (self.folder / parent).rmdir()
+
+    # -- candidates --------------------------------------------------------------------------------
+
+    def _draw_kind(self, split: Split, kind: str, missing: int) -> Iterator[_Candidate]:
+        """Yield the candidates of one round: as many as are missing, and more the fewer of the
+        kind were kept before."""
+        (question,) = (each for each in self.family.questions if each.kind == kind)
+        kept = sum(len(kinds.get(kind, ())) for kinds in self.kept.values())
+        rate = (kept + 2) / (kept + self.dropped[kind].total() + 2)
+        taken = set[str]()
+        for _ in range(min(missing + 200, int(missing / rate * 1.05) + 2)):
+            candidate = self._draw(split, question, taken)
+            if isinstance(candidate, str):
+                self.dropped[kind][candidate] += 1
+            else:
+                yield candidate
+
+    def _draw(self, split: Split, question: Question, taken: set[str]) -> _Candidate | str:
+        """Return a candidate, or the reason why it is none."""
+        draw, place = self.draws[split], self._place_for(split, question, taken)
         parameters = {**place.facts, **self.family.draw(draw, place)}
-        words = (
-            draw.choice(question.test if split == "test" else question.train),
-            draw.choice(FORMS[question.form][split == "test"]),
+        chosen = {name: draw.choice(pairs) for name, pairs in question.choices.items()}
+        code = {**parameters, **{name: code for name, (_, code, *_) in chosen.items()}}
+        words = (draw.choice(question.query), draw.choice(FORMS[question.form]))
+        query = fill(
+            " ".join(filter(None, words)),
+            {**parameters, **{name: words for name, (words, *_) in chosen.items()}},
         )
-        query = fill(" ".join(filter(None, words)), parameters)
-        gold = fill(question.gold, parameters)
+        gold = fill(question.gold, code)
         if {query.lower(), f"{place.name} {gold}"} & self.seen:
-            return None
+            return "drawn before"
         self.seen |= {query.lower(), f"{place.name} {gold}"}
+        shown = question.difficulty == 3 and draw.random() < RULES_SHOWN
         record = {
-            "query": query,
+            "query": f"{query}\n\n{place.rules.strip()}" if shown else query,
             "gold": gold,
             "split": split,
             "difficulty": question.difficulty,
             "family": self.family.name,
             "kind": question.kind,
+            **({"held_out": True} if question.held_out else {}),
+            **({"rule_shown": True} if shown else {}),
             "place": place.name,
             **({"db": parameters["db"]} if "db" in parameters else {}),
             **({"path": parameters["path"]} if "<path>" in question.gold else {}),
         }
+        mistakes = self._mistakes(question, gold, code)
         if self.family.inputs is None:
-            return record
-        tests = _write_tests(gold, self.family.inputs(draw, question.kind, parameters))
-        return {**record, "tests": tests[:_SHOWN], "hidden": tests[_SHOWN:]} if tests else None
+            return _Candidate(record, question, place, code, mistakes)
+        arguments = self.family.inputs(draw, question.kind, parameters)
+        tests = _write_tests(gold, arguments, mistakes)
+        if isinstance(tests, str):
+            return unfill(tests, code)
+        record |= {"tests": tests[:_SHOWN], "hidden": tests[_SHOWN:]}
+        return _Candidate(record, question, place, code, ())
 
-    def _execute(self, candidates: Sequence[Record]) -> list[GoldRun]:
-        """Execute the golds of the candidates in the family's environment."""
+    def _mistakes(self, question: Question, gold: str, parameters: Parameters) -> list[str]:
+        """Return the solutions that the reward has to refuse."""
+        normal = NORMAL[self.family.env]
+        same = {normal(fill(each, parameters)) for each in (question.gold, *question.same)}
+        wrong = [fill(each, parameters) for each in question.wrong]
+        return [
+            mistake
+            for mistake in dict.fromkeys((*wrong, *MUTANTS[self.family.env](gold)))
+            if mistake in wrong or normal(mistake) not in same
+        ]
+
+    def _execute(self, candidates: Sequence[_Candidate]) -> list[tuple[GoldRun, str]]:
+        """Execute the golds of the candidates in the family's environment; return each run, and a
+        mistake that the reward accepts, "" if there is none."""
         if not candidates:
             return []
-        self._write_tasks(candidates)
+        self._write_tasks([candidate.record for candidate in candidates])
         factory: EnvFactory = prepare(self.family.env, data=str(self.folder))
         idle: SimpleQueue[Any] = SimpleQueue()
 
-        def execute(task: Any) -> GoldRun:
+        def execute(task: Any, candidate: _Candidate) -> tuple[GoldRun, str]:
             env = idle.get()
             try:
                 run: GoldRun = env.run_gold(task)
-                return run
+                mistakes = () if run.faults else candidate.mistakes
+                return run, next((wrong for wrong in mistakes if _accepts(env, task, wrong)), "")
             finally:
                 idle.put(env)
 
         with ExitStack() as stack, ThreadPoolExecutor(self.workers) as pool:
             for _ in range(self.workers):
                 idle.put(stack.enter_context(closing(factory())))
-            return list(pool.map(execute, factory.tasks))
+            return list(pool.map(execute, factory.tasks, candidates))
 
-    def _keep(self, candidate: Record, run: GoldRun) -> None:
-        """Keep a candidate that has a sound gold, if its split has room for it and for its
-        answer."""
-        split: Split = candidate["split"]
-        answer = self.family.answer(candidate["gold"], run)
+    def _keep(self, candidate: _Candidate, run: GoldRun, accepted: str) -> None:
+        """Keep a candidate that has a sound gold and tells it from all mistakes, if its kind has
+        room for it and its answer is not too frequent."""
+        record, kind = candidate.record, candidate.question.kind
+        split: Split = record["split"]
+        answer = self.family.answer(record["gold"], run)
+        kept = self.kept[split][kind]
         most = max(1, int(SHARE * self.sizes[split]))
-        if (
-            run.faults
-            or not answer
-            or self.answers[split][answer] >= most
-            or split not in self._missing()
+        if reason := (
+            (str(run.faults[0]) if run.faults else "")
+            or ("" if answer else "the gold prints nothing and changes nothing")
+            or (accepted and f"this passes too: {unfill(accepted, candidate.parameters)}")
+            or ("a frequent answer" if self.answers[split][answer] >= most else "")
+            or ("its place has a rule already" if self._repeats_rule(candidate) else "")
         ):
-            return
-        self.answers[split][answer] += 1
-        self.kept[split].append(candidate)
-        self.on_task()
+            self.dropped[kind][reason] += 1
+        elif len(kept) < self.wanted[split][kind]:
+            self.answers[split][answer] += 1
+            kept.append(record)
+            if candidate.question.difficulty == 3:
+                self.rules_used.add(candidate.place.name)
+            self.on_task()
+
+    def _repeats_rule(self, candidate: _Candidate) -> bool:
+        return candidate.question.difficulty == 3 and candidate.place.name in self.rules_used
 
     def _write_tasks(self, records: Sequence[Record]) -> None:
         lines = [json.dumps(record, ensure_ascii=False) for record in records]
         (self.folder / "tasks.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def _write_tests(gold: str, inputs: Sequence[tuple[Any, ...]]) -> list[str]:
+def _share_out(questions: Sequence[Question], split: Split, size: int) -> Counter[str]:
+    """Return how many tasks of each kind a split gets. Of the test tasks, every second one is of a
+    kind that is held out."""
+    held_out = [question.kind for question in questions if question.held_out]
+    others = [question.kind for question in questions if not question.held_out]
+    if split == "train" or not held_out:
+        return Counter(islice(cycle(others), size))
+    new = size // 2
+    return Counter(islice(cycle(others), size - new)) + Counter(islice(cycle(held_out), new))
+
+
+def _in_turn(groups: Sequence[Sequence[Record]]) -> Iterator[Record]:
+    """Yield the first of each group, then the second of each, and so on."""
+    for row in zip_longest(*groups):
+        yield from (record for record in row if record is not None)
+
+
+def _accepts(env: Any, task: Any, solution: str) -> bool:
+    """Whether the reward of an episode that executes the solution is that of a success."""
+    env.reset(options={"task": task.id})
+    env.step(solution)
+    score: Score = env.step("submit")[4]["score"]
+    return score.success
+
+
+def _write_tests(
+    gold: str, inputs: Sequence[tuple[Any, ...]], mistakes: Sequence[str]
+) -> list[str] | str:
     """Return asserts with the results of the gold; the last assert makes all hidden calls.
 
-    Return none if they would be weak: more than half of the results are equal, or a gold with
-    another comparison (`<` for `<=` and the like) has the same results, so that no test checks a
-    limit's own value.
+    Return the reason if they would be weak: more than half of the results are equal, or a mistake
+    has the same results as the gold.
     """
     name = gold.partition("def ")[2].partition("(")[0]
     call = _function(gold, name)
     calls = {f"{name}({', '.join(map(repr, arguments))})": call(*arguments) for arguments in inputs}
-    if (
-        len(calls) < _SHOWN + 2
-        or max(Counter(map(repr, calls.values())).values()) > len(calls) // 2
-    ):
-        return []
-    for place in _COMPARISON.finditer(gold):
-        variant = _function(gold[: place.start()] + _OTHER[place[0]] + gold[place.end() :], name)
-        if all(variant(*arguments) == call(*arguments) for arguments in inputs):
-            return []
+    results = list(map(repr, calls.values()))
+    if len(calls) < _SHOWN + 2 or max(Counter(results).values()) > len(calls) // 2:
+        return "too many equal results"
+    for mistake in mistakes:
+        if _results(mistake, name, inputs) == [repr(call(*arguments)) for arguments in inputs]:
+            return f"this passes too: {mistake}"
     shown, hidden = list(calls.items())[:_SHOWN], list(calls.items())[_SHOWN:]
     at_once = (
         f"assert [{', '.join(call for call, _ in hidden)}] == {[result for _, result in hidden]!r}"
     )
     return [*(f"assert {call} == {result!r}" for call, result in shown), at_once]
+
+
+def _results(source: str, name: str, inputs: Sequence[tuple[Any, ...]]) -> list[str] | None:
+    """Return what a function returns for each input; None if it fails."""
+    try:
+        call = _function(source, name)
+        return [repr(call(*arguments)) for arguments in inputs]
+    except Exception:
+        return None
 
 
 def _function(source: str, name: str) -> Callable[..., Any]:
@@ -283,4 +435,4 @@ def _function(source: str, name: str) -> Callable[..., Any]:
     return function
 
 
-__all__ = ["FAMILIES", "Family", "Place", "Question", "generate"]
+__all__ = ["FAMILIES", "Family", "Generated", "Place", "Question", "generate"]

@@ -5,7 +5,7 @@
             └─► Question, Question, …     phrasings and a gold, each with <parameters>
 
 Test tasks differ from training tasks in words and numbers: `Draw` keeps the last fifth of every
-list and range for the test split, and a question has separate phrasings for it.
+list and range for the test split. Questions that are `held_out` occur in the test split alone.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from __future__ import annotations
 import random
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from intercode.env import GoldRun
-from intercode.errors import UsageError
 
 Split = Literal["train", "test"]
 Parameters = dict[str, Any]
@@ -36,8 +35,8 @@ NOUNS, PEOPLE, TOWNS = (_WORDS[name] for name in ("nouns", "people", "towns"))
 
 
 class Draw(random.Random):
-    """Random numbers for one split. Values that `word`, `words`, `number` and `sites` draw for one
-    split are never drawn for the other."""
+    """Random numbers for one split. Values that `word`, `words`, `number`, `near` and `sites` draw
+    for one split are never drawn for the other."""
 
     def __init__(self, seed: str, split: Split) -> None:
         super().__init__(f"{seed} {split}")
@@ -61,50 +60,66 @@ class Draw(random.Random):
         cut = low + (high - low) * 4 // 5
         return self.randint(cut + 1, high) if self.split == "test" else self.randint(low, cut)
 
-    def sites(self, count: int) -> list[str]:
-        """Return different names of places: at most 800 for training, 200 for the test split.
-        Raises `UsageError` for more."""
-        names = [
-            f"{first}-{second}"
-            for first in self.part(_WORDS["sites"])
-            for second in _WORDS["kinds"]
-        ]
-        if count > len(names):
-            raise UsageError(
-                f"so many tasks need {count} places, and there are {len(names)} names; "
-                "give a smaller n"
-            )
-        return self.sample(names, count)
+    def near(self, values: Iterable[int]) -> int:
+        """Return one of the values, as they are or one less or more, that `number` could draw from
+        their range for this split, so that some value is at the limit or beside it."""
+        values = sorted(values)
+        cut = values[0] + (values[-1] - values[0]) * 4 // 5
+        there = [value for value in values if (value > cut) is (self.split == "test")]
+        return self.choice(there) + self.choice((0, 0, 0, -1, 1))
+
+    def sites(self) -> Iterator[str]:
+        """Yield different names of places: 16,000 for training, 4,000 for the test split."""
+        firsts, seconds = self.part(_WORDS["sites"]), _WORDS["kinds"]
+        names = [f"{first}-{second}" for first in firsts for second in seconds]
+        yield from self.sample(names, len(names))
+        yield from (f"{name}-{second}" for second in seconds for name in names)
 
 
 @dataclass
 class Place:
-    """A site or a database. `files` are texts and archives, by path from the data folder."""
+    """A site or a database. `files` are texts and archives, by path from the data folder; `rules`
+    says in words what a task of difficulty 3 has to find in them."""
 
     name: str
     files: dict[str, str | bytes] = field(default_factory=dict)
     facts: Parameters = field(default_factory=dict)
     """Values that questions use; `site` is the place's absolute path, `db` the database's name."""
+    rules: str = ""
+    programs: set[str] = field(default_factory=set)
+    """Those of the files that are executable."""
 
-    def write(self, path: str, content: str | bytes) -> None:
+    def write(self, path: str, content: str | bytes, *, program: bool = False) -> None:
         """Add a file of the tree; `path` is absolute."""
         self.files[f"tree{path}"] = content
+        if program:
+            self.programs.add(f"tree{path}")
+
+    def explain(self, path: str, rules: str) -> None:
+        """Add a file with the rules of the place."""
+        self.rules = rules
+        self.write(path, rules)
 
 
 @dataclass(frozen=True)
 class Question:
     """A question about a place, with a gold. <NAME> in a text stands for the parameter NAME.
 
-    `train` and `test` are the phrasings of each split; `form`, a key of `FORMS`, adds a sentence
-    about the answer.
+    `query` has several phrasings; `form`, a key of `FORMS`, adds a sentence about the answer.
+    `choices` are parameters that are words in the query and code in the gold, each a list of pairs
+    `[words, code]`. A task is kept only if the reward refuses each of the solutions `wrong`, and
+    each mutant of the gold except those in `same`, which mean what the gold means.
     """
 
     kind: str
     difficulty: int
     gold: str
-    train: Sequence[str]
-    test: Sequence[str]
+    query: Sequence[str]
     form: str = ""
+    choices: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    wrong: Sequence[str] = ()
+    same: Sequence[str] = ()
+    held_out: bool = False
 
 
 def outcome_of(gold: str, run: GoldRun) -> str:
@@ -129,7 +144,8 @@ class Family:
 
     `place` makes a place from a name; `draw` returns the parameters of one task that are not facts
     of the place. `inputs` returns the arguments of a Python task's tests from its kind and
-    parameters. A data folder has one place for every `tasks_per_place` tasks. `answer` returns the
+    parameters. A data folder has one place for every `tasks_per_place` tasks, and for each task of
+    difficulty 3 one of its own. `answer` returns the
     answer of a gold that was executed, or "" if there is none.
     """
 
@@ -151,31 +167,28 @@ class Family:
         ]
 
 
-FORMS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "": (("",), ("",)),
-    "number": (
-        ("Print the number only.", "Print only the number."),
-        ("Nothing but that number is printed.", "Answer with the number only."),
-    ),
-    "text": (
-        ("Print nothing else.", "Print only that."),
-        ("Nothing else is printed.", "Output only this."),
-    ),
+FORMS: Mapping[str, Sequence[str]] = {
+    "": ("",),
+    "number": ("Print the number only.", "Print only the number."),
+    "text": ("Print nothing else.", "Print only that."),
     "paths": (
-        (
-            "Print only absolute paths, one per line, in any order.",
-            "Print absolute paths only, one per line, in any order.",
-        ),
-        ("Nothing but absolute paths is printed, one per line, in any order.",),
+        "Print only absolute paths, one per line, in any order.",
+        "Print absolute paths only, one per line, in any order.",
     ),
-    "names": (
-        ("Print the names only, without folders, one per line, in any order.",),
-        ("Each line of the output is only a bare name, without its folder; in any order.",),
-    ),
+    "names": ("Print the names only, without folders, one per line, in any order.",),
 }
-"""The sentences that say what the answer looks like, for training and for the test split."""
+"""The sentences that say what the answer looks like."""
 
 
 def fill(text: str, parameters: Parameters) -> str:
     """Return the text with each <NAME> replaced. Raises `KeyError` for a name without a value."""
     return re.sub(r"<([a-z]\w*)>", lambda match: str(parameters[match[1]]), text)
+
+
+def unfill(text: str, parameters: Parameters) -> str:
+    """Return the text with <NAME> for each longer value of a parameter, to count texts alike."""
+    values = {str(value): name for name, value in parameters.items() if len(str(value)) > 1}
+    known = "|".join(map(re.escape, sorted(values, key=len, reverse=True)))
+    return re.sub(
+        rf"\b(?:{known})\b|(?<![\w/])(?:{known})\b", lambda match: f"<{values[match[0]]}>", text
+    )

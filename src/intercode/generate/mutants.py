@@ -1,0 +1,256 @@
+"""Plausible mistakes: what a gold becomes by one small change. A generated task is kept only if the
+reward refuses all that mean something else, so that its files tell wrong from right.
+
+    Bash     an option, a stage of a pipe, an anchor, an escape or a condition less; < for <= and
+             so on; first for last; another column; a part for the whole
+    SQL      a condition, a sort key or a DISTINCT less; < for <= and so on; AND for OR; another
+             aggregate, join or order; LIMIT 1; two columns swapped
+    Python   a condition or a call less; < for <= and so on; AND for OR; a number one off; + for -
+
+A mutant that cannot be executed is refused as well, and costs only the time.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+_OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "-lt": "-le", "-le": "-lt"}
+_OTHER |= {"-gt": "-ge", "-ge": "-gt"}
+
+
+def _dropped(match: re.Match[str]) -> str:
+    return ""
+
+
+def _compared(match: re.Match[str]) -> str:
+    return _OTHER[match[0]]
+
+
+def _one_less(match: re.Match[str]) -> str:
+    return f"{match[1]}{int(match[2]) - 1}"
+
+
+def _one_more(match: re.Match[str]) -> str:
+    return f"{match[1]}{int(match[2]) + 1}"
+
+
+_EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r" -[a-zA-Z]+(?= )", _dropped),  # an option
+    (r"(?<= -)[a-zA-Z](?=[a-zA-Z]+ )", _dropped),  # one of several letters
+    (r"(?<= -)([a-zA-Z]+)[a-zA-Z](?= )", r"\1"),
+    (r" -(?:type|name|path|size|mindepth|maxdepth|iname) \S+", _dropped),  # a test of find
+    (r"(find \S+)(?= )(?! -maxdepth)", r"\1 -maxdepth 1"),
+    (r"( -size [+-])(\d+)", _one_less),
+    (r"( -size [+-])(\d+)", _one_more),
+    (r" -k\d+(?:,\d+)?[a-z]*", _dropped),  # a sort key
+    (r"(?<= -k)(\d+,\d+)[nr](r?)(?= )", r"\1\2"),  # as text, or the other way round
+    (r"(?<= -k)(\d+,\d+)nr(?= )", r"\1n"),
+    (r" \| (?:[^|']|'[^']*')+(?=\|)", " "),  # a stage of a pipe
+    (r" \| (?:[^|'()]|'[^']*')+$", _dropped),
+    (r"(?<=['/])\^|\$(?=['/)])|\\[<>b]", _dropped),  # an anchor
+    (r"\\\.", "."),  # an escape
+    (r"\*\.", "*"),
+    (r"/g(?=[;'])", "/"),  # all matches of a line
+    (r"(?<= )(?:[<>]=?|-[lg][te])(?= [\d$\"])", _compared),  # a limit
+    (r"[^'{(&|;]+ && (?=[^']*[{'])", _dropped),  # a condition
+    (r" && [^'{)&|;]+(?=[ ')])", _dropped),
+    (r"&&", "||"),
+    (r'\$(\d+) == ("[^"]*"|\w+)', r"$\1 ~ \2"),  # a part for the whole
+    (r'\$\d+ == ("[^"]*"|\w+)', r"$0 ~ \1"),
+    (r"\bhead\b", "tail"),  # first for last
+    (r"\btail\b", "head"),
+    (r"'NR == 1 \{", "'END {"),
+    (r"(?<=\$)(\d)\b", lambda match: str(int(match[1]) + 1)),  # another column
+    (r"(?<=\$)([2-9])\b", lambda match: str(int(match[1]) - 1)),
+    (r"\{print (\$\d+), (\$\d+)", r"{print \2, \1"),
+    (r"comm -23", "comm -13"),
+    (r"comm -13", "comm -23"),
+    (r"sort -u", "sort"),
+)
+
+
+def bash_mutants(gold: str) -> Iterator[str]:
+    """Yield the mutants of a command."""
+    for pattern, replacement in _EDITS:
+        for match in re.finditer(pattern, gold):
+            new = match.expand(replacement) if isinstance(replacement, str) else replacement(match)
+            yield gold[: match.start()] + new + gold[match.end() :]
+
+
+def normal_bash(command: str) -> str:
+    """Return a command without needless spaces, to compare two."""
+    return " ".join(command.split())
+
+
+def normal_sql(query: str) -> str:
+    """Return a query as sqlglot writes it, to compare two."""
+    return sqlglot.parse_one(query, read="mysql").sql(dialect="mysql")
+
+
+_SHIFTED: dict[type[exp.Expression], type[exp.Expression]] = {
+    exp.GT: exp.GTE,
+    exp.GTE: exp.GT,
+    exp.LT: exp.LTE,
+    exp.LTE: exp.LT,
+    exp.Sum: exp.Count,
+    exp.Max: exp.Min,
+    exp.Min: exp.Max,
+    exp.Avg: exp.Sum,
+}
+
+
+def sql_mutants(gold: str) -> Iterator[str]:
+    """Yield the mutants of a query."""
+    tree = sqlglot.parse_one(gold, read="mysql")
+    for place, node in enumerate(tree.walk()):
+        for change in _sql_changes(node):
+            mutant = tree.copy()
+            there = next(each for number, each in enumerate(mutant.walk()) if number == place)
+            change(there)
+            yield mutant.sql(dialect="mysql")
+
+
+def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
+    """Yield what can be done to a copy of a node."""
+    if other := _SHIFTED.get(type(node)):
+        yield lambda there: there.replace(other(**there.args))
+    match node:
+        case exp.And():
+            yield lambda there: there.replace(there.this)
+            yield lambda there: there.replace(there.expression)
+            yield lambda there: there.replace(exp.Or(**there.args))
+        case exp.Or():
+            yield lambda there: there.replace(exp.And(**there.args))
+        case exp.Paren(this=exp.Or()):
+            yield lambda there: there.replace(there.this)
+        case exp.Where() | exp.Having() | exp.Distinct() | exp.Limit() | exp.Order():
+            yield lambda there: there.pop()
+        case exp.Count(this=exp.Distinct()):
+            yield lambda there: there.set("this", there.this.expressions[0])
+        case exp.Ordered(parent=exp.Order(expressions=keys)):
+            up = bool(node.args.get("desc"))
+            yield lambda there: there.replace(
+                exp.Ordered(this=there.this, desc=not up, nulls_first=up)
+            )
+            if len(keys) > 1:
+                yield lambda there: there.pop()
+        case exp.Join(side="LEFT"):
+            yield lambda there: there.set("side", None)
+        case exp.Between():
+            yield lambda there: there.replace(
+                exp.and_(
+                    exp.GT(this=there.this, expression=there.args["low"]),
+                    exp.LTE(this=there.this.copy(), expression=there.args["high"]),
+                )
+            )
+            yield lambda there: there.replace(
+                exp.and_(
+                    exp.GTE(this=there.this, expression=there.args["low"]),
+                    exp.LT(this=there.this.copy(), expression=there.args["high"]),
+                )
+            )
+        case exp.Select():
+            if node.parent is None and "limit" not in node.args:
+                yield lambda there: there.set("limit", exp.Limit(expression=exp.Literal.number(1)))
+            if node.parent is None and all(
+                isinstance(each, exp.AggFunc) for each in node.expressions[-2:]
+            ):  # the reward takes a name and a number in any order
+                yield lambda there: there.set(
+                    "expressions",
+                    [*there.expressions[:-2], *there.expressions[:-3:-1]],
+                )
+            if "distinct" not in node.args and "group" not in node.args:
+                yield lambda there: there.set("distinct", exp.Distinct())
+        case exp.Column(parent=exp.Group(expressions=[_, _, *_])):
+            yield lambda there: there.pop()
+
+
+def normal_python(source: str) -> str:
+    """Return a source as `ast` writes it, to compare two."""
+    return ast.unparse(ast.parse(source))
+
+
+_COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+_CALLED = {"min": "max", "max": "min", "ljust": "rjust", "rjust": "ljust", "any": "all"}
+_CALLED |= {"all": "any", "startswith": "endswith", "endswith": "startswith"}
+
+
+def python_mutants(gold: str) -> Iterator[str]:
+    """Yield the mutants of a function."""
+    tree = ast.parse(gold)
+    for place, node in enumerate(ast.walk(tree)):
+        for change in _python_changes(node):
+            mutant: ast.AST = copy.deepcopy(tree)
+            there = next(each for number, each in enumerate(ast.walk(mutant)) if number == place)
+            result = change(there)
+            if result is not None:
+                mutant = _Replacing(there, result).visit(mutant)
+            yield ast.unparse(ast.fix_missing_locations(mutant))
+
+
+class _Replacing(ast.NodeTransformer):
+    def __init__(self, old: ast.AST, new: ast.AST) -> None:
+        self.old, self.new = old, new
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        return self.new if node is self.old else self.generic_visit(node)
+
+
+def _python_changes(node: ast.AST) -> Iterator[Callable[[ast.AST], ast.AST | None]]:
+    """Yield functions that change a copy of a node, or return what takes its place."""
+
+    def changing(name: str, value: object) -> Callable[[ast.AST], None]:
+        return lambda there: setattr(there, name, value)
+
+    match node:
+        case ast.Compare(ops=[operator]) if type(operator) in _COMPARED:
+            yield changing("ops", [_COMPARED[type(operator)]()])
+        case ast.BoolOp(op=operator, values=values):
+            yield changing("op", ast.Or() if isinstance(operator, ast.And) else ast.And())
+            for place in range(len(values)):
+                yield changing("values", [value for n, value in enumerate(values) if n != place])
+        case ast.BinOp(op=ast.Add() | ast.Sub() as operator):
+            yield changing("op", ast.Sub() if isinstance(operator, ast.Add) else ast.Add())
+        case ast.Constant(value=int() as number) if not isinstance(number, bool):
+            yield changing("value", number + 1)
+            if number > 0:
+                yield changing("value", number - 1)
+        case ast.IfExp():
+            yield lambda there: there.body  # type: ignore[attr-defined]
+            yield lambda there: there.orelse  # type: ignore[attr-defined]
+        case ast.comprehension(ifs=[_, *_] as ifs):
+            for place in range(len(ifs)):
+                yield changing("ifs", [test for n, test in enumerate(ifs) if n != place])
+        case ast.If(orelse=[]):
+            yield changing("test", ast.Constant(True))
+        case ast.Call(func=ast.Name(id=name)):
+            if name in _CALLED:
+                yield changing("func", ast.Name(_CALLED[name], ast.Load()))
+            if name in ("sorted", "set", "reversed"):
+                yield changing("func", ast.Name("list", ast.Load()))
+            if any(each.arg in ("reverse", "key") for each in node.keywords):
+                yield changing("keywords", [])
+        case ast.Call(func=ast.Attribute(attr=name)):
+            if name in _CALLED:
+                yield lambda there: setattr(there.func, "attr", _CALLED[name])  # type: ignore[attr-defined]
+            if name in ("strip", "lower", "upper", "lstrip", "rstrip", "title"):
+                yield lambda there: there.func.value  # type: ignore[attr-defined]
+
+
+MUTANTS = {"bash": bash_mutants, "sql": sql_mutants, "python": python_mutants}
+NORMAL = {"bash": normal_bash, "sql": normal_sql, "python": normal_python}
+"""A form in which two golds that mean the same are equal."""
