@@ -157,7 +157,7 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
                 )
             )
         case exp.Select():
-            if node.parent is None and "limit" not in node.args:
+            if node.parent is None and not node.args.get("limit"):
                 yield lambda there: there.set("limit", exp.Limit(expression=exp.Literal.number(1)))
             if node.parent is None and all(
                 isinstance(each, exp.AggFunc) for each in node.expressions[-2:]
@@ -166,7 +166,7 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
                     "expressions",
                     [*there.expressions[:-2], *there.expressions[:-3:-1]],
                 )
-            if "distinct" not in node.args and "group" not in node.args:
+            if not node.args.get("distinct") and not node.args.get("group"):
                 yield lambda there: there.set("distinct", exp.Distinct())
         case exp.Column(parent=exp.Group(expressions=[_, _, *_])):
             yield lambda there: there.pop()
