@@ -28,7 +28,7 @@ from intercode.generate.mutants import bash_mutants, python_mutants, sql_mutants
             [
                 """awk '$3 == "B" {print $2, $1}' t | sort -k1,1nr -k2,2 | head -n 1""",
                 """awk 'NR > 1 {print $2, $1}' t | sort -k1,1nr -k2,2 | head -n 1""",
-                """awk 'NR > 1 && $0 ~ "Brell" {print $2, $1}' t | sort -k1,1nr -k2,2 | head -n 1""",
+                """awk 'NR > 1 && $0 ~ "B" {print $2, $1}' t | sort -k1,1nr -k2,2 | head -n 1""",
                 """awk 'NR > 1 && $3 == "B" {print $1, $2}' t | sort -k1,1nr -k2,2 | head -n 1""",
                 """awk 'NR > 1 && $3 == "B" {print $2, $1}' t | sort -k1,1nr | head -n 1""",
                 """awk 'NR > 1 && $3 == "B" {print $2, $1}' t | sort -k1,1n -k2,2 | head -n 1""",
