@@ -222,6 +222,7 @@ def test_an_answer_may_be_submitted_where_the_task_takes_one(
         ("noop", "paper", 9, [""]),
         ("retrieval", "submit", 9, ["wc -w notes.txt", "submit"]),
         ("retrieval", "paper", 9, ["wc -w notes.txt", "ls -d */"]),
+        ("nearest", "submit", 9, ["wc -w notes.txt", "submit"]),
         ("intercode.agents.baselines:noop", "submit", 9, ["submit"]),
     ],
 )
@@ -232,6 +233,27 @@ def test_the_baselines_act_without_a_model(
     assert make_agent(name, tasks=[TASK], language=PLAIN).needs_model == (":" in name), (
         "one of the user's own may ask"
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "action"),
+    [
+        ("Count the lines of /desk/b.txt longer than 9.", "awk 'length > 9' /desk/b.txt | wc -l"),
+        (
+            "Now count the lines of /a/a-1.txt longer than 40.",
+            "awk 'length > 40' /a/a-1.txt | wc -l",
+        ),
+        ("Count the lines of /desk/b.txt shorter than 9.", "awk 'length > 9' /desk/b.txt | wc -l"),
+    ],
+)
+def test_nearest_copies_a_gold_with_the_names_of_the_task(query: str, action: str) -> None:
+    known = Task(
+        "known",
+        "Count the lines of /yard/a.txt longer than 31.",
+        "awk 'length > 31' /yard/a.txt | wc -l",
+    )
+    agent = make_agent("nearest", tasks=[known, OTHERS[1]], language=PLAIN)
+    assert drive(agent.strategy(Task("t", query, ""), "submit"), [])[0] == [action, "submit"]
 
 
 @pytest.mark.parametrize(
