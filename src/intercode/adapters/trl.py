@@ -104,6 +104,7 @@ class ToolEnvironment:
     def __init__(self, factory: EnvFactory) -> None:
         self._factory = factory
         self._env: InterCodeEnv | None = None
+        self._close: Callable[[], object] = lambda: None
         self._reward: float | None = None
         self._over = True
 
@@ -163,16 +164,15 @@ class ToolEnvironment:
         try:
             if self._env is None:
                 self._env = self._factory()
-                weakref.finalize(self, self._env.close)
+                self._close = weakref.finalize(self, self._env.close)
             return call(self._env)
         except UsageError:
             raise
         except IntercodeError as fault:
             logging.getLogger(__name__).warning("an episode has no reward: %s", fault)
-            env, self._env, self._over = self._env, None, True
-            if env:
-                with suppress(IntercodeError):
-                    env.close()
+            self._env, self._over = None, True
+            with suppress(IntercodeError):
+                self._close()
             return None
 
 
