@@ -8,12 +8,10 @@ trained.
 TRL passes no row of the data set to a `rollout_func`, so the prompt of a row is the id of a task;
 our agent writes the prompt that the policy sees. The episodes of a step are played together, and
 the trainer's model, with vLLM or without, answers all that wait. After a fault the reward is None,
-which TRL leaves out of the group, and no token is trained. Only training in one process is
-supported.
+which TRL leaves out of the group, and no token is trained.
 
-`environments` returns an `environment_factory` instead, which TRL recommends and which works in
-several processes: the policy calls the tools `execute` and `submit`, and TRL writes the prompt from
-its chat template.
+`environments` returns an `environment_factory` instead, which TRL recommends: the policy calls the
+tools `execute` and `submit`, and TRL writes the prompt from its chat template.
 
     train_on, make = environments(intercode.prepare("bash", data="tasks.jsonl"))
     GRPOTrainer(model, None, args, train_dataset=train_on, environment_factory=make).train()
@@ -22,6 +20,7 @@ its chat template.
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -100,11 +99,12 @@ def environments(factory: EnvFactory) -> tuple[Any, Callable[[], ToolEnvironment
 
 class ToolEnvironment:
     """An environment whose public methods are the policy's tools. TRL reuses it, and never closes
-    it."""
+    it: its sandbox ends with it."""
 
     def __init__(self, factory: EnvFactory) -> None:
         self._factory = factory
         self._env: InterCodeEnv | None = None
+        self._close: Callable[[], object] = lambda: None
         self._reward: float | None = None
         self._over = True
 
@@ -162,16 +162,17 @@ class ToolEnvironment:
         """Return what a call of the environment returns; after a fault the episode is over, and
         the next one gets a new environment."""
         try:
-            self._env = self._env or self._factory()
+            if self._env is None:
+                self._env = self._factory()
+                self._close = weakref.finalize(self, self._env.close)
             return call(self._env)
         except UsageError:
             raise
         except IntercodeError as fault:
             logging.getLogger(__name__).warning("an episode has no reward: %s", fault)
-            env, self._env, self._over = self._env, None, True
-            if env:
-                with suppress(IntercodeError):
-                    env.close()
+            self._env, self._over = None, True
+            with suppress(IntercodeError):
+                self._close()
             return None
 
 

@@ -90,7 +90,10 @@ class PodHost(TemplateHost):
 
     def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
         if self.root:
-            raise UsageError("--sandbox pod has no root inside; use local or docker")
+            raise UsageError(
+                "pods have no root inside: open the sandbox with root=False, use docker, "
+                f"or allow namespaces, which local needs: {ALLOWING}"
+            )
         if why := unfit():
             raise SandboxUnavailable(why)
         self.identity = str(next(_numbers))
