@@ -134,7 +134,7 @@ class EpisodeSampler:
         prompt = self.source.encode(messages, self.known)
         if prompt is not None and self._room(len(prompt))[0] <= 0:
             self.cut = self._room(len(prompt))[1]
-            return Reply("", final=True)
+            return Reply("", sample=Sample(prompt_ids=prompt[: self.limits.context]), final=True)
         try:
             reply = require_reply(self.source.ask(messages, prompt, options), self.name)
         except ContextOverflow:
@@ -145,7 +145,10 @@ class EpisodeSampler:
         if room < _length(reply):
             self.cut, fitting = limit, max(0, int(room))
             shorter = replace(
-                sample, token_ids=sample.token_ids[:fitting], logprobs=sample.logprobs[:fitting]
+                sample,
+                token_ids=sample.token_ids[:fitting],
+                logprobs=sample.logprobs[:fitting],
+                prompt_ids=sample.prompt_ids[: self.limits.context],
             )
             return replace(reply, sample=reply.sample and shorter, final=True)
         self.cut = "reply" if "length" in (reply.finish_reason, sample.finish_reason) else None
