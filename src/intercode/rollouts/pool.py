@@ -12,6 +12,7 @@ written to disk, and no signal is handled.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import queue
 import statistics
@@ -23,9 +24,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from intercode.agents import Agent, Strategy, make_agent, own_agent
 from intercode.env import EnvFactory, InterCodeEnv
@@ -34,19 +34,19 @@ from intercode.errors import UsageError
 from intercode.language import PLAIN
 from intercode.models import Model, OpenAIModel
 from intercode.plugins import attribute_path
+from intercode.rollouts.batching import Batches, Generate, Pace
 from intercode.rollouts.chat import Chat
 from intercode.rollouts.jobs import Job, Rollout
 from intercode.rollouts.sampling import (
-    Batched,
+    Asked,
     Cut,
     EpisodeSampler,
-    Generate,
     RolloutLimits,
     Served,
     Source,
 )
 from intercode.rollouts.segments import segments_of
-from intercode.rollouts.tree import Tree, grow
+from intercode.rollouts.tree import Growth, Tree
 from intercode.runner.budget import BudgetTracker, Limits
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
@@ -56,6 +56,14 @@ from intercode.types import Episode, Task, Turn
 
 GRACE = 5.0
 """Seconds that `close` waits for episodes that are still played."""
+
+
+class _Call(NamedTuple):
+    """What a thread does next, in this order; None: end."""
+
+    priority: int
+    number: int
+    play: Callable[[WarmEnv], None] | None = None
 
 
 def groups(tasks: Iterable[Task | str], size: int, *, seed: int = 0) -> list[Job]:
@@ -127,9 +135,11 @@ class RolloutPool:
         self._tasks = {task.id: task for task in tasks or getattr(factory, "tasks", ())}
         with closing(self._factory()) as env:
             self.strategy = _strategy(env, agent, list(self._tasks.values()), self.limits.turns)
-        self._calls: queue.SimpleQueue[Callable[[WarmEnv], None] | None] = queue.SimpleQueue()
+        self._calls: queue.PriorityQueue[_Call] = queue.PriorityQueue()
+        self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         self._trackers: weakref.WeakSet[BudgetTracker] = weakref.WeakSet()
+        self._pace = Pace()
         self._busy, self._lock, self._closed, self._warned = 0, threading.Lock(), False, False
 
     def __enter__(self) -> Self:
@@ -145,7 +155,7 @@ class RolloutPool:
         for tracker in list(self._trackers):
             tracker.stop("the pool is closed")
         for _ in self._threads:
-            self._calls.put(None)
+            self._calls.put(_Call(2, next(self._numbers)))
         deadline = time.monotonic() + GRACE
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -163,7 +173,7 @@ class RolloutPool:
         waiting, playing = iter(jobs), 0
         try:
             while True:
-                for job in islice(waiting, self.envs - playing):
+                for job in itertools.islice(waiting, self.envs - playing):
                     self._submit(self._job(job), Served(model), tracker).add_done_callback(done.put)
                     playing += 1
                 if not playing:
@@ -181,16 +191,18 @@ class RolloutPool:
         samples in batches.
 
         `generate(prompts)` is called in this thread with the ids of every episode that waits for a
-        reply, one list per prompt, and returns for each prompt the sampled ids, up to the end of
-        the reply, and their log-probabilities. While it works, the other episodes act: it never
-        waits for the slowest environment. `chat` (`hf_chat`) turns messages into ids. Faults and
-        errors are as for `run`; what `generate` raises is raised.
+        reply, one list per prompt, for any number of prompts from 1 to `envs`, and returns for each
+        prompt the sampled ids, up to the end of the reply, and their log-probabilities. While it
+        works, the other episodes act. If a call costs about the same whatever its size, it waits
+        until all have acted, but no longer than it takes. `chat` (`hf_chat`) turns messages into
+        ids. Faults and errors are as for `run`; what `generate` raises is raised.
         """
-        tracker, source = self._tracker(), Batched(generate, chat, self.limits)
+        tracker, batches = self._tracker(), Batches(generate, self._pace)
+        source = Asked(batches.inbox.put, chat, self.limits)
         futures: list[Future[Rollout]] = []
         for job in list(map(self._job, jobs)):  # a wrong job stops the batch before it begins
             futures.append(self._submit(job, source, tracker))
-        source.serve(lambda: min(self.envs, _unfinished(futures)), tracker.stop)
+        batches.serve(lambda: min(self.envs, _unfinished(futures)), tracker.stop)
         return [self._checked(future.result()) for future in futures]
 
     async def play(self, job: Job | tuple[Any, ...], model: Model) -> Rollout:
@@ -205,20 +217,27 @@ class RolloutPool:
             tracker.stop("cancelled")
             raise
 
-    def tree(
+    def tree(self, job: Job | tuple[Any, ...], model: Model | None = None, **options: Any) -> Tree:
+        """Play one job as a tree, as `trees` does."""
+        (tree,) = self.trees([job], model, **options)
+        return tree
+
+    def trees(
         self,
-        job: Job | tuple[Any, ...],
+        jobs: Iterable[Job | tuple[Any, ...]],
         model: Model | None = None,
         *,
         widths: Sequence[int] = (4, 2, 2),
         generate: Generate | None = None,
         chat: Chat | None = None,
-    ) -> Tree:
-        """Play one job as a tree: fork the live episode before its first, second, … action into
-        `widths` branches each.
+    ) -> list[Tree]:
+        """Play each job as a tree, all in one batch: fork the live episode before its first,
+        second, … action into `widths` branches each.
 
-        The replies come from `model`, or from `generate` with `chat` as in `run_batch`. Raises
-        `UsageError` if neither or both are given, or for an agent that forks by itself.
+        The replies come from `model`, or from `generate` with `chat` as in `run_batch`. A branch
+        that waits for a free thread is a live environment, about `envs` times the sum of `widths`
+        at most. Raises `UsageError` if neither or both are given, or for an agent that forks by
+        itself.
         """
         if (model is None) == (generate is None) or (generate is None) != (chat is None):
             raise UsageError("a tree is played with a model, or with generate and chat")
@@ -228,19 +247,29 @@ class RolloutPool:
             raise UsageError(
                 f"the widths of a tree are numbers of 1 or more, such as (4, 2, 2), not {widths!r}"
             )
-        tracker, root = self._tracker(), self._job(job)
-        source = Batched(generate, chat, self.limits) if generate and chat else Served(model)  # type: ignore[arg-type]
+        tracker, roots = self._tracker(), list(map(self._job, jobs))
+        batches = Batches(generate, self._pace) if generate else None
+        source = (
+            Asked(batches.inbox.put, chat, self.limits) if batches and chat else Served(model)  # type: ignore[arg-type]
+        )
+        growths = [
+            Growth(partial(self._submit, root, source, tracker), widths, root.seed)
+            for root in roots
+        ]
 
-        def wait_for_all(futures: Callable[[], list[Future[Rollout]]]) -> None:
-            if isinstance(source, Batched):
-                source.serve(lambda: min(self.envs, _unfinished(futures())), tracker.stop)
-            while unfinished := [future for future in futures() if not future.done()]:
-                wait(unfinished, return_when=FIRST_COMPLETED)
+        def unfinished() -> list[Future[Rollout]]:
+            return [
+                future for growth in growths for future in growth.futures() if not future.done()
+            ]
 
         try:
-            return grow(
-                partial(self._submit, root, source, tracker), widths, root.seed, wait_for_all
-            )
+            for growth in growths:
+                growth.begin()
+            if batches:
+                batches.serve(lambda: min(self.envs, len(unfinished())), tracker.stop)
+            while waiting := unfinished():
+                wait(waiting, return_when=FIRST_COMPLETED)
+            return [growth.tree() for growth in growths]
         finally:
             tracker.stop("the caller left")
 
@@ -309,13 +338,14 @@ class RolloutPool:
                     )
                 )
                 self._threads[-1].start()
-        self._calls.put(call)
+        # branches of a tree come first, since each keeps an environment
+        self._calls.put(_Call(0 if env else 1, next(self._numbers), call))
         return future
 
     def _work(self) -> None:
         with closing(WarmEnv(self._factory)) as env:
-            while (call := self._calls.get()) is not None:
-                call(env)
+            while play := self._calls.get().play:
+                play(env)
                 with self._lock:
                     self._busy -= 1
 
