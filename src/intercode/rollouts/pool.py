@@ -1,9 +1,10 @@
-"""Play many rollouts on environments that stay warm, for a loop, a trainer's batch, or a coroutine.
+"""Play many rollouts on environments that stay warm, for a loop, a trainer's batch, a coroutine, or
+a trainer that drives each episode.
 
-    run, run_batch, play, tree ──► jobs ──► thread with a WarmEnv ──► episode.play ──► Future of a
-                                                                                       Rollout
-                                            thread with a WarmEnv
-                                            … `envs` of them, started when they are needed
+    run, run_batch, play,  ──► jobs ──► thread with a WarmEnv ──► episode.play ──► Future of a
+    episode, trees                                                                 Rollout
+                                        thread with a WarmEnv
+                                        … `envs` of them, started when they are needed
 
 A fault ends one rollout, which has no reward, and that thread makes a new environment. Nothing is
 written to disk, and no signal is handled.
@@ -37,6 +38,7 @@ from intercode.plugins import attribute_path
 from intercode.rollouts.batching import Batches, Generate, Pace
 from intercode.rollouts.chat import Chat
 from intercode.rollouts.jobs import Job, Rollout
+from intercode.rollouts.lent import GenerateOne, LentEpisode
 from intercode.rollouts.sampling import (
     Asked,
     Cut,
@@ -139,6 +141,7 @@ class RolloutPool:
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         self._trackers: weakref.WeakSet[BudgetTracker] = weakref.WeakSet()
+        self._lent: weakref.WeakSet[LentEpisode] = weakref.WeakSet()
         self._pace = Pace()
         self._busy, self._lock, self._closed, self._warned = 0, threading.Lock(), False, False
 
@@ -154,6 +157,8 @@ class RolloutPool:
             self._closed = True
         for tracker in list(self._trackers):
             tracker.stop("the pool is closed")
+        for lent in list(self._lent):
+            lent.close()
         for _ in self._threads:
             self._calls.put(_Call(2, next(self._numbers)))
         deadline = time.monotonic() + GRACE
@@ -205,17 +210,51 @@ class RolloutPool:
         batches.serve(lambda: min(self.envs, _unfinished(futures)), tracker.stop)
         return [self._checked(future.result()) for future in futures]
 
-    async def play(self, job: Job | tuple[Any, ...], model: Model) -> Rollout:
+    async def play(
+        self,
+        job: Job | tuple[Any, ...],
+        model: Model | None = None,
+        *,
+        generate: GenerateOne | None = None,
+        chat: Chat | None = None,
+    ) -> Rollout:
         """Play one job without blocking the event loop. A cancelled call ends its episode within a
-        turn."""
+        turn.
+
+        The replies come from `model`, or from `await generate(ids)` with `chat`: it returns the
+        sampled ids of the reply and their log-probabilities, and what it raises is raised. Call
+        `play` as often as you like; up to `envs` episodes are played at once.
+        """
+        if (model is None) == (generate is None) or (generate is None) != (chat is None):
+            raise UsageError("a rollout is played with a model, or with generate and chat")
+        if generate:
+            async with self.episode(job, chat) as episode:
+                while not episode.done:
+                    ids, logprobs = await generate(episode.prompt)
+                    await episode.feed(ids, logprobs)
+                assert episode.rollout
+                return episode.rollout
         tracker = self._tracker()
         try:
             return self._checked(
-                await asyncio.wrap_future(self._submit(self._job(job), Served(model), tracker))
+                await asyncio.wrap_future(self._submit(self._job(job), Served(model), tracker))  # type: ignore[arg-type]
             )
         except asyncio.CancelledError:
             tracker.stop("cancelled")
             raise
+
+    def episode(self, job: Job | tuple[Any, ...], chat: Chat | None = None) -> LentEpisode:
+        """Lend an episode to a caller that drives it, with token ids (`chat`) or with texts.
+
+        Use it with `async with` or `with`: the block begins with the first question, and leaving it
+        ends the episode. It waits while `envs` episodes are played.
+        """
+        tracker, job = self._tracker(), self._job(job)
+        lent = LentEpisode(
+            lambda source: self._submit(job, source, tracker), tracker.stop, chat, self.limits
+        )
+        self._lent.add(lent)
+        return lent
 
     def tree(self, job: Job | tuple[Any, ...], model: Model | None = None, **options: Any) -> Tree:
         """Play one job as a tree, as `trees` does."""

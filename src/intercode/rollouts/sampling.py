@@ -239,7 +239,7 @@ def require_sampled(answer: Any, count: int) -> list[Sampled]:
         ]
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"generate returns a pair (token ids, log-probabilities) for each prompt ({error})"
+            f"a reply is a pair of token ids and log-probabilities ({error})"
         ) from error
     if len(replies) != count:
         raise UsageError(f"generate returned {len(replies)} replies to {count} prompts")
@@ -250,7 +250,7 @@ def require_sampled(answer: Any, count: int) -> list[Sampled]:
             or min(ids, default=0) < 0
         ):
             raise UsageError(
-                f"generate returned {len(ids)} ids with {len(logprobs)} log-probabilities; "
+                f"a reply has {len(ids)} ids with {len(logprobs)} log-probabilities; "
                 "these are finite, one for each id or none, and no id is negative"
             )
     return replies
