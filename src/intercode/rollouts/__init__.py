@@ -19,14 +19,17 @@ tasks to a rising curve.
 from __future__ import annotations
 
 from intercode.rollouts.chat import Chat, hf_chat
+from intercode.rollouts.grouping import advantages, by_group, groups, tree_advantages
 from intercode.rollouts.jobs import Job, Rollout
 from intercode.rollouts.lent import LentEpisode
-from intercode.rollouts.pool import RolloutPool, advantages, groups, rollout
+from intercode.rollouts.pool import RolloutPool, rollout
 from intercode.rollouts.sampling import RolloutLimits
 from intercode.rollouts.segments import Segment, segments_of
+from intercode.rollouts.stats import PoolStats
 from intercode.rollouts.tree import Node, Tree
 
 __all__ = [
-    "Chat", "Job", "LentEpisode", "Node", "Rollout", "RolloutLimits", "RolloutPool", "Segment",
-    "Tree", "advantages", "groups", "hf_chat", "rollout", "segments_of",
+    "Chat", "Job", "LentEpisode", "Node", "PoolStats", "Rollout", "RolloutLimits", "RolloutPool",
+    "Segment", "Tree", "advantages", "by_group", "groups", "hf_chat", "rollout", "segments_of",
+    "tree_advantages",
 ]  # fmt: skip

@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 import queue
-import statistics
 import threading
 import time
 import warnings
@@ -48,7 +46,9 @@ from intercode.rollouts.sampling import (
     Source,
 )
 from intercode.rollouts.segments import segments_of
+from intercode.rollouts.stats import PoolStats, Tally
 from intercode.rollouts.tree import Growth, Tree
+from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
 from intercode.runner.budget import BudgetTracker, Limits
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
@@ -66,43 +66,6 @@ class _Call(NamedTuple):
     priority: int
     number: int
     play: Callable[[WarmEnv], None] | None = None
-
-
-def groups(tasks: Iterable[Task | str], size: int, *, seed: int = 0) -> list[Job]:
-    """Return `size` jobs for each task, with the seeds `seed`, `seed + 1`, …; the jobs of one task
-    are one group."""
-    return [
-        Job(task, seed + number, group)
-        for group, task in enumerate(tasks)
-        for number in range(size)
-    ]
-
-
-def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True) -> list[float]:
-    """Return the advantages of GRPO (Shao et al. 2024) for groups of `size` rewards: (reward −
-    mean) / standard deviation.
-
-    A reward of None is left out of its group's mean and gets the advantage 0, as do all rewards of
-    a group in which they are equal. Without `scale` the difference is not divided (Liu et al.
-    2025). Raises `UsageError` if the rewards do not form whole groups.
-    """
-    if size < 1 or len(rewards) % size:
-        raise UsageError(f"{len(rewards)} rewards do not form groups of {size}")
-    values: list[float] = []
-    for start in range(0, len(rewards), size):
-        group = rewards[start : start + size]
-        scored = [reward for reward in group if reward is not None]
-        if not all(map(math.isfinite, scored)):
-            raise UsageError(f"the rewards {scored} are not all finite numbers")
-        mean, spread = (
-            (statistics.fmean(scored), statistics.pstdev(scored)) if scored else (0.0, 0.0)
-        )
-        divisor = spread if scale else 1.0
-        values += [
-            0.0 if reward is None or spread < 1e-9 else (reward - mean) / divisor
-            for reward in group
-        ]
-    return values
 
 
 class RolloutPool:
@@ -142,7 +105,8 @@ class RolloutPool:
         self._threads: list[threading.Thread] = []
         self._trackers: weakref.WeakSet[BudgetTracker] = weakref.WeakSet()
         self._lent: weakref.WeakSet[LentEpisode] = weakref.WeakSet()
-        self._pace = Pace()
+        # an outage of a moment fails all episodes that are played, and no later ones
+        self._pace, self._tally, self._breaker = Pace(), Tally(), Breaker(envs + FAULTS_IN_A_ROW)
         self._busy, self._lock, self._closed, self._warned = 0, threading.Lock(), False, False
 
     def __enter__(self) -> Self:
@@ -165,14 +129,20 @@ class RolloutPool:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
+    def stats(self) -> PoolStats:
+        """Return the figures of the rollouts that ended since the last call: call it once a
+        step."""
+        return self._tally.take()
+
     def run(self, jobs: Iterable[Job | tuple[Any, ...]], model: Model) -> Iterator[Rollout]:
         """Yield a rollout for each job, as they finish. `jobs` may be endless: a job is taken when
         an environment is free.
 
         The model is asked from up to `envs` threads at once. A fault of the machine or the model
-        server gives a rollout without a reward, and the others go on. Raises `UsageError` for a
-        mistake of the caller, such as an unknown task. Leaving the loop early ends the episodes
-        that are still played.
+        server gives a rollout without a reward, and the others go on, until `envs` + 3 episodes in
+        a row have the same fault: then it is raised, since the machine or the server is down.
+        Raises `UsageError` for a mistake of the caller, such as an unknown task. Leaving the loop
+        early ends the episodes that are still played.
         """
         tracker, done = self._tracker(), queue.SimpleQueue[Future[Rollout]]()
         waiting, playing = iter(jobs), 0
@@ -404,10 +374,15 @@ class RolloutPool:
                 wrap(env), task, self.strategy, sampler, tracker, seed=job.seed, turns=turns
             )
 
+        started = time.perf_counter()
         if tracker.stop_reason():
             episode = Episode(task.id, task.query, (), None, False, "limit", seed=job.seed)
         else:
-            episode, _ = env.run(task, play_it, turns=turns, seed=job.seed)
+            episode, fault = env.run(task, play_it, turns=turns, seed=job.seed)
+            if outage := self._breaker.note(fault):
+                why = f"{self._breaker.most} faults in a row, the last: {outage}"
+                tracker.stop(why)
+                raise type(outage)(why) from outage
         cut: Cut | None = None
         if episode.reward is not None and episode.turns:
             # the strategy submitted without asking the policy, since no turns were left
@@ -421,9 +396,11 @@ class RolloutPool:
                 if used_up or episode.ended == "turns"
                 else None
             )
-        return Rollout(
+        rollout = Rollout(
             task.id, job.group, job.seed, segments_of(episode.turns), episode.reward, episode, cut
         )
+        self._tally.note(rollout, time.perf_counter() - started)
+        return rollout
 
     def _checked(self, rollout: Rollout) -> Rollout:
         """Warn once about an agent that does not continue one conversation."""
