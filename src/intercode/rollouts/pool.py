@@ -347,8 +347,9 @@ class RolloutPool:
                     )
                 )
                 self._threads[-1].start()
-        # branches of a tree come first, since each keeps an environment
-        self._calls.put(_Call(0 if env else 1, next(self._numbers), call))
+        number = next(self._numbers)
+        # the newest branch of a tree comes first, since each that waits keeps an environment
+        self._calls.put(_Call(0, -number, call) if env else _Call(1, number, call))
         return future
 
     def _work(self) -> None:
