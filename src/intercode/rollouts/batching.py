@@ -59,8 +59,8 @@ class Pace:
         ]
         if not slopes:
             return 0.0 if self._all else self._calls[-1][1]
-        each = max(0.0, statistics.median(slopes))
-        return max(0.0, statistics.median(seconds - size * each for size, seconds in self._calls))
+        slope = max(0.0, statistics.median(slopes))
+        return max(0.0, statistics.median(seconds - size * slope for size, seconds in self._calls))
 
 
 @dataclass
