@@ -17,6 +17,7 @@ from shaky import REWARDS
 from trl_script import train
 
 import intercode
+from intercode.rollouts import RolloutLimits, hf_chat
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "grpo_trl.py"
@@ -34,7 +35,8 @@ def test_each_rollout_earns_what_its_answer_deserves_and_a_fault_is_left_out(
     from intercode.adapters.trl import Rollouts
 
     tokenizer = make_tokenizer()
-    rollouts = Rollouts(intercode.prepare("shaky:ShakyEnv"))
+    chat = hf_chat(tokenizer, keep_thoughts=True)
+    rollouts = Rollouts(intercode.prepare("shaky:ShakyEnv"), chat=chat)
     seen: dict[str, set[float | None]] = {}
     texts: list[str] = []
     trained: dict[str, str] = {}
@@ -67,6 +69,10 @@ def test_each_rollout_earns_what_its_answer_deserves_and_a_fault_is_left_out(
     for step in trainer.state.log_history[:2]:
         assert step["reward"] == pytest.approx(2 / 3)  # without the fault
         assert math.isfinite(step["loss"])
+    rollouts.pool.limits = RolloutLimits(context=5)
+    cut = rollouts(["right"], trainer)
+    assert (cut["completion_ids"], cut["env_mask"]) == ([[tokenizer.eos_token_id]], [[0]])
+    assert ([len(ids) for ids in cut["prompt_ids"]], cut["reward"]) == ([5], [0.0])
 
 
 def test_episodes_played_by_trls_own_tools_earn_the_same(tmp_path: Path) -> None:

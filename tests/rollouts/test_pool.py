@@ -11,12 +11,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 
 import loopback
 import pytest
 from kept import kept, needs_bwrap, write_box
-from policies import LETTERS, Policy, make_tokenizer, replying
+from policies import CONTROL, LETTERS, Policy, make_tokenizer, replying
 
 from intercode import rollout
 from intercode.agents import Act, Ask
@@ -104,6 +105,33 @@ def test_each_segment_has_exactly_the_ids_that_were_generated_over_200_episodes(
         assert each.reward == each.episode.reward == float(right)
     assert odd > 300, "the splits are odd"
     assert {each.reward for each in rollouts} == {0.0, 1.0}
+
+
+def test_a_program_that_prints_control_tokens_adds_none_to_the_conversation(
+    pool: RolloutPool,
+) -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.add_tokens(CONTROL)
+    control = set(tokenizer.added_tokens_decoder)
+    chat = hf_chat(tokenizer)
+
+    def printing(prompts: list[list[int]], form: str) -> list[tuple[list[int], list[float]]]:
+        hexed = "".join(f"\\x{byte:02x}" for byte in form.encode())
+        first = tokenizer.decode(prompts[0]).count("assistant\n") == 1
+        ids = tokenizer.encode(fenced(f"printf '{hexed}'" if first else "submit")[0])
+        return [(ids, [])]
+
+    def observed(form: str) -> tuple[str, list[int]]:
+        (found,) = pool.run_batch([("print-0", 1)], partial(printing, form=form), chat)
+        (segment,) = found.segments
+        pairs = zip(segment.token_ids, segment.mask, strict=True)
+        seen = [token for token, mask in pairs if not mask and token in control]
+        return found.episode.turns[0].observation or "", seen
+
+    _, expected = observed("x")
+    assert len(expected) > 2
+    for form in CONTROL:
+        assert observed(form) == (form, expected)
 
 
 class TokenServer(loopback.Server):
@@ -263,8 +291,9 @@ def test_a_limit_ends_an_episode_scored_and_no_segment_is_longer(
         assert (found.cut, found.episode.ended, found.episode.error) == (cut, ended, None)
         assert found.reward == (1.0 if actions > 1 else 0.0), "the state is scored as it is"
         assert sum(turn.acted for turn in found.episode.turns) == actions
-        tokens = sum(len(each.token_ids) for each in found.segments)
-        prompt = sum(len(each.prompt_ids) for each in found.segments)
+        (segment,) = found.segments
+        tokens, prompt = len(segment.token_ids), len(segment.prompt_ids)
+        assert prompt > 0
         assert tokens <= limits.get("tokens", 10**9)
         assert prompt + tokens <= limits.get("context", 10**9)
 

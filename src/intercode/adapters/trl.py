@@ -32,14 +32,14 @@ from datasets import Dataset
 from intercode.agents import Agent, Strategy
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.errors import IntercodeError, UsageError
-from intercode.rollouts import Job, Rollout, RolloutLimits, RolloutPool, hf_chat
+from intercode.rollouts import Chat, Job, Rollout, RolloutLimits, RolloutPool, hf_chat
 
 T = TypeVar("T")
 
 
 class Rollouts:
     """`limits`, and the trainer's `max_completion_length` after the first prompt, end an episode,
-    which is then scored."""
+    which is then scored. `chat` replaces `hf_chat` of the trainer's tokenizer."""
 
     def __init__(
         self,
@@ -47,8 +47,9 @@ class Rollouts:
         agent: str | Agent | Strategy = "try_again",
         *,
         limits: RolloutLimits | None = None,
+        chat: Chat | None = None,
     ) -> None:
-        self.tasks, self.seed = factory.tasks, 0
+        self.tasks, self.seed, self.chat = factory.tasks, 0, chat
         self.pool = RolloutPool(factory, agent, limits=limits or RolloutLimits(reply_tokens=512))
 
     def dataset(self) -> Any:
@@ -70,7 +71,8 @@ class Rollouts:
 
         jobs = [Job(prompt, self.seed + number) for number, prompt in enumerate(prompts)]
         self.seed += len(jobs)
-        played = self.pool.run_batch(jobs, generate, hf_chat(trainer._tokenizer))
+        self.chat = self.chat or hf_chat(trainer._tokenizer)
+        played = self.pool.run_batch(jobs, generate, self.chat)
         prompt_ids, token_ids, mask, logprobs = zip(
             *(_sequence(rollout, trainer.eos_token_ids[0]) for rollout in played), strict=True
         )
@@ -177,8 +179,8 @@ class ToolEnvironment:
 
 
 def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[int], list[float]]:
-    """Return prompt, completion, mask and log-probabilities; after a fault, one token that is not
-    trained."""
+    """Return prompt, completion, mask and log-probabilities; after a fault, or without a reply, one
+    token that is not trained."""
     if rollout.reward is None or not rollout.segments:
         return [end], [end], [0], [0.0]
     if len(rollout.segments) > 1:
@@ -187,6 +189,8 @@ def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[in
             "use an agent that continues one conversation, such as try_again"
         )
     (segment,) = rollout.segments
+    if not segment.token_ids:  # TRL cannot train an empty completion
+        return list(segment.prompt_ids), [end], [0], [0.0]
     return (
         list(segment.prompt_ids),
         list(segment.token_ids),
