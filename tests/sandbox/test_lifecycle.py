@@ -185,7 +185,7 @@ def test_the_next_episode_starts_while_one_is_played_and_ends_with_its_sandbox(
         for _ in range(3):
             sandbox.exec("echo x > /tmp/x; x=1; cd /tmp; sleep 60 &")
             sandbox.reset()
-            assert sandbox.exec("echo $x $PWD; jobs; ls /tmp").output == " /\n"
+            assert sandbox.exec("echo $x $PWD; jobs; ls /tmp").output == "/\n"
             assert sandbox.diff() == {}
         assert wait_until(lambda: len(families.family(bwrap)) == 2 * ALONE - 1 + SPARE)
         sandbox.close()
