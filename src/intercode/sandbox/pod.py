@@ -84,9 +84,10 @@ class PodProvider(LocalProvider):
 
 
 class PodHost(TemplateHost):
-    """A supervisor of slots."""
+    """A supervisor of slots. The next episode uses the slot of the last one, so there are no
+    spares."""
 
-    wall = "pod"
+    wall, spares = "pod", False
 
     def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
         if self.root:
