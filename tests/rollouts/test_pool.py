@@ -212,7 +212,7 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
 
     with (
         loopback.serving(TokenServer(answers, broken=0.05)) as server,
-        RolloutPool(make, envs=16, tasks=factory.tasks) as pool,
+        RolloutPool(make, envs=16, tasks=factory.tasks, retries=0) as pool,
     ):
         strategy, pool.strategy = pool.strategy, looking
         model = OpenAIModel(
@@ -240,6 +240,37 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
     assert {request["temperature"] for request in server.requests} == {1.0}
     assert all(len(each.segments) == 1 for each in rollouts if not each.episode.error)
     assert advantages([each.reward for each in rollouts], 10).count(0.0) >= len(faults)
+
+
+def test_a_rollout_that_loses_its_sandbox_is_played_again_with_its_seed(
+    factory: EnvFactory, tokenizer: Any
+) -> None:
+    jobs, lost, envs = groups(factory.tasks[:4], 2), list[str](), list[Any]()
+
+    def make() -> Any:
+        envs.append(factory())
+        return envs[-1]
+
+    def losing(task: Any, protocol: str) -> Any:
+        if lost.count(task.id) < 2 and (not lost or lost[-1] != "again"):
+            lost.extend([task.id, "again"])
+            yield Act("echo lost")
+            os.kill(envs[-1]._workspace.sandbox.host._process.pid, signal.SIGKILL)
+        else:
+            lost.append("played")
+        yield from strategy(task, protocol)
+
+    with RolloutPool(make, envs=1, tasks=factory.tasks) as pool:
+        strategy, pool.strategy = pool.strategy, losing
+        rollouts = pool.run_batch(jobs, Policy(tokenizer, factory.tasks), hf_chat(tokenizer))
+        stats = pool.stats()
+    assert lost.count("played") == len(jobs)
+    assert [(each.task, each.seed, each.reward) for each in rollouts] == [
+        (job.task.id, job.seed, 1.0) for job in jobs
+    ]
+    assert all(turn.action != "echo lost" for each in rollouts for turn in each.episode.turns)
+    assert all(len(each.segments) == 1 for each in rollouts)
+    assert (stats.replayed, stats.faults) == (len(jobs), {})
 
 
 def test_one_episode_against_a_server_has_its_tokens_and_a_fault_is_raised(

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Self
 from intercode.agents import Agent, Strategy, make_agent, own_agent
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
-from intercode.errors import UsageError
+from intercode.errors import SandboxError, UsageError
 from intercode.language import PLAIN
 from intercode.models import Model, OpenAIModel
 from intercode.plugins import attribute_path
@@ -89,13 +89,16 @@ class RolloutPool:
         envs: int = 64,
         limits: RolloutLimits | None = None,
         tasks: Sequence[Task] = (),
+        retries: int = 1,
     ) -> None:
-        """`tasks` are the factory's, if the caller's own function makes the environments."""
-        if envs < 1:
-            raise UsageError(f"envs is {envs}; it must be at least 1")
+        """`tasks` are the factory's, if the caller's own function makes the environments. A rollout
+        whose sandbox or machine is lost is played again with its seed, up to `retries` times; trees
+        and lent episodes are not."""
+        if envs < 1 or retries < 0:
+            raise UsageError(f"envs is {envs} and retries {retries}; the least are 1 and 0")
         if not callable(factory):
             raise UsageError(f"{factory!r:.50} makes no environments; give intercode.prepare(…)")
-        self.limits, self.envs = limits or RolloutLimits(), envs
+        self.limits, self.envs, self.retries = limits or RolloutLimits(), envs, retries
         self._factory = partial(_without_turn_limit, factory)
         self._tasks = {task.id: task for task in tasks or getattr(factory, "tasks", ())}
         with closing(self._factory()) as env:
@@ -149,7 +152,9 @@ class RolloutPool:
         try:
             while True:
                 for job in itertools.islice(waiting, self.envs - playing):
-                    self._submit(self._job(job), Served(model), tracker).add_done_callback(done.put)
+                    self._submit(
+                        self._job(job), Served(model), tracker, retries=self.retries
+                    ).add_done_callback(done.put)
                     playing += 1
                 if not playing:
                     return
@@ -176,7 +181,7 @@ class RolloutPool:
         source = Asked(batches.inbox.put, chat, self.limits)
         futures: list[Future[Rollout]] = []
         for job in list(map(self._job, jobs)):  # a wrong job stops the batch before it begins
-            futures.append(self._submit(job, source, tracker))
+            futures.append(self._submit(job, source, tracker, retries=self.retries))
         batches.serve(lambda: min(self.envs, _unfinished(futures)), tracker.stop)
         return [self._checked(future.result()) for future in futures]
 
@@ -206,9 +211,8 @@ class RolloutPool:
                 return episode.rollout
         tracker = self._tracker()
         try:
-            return self._checked(
-                await asyncio.wrap_future(self._submit(self._job(job), Served(model), tracker))  # type: ignore[arg-type]
-            )
+            played = self._submit(self._job(job), Served(model), tracker, retries=self.retries)  # type: ignore[arg-type]
+            return self._checked(await asyncio.wrap_future(played))
         except asyncio.CancelledError:
             tracker.stop("cancelled")
             raise
@@ -316,6 +320,7 @@ class RolloutPool:
         sampler: EpisodeSampler | None = None,
         env: WarmEnv | None = None,
         wrap: Callable[[Playable, EpisodeSampler], Playable] = lambda env, sampler: env,
+        retries: int = 0,
     ) -> Future[Rollout]:
         """Play a job on the next free thread; `env` replaces the thread's own environment, and is
         closed afterwards."""
@@ -326,9 +331,14 @@ class RolloutPool:
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                future.set_result(
-                    self._play(job, env or warm, asked, tracker, lambda world: wrap(world, asked))
-                )
+                place, sampler = env or warm, asked
+                for left in range(retries, -1, -1):
+                    played = self._play(job, place, sampler, tracker, wrap, retry=left > 0)
+                    if played:
+                        break
+                    sampler = EpisodeSampler(source, self.limits, job.seed)
+                assert played
+                future.set_result(played)
             except BaseException as error:
                 future.set_exception(error)
             finally:
@@ -365,14 +375,23 @@ class RolloutPool:
         env: WarmEnv,
         sampler: EpisodeSampler,
         tracker: BudgetTracker,
-        wrap: Callable[[Playable], Playable],
-    ) -> Rollout:
+        wrap: Callable[[Playable, EpisodeSampler], Playable],
+        *,
+        retry: bool,
+    ) -> Rollout | None:
+        """Return the rollout of a job; with `retry`, None if its sandbox or machine was lost."""
         task, turns = job.task, list[Turn]()
         assert isinstance(task, Task)
 
         def play_it(env: Playable) -> Episode:
             return play(
-                wrap(env), task, self.strategy, sampler, tracker, seed=job.seed, turns=turns
+                wrap(env, sampler),
+                task,
+                self.strategy,
+                sampler,
+                tracker,
+                seed=job.seed,
+                turns=turns,
             )
 
         started = time.perf_counter()
@@ -384,6 +403,9 @@ class RolloutPool:
                 why = f"{self._breaker.most} faults in a row, the last: {outage}"
                 tracker.stop(why)
                 raise type(outage)(why) from outage
+            if retry and isinstance(fault, SandboxError):
+                self._tally.note_replay()
+                return None
         cut: Cut | None = None
         if episode.reward is not None and episode.turns:
             # the strategy submitted without asking the policy, since no turns were left

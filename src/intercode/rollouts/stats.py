@@ -15,7 +15,7 @@ from intercode.rollouts.jobs import Rollout
 class PoolStats:
     """Figures of the rollouts that ended since the last call of `RolloutPool.stats`.
 
-    `reward`: the mean, without faults. `faults` by the side at fault (model, sandbox, data), `cuts`
+    `reward`: the mean, without faults. `replayed` rollouts were lost and played again. `faults` by the side at fault (model, sandbox, data), `cuts`
     by the limit of the rollout (turns, reply, tokens, context), `limit_hits` by the limit of the
     sandbox that an action hit (time, memory, output, …). `flat_groups` of the `groups` have equal
     rewards, so they have no gradient. `seconds` are summed over episodes that were played at once:
@@ -24,6 +24,7 @@ class PoolStats:
 
     rollouts: int
     reward: float | None
+    replayed: int
     faults: dict[str, int]
     cuts: dict[str, int]
     limit_hits: dict[str, int]
@@ -41,9 +42,14 @@ class Tally:
 
     def _clear(self) -> None:
         self._rewards: list[float] = []
+        self._replayed = 0
         self._counts = {name: Counter[str]() for name in ("faults", "cuts", "limit_hits")}
         self._ranges: dict[tuple[int, str], tuple[float, float]] = {}
         self._seconds = dict.fromkeys(("model", "actions", "rest"), 0.0)
+
+    def note_replay(self) -> None:
+        with self._lock:
+            self._replayed += 1
 
     def note(self, rollout: Rollout, seconds: float) -> None:
         """Note a rollout that took `seconds` in all; one that the caller left does not count."""
@@ -74,6 +80,7 @@ class Tally:
             stats = PoolStats(
                 rollouts=len(self._rewards) + sum(counts["faults"].values()),
                 reward=statistics.fmean(self._rewards) if self._rewards else None,
+                replayed=self._replayed,
                 groups=len(self._ranges),
                 flat_groups=flat,
                 seconds=self._seconds,
