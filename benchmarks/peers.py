@@ -23,7 +23,7 @@ import os
 import re
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -35,12 +35,18 @@ from measuring.clock import Measure, lower_quartiles, timed
 from measuring.peer import Peer, installed
 from measuring.rows import Row, Unit, command, finish, skip
 
-FIGURES = ("step", "reset", "episode", "throughput", "memory")
+COLUMNS = {
+    "step": "step",
+    "reset": "reset",
+    "episode": "episode",
+    "throughput": "two at a time",
+    "memory": "memory",
+}
+"""The figures, and how the table names them."""
 FEW = 4
 """How much rarer what may start containers is measured than a step."""
 BOUNDS = {("SWE-ReX, docker", "step"): 0.5, ("intercode-bench, docker", "throughput"): 1 / 3}
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-TABLE = re.compile(r"(?s)(?<=<!-- peers -->\n).*(?=<!-- /peers -->)")
 
 Figures = dict[str, float]
 """Seconds (for throughput those of an episode), and bytes of memory."""
@@ -96,12 +102,16 @@ def on_docker(options: Namespace, runs: int) -> dict[str, Figures]:
         )
 
 
-def rows(found: dict[str, Figures]) -> Iterator[Row]:
+def rows(
+    found: dict[str, Figures],
+    columns: Mapping[str, str] = COLUMNS,
+    bounds: Mapping[tuple[str, str], float] = BOUNDS,
+) -> Iterator[Row]:
     ours, *theirs = found
     for name in theirs:
-        for figure in (each for each in FIGURES if each in found[name]):
-            words = "an episode, two at a time" if figure == "throughput" else figure
-            bound = BOUNDS.get((name, figure))
+        for figure in (each for each in columns if each in found[name]):
+            words = "an episode, two at a time" if figure == "throughput" else columns[figure]
+            bound = bounds.get((name, figure))
             unit: Unit = "B" if figure == "memory" else "s"
             yield Row(
                 f"{words}: {ours}, against {name}",
@@ -112,12 +122,12 @@ def rows(found: dict[str, Figures]) -> Iterator[Row]:
             )
 
 
-def markdown(groups: Sequence[dict[str, Figures]]) -> str:
-    lines = ["| | step | reset | episode | two at a time | memory |", "|---|---|---|---|---|---|"]
+def markdown(groups: Sequence[dict[str, Figures]], columns: Mapping[str, str] = COLUMNS) -> str:
+    lines = [f"| | {' | '.join(columns.values())} |", "|---" * (len(columns) + 1) + "|"]
     for found in groups:
         ours = next(iter(found.values()))
         lines += [
-            f"| {name} | {' | '.join(cell(at, ours, figure) for figure in FIGURES)} |"
+            f"| {name} | {' | '.join(cell(at, ours, figure) for figure in columns)} |"
             for name, at in found.items()
         ]
     return "\n".join(lines) + "\n"
@@ -135,15 +145,22 @@ def cell(at: Figures, ours: Figures, figure: str) -> str:
     return shown if at is ours else f"{shown} ({ratio:.2g})"
 
 
-def add_options(parser: ArgumentParser) -> None:
+def renew(name: str, table: str) -> None:
+    """Write a table between the marks of that name in docs/performance.md."""
+    place = re.compile(rf"(?s)(?<=<!-- {name} -->\n).*(?=<!-- /{name} -->)")
+    PAGE.write_text(place.sub(lambda _: table, PAGE.read_text()))
+
+
+def add_options(parser: ArgumentParser, *only: str) -> None:
+    """Options that name the systems' Pythons: all, or `only` some."""
     names = {
         "first": "INTERCODE_BENCH",
         "swe-rex": "SWE_REX",
         "mini": "MINI_SWE_AGENT",
         "sandlock": "SANDLOCK",
     }
-    for option, name in names.items():
-        variable = f"{name}_PYTHON"
+    for option in only or names:
+        variable = f"{names[option]}_PYTHON"
         parser.add_argument(
             f"--{option}",
             default=os.environ.get(variable),
@@ -166,7 +183,7 @@ def main() -> int:
         groups.append(on_docker(options, options.runs))
     shown = markdown(groups)
     if options.write:
-        PAGE.write_text(TABLE.sub(lambda _: shown, PAGE.read_text()))
+        renew("peers", shown)
     return finish(
         options, [row for found in groups for row in rows(found)], show=lambda: print(shown)
     )

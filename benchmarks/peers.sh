@@ -20,5 +20,5 @@ install() { # VARIABLE PACKAGE [what it needs and does not say]
 
 install INTERCODE_BENCH_PYTHON intercode-bench
 install SWE_REX_PYTHON swe-rex aiohttp
-install MINI_SWE_AGENT_PYTHON mini-swe-agent
+install MINI_SWE_AGENT_PYTHON mini-swe-agent --editable "$(dirname "$0")/.." # for our adapter
 install SANDLOCK_PYTHON sandlock

@@ -4,18 +4,23 @@ batches, while the others act.
     .venv/bin/python benchmarks/rollouts.py [--rollouts 128] [--envs 64] [--runs 3] [--json] [--mini
     PYTHON]
 
-The generator makes 2,000 tokens a second in all: it sleeps for the tokens of each batch. A reply
-has 50 tokens (a token is a character). It is one of four commands on files, then `submit`, so that
-the generator alone needs 128 · 5 · 50 / 2000 = 16 s. `RolloutPool.run_batch` plays the rollouts,
-after one step to start the environments, and scores each. A figure is that of the quickest of three
-steps (on docker: of one), since what others do on the machine only adds.
+A reply has 50 tokens (a token is a character). It is one of four commands on files, then `submit`.
+`RolloutPool.run_batch` plays the rollouts, after one step to start the environments, and scores
+each. Two generators sleep, each with a pool of its own:
+
+proportional    for the tokens of the batch, 2,000 a second in all, as a server does that is full:
+                alone it needs 128 · 5 · 50 / 2000 = 16 s
+flat            one second for any batch, as a GPU with room: the fewest calls are 128 · 5 / 64 = 10
+
+The figure of the first is the time of the quickest of three steps (on docker: of one), since what
+others do on the machine only adds; that of the second is the fewest calls of a step.
 
 Beside it stand the environments of mini-swe-agent (bubblewrap, docker) in the same pool, with the
 same commands: a fresh one for each episode, without a score. A variable that `benchmarks/peers.sh`
 prints names them; what is not installed is left out.
 
-Exit status 1 if the bound is missed: a step of ours takes at most 1.05 times the generator's own
-time.
+Exit status 1 if a bound is missed: a step of ours takes at most 1.05 times the proportional
+generator's own time, and at most 1.1 times the fewest calls of the flat one.
 """
 
 from __future__ import annotations
@@ -49,7 +54,11 @@ TOKENS = 50
 """Tokens of a reply."""
 RATE = 2000
 """Tokens a second."""
+CALL = 1.0
+"""Seconds of a call of the flat generator."""
 BOUND = 1.05
+MOST_CALLS = 1.1
+"""Times the fewest calls of the flat generator."""
 OPENING = 0x110000
 """The token that opens a reply; all others are characters."""
 VERSION = (
@@ -76,11 +85,17 @@ class Characters:
         return "".join(map(chr, token_ids))
 
 
-def generate(rate: float, prompts: list[list[int]]) -> list[tuple[list[int], list[float]]]:
-    """Reply with the command of the turn, at `rate` tokens a second in all."""
-    replies = [reply(prompt.count(OPENING)) for prompt in prompts]
-    time.sleep(TOKENS * len(replies) / rate)
-    return [(ids, [-1.0] * TOKENS) for ids in replies]
+class Generator:
+    """Replies with the command of the turn, and sleeps: `call` seconds, and `token` seconds for
+    each token of the batch."""
+
+    def __init__(self, call: float = 0.0, token: float = 0.0) -> None:
+        self.call, self.token, self.calls = call, token, 0
+
+    def __call__(self, prompts: list[list[int]]) -> list[tuple[list[int], list[float]]]:
+        self.calls += 1
+        time.sleep(self.call + self.token * TOKENS * len(prompts))
+        return [(reply(prompt.count(OPENING)), [-1.0] * TOKENS) for prompt in prompts]
 
 
 def reply(turn: int) -> list[int]:
@@ -117,18 +132,29 @@ class Mini:
             self.env = None
 
 
-def quickest(
-    make_env: Callable[[], Playable], tasks: Sequence[Task], options: Any, *, warm: int, runs: int
-) -> float:
-    """Seconds of the quickest of `runs` steps, after a step of `warm` rollouts."""
+def steps(
+    make_env: Callable[[], Playable],
+    tasks: Sequence[Task],
+    options: Any,
+    generator: Generator,
+    *,
+    warm: int,
+    runs: int,
+) -> list[tuple[float, int]]:
+    """Seconds and calls of `runs` steps, after a step of `warm` rollouts."""
     jobs = groups(tasks, options.rollouts // len(tasks))
+    found = []
     with RolloutPool(make_env, "try_again", envs=options.envs, tasks=tasks) as pool:
-        pool.run_batch(jobs[:warm], partial(generate, float("inf")), Characters())
-        return min(timed(partial(step, pool, jobs)) for _ in range(runs))
+        pool.run_batch(jobs[:warm], Generator(), Characters())
+        for _ in range(runs):
+            before = generator.calls
+            seconds = timed(partial(step, pool, jobs, generator))
+            found.append((seconds, generator.calls - before))
+    return found
 
 
-def step(pool: RolloutPool, jobs: Sequence[Job]) -> None:
-    for each in pool.run_batch(jobs, partial(generate, RATE), Characters()):
+def step(pool: RolloutPool, jobs: Sequence[Job], generator: Generator) -> None:
+    for each in pool.run_batch(jobs, generator, Characters()):
         turns = each.episode.turns
         assert len(turns) == len(COMMANDS), each.episode
         assert all(turn.exit_code in (0, None) for turn in turns), each.episode
@@ -177,15 +203,25 @@ def main() -> int:
     )
     options = parser.parse_args()
     factory = intercode.prepare("bash", limit=16)
-    alone = options.rollouts * len(COMMANDS) * TOKENS / RATE
-    ours = quickest(factory, factory.tasks, options, warm=options.rollouts, runs=options.runs)
-    rows = [Row("intercode, against the generator alone", ours, alone, BOUND)]
+    count = options.rollouts * len(COMMANDS)
+    alone, fewest = count * TOKENS / RATE, -(-count // options.envs)
+    full, roomy = Generator(token=1 / RATE), Generator(call=CALL)
+    ours = steps(factory, factory.tasks, options, full, warm=options.rollouts, runs=options.runs)
+    flat = steps(factory, factory.tasks, options, roomy, warm=options.rollouts, runs=options.runs)
+    seconds, calls = min(ours)[0], min(calls for _, calls in flat)
+    rows = [
+        Row("intercode, against the generator alone", seconds, alone, BOUND),
+        Row("flat generator: calls, against the fewest", calls, fewest, MOST_CALLS, unit=""),
+        Row("flat generator: step, against its calls alone", min(flat)[0], fewest * CALL),
+    ]
     for name, make in peers(options.mini):
         runs = 1 if "docker" in name else options.runs
-        theirs = quickest(partial(Mini, make), factory.tasks, options, warm=4, runs=runs)
+        (theirs, _), *_ = sorted(
+            steps(partial(Mini, make), factory.tasks, options, full, warm=4, runs=runs)
+        )
         rows += [
             Row(f"{name}, against the generator alone", theirs, alone),
-            Row(f"intercode, against {name}", ours, theirs),
+            Row(f"intercode, against {name}", seconds, theirs),
         ]
     return finish(options, rows)
 

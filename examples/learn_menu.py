@@ -2,7 +2,7 @@
 GRPO.
 
     make learn
-    .venv/bin/python examples/learn_menu.py [--steps 60] [--seeds 3] [--chart learning.svg]
+    .venv/bin/python examples/learn_menu.py [--steps 60] [--seeds 3] [--chart FILE.svg]
 
 The policy is a softmax over a menu of 20 commands. It sees the words in the query and chooses a
 command for the file that the query names; `intercode` executes the command and scores the state.
@@ -31,7 +31,7 @@ import numpy as np
 import intercode
 from intercode.agents import Act, Ask, StrategySteps
 from intercode.generate import generate
-from intercode.rollouts import RolloutPool, Segment, advantages, groups
+from intercode.rollouts import RolloutPool, Segment, advantages, by_group, groups
 from intercode.types import Message, Reply, Sample, Task, Tool
 from intercode.view.charts import Chart, svg
 
@@ -156,19 +156,18 @@ def learn(
         tasks = [
             train[int(place)] for place in chance.choice(len(train), TASKS_A_STEP, replace=False)
         ]
-        rollouts = sorted(
-            pool.run(groups(tasks, GROUP, seed=step * GROUP), policy),
-            key=lambda each: (each.group, each.seed),
-        )
-        given = advantages([rollout.reward for rollout in rollouts], GROUP)
-        pairs = zip(rollouts, given, strict=True)
-        policy.learn(
-            [
-                (rollout.segments[0], advantage)
-                for rollout, advantage in pairs
+        batch = []
+        jobs = groups(tasks, GROUP, seed=step * GROUP)
+        for group in sorted(
+            by_group(pool.run(jobs, policy), GROUP), key=lambda each: each[0].group
+        ):
+            values = advantages([rollout.reward for rollout in group], GROUP)
+            batch += [
+                (rollout.segments[0], value)
+                for rollout, value in zip(group, values, strict=True)
                 if rollout.reward is not None
             ]
-        )
+        policy.learn(batch)
     return policy, curve
 
 
@@ -176,9 +175,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument(
-        "--chart", type=Path, default=Path("learning.svg"), help="write the curves to this SVG file"
-    )
+    parser.add_argument("--chart", type=Path, help="write the curves to this SVG file")
     options = parser.parse_args()
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -209,14 +206,14 @@ def main() -> int:
                 )
                 rose += curve[0][1] <= 20 and curve[-1][1] >= 90
                 curves[f"seed {seed}"] = curve
-    options.chart.write_text(
-        svg(Chart("learning", "Success on held-out files", "step", curves), alone=True), "utf-8"
-    )
+    if options.chart:
+        chart = Chart("learning", "Success on held-out files", "step", curves)
+        options.chart.write_text(svg(chart, alone=True), "utf-8")
+        print(f"the curves are in {options.chart}")
     print(
         f"{rose} of {options.seeds} seeds rose from 20 % or less to 90 % or more, in"
         f" {time.monotonic() - started:.0f} s"
     )
-    print(f"the curves are in {options.chart}")
     return 0 if rose == options.seeds else 1
 
 

@@ -71,13 +71,14 @@ class Peer:
     def measure(self, operation: str) -> float:
         return float(self._ask(operation))
 
-    def memory(self) -> int:
-        """Bytes of PSS of its process and of all that it started, containers with their shims among
-        it."""
+    def memory(self, *, itself: bool = True) -> int:
+        """Bytes of PSS of its process (or, without `itself`, not of it) and of all that it started,
+        containers with their shims among it."""
         containers = self._ask("containers").split()
         inside = [docker("inspect", "--format", "{{.State.Pid}}", each) for each in containers]
         roots = [self._process.pid, *[parent(int(pid)) for pid in inside]]
-        return sum(map(pss, set().union(*map(family, roots))))
+        processes = set[int]().union(*map(family, roots))
+        return sum(map(pss, processes if itself else processes - {self._process.pid}))
 
     def close(self) -> None:
         self._process.communicate()

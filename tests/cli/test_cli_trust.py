@@ -303,9 +303,10 @@ def test_an_engine_that_a_strangers_run_names_is_loaded_only_when_the_run_is_tru
     assert evil.with_name("EXECUTED").exists()
 
 
-def test_only_the_command_line_opens_the_host_s_network(cli: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("env", ["bash", "python"])
+def test_only_the_command_line_opens_the_host_s_network(cli: Any, tmp_path: Path, env: str) -> None:
     needs_bwrap()
-    words = ("eval", "bash", "--agent", "gold", "--limit", 1)
+    words = ("eval", env, "--agent", "gold", "--limit", 1)
     assert cli(*words, "--allow-host-network", "--out", "run").status == 0
     settings = read_run(tmp_path / "run")[0]
     assert settings["network"] == "host"

@@ -412,5 +412,5 @@ def test_rollouts_on_nodes_are_those_of_this_machine(nodes: Nodes, folder: Path)
     assert found["there"] == found["here"]
     assert found["tree there"] == found["tree here"]
     assert {rollout[3] for rollout in found["here"]} > {1.0}
-    assert Counter(found["after a kill"]) == {1.0: 15, None: 1}
+    assert found["after a kill"] == [1.0] * 16  # the lost one was played again
     nodes.assert_nothing_is_left()

@@ -4,6 +4,7 @@ protocol, APPS records."""
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -75,6 +76,14 @@ def envs(folder: Path) -> Iterator[Pool]:
 @pytest.fixture
 def make(envs: Pool) -> Make:
     return envs.lent()
+
+
+def test_an_action_reaches_the_host_s_network_only_if_the_caller_allows_it(make: Make) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        connect = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5).close()"
+        assert "ConnectionRefusedError" in make("double").step(connect)[0]
+        assert make("double", allow_host_network=True).step(connect)[0] == ""
 
 
 # -- submissions -----------------------------------------------------------------------------------

@@ -1,13 +1,17 @@
-"""The Inspect task, evaluated by Inspect with its own mock model and with its client of a real
-local server; and runs as logs that Inspect's viewer
-shows in a real browser."""
+"""The Inspect tasks, evaluated by Inspect with its own mock model and with its client of a real
+local server; Inspect's own tools in our sandboxes; and runs as logs that Inspect's viewer shows in
+a real browser."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +33,15 @@ pytestmark = [
     ),
     pytest.mark.filterwarnings("default"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _leftovers() -> Iterator[None]:
+    """Collect the stream that Inspect leaves open for each sample; at the end of pytest, the
+    warning would be an error."""
+    yield
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+        gc.collect()
 
 
 def evaluate(model: Any, folder: Path, token_limit: int | None = None, **options: Any) -> Any:
@@ -54,6 +67,23 @@ def rewards(log: Any) -> dict[str, float | None]:
     }
 
 
+def mock(answer: Callable[[list[Any], list[Any]], str | tuple[str, dict[str, Any]]]) -> Any:
+    """Return Inspect's mock model, which says a text or calls a tool, as `answer` chooses from the
+    messages and the tools."""
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+    def output(messages: list[Any], tools: list[Any], *_: Any) -> ModelOutput:
+        said = answer(messages, tools)
+        if isinstance(said, str):
+            found = ModelOutput.from_content("mockllm/model", said)
+        else:
+            found = ModelOutput.for_tool_call("mockllm/model", *said)
+        found.usage = ModelUsage(input_tokens=10, output_tokens=5, total_tokens=15)
+        return found
+
+    return get_model("mockllm/model", custom_outputs=output)
+
+
 def test_each_sample_scores_what_its_answer_deserves_and_a_fault_is_an_error(
     tmp_path: Path,
 ) -> None:
@@ -70,21 +100,35 @@ def test_each_sample_scores_what_its_answer_deserves_and_a_fault_is_an_error(
 
 
 def test_the_mock_model_calls_tools(tmp_path: Path) -> None:
-    from inspect_ai.model import ModelOutput, ModelUsage, get_model
-
-    def answer(messages: list[Any], tools: list[Any], *_: Any) -> ModelOutput:
+    def answer(messages: list[Any], tools: list[Any]) -> tuple[str, dict[str, Any]]:
         assert {tool.name for tool in tools} == {"execute", "submit"}
         codes = next(ANSWERS[message.text] for message in messages if message.text in ANSWERS)
         left = [codes] if isinstance(codes, str) else codes
         done = sum(message.role == "tool" for message in messages)
-        call = ("execute", {"code": left[done]}) if done < len(left) else ("submit", {})
-        output = ModelOutput.for_tool_call("mockllm/model", *call)
-        output.usage = ModelUsage(input_tokens=10, output_tokens=5, total_tokens=15)
-        return output
+        return ("execute", {"code": left[done]}) if done < len(left) else ("submit", {})
 
-    log = evaluate(get_model("mockllm/model", custom_outputs=answer), tmp_path, agent="tools")
+    log = evaluate(mock(answer), tmp_path, agent="tools")
     assert rewards(log) == REWARDS
     assert log.stats.model_usage["mockllm/model"].output_tokens > 0
+
+
+@pytest.mark.parametrize("env", ["bash", "sql", "python", "ctf"])
+def test_the_starter_tasks_have_names_of_their_own(env: str, tmp_path: Path) -> None:
+    from inspect_ai import eval as inspect_eval
+
+    golds = {task.query: task.gold for task in intercode.prepare(env).tasks}
+
+    def answer(messages: list[Any], tools: list[Any]) -> str:
+        code = next(golds[message.text] for message in messages if message.text in golds)
+        if messages[-1].role != "user" or messages[-1].text not in golds:
+            flag = re.search(r"intercode\{.*?\}", messages[-1].text)
+            code = f"submit {flag[0] if flag else ''}".strip()
+        return f"```{'bash' if env == 'ctf' else env}\n{code}\n```"
+
+    options = {"log_dir": str(tmp_path), "display": "none", "limit": 2}
+    (log,) = inspect_eval(f"intercode/{env}", model=mock(answer), task_args={"turns": 3}, **options)
+    assert log.eval.task == f"intercode/{env}"
+    assert list(rewards(log).values()) == [1.0, 1.0]
 
 
 def test_a_server_that_fails_gives_an_error_and_no_score(tmp_path: Path) -> None:
@@ -233,3 +277,69 @@ def test_our_sandboxes_pass_all_checks_of_inspect_but_those_of_a_second_user() -
 
     assert len(self_check.__all__) == 44
     assert anyio.run(failing) == ["test_exec_as_user"]
+
+
+def test_inspects_own_tools_run_in_a_hundred_sandboxes_at_once(tmp_path: Path) -> None:
+    from inspect_ai import Task
+    from inspect_ai import eval as inspect_eval
+    from inspect_ai.dataset import Sample
+    from inspect_ai.scorer import includes
+    from inspect_ai.solver import generate, solver, use_tools
+    from inspect_ai.tool import bash, python
+
+    count = 100
+    arrived: list[str] = []
+    all_open = asyncio.Event()
+
+    @solver
+    def meet() -> Any:
+        """Wait until all sandboxes are open."""
+
+        async def solve(state: Any, generate: Any) -> Any:
+            arrived.append(state.input_text)
+            if len(arrived) == count:
+                all_open.set()
+            await asyncio.wait_for(all_open.wait(), 600)
+            return state
+
+        return solve
+
+    def answer(messages: list[Any], tools: list[Any]) -> str | tuple[str, dict[str, Any]]:
+        seen = " ".join(message.text.strip() for message in messages if message.role == "tool")
+        if "squared" in seen:
+            return seen
+        if seen:
+            return "python", {"code": "print('squared', int(open('/tmp/n').read()) ** 2)"}
+        return "bash", {"command": "cat given | tee /tmp/n"}
+
+    samples = [
+        Sample(str(number), target=f"{number} squared {number**2}", files={"given": str(number)})
+        for number in range(count)
+    ]
+    task = Task(
+        samples,
+        solver=[meet(), use_tools([bash(), python()]), generate()],
+        scorer=includes(),
+        sandbox="intercode",
+    )
+    options = {"log_dir": str(tmp_path), "display": "none", "max_connections": count}
+    (log,) = inspect_eval(task, model=mock(answer), max_samples=count, **options)
+    assert log.status == "success", log.error
+    assert log.results.scores[0].metrics["accuracy"].value == 1.0
+    assert len(set(arrived)) == count
+
+
+def test_the_command_line_puts_a_ctf_task_into_our_sandboxes(tmp_path: Path) -> None:
+    from inspect_ai.log import read_eval_log
+
+    command = [
+        Path(sys.executable).with_name("inspect"), "eval", "flag_task.py",
+        "--sandbox", "intercode", "--log-dir", tmp_path, "--display", "plain",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.glob("*.eval")
+    log = read_eval_log(str(path))
+    assert log.eval.sandbox.type == "intercode"
+    scores = {sample.id: sample.scores["includes"].value for sample in log.samples}
+    assert scores == {"given": "C", "other": "I"}

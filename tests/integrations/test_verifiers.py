@@ -14,6 +14,8 @@ import pytest
 from chat_server import ChatServer, serving
 from shaky import ANSWERS, REWARDS
 
+import intercode
+
 pytestmark = [
     pytest.mark.integrations,
     pytest.mark.skipif(
@@ -22,15 +24,24 @@ pytestmark = [
 ]
 
 
-def evaluate(server: ChatServer, folder: Path, *options: str) -> dict[str, dict[str, Any]]:
+SHAKY = ("--env.taskset.env", "shaky:ShakyEnv")
+HUB = Path(__file__).parents[2] / "examples" / "environments-hub"
+
+
+def evaluate(
+    server: ChatServer,
+    folder: Path,
+    *options: str,
+    taskset: str = "intercode_verifiers",
+    modules: Path = Path(__file__).parent,
+) -> dict[str, dict[str, Any]]:
     """Run `vf-eval`, and return the trace of each task."""
     command = [
-        Path(sys.executable).with_name("vf-eval"), "intercode_verifiers", "-m", "scripted",
-        "--no-push", "--no-rich", "--client.base-url", f"{server.url}/v1", "--client.api-key-var",
-        "STUB_KEY", "--output-dir", folder, "-r", "1", "--env.taskset.env", "shaky:ShakyEnv",
-        "--env.agent.runtime.type", "subprocess", *options,
+        Path(sys.executable).with_name("vf-eval"), taskset, "-m", "scripted", "--no-push",
+        "--no-rich", "--client.base-url", f"{server.url}/v1", "--client.api-key-var", "STUB_KEY",
+        "--output-dir", folder, "-r", "1", "--env.agent.runtime.type", "subprocess", *options,
     ]  # fmt: skip
-    variables = {**os.environ, "STUB_KEY": "none-needed", "PYTHONPATH": str(Path(__file__).parent)}
+    variables = {**os.environ, "STUB_KEY": "none-needed", "PYTHONPATH": str(modules)}
     done = subprocess.run(command, env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = folder.rglob("traces.jsonl")
@@ -51,7 +62,7 @@ def rewards(traces: dict[str, dict[str, Any]]) -> dict[str, float | None]:
 
 def test_each_task_earns_what_its_answer_deserves_and_a_fault_earns_nothing(tmp_path: Path) -> None:
     with serving(ANSWERS) as server:
-        traces = evaluate(server, tmp_path)
+        traces = evaluate(server, tmp_path, *SHAKY)
     assert rewards(traces) == REWARDS
     (error,) = traces["broken"]["errors"]
     assert (error["type"], "lost the sandbox" in error["message"]) == ("SandboxError", True)
@@ -66,14 +77,14 @@ def test_each_task_earns_what_its_answer_deserves_and_a_fault_earns_nothing(tmp_
 def test_a_server_that_fails_gives_an_error_and_no_reward(tmp_path: Path) -> None:
     with serving(ANSWERS) as server:
         server.healthy = False
-        traces = evaluate(server, tmp_path, "-n", "1")
+        traces = evaluate(server, tmp_path, *SHAKY, "-n", "1")
     assert rewards(traces) == {"right": None}
     assert [error["type"] for error in traces["right"]["errors"]] == ["ProviderError"]
 
 
 def test_a_limit_of_verifiers_ends_the_episode_scored(tmp_path: Path) -> None:
     with serving(ANSWERS) as server:
-        traces = evaluate(server, tmp_path, "-n", "2", "--env.agent.max-turns", "1")
+        traces = evaluate(server, tmp_path, *SHAKY, "-n", "2", "--env.agent.max-turns", "1")
     assert rewards(traces) == {"right": 1.0, "late": 0.0}
     assert {trace["stop_condition"] for trace in traces.values()} == {"max_turns"}
 
@@ -94,6 +105,7 @@ def test_options_choose_the_agent_and_the_data(tmp_path: Path) -> None:
         traces = evaluate(
             server,
             tmp_path,
+            *SHAKY,
             "--env.taskset.options",
             options,
             *harness,
@@ -101,3 +113,19 @@ def test_options_choose_the_agent_and_the_data(tmp_path: Path) -> None:
             "2",
         )
     assert rewards(traces) == {"right": 1.0}
+
+
+def test_the_package_for_the_environments_hub_plays_the_starter_tasks(tmp_path: Path) -> None:
+    modules = tmp_path / "modules"
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--target", modules, HUB]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    golds = {task.query: task.gold for task in intercode.prepare("sql").tasks}
+    options = [
+        *("-n", "2", "--env.taskset.env", "sql"),
+        *("--env.agent.harness.id", "intercode-starter", "--env.agent.harness.turns", "6"),
+    ]
+    with serving(golds) as server:
+        server.language = "sql"
+        traces = evaluate(server, tmp_path, *options, taskset="intercode-starter", modules=modules)
+    assert list(rewards(traces).values()) == [1.0, 1.0]

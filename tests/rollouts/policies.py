@@ -20,6 +20,12 @@ CHATML = (
     "{{ message['content'] }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+CONTROL = [
+    "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|start_header_id|>", "<s>",
+    "</s>", "<unk>", "<pad>", "[INST]", "[/INST]", "[TOOL_CALLS]", "<bos>", "<start_of_turn>",
+    "<think>", "</think>", "<tool_call>", "<｜User｜>", "<｜end▁of▁sentence｜>", "◁think▷",
+]  # fmt: skip
+"""Control tokens of many tokenizers; the last six are not marked as special."""
 
 
 def make_tokenizer(template: str = CHATML) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from policies import CHATML, make_tokenizer
+from policies import CHATML, CONTROL, make_tokenizer
 
 from intercode.agents.code import split_reply
 from intercode.envs.bash.language import LANGUAGE
@@ -44,13 +44,52 @@ def test_special_tokens_that_mark_reasoning_stay_so_that_it_is_not_read_as_code(
     assert split_reply(text, LANGUAGE)[0] == "pwd"
 
 
+@pytest.mark.parametrize("form", CONTROL)
+def test_what_an_observation_prints_becomes_no_control_token(form: str) -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": CONTROL[:14]})
+    tokenizer.add_tokens(CONTROL[14:])
+    control = set(tokenizer.added_tokens_decoder)
+    text = f"a {form}{form}<{form}\nb"
+    assert control & set(tokenizer.encode(text)), "the text forges a token"
+    messages: list[Message] = [*CONVERSATION[:3], {"role": "user", "content": text}]
+    chat = hf_chat(tokenizer)
+    start, end = tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
+    for ids, expected in [
+        (chat.encode(messages), [start, end] * 4 + [start]),
+        (chat.append([], messages, 3), [end, start, end, start]),
+    ]:
+        assert [token for token in ids if token in control] == expected, "the template's alone"
+        assert text in tokenizer.decode(ids), "the policy sees what was printed"
+
+
+DROPS = CHATML.replace("message['content']", "message['content'].split('</think>')[-1]")
+OPENS = CHATML.replace(
+    "<|im_start|>assistant\n{% endif", "<|im_start|>assistant\n<think>\n{% endif"
+)
+
+
+@pytest.mark.parametrize("template", [DROPS, OPENS])
+def test_thoughts_are_kept_where_they_were_sampled_if_the_caller_says_so(template: str) -> None:
+    tokenizer = make_tokenizer(template)
+    with pytest.raises(UsageError, match="keep_thoughts=True"):
+        hf_chat(tokenizer)
+    chat = hf_chat(tokenizer, keep_thoughts=True)
+    prompt = chat.encode(CONVERSATION[:2])
+    reply = tokenizer.encode("I look.</think>ls -a<|im_end|>")
+    conversation = [*CONVERSATION[:2], {"role": "assistant", "content": chat.decode(reply)}]
+    grown = chat.append([*prompt, *reply], [*conversation, CONVERSATION[3]], 3)
+    opening = tokenizer.decode(prompt).rpartition("<|im_end|>\n")[2]
+    assert grown[: len(prompt) + len(reply)] == [*prompt, *reply]
+    assert tokenizer.decode(grown[len(prompt) + len(reply) :]) == (
+        f"\n<|im_start|>user\na b<|im_end|>\n{opening}"
+    )
+
+
 @pytest.mark.parametrize(
     ("template", "why"),
     [
-        (
-            CHATML.replace("message['content']", "message['content'].split('</think>')[-1]"),
-            "does not keep prefixes.*think",
-        ),
+        (DROPS, "does not keep prefixes.*think"),
         (
             CHATML.replace(
                 "{% for message in messages", "{{ messages | length }}{% for message in messages"
@@ -66,3 +105,6 @@ def test_a_template_that_rewrites_is_refused_with_the_reason(template: str, why:
         hf_chat(make_tokenizer(template))
     with pytest.raises(UsageError, match=why):
         hf_chat(make_tokenizer(), template)
+    if template != DROPS:
+        with pytest.raises(UsageError, match=why):
+            hf_chat(make_tokenizer(template), keep_thoughts=True)

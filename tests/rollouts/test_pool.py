@@ -11,12 +11,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 
 import loopback
 import pytest
 from kept import kept, needs_bwrap, write_box
-from policies import LETTERS, Policy, make_tokenizer, replying
+from policies import CONTROL, LETTERS, Policy, make_tokenizer, replying
 
 from intercode import rollout
 from intercode.agents import Act, Ask
@@ -106,6 +107,33 @@ def test_each_segment_has_exactly_the_ids_that_were_generated_over_200_episodes(
     assert {each.reward for each in rollouts} == {0.0, 1.0}
 
 
+def test_a_program_that_prints_control_tokens_adds_none_to_the_conversation(
+    pool: RolloutPool,
+) -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.add_tokens(CONTROL)
+    control = set(tokenizer.added_tokens_decoder)
+    chat = hf_chat(tokenizer)
+
+    def printing(prompts: list[list[int]], form: str) -> list[tuple[list[int], list[float]]]:
+        hexed = "".join(f"\\x{byte:02x}" for byte in form.encode())
+        first = tokenizer.decode(prompts[0]).count("assistant\n") == 1
+        ids = tokenizer.encode(fenced(f"printf '{hexed}'" if first else "submit")[0])
+        return [(ids, [])]
+
+    def observed(form: str) -> tuple[str, list[int]]:
+        (found,) = pool.run_batch([("print-0", 1)], partial(printing, form=form), chat)
+        (segment,) = found.segments
+        pairs = zip(segment.token_ids, segment.mask, strict=True)
+        seen = [token for token, mask in pairs if not mask and token in control]
+        return found.episode.turns[0].observation or "", seen
+
+    _, expected = observed("x")
+    assert len(expected) > 2
+    for form in CONTROL:
+        assert observed(form) == (form, expected)
+
+
 class TokenServer(loopback.Server):
     """Speaks as vLLM does, with a token a character; one in `broken` answers is a failure of the
     server."""
@@ -184,7 +212,7 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
 
     with (
         loopback.serving(TokenServer(answers, broken=0.05)) as server,
-        RolloutPool(make, envs=16, tasks=factory.tasks) as pool,
+        RolloutPool(make, envs=16, tasks=factory.tasks, retries=0) as pool,
     ):
         strategy, pool.strategy = pool.strategy, looking
         model = OpenAIModel(
@@ -212,6 +240,37 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
     assert {request["temperature"] for request in server.requests} == {1.0}
     assert all(len(each.segments) == 1 for each in rollouts if not each.episode.error)
     assert advantages([each.reward for each in rollouts], 10).count(0.0) >= len(faults)
+
+
+def test_a_rollout_that_loses_its_sandbox_is_played_again_with_its_seed(
+    factory: EnvFactory, tokenizer: Any
+) -> None:
+    jobs, lost, envs = groups(factory.tasks[:4], 2), list[str](), list[Any]()
+
+    def make() -> Any:
+        envs.append(factory())
+        return envs[-1]
+
+    def losing(task: Any, protocol: str) -> Any:
+        if lost.count(task.id) < 2 and (not lost or lost[-1] != "again"):
+            lost.extend([task.id, "again"])
+            yield Act("echo lost")
+            os.kill(envs[-1]._workspace.sandbox.host._process.pid, signal.SIGKILL)
+        else:
+            lost.append("played")
+        yield from strategy(task, protocol)
+
+    with RolloutPool(make, envs=1, tasks=factory.tasks) as pool:
+        strategy, pool.strategy = pool.strategy, losing
+        rollouts = pool.run_batch(jobs, Policy(tokenizer, factory.tasks), hf_chat(tokenizer))
+        stats = pool.stats()
+    assert lost.count("played") == len(jobs)
+    assert [(each.task, each.seed, each.reward) for each in rollouts] == [
+        (job.task.id, job.seed, 1.0) for job in jobs
+    ]
+    assert all(turn.action != "echo lost" for each in rollouts for turn in each.episode.turns)
+    assert all(len(each.segments) == 1 for each in rollouts)
+    assert (stats.replayed, stats.faults) == (len(jobs), {})
 
 
 def test_one_episode_against_a_server_has_its_tokens_and_a_fault_is_raised(
@@ -263,8 +322,9 @@ def test_a_limit_ends_an_episode_scored_and_no_segment_is_longer(
         assert (found.cut, found.episode.ended, found.episode.error) == (cut, ended, None)
         assert found.reward == (1.0 if actions > 1 else 0.0), "the state is scored as it is"
         assert sum(turn.acted for turn in found.episode.turns) == actions
-        tokens = sum(len(each.token_ids) for each in found.segments)
-        prompt = sum(len(each.prompt_ids) for each in found.segments)
+        (segment,) = found.segments
+        tokens, prompt = len(segment.token_ids), len(segment.prompt_ids)
+        assert prompt > 0
         assert tokens <= limits.get("tokens", 10**9)
         assert prompt + tokens <= limits.get("context", 10**9)
 

@@ -22,15 +22,18 @@ from families import mounts, wait_until
 
 import intercode
 from intercode.errors import SandboxDied
+from intercode.sandbox.host import Host
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import Template
 
 pytestmark = pytest.mark.slow
 
+SPARE = 3  # an episode server, init and the shell
 ALONE = 4  # the supervisor, the episode server, init and the shell of a sandbox without a copy
 OWNER = """
 import os, sys, time
 from intercode.errors import UsageError
+from intercode.sandbox.host import Host
 from intercode.sandbox.local import LocalSandbox
 from intercode.sandbox.template import base
 
@@ -167,10 +170,29 @@ def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template:
             with sandbox.fork() as twin:
                 assert twin.exec("echo $x").output == "1\n"
             sandbox.reset()
-        assert wait_until(lambda: len(families.family(bwrap)) == ALONE)
+        assert wait_until(lambda: len(families.family(bwrap)) == ALONE + SPARE)
         assert descriptors(os.getpid()) == own
         # fewer, if it had yet to close the first one
         assert wait_until(lambda: descriptors(supervisor) <= kept)
+
+
+@pytest.mark.slow
+def test_the_next_episode_starts_while_one_is_played_and_ends_with_its_sandbox(
+    template: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalSandbox(template) as sandbox, sandbox.fork() as other:
+        bwrap = sandbox.host._process.pid
+        for _ in range(3):
+            sandbox.exec("echo x > /tmp/x; x=1; cd /tmp; sleep 60 &")
+            sandbox.reset()
+            assert sandbox.exec("echo $x $PWD; jobs; ls /tmp").output == "/\n"
+            assert sandbox.diff() == {}
+        assert wait_until(lambda: len(families.family(bwrap)) == 2 * ALONE - 1 + SPARE)
+        sandbox.close()
+        assert wait_until(lambda: len(families.family(bwrap)) == ALONE)
+        monkeypatch.setattr(Host, "spares", False)
+        other.reset()
+        assert wait_until(lambda: len(families.family(bwrap)) == ALONE)
 
 
 def first_inside(sandbox: LocalSandbox) -> int:

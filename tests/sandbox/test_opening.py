@@ -136,6 +136,11 @@ class TestRoot:
             with pytest.raises(UsageError, match="open it with root=True"):
                 box.exec(["true"], user="nobody")
 
+    def test_is_refused_in_a_pod_with_advice(self) -> None:
+        advice = "open the sandbox with root=False, use docker, or allow namespaces"
+        with pytest.raises(UsageError, match=advice):
+            intercode.sandbox(provider="pod", root=True)
+
 
 def test_commands_run_beside_an_action_of_the_session() -> None:
     """A session's timeout ends what its action started, not the programs beside it."""

@@ -103,3 +103,16 @@ def coding(env: str = "bash", agent: str = "try_again", turns: int = 10, **optio
         solver=play(RolloutPool(factory, agent, limits=RolloutLimits(turns))),
         scorer=reward(),
     )
+
+
+def _task(env: str) -> Any:
+    """Return an Inspect task `intercode/ENV`, with the options of `coding`."""
+
+    @task(name=env)
+    def named(agent: str = "try_again", turns: int = 10, **options: Any) -> Task:
+        return coding(env, agent, turns, **options)
+
+    return named
+
+
+bash, sql, python, ctf = (_task(env) for env in ("bash", "sql", "python", "ctf"))

@@ -8,12 +8,10 @@ trained.
 TRL passes no row of the data set to a `rollout_func`, so the prompt of a row is the id of a task;
 our agent writes the prompt that the policy sees. The episodes of a step are played together, and
 the trainer's model, with vLLM or without, answers all that wait. After a fault the reward is None,
-which TRL leaves out of the group, and no token is trained. Only training in one process is
-supported.
+which TRL leaves out of the group, and no token is trained.
 
-`environments` returns an `environment_factory` instead, which TRL recommends and which works in
-several processes: the policy calls the tools `execute` and `submit`, and TRL writes the prompt from
-its chat template.
+`environments` returns an `environment_factory` instead, which TRL recommends: the policy calls the
+tools `execute` and `submit`, and TRL writes the prompt from its chat template.
 
     train_on, make = environments(intercode.prepare("bash", data="tasks.jsonl"))
     GRPOTrainer(model, None, args, train_dataset=train_on, environment_factory=make).train()
@@ -22,6 +20,7 @@ its chat template.
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -33,14 +32,14 @@ from datasets import Dataset
 from intercode.agents import Agent, Strategy
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.errors import IntercodeError, UsageError
-from intercode.rollouts import Job, Rollout, RolloutLimits, RolloutPool, hf_chat
+from intercode.rollouts import Chat, Job, Rollout, RolloutLimits, RolloutPool, hf_chat
 
 T = TypeVar("T")
 
 
 class Rollouts:
     """`limits`, and the trainer's `max_completion_length` after the first prompt, end an episode,
-    which is then scored."""
+    which is then scored. `chat` replaces `hf_chat` of the trainer's tokenizer."""
 
     def __init__(
         self,
@@ -48,8 +47,9 @@ class Rollouts:
         agent: str | Agent | Strategy = "try_again",
         *,
         limits: RolloutLimits | None = None,
+        chat: Chat | None = None,
     ) -> None:
-        self.tasks, self.seed = factory.tasks, 0
+        self.tasks, self.seed, self.chat = factory.tasks, 0, chat
         self.pool = RolloutPool(factory, agent, limits=limits or RolloutLimits(reply_tokens=512))
 
     def dataset(self) -> Any:
@@ -71,7 +71,8 @@ class Rollouts:
 
         jobs = [Job(prompt, self.seed + number) for number, prompt in enumerate(prompts)]
         self.seed += len(jobs)
-        played = self.pool.run_batch(jobs, generate, hf_chat(trainer._tokenizer))
+        self.chat = self.chat or hf_chat(trainer._tokenizer)
+        played = self.pool.run_batch(jobs, generate, self.chat)
         prompt_ids, token_ids, mask, logprobs = zip(
             *(_sequence(rollout, trainer.eos_token_ids[0]) for rollout in played), strict=True
         )
@@ -100,11 +101,12 @@ def environments(factory: EnvFactory) -> tuple[Any, Callable[[], ToolEnvironment
 
 class ToolEnvironment:
     """An environment whose public methods are the policy's tools. TRL reuses it, and never closes
-    it."""
+    it: its sandbox ends with it."""
 
     def __init__(self, factory: EnvFactory) -> None:
         self._factory = factory
         self._env: InterCodeEnv | None = None
+        self._close: Callable[[], object] = lambda: None
         self._reward: float | None = None
         self._over = True
 
@@ -162,22 +164,23 @@ class ToolEnvironment:
         """Return what a call of the environment returns; after a fault the episode is over, and
         the next one gets a new environment."""
         try:
-            self._env = self._env or self._factory()
+            if self._env is None:
+                self._env = self._factory()
+                self._close = weakref.finalize(self, self._env.close)
             return call(self._env)
         except UsageError:
             raise
         except IntercodeError as fault:
             logging.getLogger(__name__).warning("an episode has no reward: %s", fault)
-            env, self._env, self._over = self._env, None, True
-            if env:
-                with suppress(IntercodeError):
-                    env.close()
+            self._env, self._over = None, True
+            with suppress(IntercodeError):
+                self._close()
             return None
 
 
 def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[int], list[float]]:
-    """Return prompt, completion, mask and log-probabilities; after a fault, one token that is not
-    trained."""
+    """Return prompt, completion, mask and log-probabilities; after a fault, or without a reply, one
+    token that is not trained."""
     if rollout.reward is None or not rollout.segments:
         return [end], [end], [0], [0.0]
     if len(rollout.segments) > 1:
@@ -186,6 +189,8 @@ def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[in
             "use an agent that continues one conversation, such as try_again"
         )
     (segment,) = rollout.segments
+    if not segment.token_ids:  # TRL cannot train an empty completion
+        return list(segment.prompt_ids), [end], [0], [0.0]
     return (
         list(segment.prompt_ids),
         list(segment.token_ids),

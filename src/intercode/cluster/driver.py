@@ -34,8 +34,9 @@ from intercode.cluster.shipping import TRAVELLING, Shipment, pack
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, ModelError, SandboxError
 from intercode.evaluation import Evaluation
+from intercode.runner.breaker import FAULTS_IN_A_ROW
 from intercode.runner.budget import BudgetTracker
-from intercode.runner.run import FAULTS_IN_A_ROW, episode_seed
+from intercode.runner.run import episode_seed
 from intercode.runner.warm_env import KEPT
 from intercode.store import FREE, SOURCES, differing_settings
 from intercode.types import Episode, Task

@@ -1,8 +1,8 @@
 """Environments on the nodes of a Ray cluster, for a `RolloutPool` in the trainer's process.
 
     pool's thread ── reset, step, fork, close ──► host of a node ──► environment with its sandbox
-    strategy, policy and tokens stay here             lost host: SandboxError, a rollout without
-                                                      a reward
+    strategy, policy and tokens stay here             lost host: SandboxError, the rollout is
+                                                      played again on another
 
 Each step travels to the node and back; in an evaluation over Ray whole episodes do.
 """

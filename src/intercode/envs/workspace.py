@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.gold import blame_gold
@@ -31,6 +31,7 @@ from intercode.sandbox.base import (
     MIB,
     Limits,
     Network,
+    Program,
     Provider,
     Sandbox,
     Session,
@@ -97,6 +98,7 @@ class WorkspaceSpec:
     build: Callable[[str], Start] | None = None
     cwd: str | None = None
     network: Network = "none"
+    program: ClassVar[Program] = "bash"
     _task_specs: dict[tuple[object, ...], WorkspaceSpec] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -106,7 +108,7 @@ class WorkspaceSpec:
             "session": self.session,
             "limits": self.limits,
             "environment": self.environment,
-            "program": "bash",
+            "program": self.program,
             **({"cwd": self.cwd} if self.cwd else {}),
             **({"network": self.network} if self.network != "none" else {}),
         }

@@ -4,7 +4,9 @@ stay warm over all steps.
     jobs = groups(tasks, size=8) ──► RolloutPool
       ├─ run(jobs, model) ────────────────► Rollout, Rollout, … as they finish
       ├─ run_batch(jobs, generate, chat) ─► [Rollout, …] in the order of the jobs
-      └─ tree(job, model) ────────────────► Tree of forked episodes
+      ├─ await play(job, …) ──────────────► Rollout
+      ├─ episode(job, chat) ──────────────► LentEpisode, which the trainer drives
+      └─ trees(jobs, …) ──────────────────► [Tree, …] of forked episodes
 
     Rollout ──► Segment = prompt │ sampled, observed, sampled, …    the mask is 1 for what the
        │                                                            policy sampled
@@ -17,13 +19,17 @@ tasks to a rising curve.
 from __future__ import annotations
 
 from intercode.rollouts.chat import Chat, hf_chat
+from intercode.rollouts.grouping import advantages, by_group, groups, tree_advantages
 from intercode.rollouts.jobs import Job, Rollout
-from intercode.rollouts.pool import RolloutPool, advantages, groups, rollout
+from intercode.rollouts.lent import LentEpisode
+from intercode.rollouts.pool import RolloutPool, rollout
 from intercode.rollouts.sampling import RolloutLimits
 from intercode.rollouts.segments import Segment, segments_of
+from intercode.rollouts.stats import PoolStats
 from intercode.rollouts.tree import Node, Tree
 
 __all__ = [
-    "Chat", "Job", "Node", "Rollout", "RolloutLimits", "RolloutPool", "Segment", "Tree",
-    "advantages", "groups", "hf_chat", "rollout", "segments_of",
+    "Chat", "Job", "LentEpisode", "Node", "PoolStats", "Rollout", "RolloutLimits", "RolloutPool",
+    "Segment", "Tree", "advantages", "by_group", "groups", "hf_chat", "rollout", "segments_of",
+    "tree_advantages",
 ]  # fmt: skip

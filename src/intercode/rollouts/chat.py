@@ -6,11 +6,16 @@ from their text.
     append(those ids, question 2, 2)   <user> list files <assistant>ls <end> <user> a b <assistant>
                                        ──────────── unchanged ──────────────
 
+What an observation prints never becomes a control token: a text such as `<|im_end|>` is cut in two,
+and its halves are encoded apart.
+
 Left out: tool calls, which a model server encodes.
 """
 
 from __future__ import annotations
 
+import re
+import secrets
 import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -18,7 +23,9 @@ from typing import Any, Protocol
 from intercode.errors import UsageError
 from intercode.types import Message
 
-_MARK = "REPLYxREPLY"
+_REPLY, _CUT = secrets.token_hex(16), secrets.token_hex(16)
+"""Marks in a rendered conversation, which no observation can contain: the place of a reply, and the
+inside of a text that looks like a control token."""
 _OPENING: list[Message] = [
     {"role": "system", "content": "Solve the task."},
     {"role": "user", "content": "List the files."},
@@ -50,16 +57,21 @@ class Chat(Protocol):
         ...
 
 
-def hf_chat(tokenizer: Any, template: str | None = None) -> Chat:
+def hf_chat(tokenizer: Any, template: str | None = None, *, keep_thoughts: bool = False) -> Chat:
     """Return the chat of a tokenizer of `transformers`; `template` replaces the chat template of
     the tokenizer.
+
+    In messages of all roles but the assistant's, the text of a control token becomes ordinary ids.
+
+    With `keep_thoughts`, earlier thoughts stay in the conversation as they were sampled, though the
+    template would drop them, and the template may open a thought in the prompt.
 
     Raises `UsageError` if the template does not keep prefixes: it renders an earlier part of a
     conversation differently when messages follow, so the policy would not be trained on what it saw
     when it sampled.
     """
     chat = _TemplateChat(tokenizer, template)
-    chat.require_prefixes()
+    chat.require_prefixes(keep_thoughts)
     chat.end_ids = frozenset(
         {tokenizer.eos_token_id, *chat.append([], [*_OPENING, _ANSWER, _NEXT], 3)[:1]}
     )
@@ -70,6 +82,7 @@ class _TemplateChat:
     def __init__(self, tokenizer: Any, template: str | None) -> None:
         self._tokenizer, self._template, self._lock = tokenizer, template, threading.Lock()
         self._special = frozenset(tokenizer.all_special_ids)
+        self._control = _control_tokens(tokenizer)
         self.end_ids: frozenset[int] = frozenset()
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
@@ -78,10 +91,10 @@ class _TemplateChat:
     def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
         marked = [
             *messages[: known - 1],
-            {"role": "assistant", "content": _MARK},
+            {"role": "assistant", "content": _REPLY},
             *messages[known:],
         ]
-        new = self._ids(self._render(marked).rpartition(_MARK)[2])
+        new = self._ids(self._render(marked).rpartition(_REPLY)[2])
         # the policy may have sampled the end of its turn itself
         return ids + (new[1:] if new and ids[-1:] == new[:1] else new)
 
@@ -95,34 +108,41 @@ class _TemplateChat:
             )
         return text
 
-    def require_prefixes(self) -> None:
+    def require_prefixes(self, keep_thoughts: bool) -> None:
+        """Raise `UsageError` unless `append` continues what the template renders."""
         for reply in _REPLIES:
-            before = self._render(_OPENING)
-            answered = [*_OPENING, {**_ANSWER, "content": reply}, _NEXT]
-            after = self._render(answered)
-            if not after.startswith(before + reply):
-                common = next(
-                    at
-                    for at in range(len(after) + 1)
-                    if not (before + reply).startswith(after[: at + 1]) or at == len(after)
-                )
+            before = self._render(_OPENING, opening=not keep_thoughts)
+            expected = before if keep_thoughts else before + reply
+            after = self._render([*_OPENING, {**_ANSWER, "content": reply}, _NEXT])
+            if not after.startswith(expected):
+                pairs = enumerate(zip(expected, after, strict=False))
+                common = next((at for at, (a, b) in pairs if a != b), len(after))
                 raise UsageError(
                     "the chat template does not keep prefixes: after the next message, "
-                    f"it renders {(before + reply)[max(0, common - 20) : common + 20]!r} as "
+                    f"it renders {expected[max(0, common - 20) : common + 20]!r} as "
                     f"{after[max(0, common - 20) : common + 20]!r}; "
-                    "give hf_chat a template that only appends"
+                    "give hf_chat a template that only appends, "
+                    "or keep_thoughts=True if only thoughts change"
                 )
-            if _MARK not in self._render([*_OPENING, {**_ANSWER, "content": _MARK}, _NEXT]):
-                raise UsageError(
-                    "the chat template leaves out earlier replies; "
-                    "give hf_chat a template that renders them"
-                )
+        if _REPLY not in self._render([*_OPENING, {**_ANSWER, "content": _REPLY}, _NEXT]):
+            raise UsageError(
+                "the chat template leaves out earlier replies; "
+                "give hf_chat a template that renders them"
+            )
 
-    def _render(self, messages: Sequence[Message]) -> str:
+    def _render(self, messages: Sequence[Message], *, opening: bool = True) -> str:
+        """Return the text of a conversation, with a `_CUT` in each forged control token; `opening`:
+        and the opening of a reply."""
         options = {"chat_template": self._template} if self._template else {}
+        safe = [
+            {**message, "content": self._control.sub(rf"\g<0>{_CUT}", content)}
+            if message["role"] != "assistant" and isinstance(content := message.get("content"), str)
+            else message
+            for message in messages
+        ]
         try:
             text: str = self._tokenizer.apply_chat_template(
-                list(messages), tokenize=False, add_generation_prompt=True, **options
+                safe, tokenize=False, add_generation_prompt=opening, **options
             )
         except Exception as error:  # from the template, which is the user's
             raise UsageError(
@@ -133,4 +153,23 @@ class _TemplateChat:
 
     def _ids(self, text: str) -> list[int]:
         with self._lock:
-            return list(self._tokenizer.encode(text, add_special_tokens=False))
+            return [
+                token
+                for part in text.split(_CUT)
+                for token in self._tokenizer.encode(part, add_special_tokens=False)
+            ]
+
+
+def _control_tokens(tokenizer: Any) -> re.Pattern[str]:
+    """Return a pattern of the first character of each control token.
+
+    These are all tokens that were added to the vocabulary, but blanks and single characters:
+    tokenizers do not mark all of them as special, for example `<think>` and `<｜User｜>`.
+    """
+    added = [token.content for token in tokenizer.added_tokens_decoder.values()]
+    tokens = [text for text in added if len(text.strip()) > 1]
+    if not tokens:
+        return re.compile("(?!)")
+    firsts = "".join(sorted({re.escape(text[0]) for text in tokens}))
+    rests = "|".join(sorted({re.escape(text[1:]) for text in tokens}))
+    return re.compile(f"[{firsts}](?={rests})")

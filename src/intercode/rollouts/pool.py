@@ -1,9 +1,10 @@
-"""Play many rollouts on environments that stay warm, for a loop, a trainer's batch, or a coroutine.
+"""Play many rollouts on environments that stay warm, for a loop, a trainer's batch, a coroutine, or
+a trainer that drives each episode.
 
-    run, run_batch, play, tree ──► jobs ──► thread with a WarmEnv ──► episode.play ──► Future of a
-                                                                                       Rollout
-                                            thread with a WarmEnv
-                                            … `envs` of them, started when they are needed
+    run, run_batch, play,  ──► jobs ──► thread with a WarmEnv ──► episode.play ──► Future of a
+    episode, trees                                                                 Rollout
+                                        thread with a WarmEnv
+                                        … `envs` of them, started when they are needed
 
 A fault ends one rollout, which has no reward, and that thread makes a new environment. Nothing is
 written to disk, and no signal is handled.
@@ -12,9 +13,8 @@ written to disk, and no signal is handled.
 from __future__ import annotations
 
 import asyncio
-import math
+import itertools
 import queue
-import statistics
 import threading
 import time
 import warnings
@@ -23,30 +23,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from intercode.agents import Agent, Strategy, make_agent, own_agent
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
-from intercode.errors import UsageError
+from intercode.errors import SandboxError, UsageError
 from intercode.language import PLAIN
 from intercode.models import Model, OpenAIModel
 from intercode.plugins import attribute_path
+from intercode.rollouts.batching import Batches, Generate, Pace
 from intercode.rollouts.chat import Chat
 from intercode.rollouts.jobs import Job, Rollout
+from intercode.rollouts.lent import GenerateOne, LentEpisode
 from intercode.rollouts.sampling import (
-    Batched,
+    Asked,
     Cut,
     EpisodeSampler,
-    Generate,
     RolloutLimits,
     Served,
     Source,
 )
 from intercode.rollouts.segments import segments_of
-from intercode.rollouts.tree import Tree, grow
+from intercode.rollouts.stats import PoolStats, Tally
+from intercode.rollouts.tree import Growth, Tree
+from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
 from intercode.runner.budget import BudgetTracker, Limits
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
@@ -58,41 +60,12 @@ GRACE = 5.0
 """Seconds that `close` waits for episodes that are still played."""
 
 
-def groups(tasks: Iterable[Task | str], size: int, *, seed: int = 0) -> list[Job]:
-    """Return `size` jobs for each task, with the seeds `seed`, `seed + 1`, …; the jobs of one task
-    are one group."""
-    return [
-        Job(task, seed + number, group)
-        for group, task in enumerate(tasks)
-        for number in range(size)
-    ]
+class _Call(NamedTuple):
+    """What a thread does next, in this order; None: end."""
 
-
-def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True) -> list[float]:
-    """Return the advantages of GRPO (Shao et al. 2024) for groups of `size` rewards: (reward −
-    mean) / standard deviation.
-
-    A reward of None is left out of its group's mean and gets the advantage 0, as do all rewards of
-    a group in which they are equal. Without `scale` the difference is not divided (Liu et al.
-    2025). Raises `UsageError` if the rewards do not form whole groups.
-    """
-    if size < 1 or len(rewards) % size:
-        raise UsageError(f"{len(rewards)} rewards do not form groups of {size}")
-    values: list[float] = []
-    for start in range(0, len(rewards), size):
-        group = rewards[start : start + size]
-        scored = [reward for reward in group if reward is not None]
-        if not all(map(math.isfinite, scored)):
-            raise UsageError(f"the rewards {scored} are not all finite numbers")
-        mean, spread = (
-            (statistics.fmean(scored), statistics.pstdev(scored)) if scored else (0.0, 0.0)
-        )
-        divisor = spread if scale else 1.0
-        values += [
-            0.0 if reward is None or spread < 1e-9 else (reward - mean) / divisor
-            for reward in group
-        ]
-    return values
+    priority: int
+    number: int
+    play: Callable[[WarmEnv], None] | None = None
 
 
 class RolloutPool:
@@ -116,20 +89,27 @@ class RolloutPool:
         envs: int = 64,
         limits: RolloutLimits | None = None,
         tasks: Sequence[Task] = (),
+        retries: int = 1,
     ) -> None:
-        """`tasks` are the factory's, if the caller's own function makes the environments."""
-        if envs < 1:
-            raise UsageError(f"envs is {envs}; it must be at least 1")
+        """`tasks` are the factory's, if the caller's own function makes the environments. A rollout
+        whose sandbox or machine is lost is played again with its seed, up to `retries` times; trees
+        and lent episodes are not."""
+        if envs < 1 or retries < 0:
+            raise UsageError(f"envs is {envs} and retries {retries}; the least are 1 and 0")
         if not callable(factory):
             raise UsageError(f"{factory!r:.50} makes no environments; give intercode.prepare(…)")
-        self.limits, self.envs = limits or RolloutLimits(), envs
+        self.limits, self.envs, self.retries = limits or RolloutLimits(), envs, retries
         self._factory = partial(_without_turn_limit, factory)
         self._tasks = {task.id: task for task in tasks or getattr(factory, "tasks", ())}
         with closing(self._factory()) as env:
             self.strategy = _strategy(env, agent, list(self._tasks.values()), self.limits.turns)
-        self._calls: queue.SimpleQueue[Callable[[WarmEnv], None] | None] = queue.SimpleQueue()
+        self._calls: queue.PriorityQueue[_Call] = queue.PriorityQueue()
+        self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         self._trackers: weakref.WeakSet[BudgetTracker] = weakref.WeakSet()
+        self._lent: weakref.WeakSet[LentEpisode] = weakref.WeakSet()
+        # an outage of a moment fails all episodes that are played, and no later ones
+        self._pace, self._tally, self._breaker = Pace(), Tally(), Breaker(envs + FAULTS_IN_A_ROW)
         self._busy, self._lock, self._closed, self._warned = 0, threading.Lock(), False, False
 
     def __enter__(self) -> Self:
@@ -144,27 +124,37 @@ class RolloutPool:
             self._closed = True
         for tracker in list(self._trackers):
             tracker.stop("the pool is closed")
+        for lent in list(self._lent):
+            lent.close()
         for _ in self._threads:
-            self._calls.put(None)
+            self._calls.put(_Call(2, next(self._numbers)))
         deadline = time.monotonic() + GRACE
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+
+    def stats(self) -> PoolStats:
+        """Return the figures of the rollouts that ended since the last call: call it once a
+        step."""
+        return self._tally.take()
 
     def run(self, jobs: Iterable[Job | tuple[Any, ...]], model: Model) -> Iterator[Rollout]:
         """Yield a rollout for each job, as they finish. `jobs` may be endless: a job is taken when
         an environment is free.
 
         The model is asked from up to `envs` threads at once. A fault of the machine or the model
-        server gives a rollout without a reward, and the others go on. Raises `UsageError` for a
-        mistake of the caller, such as an unknown task. Leaving the loop early ends the episodes
-        that are still played.
+        server gives a rollout without a reward, and the others go on, until `envs` + 3 episodes in
+        a row have the same fault: then it is raised, since the machine or the server is down.
+        Raises `UsageError` for a mistake of the caller, such as an unknown task. Leaving the loop
+        early ends the episodes that are still played.
         """
         tracker, done = self._tracker(), queue.SimpleQueue[Future[Rollout]]()
         waiting, playing = iter(jobs), 0
         try:
             while True:
-                for job in islice(waiting, self.envs - playing):
-                    self._submit(self._job(job), Served(model), tracker).add_done_callback(done.put)
+                for job in itertools.islice(waiting, self.envs - playing):
+                    self._submit(
+                        self._job(job), Served(model), tracker, retries=self.retries
+                    ).add_done_callback(done.put)
                     playing += 1
                 if not playing:
                     return
@@ -181,44 +171,86 @@ class RolloutPool:
         samples in batches.
 
         `generate(prompts)` is called in this thread with the ids of every episode that waits for a
-        reply, one list per prompt, and returns for each prompt the sampled ids, up to the end of
-        the reply, and their log-probabilities. While it works, the other episodes act: it never
-        waits for the slowest environment. `chat` (`hf_chat`) turns messages into ids. Faults and
-        errors are as for `run`; what `generate` raises is raised.
+        reply, one list per prompt, for any number of prompts from 1 to `envs`, and returns for each
+        prompt the sampled ids, up to the end of the reply, and their log-probabilities. While it
+        works, the other episodes act. If a call costs about the same whatever its size, it waits
+        until all have acted, but no longer than it takes. `chat` (`hf_chat`) turns messages into
+        ids. Faults and errors are as for `run`; what `generate` raises is raised.
         """
-        tracker, source = self._tracker(), Batched(generate, chat, self.limits)
+        tracker, batches = self._tracker(), Batches(generate, self._pace)
+        source = Asked(batches.inbox.put, chat, self.limits)
         futures: list[Future[Rollout]] = []
         for job in list(map(self._job, jobs)):  # a wrong job stops the batch before it begins
-            futures.append(self._submit(job, source, tracker))
-        source.serve(lambda: min(self.envs, _unfinished(futures)), tracker.stop)
+            futures.append(self._submit(job, source, tracker, retries=self.retries))
+        batches.serve(lambda: min(self.envs, _unfinished(futures)), tracker.stop)
         return [self._checked(future.result()) for future in futures]
 
-    async def play(self, job: Job | tuple[Any, ...], model: Model) -> Rollout:
+    async def play(
+        self,
+        job: Job | tuple[Any, ...],
+        model: Model | None = None,
+        *,
+        generate: GenerateOne | None = None,
+        chat: Chat | None = None,
+    ) -> Rollout:
         """Play one job without blocking the event loop. A cancelled call ends its episode within a
-        turn."""
+        turn.
+
+        The replies come from `model`, or from `await generate(ids)` with `chat`: it returns the
+        sampled ids of the reply and their log-probabilities, and what it raises is raised. Call
+        `play` as often as you like; up to `envs` episodes are played at once.
+        """
+        if (model is None) == (generate is None) or (generate is None) != (chat is None):
+            raise UsageError("a rollout is played with a model, or with generate and chat")
+        if generate:
+            async with self.episode(job, chat) as episode:
+                while not episode.done:
+                    ids, logprobs = await generate(episode.prompt)
+                    await episode.feed(ids, logprobs)
+                assert episode.rollout
+                return episode.rollout
         tracker = self._tracker()
         try:
-            return self._checked(
-                await asyncio.wrap_future(self._submit(self._job(job), Served(model), tracker))
-            )
+            played = self._submit(self._job(job), Served(model), tracker, retries=self.retries)  # type: ignore[arg-type]
+            return self._checked(await asyncio.wrap_future(played))
         except asyncio.CancelledError:
             tracker.stop("cancelled")
             raise
 
-    def tree(
+    def episode(self, job: Job | tuple[Any, ...], chat: Chat | None = None) -> LentEpisode:
+        """Lend an episode to a caller that drives it, with token ids (`chat`) or with texts.
+
+        Use it with `async with` or `with`: the block begins with the first question, and leaving it
+        ends the episode. It waits while `envs` episodes are played.
+        """
+        tracker, job = self._tracker(), self._job(job)
+        lent = LentEpisode(
+            lambda source: self._submit(job, source, tracker), tracker.stop, chat, self.limits
+        )
+        self._lent.add(lent)
+        return lent
+
+    def tree(self, job: Job | tuple[Any, ...], model: Model | None = None, **options: Any) -> Tree:
+        """Play one job as a tree, as `trees` does."""
+        (tree,) = self.trees([job], model, **options)
+        return tree
+
+    def trees(
         self,
-        job: Job | tuple[Any, ...],
+        jobs: Iterable[Job | tuple[Any, ...]],
         model: Model | None = None,
         *,
         widths: Sequence[int] = (4, 2, 2),
         generate: Generate | None = None,
         chat: Chat | None = None,
-    ) -> Tree:
-        """Play one job as a tree: fork the live episode before its first, second, … action into
-        `widths` branches each.
+    ) -> list[Tree]:
+        """Play each job as a tree, all in one batch: fork the live episode before its first,
+        second, … action into `widths` branches each.
 
-        The replies come from `model`, or from `generate` with `chat` as in `run_batch`. Raises
-        `UsageError` if neither or both are given, or for an agent that forks by itself.
+        The replies come from `model`, or from `generate` with `chat` as in `run_batch`. A branch
+        that waits for a free thread is a live environment, about `envs` times the sum of `widths`
+        at most. Raises `UsageError` if neither or both are given, or for an agent that forks by
+        itself.
         """
         if (model is None) == (generate is None) or (generate is None) != (chat is None):
             raise UsageError("a tree is played with a model, or with generate and chat")
@@ -228,19 +260,29 @@ class RolloutPool:
             raise UsageError(
                 f"the widths of a tree are numbers of 1 or more, such as (4, 2, 2), not {widths!r}"
             )
-        tracker, root = self._tracker(), self._job(job)
-        source = Batched(generate, chat, self.limits) if generate and chat else Served(model)  # type: ignore[arg-type]
+        tracker, roots = self._tracker(), list(map(self._job, jobs))
+        batches = Batches(generate, self._pace) if generate else None
+        source = (
+            Asked(batches.inbox.put, chat, self.limits) if batches and chat else Served(model)  # type: ignore[arg-type]
+        )
+        growths = [
+            Growth(partial(self._submit, root, source, tracker), widths, root.seed)
+            for root in roots
+        ]
 
-        def wait_for_all(futures: Callable[[], list[Future[Rollout]]]) -> None:
-            if isinstance(source, Batched):
-                source.serve(lambda: min(self.envs, _unfinished(futures())), tracker.stop)
-            while unfinished := [future for future in futures() if not future.done()]:
-                wait(unfinished, return_when=FIRST_COMPLETED)
+        def unfinished() -> list[Future[Rollout]]:
+            return [
+                future for growth in growths for future in growth.futures() if not future.done()
+            ]
 
         try:
-            return grow(
-                partial(self._submit, root, source, tracker), widths, root.seed, wait_for_all
-            )
+            for growth in growths:
+                growth.begin()
+            if batches:
+                batches.serve(lambda: min(self.envs, len(unfinished())), tracker.stop)
+            while waiting := unfinished():
+                wait(waiting, return_when=FIRST_COMPLETED)
+            return [growth.tree() for growth in growths]
         finally:
             tracker.stop("the caller left")
 
@@ -278,6 +320,7 @@ class RolloutPool:
         sampler: EpisodeSampler | None = None,
         env: WarmEnv | None = None,
         wrap: Callable[[Playable, EpisodeSampler], Playable] = lambda env, sampler: env,
+        retries: int = 0,
     ) -> Future[Rollout]:
         """Play a job on the next free thread; `env` replaces the thread's own environment, and is
         closed afterwards."""
@@ -288,9 +331,14 @@ class RolloutPool:
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                future.set_result(
-                    self._play(job, env or warm, asked, tracker, lambda world: wrap(world, asked))
-                )
+                place, sampler = env or warm, asked
+                for left in range(retries, -1, -1):
+                    played = self._play(job, place, sampler, tracker, wrap, retry=left > 0)
+                    if played:
+                        break
+                    sampler = EpisodeSampler(source, self.limits, job.seed)
+                assert played
+                future.set_result(played)
             except BaseException as error:
                 future.set_exception(error)
             finally:
@@ -309,13 +357,15 @@ class RolloutPool:
                     )
                 )
                 self._threads[-1].start()
-        self._calls.put(call)
+        number = next(self._numbers)
+        # the newest branch of a tree comes first, since each that waits keeps an environment
+        self._calls.put(_Call(0, -number, call) if env else _Call(1, number, call))
         return future
 
     def _work(self) -> None:
         with closing(WarmEnv(self._factory)) as env:
-            while (call := self._calls.get()) is not None:
-                call(env)
+            while play := self._calls.get().play:
+                play(env)
                 with self._lock:
                     self._busy -= 1
 
@@ -325,20 +375,37 @@ class RolloutPool:
         env: WarmEnv,
         sampler: EpisodeSampler,
         tracker: BudgetTracker,
-        wrap: Callable[[Playable], Playable],
-    ) -> Rollout:
+        wrap: Callable[[Playable, EpisodeSampler], Playable],
+        *,
+        retry: bool,
+    ) -> Rollout | None:
+        """Return the rollout of a job; with `retry`, None if its sandbox or machine was lost."""
         task, turns = job.task, list[Turn]()
         assert isinstance(task, Task)
 
         def play_it(env: Playable) -> Episode:
             return play(
-                wrap(env), task, self.strategy, sampler, tracker, seed=job.seed, turns=turns
+                wrap(env, sampler),
+                task,
+                self.strategy,
+                sampler,
+                tracker,
+                seed=job.seed,
+                turns=turns,
             )
 
+        started = time.perf_counter()
         if tracker.stop_reason():
             episode = Episode(task.id, task.query, (), None, False, "limit", seed=job.seed)
         else:
-            episode, _ = env.run(task, play_it, turns=turns, seed=job.seed)
+            episode, fault = env.run(task, play_it, turns=turns, seed=job.seed)
+            if outage := self._breaker.note(fault):
+                why = f"{self._breaker.most} faults in a row, the last: {outage}"
+                tracker.stop(why)
+                raise type(outage)(why) from outage
+            if retry and isinstance(fault, SandboxError):
+                self._tally.note_replay()
+                return None
         cut: Cut | None = None
         if episode.reward is not None and episode.turns:
             # the strategy submitted without asking the policy, since no turns were left
@@ -352,9 +419,11 @@ class RolloutPool:
                 if used_up or episode.ended == "turns"
                 else None
             )
-        return Rollout(
+        rollout = Rollout(
             task.id, job.group, job.seed, segments_of(episode.turns), episode.reward, episode, cut
         )
+        self._tally.note(rollout, time.perf_counter() - started)
+        return rollout
 
     def _checked(self, rollout: Rollout) -> Rollout:
         """Warn once about an agent that does not continue one conversation."""

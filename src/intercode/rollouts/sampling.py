@@ -1,8 +1,8 @@
 """Ask the policy within one episode: token limits, and conversations whose tokens are known.
 
     strategy ── messages ──► EpisodeSampler
-      ├─ Served: the server encodes, and returns the ids ─────┬─► Reply with a Sample
-      ├─ Batched: `chat` appends, `generate` samples a batch ─┘
+      ├─ Served: the server encodes, and returns the ids ──────────┬─► Reply with a Sample
+      ├─ Asked: `chat` appends, and the trainer answers with ids ──┘
       └─ a limit is reached ──► Reply(final=True): the episode ends and is scored
 
 A reply that a limit cuts off is not executed: half a command may do harm that the policy did not
@@ -11,15 +11,13 @@ choose.
 
 from __future__ import annotations
 
-import queue
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from operator import index
 from typing import Any, Literal, Protocol
 
-from intercode.errors import ContextOverflow, ModelError, UsageError
+from intercode.errors import ContextOverflow, UsageError
 from intercode.models import Model
 from intercode.rollouts.chat import Chat
 from intercode.runner.episode_model import EPOCH, require_reply
@@ -33,14 +31,6 @@ Sampled = tuple[Sequence[int], Sequence[float]]
 
 Question = tuple[list[int], Future[Sampled]]
 """The ids of a prompt, and where its reply goes."""
-
-Generate = Callable[[list[list[int]]], Sequence[Sampled]]
-"""A function of the prompts' ids that returns one reply for each prompt, in the same order."""
-
-LINGER = 0.01
-"""Seconds to wait for more questions before generating a small batch, while other episodes act."""
-SMALL = 4
-"""A batch is small if it has less than one question for every four episodes that are playing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +124,7 @@ class EpisodeSampler:
         prompt = self.source.encode(messages, self.known)
         if prompt is not None and self._room(len(prompt))[0] <= 0:
             self.cut = self._room(len(prompt))[1]
-            return Reply("", final=True)
+            return Reply("", sample=Sample(prompt_ids=prompt[: self.limits.context]), final=True)
         try:
             reply = require_reply(self.source.ask(messages, prompt, options), self.name)
         except ContextOverflow:
@@ -145,7 +135,10 @@ class EpisodeSampler:
         if room < _length(reply):
             self.cut, fitting = limit, max(0, int(room))
             shorter = replace(
-                sample, token_ids=sample.token_ids[:fitting], logprobs=sample.logprobs[:fitting]
+                sample,
+                token_ids=sample.token_ids[:fitting],
+                logprobs=sample.logprobs[:fitting],
+                prompt_ids=sample.prompt_ids[: self.limits.context],
             )
             return replace(reply, sample=reply.sample and shorter, final=True)
         self.cut = "reply" if "length" in (reply.finish_reason, sample.finish_reason) else None
@@ -195,16 +188,14 @@ class Served:
 
 
 @dataclass
-class Batched:
-    """A trainer's `generate`, which is called in one thread with the questions of all episodes that
-    wait."""
+class Asked:
+    """A trainer that is asked with the ids of a prompt, and answers with sampled ids: each question
+    goes to `put`, and None when an episode has ended."""
 
-    generate: Generate
+    put: Callable[[Question | None], None]
     chat: Chat
     limits: RolloutLimits
     name: str = "policy"
-    inbox: queue.SimpleQueue[Question | None] = field(default_factory=queue.SimpleQueue)
-    """Questions; None says that an episode has ended."""
 
     def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> tuple[int, ...]:
         asked = list(messages)
@@ -223,7 +214,7 @@ class Batched:
                 "choose an agent that writes code as text"
             )
         answer: Future[Sampled] = Future()
-        self.inbox.put((list(prompt or ()), answer))
+        self.put((list(prompt or ()), answer))
         ids, logprobs = answer.result()
         ended = ids[-1:] and ids[-1] in getattr(self.chat, "end_ids", ())
         full = (
@@ -237,65 +228,10 @@ class Batched:
         return Reply(self.chat.decode(ids), Usage(len(sample.prompt_ids), len(ids)), sample=sample)
 
     def note_end(self) -> None:
-        self.inbox.put(None)
-
-    def serve(self, playing: Callable[[], int], stop: Callable[[str], None]) -> None:
-        """Generate until no episode is playing. After an error, call `stop`, let the episodes end,
-        and raise the error.
-
-        Raises what `generate` raises, and `UsageError` if `generate` returns anything but a reply
-        for each prompt.
-        """
-        failure: BaseException | None = None
-        while playing():
-            batch: list[Question] = []
-            replies: list[Sampled] = []
-            try:
-                self._collect(batch, playing)
-            except BaseException as error:  # Ctrl-C
-                failure = failure or error
-            try:
-                if batch and failure is None:
-                    replies = _require_sampled(
-                        self.generate([prompt for prompt, _ in batch]), len(batch)
-                    )
-            except BaseException as error:
-                failure = error
-            for number, (_, answer) in enumerate(batch):
-                if failure is None:
-                    answer.set_result(replies[number])
-                else:
-                    answer.set_exception(ModelError(f"generate raised {failure!r}"))
-            if failure is not None:
-                stop(f"generate raised {failure!r}")
-        if failure is not None:
-            raise failure
-
-    def _collect(self, batch: list[Question], playing: Callable[[], int]) -> None:
-        """Add the questions that wait to `batch`. While the batch is small, wait up to `LINGER`
-        after its first question."""
-        deadline: float | None = None
-        while (episodes := playing()) > len(batch):
-            large = len(batch) * SMALL >= episodes
-            left = (
-                None
-                if deadline is None
-                else 0.0
-                if large
-                else max(0.0, deadline - time.monotonic())
-            )
-            try:
-                items = [self.inbox.get(timeout=left)]
-            except queue.Empty:
-                return
-            while not self.inbox.empty():
-                items.append(self.inbox.get())
-            batch += filter(None, items)
-            if batch:
-                deadline = deadline or time.monotonic() + LINGER
+        self.put(None)
 
 
-def _require_sampled(answer: Any, count: int) -> list[Sampled]:
+def require_sampled(answer: Any, count: int) -> list[Sampled]:
     """Return what `generate` returned as lists of numbers; `UsageError` for anything else."""
     try:
         replies: list[Sampled] = [
@@ -303,7 +239,7 @@ def _require_sampled(answer: Any, count: int) -> list[Sampled]:
         ]
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"generate returns a pair (token ids, log-probabilities) for each prompt ({error})"
+            f"a reply is a pair of token ids and log-probabilities ({error})"
         ) from error
     if len(replies) != count:
         raise UsageError(f"generate returned {len(replies)} replies to {count} prompts")
@@ -314,7 +250,7 @@ def _require_sampled(answer: Any, count: int) -> list[Sampled]:
             or min(ids, default=0) < 0
         ):
             raise UsageError(
-                f"generate returned {len(ids)} ids with {len(logprobs)} log-probabilities; "
+                f"a reply has {len(ids)} ids with {len(logprobs)} log-probabilities; "
                 "these are finite, one for each id or none, and no id is negative"
             )
     return replies

@@ -50,8 +50,8 @@ class _Draft:
 
 
 def segments_of(turns: Sequence[Turn], places: Sequence[int] | None = None) -> tuple[Segment, ...]:
-    """Return the segments of an episode's turns. Replies without token ids, or without those of
-    their prompts, are left out.
+    """Return the segments of an episode's turns. Replies without the ids of their prompts are left
+    out, and so are empty ones, unless it is the first: its segment is a prompt alone.
 
     `places` names the positions of the turns to use; tokens that were sampled elsewhere are then
     part of a prompt.
@@ -62,8 +62,8 @@ def segments_of(turns: Sequence[Turn], places: Sequence[int] | None = None) -> t
         if (
             (places is not None and place not in places)
             or sample is None
-            or not sample.token_ids
             or not sample.prompt_ids
+            or not (sample.token_ids or not drafts)
         ):
             continue
         prompt = sample.prompt_ids

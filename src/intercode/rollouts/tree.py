@@ -69,7 +69,9 @@ class _Branch:
 Start = Callable[..., Future[Rollout]]
 
 
-class _Growth:
+class Growth:
+    """A tree while it is played; `start` plays a branch."""
+
     def __init__(self, start: Start, widths: Sequence[int], seed: int) -> None:
         self._start, self.widths, self._seed = start, widths, seed
         self.branches: list[_Branch] = []
@@ -88,9 +90,18 @@ class _Growth:
             wrap=lambda world, asked: _ForkingEnv(world, asked, self, branch),
         )
 
+    def begin(self) -> None:
+        self.add(_Branch())
+
     def futures(self) -> list[Future[Rollout]]:
         with self._lock:
             return [branch.future for branch in self.branches if branch.future]
+
+    def tree(self) -> Tree:
+        """Return the tree when all futures are done."""
+        leaves = [(branch, branch.future.result()) for branch in self.branches if branch.future]
+        root = _node(sorted(leaves, key=lambda leaf: leaf[0].path), 0)
+        return Tree(root, root.rollouts)
 
 
 class _ForkingEnv:
@@ -98,7 +109,7 @@ class _ForkingEnv:
     of its first actions."""
 
     def __init__(
-        self, env: Playable, sampler: EpisodeSampler, growth: _Growth, branch: _Branch
+        self, env: Playable, sampler: EpisodeSampler, growth: Growth, branch: _Branch
     ) -> None:
         self._env = env
         self._sampler = sampler
@@ -143,22 +154,6 @@ class _ForkingEnv:
                 self._sampler,
                 copy,
             )
-
-
-def grow(
-    start: Start,
-    widths: Sequence[int],
-    seed: int,
-    wait: Callable[[Callable[[], list[Future[Rollout]]]], None],
-) -> Tree:
-    """Return the tree of a job that `start` plays; `wait` returns when all futures are done, later
-    ones included."""
-    growth = _Growth(start, widths, seed)
-    growth.add(_Branch())
-    wait(growth.futures)
-    leaves = [(branch, branch.future.result()) for branch in growth.branches if branch.future]
-    root = _node(sorted(leaves, key=lambda leaf: leaf[0].path), 0)
-    return Tree(root, root.rollouts)
 
 
 def _node(leaves: Sequence[tuple[_Branch, Rollout]], depth: int) -> Node:

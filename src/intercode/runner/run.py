@@ -30,8 +30,9 @@ from typing import Any, Protocol
 from intercode.agents.base import Strategy
 from intercode.env import EnvFactory
 from intercode.envs import prepare
-from intercode.errors import DataError, IntercodeError, UsageError, meant
+from intercode.errors import IntercodeError, UsageError, meant
 from intercode.models import Model
+from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
@@ -44,7 +45,6 @@ from intercode.store import Key, RunStore, stream_run
 from intercode.tasks import in_split
 from intercode.types import Episode, Task, Turn
 
-FAULTS_IN_A_ROW = 3
 GRACE = 5.0
 """Seconds that an interrupted run waits for its workers; a worker that is still busy then ends with
 the process."""
@@ -77,25 +77,14 @@ class _Run:
     results: queue.SimpleQueue[Episode | BaseException | None] = field(
         default_factory=queue.SimpleQueue
     )
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    faults: list[IntercodeError] = field(default_factory=list)
+    breaker: Breaker = field(default_factory=lambda: Breaker(FAULTS_IN_A_ROW))
     fatal: IntercodeError | None = None
 
     def note(self, fault: IntercodeError | None) -> None:
-        """Count an episode's fault (None: no fault), and stop the run at the third of one kind in a
-        row, over all workers.
-
-        Faults of the data concern one task and change nothing.
-        """
-        if isinstance(fault, DataError):
-            return
-        with self.lock:
-            self.faults = (
-                [*(f for f in self.faults if type(f) is type(fault)), fault] if fault else []
-            )
-            if len(self.faults) >= FAULTS_IN_A_ROW and self.fatal is None:
-                self.fatal = fault
-                self.tracker.stop(f"{FAULTS_IN_A_ROW} faults in a row")
+        """Note an episode's fault (None: no fault), and stop the run in an outage."""
+        if (outage := self.breaker.note(fault)) and self.fatal is None:
+            self.fatal = outage
+            self.tracker.stop(f"{FAULTS_IN_A_ROW} faults in a row")
 
 
 def evaluate(

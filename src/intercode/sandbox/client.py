@@ -32,7 +32,7 @@ from intercode.sandbox.base import Limits, Sandbox, Session
 from intercode.sandbox.guest import wire
 from intercode.sandbox.guest.limit import Limit
 from intercode.sandbox.guest.room import NO_ROOM
-from intercode.sandbox.host import Host
+from intercode.sandbox.host import Host, Server
 from intercode.sandbox.room import LEAST, require_processes
 from intercode.sandbox.streams import Streams
 from intercode.types import Change, Completed, ExecResult
@@ -68,6 +68,8 @@ class GuestSandbox(Sandbox):
     _lock: threading.RLock
     _ended: list[int]
     """The commands that have ended since the last one began, for the episode server."""
+    _spare: Server | None
+    """The episode server of the next episode, which starts while this one is played."""
 
     def __init__(self, host: Host, limits: Limits, session: Session) -> None:
         self.host, self.limits, self.session, self._pid = host, limits, session, os.getpid()
@@ -243,8 +245,12 @@ class GuestSandbox(Sandbox):
 
     def reset(self) -> None:
         self._require_open()
-        self._sock.close()
-        self._open_episode(replaces=self._number)
+        spare, self._spare = self._spare, None
+        number = self._number
+        with self._sock:
+            self._open_episode(replaces=number, spare=spare)
+            if self.host.spares:
+                self._spare = self.host.request_spare(replaces=number if spare else None)
 
     def sibling(self) -> Self:
         """Open an untouched sandbox of the same host."""
@@ -291,6 +297,8 @@ class GuestSandbox(Sandbox):
         if self.closed or os.getpid() != self._pid:
             return
         self._sock.close()
+        if self._spare:
+            self._spare[1].close()
         number, self._number = self._number, -1
         self.host.users -= 1
         if self.host.users == 0:
@@ -298,6 +306,8 @@ class GuestSandbox(Sandbox):
         elif not self.host.closed:
             with contextlib.suppress(SandboxDied):  # the host ended, and the episode server with it
                 self.host.end_episode(number)
+                if self._spare:
+                    self.host.end_episode(self._spare[0])
 
     @property
     def closed(self) -> bool:
@@ -309,7 +319,7 @@ class GuestSandbox(Sandbox):
         """Start an episode server and connect to it; a new sandbox counts as one more user of the
         host."""
         if replaces is None:
-            self._number = -1
+            self._number, self._spare = -1, None
             self.host.users += 1
         try:
             require_processes(min(self.limits.processes, Limits().processes))

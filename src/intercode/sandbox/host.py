@@ -62,6 +62,8 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 _PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
 """Seconds to wait between attempts while too many processes run."""
+Server = tuple[int, socket.socket]
+"""An episode server: its number, and the socket to it."""
 _hosts: weakref.WeakSet[Host] = weakref.WeakSet()
 
 
@@ -86,6 +88,8 @@ class Host(ABC):
     """Episodes have begun with a copy."""
     users = 0
     """The number of open sandboxes, which `GuestSandbox` counts."""
+    spares = os.environ.get("INTERCODE_SPARE", "1") != "0"
+    """Sandboxes start the episode server of their next episode while one is played."""
 
     def __init__(self, program: Program, session: Session) -> None:
         if program == "python" and session != "persistent":
@@ -108,21 +112,27 @@ class Host(ABC):
         """Start the supervisor; return the socket to it, and the process that ends with it."""
 
     def start_episode(
-        self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None
-    ) -> tuple[int, socket.socket]:
-        """Start an episode server, replacing the one numbered `replaces`; return its number and a
-        socket when it is ready.
+        self,
+        *,
+        cwd: str | None = None,
+        replaces: int | None = None,
+        upper: int | None = None,
+        spare: Server | None = None,
+    ) -> Server:
+        """Start an episode server in place of the one numbered `replaces`, or take the `spare`
+        one; return its number and a socket when it is ready.
 
         `upper` is the descriptor of a folder whose files the episode begins with.
         """
         for pause in (0.0, *_PAUSES):
-            time.sleep(pause)
-            number, sock = self._request_episode(
+            if pause:
+                time.sleep(pause)
+            number, sock = spare or self._request_episode(
                 {"cwd": cwd or self.cwd, "replaces": replaces}, upper
             )
             if not (missing := self._await_ready(sock)):
                 return number, sock
-            replaces = number
+            spare, replaces = None, number if spare is None else replaces
         self.end_episode(number)
         raise SandboxUnavailable(
             f"this machine has no room for another sandbox ({missing}): "
@@ -130,9 +140,12 @@ class Host(ABC):
             "or the limit is too low (`ulimit -u`, `ulimit -n`; of a container, its pids limit)"
         )
 
-    def _request_episode(
-        self, about: dict[str, Any], upper: int | None
-    ) -> tuple[int, socket.socket]:
+    def request_spare(self, *, replaces: int | None) -> Server:
+        """Ask for an episode server in place of the one numbered `replaces`; `start_episode` waits
+        for it."""
+        return self._request_episode({"cwd": self.cwd, "replaces": replaces}, None)
+
+    def _request_episode(self, about: dict[str, Any], upper: int | None) -> Server:
         with room_left():
             sock, guest_end = socket.socketpair()
         with guest_end, self._lock:

@@ -155,6 +155,8 @@ class Bubblewrap(TemplateHost):
             "shared-proc" if shares_proc() else "",
             _command(template, self.network),
         )
+        if shares_proc():
+            self.spares = False  # the agent would see its processes
         shape = len(template.layers), template.host_folders, template.hidden
         return {"mounts": (*shape, limits.disk, False, shares_proc(), self.force_copy, self.root)}
 

@@ -84,13 +84,17 @@ class PodProvider(LocalProvider):
 
 
 class PodHost(TemplateHost):
-    """A supervisor of slots."""
+    """A supervisor of slots. The next episode uses the slot of the last one, so there are no
+    spares."""
 
-    wall = "pod"
+    wall, spares = "pod", False
 
     def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
         if self.root:
-            raise UsageError("--sandbox pod has no root inside; use local or docker")
+            raise UsageError(
+                "pods have no root inside: open the sandbox with root=False, use docker, "
+                f"or allow namespaces, which local needs: {ALLOWING}"
+            )
         if why := unfit():
             raise SandboxUnavailable(why)
         self.identity = str(next(_numbers))

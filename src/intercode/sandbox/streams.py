@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-from types import TracebackType
 from typing import Self
 
 from intercode.errors import SandboxDied
@@ -41,12 +40,7 @@ class Streams:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         for fd in self._fds:
             os.close(fd)
 

@@ -118,7 +118,11 @@ class PythonEnv(InterCodeEnv):
             sandbox=options.sandbox,
         )
         spec = PythonSpec(
-            workspaces.provider, workspaces.template, "persistent", options.chosen_limits
+            workspaces.provider,
+            workspaces.template,
+            "persistent",
+            options.chosen_limits,
+            network=options.chosen_network,
         )
         if options.image is not None:
             spec.require_python()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from intercode.options import SandboxOptions, SubmissionOptions, option
+from intercode.options import NetworkOptions, SubmissionOptions, option
 
 SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class PythonOptions(SandboxOptions, SubmissionOptions):
+class PythonOptions(NetworkOptions, SubmissionOptions):
     """Options of the Python environment; `seconds` is each test's time limit. The interpreter lives
     as long as its episode, regardless of `session`."""
 

@@ -25,14 +25,10 @@ from intercode.types import ExecResult
 class PythonSpec(WorkspaceSpec):
     """A `WorkspaceSpec` with Python interpreters as sessions."""
 
+    program = "python"
+
     def make(self) -> GuestSandbox:
-        sandbox = self.provider.sandbox(
-            self.template,
-            session="persistent",
-            limits=self.limits,
-            environment=self.environment,
-            program="python",
-        )
+        sandbox = super().make()
         if isinstance(sandbox, GuestSandbox):
             return sandbox
         sandbox.close()

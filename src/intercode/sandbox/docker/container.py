@@ -55,7 +55,7 @@ from intercode.sandbox.docker.daemon import (
 )
 from intercode.sandbox.docker.images import DockerImage
 from intercode.sandbox.guest import wire
-from intercode.sandbox.host import ENVIRONMENT, Host, guest_python
+from intercode.sandbox.host import ENVIRONMENT, Host, Server, guest_python
 
 _START_SECONDS, _END_SECONDS, _POOL_SECONDS = 60.0, 10.0, 180.0
 """Seconds allowed for a container to start, to end, and for a pool to have one ready."""
@@ -233,7 +233,7 @@ class DockerHost(Host):
     closed, it calls `on_close`."""
 
     on_close: Callable[[], None] | None = None
-    _first: tuple[int, socket.socket] | None = None
+    _first: Server | None = None
 
     def __init__(self, spec: ContainerSpec) -> None:
         self.spec, self.cwd, self._started = spec, spec.cwd or spec.image.cwd, False
@@ -267,12 +267,10 @@ class DockerHost(Host):
             raise _no_namespaces(str(error)) from None
         return self
 
-    def start_episode(
-        self, *, cwd: str | None = None, replaces: int | None = None, upper: int | None = None
-    ) -> tuple[int, socket.socket]:
+    def start_episode(self, **start: Any) -> Server:
         """Return the episode server that was started ahead, or start one."""
         first, self._first = self._first, None
-        return first or super().start_episode(cwd=cwd, replaces=replaces, upper=upper)
+        return first or super().start_episode(**start)
 
     @property
     def alive(self) -> bool:
