@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
+from collections import Counter
 
 from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
 
@@ -46,37 +47,105 @@ def _text(draw: Draw, count: int) -> str:
 # -- bash-files ------------------------------------------------------------------------------------
 
 
+def _prose(draw: Draw, count: int, loud: list[str], marks: tuple[str, str]) -> str:
+    """Return the lines of a note, in which the words `loud` are frequent.
+
+    There are words within words, capital letters, numbers, blank lines, needless spaces, repeated
+    lines, and ties for the longest and the shortest line. `marks` are the top and the last line of
+    two blocks; they also occur outside and as parts of lines.
+    """
+    words, lines = draw.part(NOUNS), list[str]()
+
+    def word() -> str:
+        noun = draw.choice(loud if draw.random() < 0.4 else words)
+        return draw.choice((noun, noun, noun, noun, noun.capitalize(), f"{noun}s", f"sea{noun}"))
+
+    while len(lines) < count:
+        old = draw.choice(lines) if len(lines) > 3 else ""
+        new = " ".join(word() for _ in range(draw.randint(1, 9)))
+        kind = draw.random()
+        if kind < 0.6:
+            lines.append(new)
+        elif kind < 0.7:
+            lines.append(f"{draw.randint(2, 40)} {new}")
+        elif kind < 0.8:
+            lines.append(draw.choice((f" {new}", f"  {new}", new.replace(" ", "  ", 1))))
+        elif kind < 0.9:
+            lines.append("")
+        else:
+            lines += [old] * draw.randint(1, 2)
+    for extreme in (max(lines, key=len), min(filter(str.split, lines), key=len)):
+        lines.insert(draw.randint(0, count - 1), " ".join(extreme.split()[::-1]))
+    old = draw.choice(list(filter(str.islower, lines)))
+    for repeated in ([old], [old, old], [""], [f" {old}"], [old.capitalize()]):
+        place = draw.randrange(len(lines))
+        lines[place:place] = repeated
+    top, last = marks
+    for place in sorted(draw.sample(range(3, count, 5), 2), reverse=True):
+        inside = [f"{last} {word()}", f"{word()} {last}", f" {top}s", word(), word()]
+        lines[place:place] = [top, *draw.sample(inside, 5), last]
+    lines[1:1] = [f"{top} {word()}", f"{word()} {top}", last]
+    for place in (0, len(lines)):
+        lines.insert(place, " ".join(draw.sample([*loud, f"{loud[0]}s", f"sea{loud[1]}"], 5)))
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _desk(draw: Draw, name: str) -> Place:
-    site = f"/desk/{name}"
+    site, (top, last, *loud) = f"/desk/{name}", draw.words(NOUNS, 5)
     texts = {
-        f"{site}/notes/{topic}.txt": _text(draw, draw.number(5, 60))
-        for topic in draw.words(NOUNS, 6)
+        f"{site}/notes/{topic}.txt": _prose(draw, draw.number(16, 60), loud, (top, last))
+        for topic in draw.words(NOUNS, 5)
     }
-    index = dict(zip(draw.words(TOWNS, 4), draw.sample(list(texts), 4), strict=True))
-    place = Place(name, facts={"site": site, "texts": texts, "index": index})
-    place.facts |= {"void": (void := draw.word(NOUNS)), "least": (least := draw.randint(3, 6))}
+    owners = draw.words(TOWNS, 5)
+    place = Place(name, facts={"site": site, "texts": texts, "owners": owners, "loud": loud})
+    place.facts |= {"top": top, "last": last}
     for path, text in texts.items():
         place.write(path, text)
-    place.write(
-        f"{site}/INDEX",
-        "".join(f"{key}: {path.removeprefix(f'{site}/')}\n" for key, path in index.items()),
+        place.write(f"{path}.old", _prose(draw, 16, loud, (top, last)))
+    least, void = draw.randint(3, 6), draw.choice(loud)
+    few, few_code = draw.choice((("fewer", f"NF < {least}"), ("more", f"NF > {least}")))
+    named, named_code = draw.choice(
+        (
+            ("contains the whole word", f"/(^| ){void}( |$)/"),
+            ("begins with the whole word", f'$1 == "{void}"'),
+            ("ends with the whole word", f'$NF == "{void}"'),
+        )
     )
-    place.write(
+    begin, entry = draw.choice(
+        (
+            ("a capital letter", "^[A-Z]"),
+            ("a digit", "^[0-9]"),
+            ("a small letter from a to k", "^[a-k]"),
+            ("a small letter from l to z", "^[l-z]"),
+            ("a letter, small or capital", "^[A-Za-z]"),
+        )
+    )
+    place.facts |= {"void": f"{few_code} || {named_code}", "entry": entry}
+    place.explain(
         f"{site}/HANDBOOK",
-        f"A line of a note is void if it has fewer than {least} words.\n"
-        f"So is a line with the word {void}.\n",
+        f"A line of a note is void if it has {few} than {least} words; so is a line that {named} "
+        f"{void}.\nAn entry of a note is a line whose first character is {begin}.\n"
+        + "".join(
+            f"The note of {owner} is notes/{path.rpartition('/')[2]}.\n"
+            for owner, path in zip(owners, texts, strict=True)
+        ),
     )
     return place
 
 
 def _note(draw: Draw, place: Place) -> Parameters:
     path, text = draw.choice(list(place.facts["texts"].items()))
+    owner = draw.randrange(5)
     return {
         "path": path,
-        "line": draw.randint(2, text.count("\n")),
-        "word": draw.choice(text.split()),
+        "line": draw.randint(3, text.count("\n") // 2),
+        "half": draw.randint(text.count("\n") // 2, text.count("\n") - 4),
+        "rank": draw.randint(1, 6),
+        "word": draw.choice(place.facts["loud"]),
         "new": draw.word(TOWNS).lower(),
-        "key": draw.choice(list(place.facts["index"])),
+        "owner": place.facts["owners"][owner],
+        "owned": list(place.facts["texts"])[owner],
+        "other": list(place.facts["texts"])[owner - 1],
     }
 
 
@@ -84,135 +153,247 @@ def _note(draw: Draw, place: Place) -> Parameters:
 
 
 def _yard(draw: Draw, name: str) -> Place:
-    site, endings, words = f"/yard/{name}", draw.sample(ENDINGS, 4), draw.words(NOUNS, 12)
-    sizes = sorted(draw.sample(range(20, 3000), 26))
-    hidden, stale, limit = words[0], draw.choice(endings), draw.choice(sizes[8:18])
+    """Return a tree in which names, endings and sizes come close to those of the questions."""
+    site, endings, words = f"/yard/{name}", draw.sample(ENDINGS, 3), draw.words(NOUNS, 8)
+    hidden, other, deep, *topics = words
     folders = [
         "",
         f"/{hidden}",
-        f"/{hidden}/{words[1]}",
-        f"/{words[2]}",
-        f"/{words[2]}/{words[3]}/{words[4]}",
+        f"/{hidden}/{topics[0]}",
+        f"/{hidden}s/{other}",
+        f"/{other}",
+        f"/{other}/{hidden}",
+        f"/{other}/{deep}/{topics[1]}",
+        f"/{other}/old-{deep}",
+        f"/{deep.capitalize()}",
+        f"/{topics[2]}s",
     ]
-    place = Place(name, facts={"site": site, "hidden": hidden, "stale": stale, "limit": limit})
-    place.facts |= {"endings": endings, "initials": [word[0] for word in words[5:]]}
-    for number, size in enumerate(sizes):
-        file = f"{draw.choice(words[5:])}{number}.{draw.choice(endings)}"
-        place.write(
-            f"{site}{draw.choice(folders)}/{file}", (_text(draw, 40) * 9)[: size - 1] + "\n"
+    middles = sorted(draw.number(12, 1150) for _ in range(4))
+    sizes = [middle + step for middle in middles for step in (-1, 0, 1)]
+    limits = [middle for middle in middles if (middle > 923) is (draw.split == "test")] or middles
+    limit, most = draw.choice(limits), draw.randint(1200, 1400)
+    files = dict[str, str]()
+
+    def add(path: str, size: int, folder: str | None = None) -> None:
+        folder = draw.choice(folders) if folder is None else folder
+        text = (_text(draw, 40) * 9)[: size - 1] + "\n" if size else ""
+        files[f"{site}{folder}/{path}"] = text
+
+    for number, size in enumerate([*sizes, sizes[-1]]):
+        add(f"{draw.choice(topics)}{number}.{draw.choice(endings)}", size)
+    for ending in endings[:2]:  # a folder named like a file, ties, and names that are almost right
+        one, two, three = draw.sample(topics, 3)
+        add(f"{one}.{ending}/{two}.{ending}", most, f"/{hidden}")
+        add(f"{three}.{ending}", most)
+        add(f".{one}.{ending}", most)
+        add(f"{two}-{limit}.{ending}", limit)
+        add(f"{one}-{limit + 1}.{ending}", limit + 1)
+        add(f"{two}.{ending}.old", most + 1)
+        add(f"{one}{ending}", most + 2, "")
+        add(f"{three}{ending}", most + 2, folders[2])
+        add(f"{two}.{ending.upper()}", most)
+    for topic in (*topics[:4], hidden, other, deep):  # names that begin or go on in another way
+        names = topic.capitalize(), f"old-{topic}", f"{topic}-list", f".{topic}"
+        for changed in draw.sample(names, 2):
+            add(f"{changed}.{draw.choice(endings)}", draw.choice((0, *sizes)))
+    for path in draw.sample(sorted(files), 4):  # copies under other names
+        copy = f"{site}{draw.choice(folders)}/{draw.choice(topics)}-{draw.randint(2, 99)}"
+        files[f"{copy}.{draw.choice(endings)}"] = files[path]
+        files[f"{copy}.{draw.choice(endings)}.old"] = files[path][::-1].strip() + "\n"
+    counts, totals = Counter[str](), Counter[str]()
+    for path, text in files.items():
+        counts[path.rpartition("/")[0]] += 1
+        totals[path.rpartition("/")[0]] += len(text)
+    stale = endings[draw.randrange(2)]
+    place = Place(name, facts={"site": site, "endings": endings, "limits": limits})
+    place.facts |= {"topics": topics[:4], "folders": [hidden, other, deep]}
+    place.facts |= {"counts": list(counts.values()), "totals": list(totals.values())}
+    for path, text in files.items():
+        place.write(path, text)
+    old, old_code = draw.choice(
+        (
+            (f"more than {limit} bytes", f"-size +{limit}c"),
+            (f"{limit} bytes or more", f"-size +{limit - 1}c"),
+            (f"fewer than {limit} bytes", f"-size -{limit}c"),
         )
-    place.write(
+    )
+    both, both_code = draw.choice((("or", "-o"), ("and", "-a")))
+    bulky, bulky_code = draw.choice((("more than ", limit), ("at least ", limit - 1)))
+    private, private_code = draw.choice(
+        (
+            (f"below the folder {site}/{hidden}, at any depth,", f"-path '{site}/{hidden}/*'"),
+            (f"below any folder named {hidden}, at any depth,", f"-path '*/{hidden}/*'"),
+            (f"below {site}/{other}, at any depth,", f"-path '{site}/{other}/*'"),
+            ("whose names begin with a dot", "-name '.*'"),
+        )
+    )
+    place.facts |= {
+        "stale": f"-name '*.{stale}' {both_code} {old_code}",
+        "bulky": f"-size +{bulky_code}c",
+        "private": private_code,
+    }
+    place.explain(
         f"{site}/HANDBOOK",
-        f"A file is stale if its name ends in .{stale}, and also if it has more than {limit} "
-        f"bytes.\nThe files below the folder {hidden}, at any depth, are private.\n",
+        f"A file is stale if its name ends in .{stale} {both} it has {old}.\n"
+        f"A file is bulky if it has {bulky}{limit} bytes.\nThe files {private} are private.\n",
     )
     return place
 
 
 def _search(draw: Draw, place: Place) -> Parameters:
+    ending, second = draw.sample(place.facts["endings"][:2], 2)
     return {
-        "size": draw.number(60, 2900),
-        "ending": draw.choice(place.facts["endings"]),
-        "initial": draw.choice(place.facts["initials"]),
+        "size": draw.choice(place.facts["limits"]) - draw.randint(0, 1),
+        "ending": ending,
+        "second": second,
+        "prefix": draw.choice(place.facts["topics"])[: draw.randint(1, 4)],
+        "letters": draw.choice(place.facts["folders"])[: draw.randint(1, 4)],
+        "rank": draw.randint(1, 3),
+        "few": draw.choice(place.facts["counts"]),
+        "total": draw.choice(place.facts["totals"]),
     }
 
 
 # -- bash-tables -----------------------------------------------------------------------------------
 
+MEASURES = ["weight", "volume", "age"]
+
 
 def _stock(draw: Draw, name: str) -> Place:
-    site, shelves, people = f"/stock/{name}", draw.words(TOWNS, 5), draw.words(PEOPLE, 6)
-    codes = draw.sample(range(100, 1000), 6)
-    low = draw.randint(20, 60)
-    columns = draw.sample("abc", 3)
-    place = Place(
-        name,
-        facts={
-            "site": site,
-            "path": f"{site}/parts.csv",
-            "shelves": shelves,
-            "people": people,
-            "low": low,
-        },
-    )
-    place.facts["column"] = "abc".index(columns[0]) + 6
-    rows = ["id,name,shelf,qty,price,a,b,c,supplier"]
-    for number in range(1, draw.randint(40, 70)):
-        part = f"{draw.word(NOUNS)}-{draw.randint(10, 99)}"
-        values = [draw.randint(1, 999) for _ in range(5)]
-        values[0] = draw.randint(1, 400)
-        rows.append(
-            ",".join(map(str, [number, part, draw.choice(shelves), *values, draw.choice(codes)]))
-        )
-    place.write(f"{site}/parts.csv", "".join(f"{row}\n" for row in rows))
-    people_by_code = zip(["code", *codes], ["person", *people], strict=True)
+    """Return two tables with few different values, so that many are at a limit or tied, and with
+    names that contain each other."""
+    site = f"/stock/{name}"
+    first, second, *others = draw.words(TOWNS, 4)
+    shelves = [first, f"{first}-{second}", second, *others]
+    alone, *people = draw.words(PEOPLE, 5)
+    people += [alone, f"{alone}-{people[0]}"]
+    codes = draw.sample(range(100, 1000), 8)
+    quantities = [draw.number(1, 115) for _ in range(14)]
+    prices = [draw.number(2, 1150) for _ in range(12)]
+    place = Place(name, facts={"site": site, "path": f"{site}/parts.csv", "people": people})
+    columns = draw.sample(range(6, 9), 3)
+    place.facts |= dict(zip(MEASURES, columns, strict=True))
+    rows = list[list[int | str]]()
+    for number in draw.sample(range(1, 1500), draw.randint(48, 66)):
+        part = f"{draw.choice((*shelves, *draw.words(NOUNS, 3)))}-{draw.randint(10, 99)}"
+        values = [draw.randint(1, 1200) for _ in MEASURES]
+        amounts = [draw.choice(quantities), draw.choice(prices)]
+        rows.append([number, part, draw.choice(shelves), *amounts, *values, draw.choice(codes)])
+    place.facts["rows"] = rows
     place.write(
-        f"{site}/suppliers.csv", "".join(f"{code},{person}\n" for code, person in people_by_code)
+        f"{site}/parts.csv",
+        "".join(
+            f"{','.join(map(str, row))}\n"
+            for row in ["id,name,shelf,qty,price,a,b,c,supplier".split(","), *rows]
+        ),
     )
-    meanings = zip(columns, ("weight in grams", "page of the catalogue", "bin"), strict=True)
-    explained = "".join(f"Column {letter}: {meaning}.\n" for letter, meaning in meanings)
-    place.write(f"{site}/HANDBOOK", f"{explained}A part is scarce if its qty is below {low}.\n")
+    pairs = [("code", "person"), *zip(codes, [*people, *people[:2]], strict=True)]
+    place.write(f"{site}/suppliers.csv", "".join(f"{code},{who}\n" for code, who in pairs))
+    column, words = draw.choice(((4, "qty"), (5, "price")))
+    amount = draw.choice(quantities if column == 4 else prices)
+    than, sign = draw.choice(
+        (("below", "<"), ("above", ">"), ("not above", "<="), ("not below", ">="))
+    )
+    joint, code = draw.choice((("and", "&&"), ("or", "||")))
+    shelf = draw.choice(shelves)
+    place.facts["scarce"] = f'${column} {sign} {amount} {code} $3 == "{shelf}"'
+    meanings = [(letter, MEASURES[columns.index(6 + n)]) for n, letter in enumerate("abc")]
+    place.explain(
+        f"{site}/HANDBOOK",
+        "".join(f"In {site}/parts.csv, column {letter} is the {word}.\n" for letter, word in meanings)
+        + f"A part is scarce if its {words} is {than} {amount} {joint} its shelf is {shelf}.\n",
+    )
     return place
 
 
 def _row(draw: Draw, place: Place) -> Parameters:
+    row = draw.choice(place.facts["rows"])
+    measure = draw.choice(MEASURES)
     return {
-        "shelf": draw.choice(place.facts["shelves"]),
+        "id": row[0],
+        "shelf": row[2],
+        "qty": row[3],
+        "price": row[4],
         "person": draw.choice(place.facts["people"]),
-        "qty": draw.number(20, 380),
-        "price": draw.number(50, 850),
+        "measure": measure,
+        "column": place.facts[measure],
+        "others": [n for n in (6, 7, 8) if n != place.facts[measure]][draw.randrange(2)],
     }
 
 
 # -- bash-logs -------------------------------------------------------------------------------------
 
-STATUSES = [200, 301, 403, 404, 500, 503]
+STATUSES = [200, 301, 403, 404, 499, 500, 503]
 
 
 def _gate(draw: Draw, name: str) -> Place:
-    site, slow = f"/gate/{name}", draw.randint(300, 1200)
-    clients = [
-        f"10.{draw.number(0, 250)}.{draw.randint(0, 99)}.{draw.randint(1, 254)}" for _ in range(12)
-    ]
-    pages = [
-        f"/{first}/{second}"
-        for first, second in zip(draw.words(NOUNS, 6), draw.words(NOUNS, 6), strict=True)
-    ]
-    place = Place(
-        name,
-        facts={
-            "site": site,
-            "path": f"{site}/access.log",
-            "slow": slow,
-            "clients": clients,
-            "pages": pages,
-        },
-    )
-    lines = ["time client page status bytes milliseconds"]
-    for minute in sorted(draw.sample(range(24 * 60), draw.randint(70, 120))):
-        request = draw.choice(clients), draw.choice(pages), draw.choice([200, 404, *STATUSES])
-        lines.append(
-            f"{minute // 60:02}:{minute % 60:02} {' '.join(map(str, request))} "
-            f"{draw.randint(90, 9000)} {draw.randint(3, 2000)}"
-        )
-    place.write(f"{site}/access.log", "".join(f"{line}\n" for line in lines))
-    place.write(f"{site}/robots", "".join(f"{robot}\n" for robot in draw.sample(clients, 4)))
+    """Return a log with few different values, so that many are at a limit or tied, and with clients
+    and pages that contain each other."""
+    site = f"/gate/{name}"
+    clients = list[str]()
+    for _ in range(4):
+        tail = f"{draw.number(10, 200)}.{draw.randint(10, 99)}.{draw.randint(2, 24)}"
+        clients += [f"10.{tail}", f"10.{tail}{draw.randint(0, 9)}", f"110.{tail}"]
+    one, two, *topics = draw.words(NOUNS, 6)
+    pages = [f"/{one}/{two}", f"/{one}/{two}s", f"/old/{one}/{two}"]
+    pages += [f"/{topic}/{one}" for topic in topics[:3]] + [f"/trace/{clients[0]}"]
+    sizes = [*(draw.number(90, 11500) for _ in range(10)), 404, 500]
+    times = [draw.number(3, 1150) for _ in range(12)]
+    place = Place(name, facts={"site": site, "path": f"{site}/access.log"})
+    minutes = [draw.randrange(24 * 60) for _ in range(draw.randint(70, 110))]
+    minutes += [60 * hour for hour in draw.sample(range(5, 22), 12) for _ in range(3)]
+    requests = list[list[str]]()
+    for minute in sorted(minutes):
+        client = clients[min(draw.randrange(12), draw.randrange(12))]
+        page = pages[min(draw.randrange(7), draw.randrange(7))]
+        request = client, page, draw.choice(STATUSES), draw.choice(sizes), draw.choice(times)
+        requests.append([f"{minute // 60:02}:{minute % 60:02}", *map(str, request)])
+    place.facts["requests"] = requests
+    heading = "time client page status bytes milliseconds".split()
     place.write(
+        f"{site}/access.log", "".join(f"{' '.join(row)}\n" for row in [heading, *requests])
+    )
+    robots, *decoys = draw.words(TOWNS, 3)
+    for file in (robots, *decoys):
+        listed = draw.sample(clients, 5)
+        place.write(f"{site}/{file.lower()}.list", "".join(f"{client}\n" for client in listed))
+    slow, hour = draw.choice(times), draw.choice(minutes[-36:]) // 60
+    than, sign = draw.choice((("more than", ">"), ("at least", ">=")))
+    part, part_code = draw.choice((("before", "<"), ("at or after", ">=")))
+    failures = (
+        ("500 or above", "$4 >= 500"),
+        ("400 or above, but not 404", "$4 >= 400 && $4 != 404"),
+        ("from 400 to 499", "$4 >= 400 && $4 < 500"),
+        ("403, 500 or 503", "($4 == 403 || $4 >= 500)"),
+        ("neither 200 nor 404", "$4 != 200 && $4 != 404"),
+    )
+    failed, failed_code = draw.choice(failures)
+    place.facts |= {
+        "robots": f"{site}/{robots.lower()}.list",
+        "slow": f'$6 {sign} {slow} && $1 {part_code} "{hour:02}:00"',
+        "failed": failed_code,
+    }
+    place.explain(
         f"{site}/HANDBOOK",
-        "The clients in the file robots are robots.\n"
-        f"A request is slow if it took more than {slow} milliseconds.\n"
-        "A request failed if its status is 500 or above; 403 and 404 are no failures.\n",
+        f"The clients in the file {robots.lower()}.list are robots.\n"
+        f"A request is slow if it took {than} {slow} milliseconds {part} {hour:02}:00.\n"
+        f"A request failed if its status is {failed}.\n",
     )
     return place
 
 
 def _request(draw: Draw, place: Place) -> Parameters:
+    time, client, page, status, size, milliseconds = draw.choice(place.facts["requests"])
+    full = {row[0][:2] for row in place.facts["requests"] if row[0].endswith(":00")}
     return {
-        "client": draw.choice(place.facts["clients"]),
-        "page": draw.choice(place.facts["pages"]),
-        "status": draw.choice(STATUSES),
-        "bytes": draw.number(500, 8500),
-        "hour": f"{draw.number(6, 21):02}",
+        "client": client,
+        "page": page,
+        "status": status,
+        "bytes": size,
+        "milliseconds": milliseconds,
+        "hour": draw.choice(sorted(full)),
+        "count": draw.number(3, 40),
+        "few": draw.randint(2, 5),
     }
 
 
