@@ -164,9 +164,11 @@ def _yard(draw: Draw, name: str) -> Place:
         f"/{other}",
         f"/{other}/{hidden}",
         f"/{other}/{deep}/{topics[1]}",
-        f"/{other}/old-{deep}",
-        f"/{deep.capitalize()}",
         f"/{topics[2]}s",
+        f"/{deep.capitalize()}",
+        f"/{other.capitalize()}/{hidden.capitalize()}",
+        f"/old-{hidden}",
+        f"/{other}/old-{deep}/old-{other}",
     ]
     middles = sorted(draw.number(12, 1150) for _ in range(4))
     sizes = [middle + step for middle in middles for step in (-1, 0, 1)]
@@ -184,19 +186,22 @@ def _yard(draw: Draw, name: str) -> Place:
     for ending in endings[:2]:  # a folder named like a file, ties, and names that are almost right
         one, two, three = draw.sample(topics, 3)
         add(f"{one}.{ending}/{two}.{ending}", most, f"/{hidden}")
-        add(f"{three}.{ending}", most)
-        add(f".{one}.{ending}", most)
+        add(f"{three}.{ending}", most, folders[4])
+        files[f"{site}{draw.choice(folders)}/.{one}.{ending}"] = files[
+            f"{site}{folders[4]}/{three}.{ending}"
+        ]
         add(f"{two}-{limit}.{ending}", limit)
         add(f"{one}-{limit + 1}.{ending}", limit + 1)
         add(f"{two}.{ending}.old", most + 1)
         add(f"{one}{ending}", most + 2, "")
         add(f"{three}{ending}", most + 2, folders[2])
+        files[f"{site}{folders[3]}/{two}{ending}"] = files[f"{site}{folders[2]}/{three}{ending}"]
         add(f"{two}.{ending.upper()}", most)
-    for topic in (*topics[:4], hidden, other, deep):  # names that begin or go on in another way
-        names = topic.capitalize(), f"old-{topic}", f"{topic}-list", f".{topic}"
-        for changed in draw.sample(names, 2):
-            add(f"{changed}.{draw.choice(endings)}", draw.choice((0, *sizes)))
-    for path in draw.sample(sorted(files), 4):  # copies under other names
+    begun = [f"{folder}-list" for folder in (hidden, other, deep)]
+    begun += [name for topic in topics[:3] for name in (topic.capitalize(), f"old-{topic}")]
+    for name in begun:  # names that begin or go on in another way
+        add(f"{name}.{draw.choice(endings)}", draw.choice((0, 0, *sizes)))
+    for path in draw.sample(sorted(files), 5):  # copies under other names
         copy = f"{site}{draw.choice(folders)}/{draw.choice(topics)}-{draw.randint(2, 99)}"
         files[f"{copy}.{draw.choice(endings)}"] = files[path]
         files[f"{copy}.{draw.choice(endings)}.old"] = files[path][::-1].strip() + "\n"
@@ -206,7 +211,7 @@ def _yard(draw: Draw, name: str) -> Place:
         totals[path.rpartition("/")[0]] += len(text)
     stale = endings[draw.randrange(2)]
     place = Place(name, facts={"site": site, "endings": endings, "limits": limits})
-    place.facts |= {"topics": topics[:4], "folders": [hidden, other, deep]}
+    place.facts |= {"topics": topics[:3], "folders": [hidden, other, deep]}
     place.facts |= {"counts": list(counts.values()), "totals": list(totals.values())}
     for path, text in files.items():
         place.write(path, text)
@@ -217,7 +222,7 @@ def _yard(draw: Draw, name: str) -> Place:
             (f"fewer than {limit} bytes", f"-size -{limit}c"),
         )
     )
-    both, both_code = draw.choice((("or", "-o"), ("and", "-a")))
+    both, both_code = draw.choice((("or", "-o"), ("and", "")))
     bulky, bulky_code = draw.choice((("more than ", limit), ("at least ", limit - 1)))
     private, private_code = draw.choice(
         (
@@ -247,6 +252,7 @@ def _search(draw: Draw, place: Place) -> Parameters:
         "ending": ending,
         "second": second,
         "prefix": draw.choice(place.facts["topics"])[: draw.randint(1, 4)],
+        "start": draw.choice(place.facts["topics"] + place.facts["folders"])[: draw.randint(1, 3)],
         "letters": draw.choice(place.facts["folders"])[: draw.randint(1, 4)],
         "rank": draw.randint(1, 3),
         "few": draw.choice(place.facts["counts"]),
@@ -261,25 +267,28 @@ MEASURES = ["weight", "volume", "age"]
 
 def _stock(draw: Draw, name: str) -> Place:
     """Return two tables with few different values, so that many are at a limit or tied, and with
-    names that contain each other."""
+    names and numbers that contain each other or are in several columns."""
     site = f"/stock/{name}"
-    first, second, *others = draw.words(TOWNS, 4)
-    shelves = [first, f"{first}-{second}", second, *others]
-    alone, *people = draw.words(PEOPLE, 5)
-    people += [alone, f"{alone}-{people[0]}"]
-    codes = draw.sample(range(100, 1000), 8)
-    quantities = [draw.number(1, 115) for _ in range(14)]
-    prices = [draw.number(2, 1150) for _ in range(12)]
-    place = Place(name, facts={"site": site, "path": f"{site}/parts.csv", "people": people})
+    first, second, third = draw.words(TOWNS, 3)
+    asked, shelves = [first, second], [first, second, f"{first}-{second}", f"{second}-{first}"]
+    one, two, three = draw.words(PEOPLE, 3)
+    codes = draw.sample(range(100, 1000), 7)
+    quantities = [draw.number(1, 115) for _ in range(9)]
+    prices = [draw.number(2, 1150) for _ in range(9)]
+    place = Place(name, facts={"site": site, "path": f"{site}/parts.csv", "people": [one, two]})
     columns = draw.sample(range(6, 9), 3)
     place.facts |= dict(zip(MEASURES, columns, strict=True))
     rows = list[list[int | str]]()
-    for number in draw.sample(range(1, 1500), draw.randint(48, 66)):
+    ids = draw.sample(range(1, 400), draw.randint(48, 66))
+    for number in ids:
         part = f"{draw.choice((*shelves, *draw.words(NOUNS, 3)))}-{draw.randint(10, 99)}"
-        values = [draw.randint(1, 1200) for _ in MEASURES]
-        amounts = [draw.choice(quantities), draw.choice(prices)]
-        rows.append([number, part, draw.choice(shelves), *amounts, *values, draw.choice(codes)])
-    place.facts["rows"] = rows
+        shelf = draw.choice((*asked, *shelves, third))
+        amounts = draw.choice(quantities), draw.choice(prices)
+        rows.append([number, part, shelf, *amounts, *draw.sample(ids, 3), draw.choice(codes)])
+    place.facts["rows"] = [row for row in rows if row[2] in asked]
+    place.facts["ids"] = [
+        number for number in ids if sum(str(each).startswith(str(number)) for each in ids) > 1
+    ] or ids
     place.write(
         f"{site}/parts.csv",
         "".join(
@@ -287,7 +296,8 @@ def _stock(draw: Draw, name: str) -> Place:
             for row in ["id,name,shelf,qty,price,a,b,c,supplier".split(","), *rows]
         ),
     )
-    pairs = [("code", "person"), *zip(codes, [*people, *people[:2]], strict=True)]
+    people = [f"{one}-{two}", f"{two}-{one}", one, two, three, one, two]
+    pairs = [("code", "person"), *zip(codes, people, strict=True)]
     place.write(f"{site}/suppliers.csv", "".join(f"{code},{who}\n" for code, who in pairs))
     column, words = draw.choice(((4, "qty"), (5, "price")))
     amount = draw.choice(quantities if column == 4 else prices)
@@ -310,56 +320,69 @@ def _row(draw: Draw, place: Place) -> Parameters:
     row = draw.choice(place.facts["rows"])
     measure = draw.choice(MEASURES)
     return {
-        "id": row[0],
+        "id": draw.choice(place.facts["ids"]),
         "shelf": row[2],
         "qty": row[3],
         "price": row[4],
         "person": draw.choice(place.facts["people"]),
         "measure": measure,
         "column": place.facts[measure],
-        "others": [n for n in (6, 7, 8) if n != place.facts[measure]][draw.randrange(2)],
+        "other": draw.choice([place.facts[each] for each in MEASURES if each != measure]),
     }
 
 
 # -- bash-logs -------------------------------------------------------------------------------------
 
-STATUSES = [200, 301, 403, 404, 499, 500, 503]
+STATUSES = [200, 301, 400, 403, 404, 500, 503]
 
 
 def _gate(draw: Draw, name: str) -> Place:
     """Return a log with few different values, so that many are at a limit or tied, and with clients
     and pages that contain each other."""
     site = f"/gate/{name}"
-    clients = list[str]()
-    for _ in range(4):
+    clients, others = list[str](), list[str]()
+    for _ in range(3):
         tail = f"{draw.number(10, 200)}.{draw.randint(10, 99)}.{draw.randint(2, 24)}"
-        clients += [f"10.{tail}", f"10.{tail}{draw.randint(0, 9)}", f"110.{tail}"]
-    one, two, *topics = draw.words(NOUNS, 6)
-    pages = [f"/{one}/{two}", f"/{one}/{two}s", f"/old/{one}/{two}"]
-    pages += [f"/{topic}/{one}" for topic in topics[:3]] + [f"/trace/{clients[0]}"]
-    sizes = [*(draw.number(90, 11500) for _ in range(10)), 404, 500]
-    times = [draw.number(3, 1150) for _ in range(12)]
+        clients.append(f"10.{tail}")
+        others += [f"10.{tail}{draw.randint(0, 9)}", f"110.{tail}"]
+    one, two, three, four = draw.words(NOUNS, 4)
+    pages = [f"/{one}/{two}", f"/{three}/{four}"]
+    other_pages = [f"{page}s" for page in pages] + [f"/old{page}" for page in pages]
+    other_pages += [f"/trace/{client}" for client in clients]
+    sizes = [draw.number(90, 11500) for _ in range(12)]
+    times = [draw.number(3, 1150) for _ in range(9)]
     place = Place(name, facts={"site": site, "path": f"{site}/access.log"})
     minutes = [draw.randrange(24 * 60) for _ in range(draw.randint(70, 110))]
     minutes += [60 * hour for hour in draw.sample(range(5, 22), 12) for _ in range(3)]
     requests = list[list[str]]()
     for minute in sorted(minutes):
-        client = clients[min(draw.randrange(12), draw.randrange(12))]
-        page = pages[min(draw.randrange(7), draw.randrange(7))]
-        request = client, page, draw.choice(STATUSES), draw.choice(sizes), draw.choice(times)
+        client = draw.choice(clients if draw.random() < 0.6 else others)
+        page = draw.choice(pages if draw.random() < 0.6 else other_pages)
+        milliseconds = draw.choice(times if draw.random() < 0.7 else STATUSES)
+        request = client, page, draw.choice(STATUSES), draw.choice(sizes), milliseconds
         requests.append([f"{minute // 60:02}:{minute % 60:02}", *map(str, request)])
-    place.facts["requests"] = requests
+    place.facts["requests"] = [
+        row
+        for row in requests
+        if row[1] in clients and row[2] in pages and int(row[5]) not in STATUSES
+    ]
     heading = "time client page status bytes milliseconds".split()
     place.write(
         f"{site}/access.log", "".join(f"{' '.join(row)}\n" for row in [heading, *requests])
     )
     robots, *decoys = draw.words(TOWNS, 3)
     for file in (robots, *decoys):
-        listed = draw.sample(clients, 5)
+        listed = draw.sample(clients + others, 4)
         place.write(f"{site}/{file.lower()}.list", "".join(f"{client}\n" for client in listed))
-    slow, hour = draw.choice(times), draw.choice(minutes[-36:]) // 60
     than, sign = draw.choice((("more than", ">"), ("at least", ">=")))
-    part, part_code = draw.choice((("before", "<"), ("at or after", ">=")))
+    slow, most = draw.choice(times), draw.choice(sizes)
+    joint, joint_code = draw.choice(
+        (
+            (f"and has at most {most} bytes", f"&& $5 <= {most}"),
+            (f"or has fewer than {most} bytes", f"|| $5 < {most}"),
+            ("and its status is 400 or above", "&& $4 >= 400"),
+        )
+    )
     failures = (
         ("500 or above", "$4 >= 500"),
         ("400 or above, but not 404", "$4 >= 400 && $4 != 404"),
@@ -370,28 +393,27 @@ def _gate(draw: Draw, name: str) -> Place:
     failed, failed_code = draw.choice(failures)
     place.facts |= {
         "robots": f"{site}/{robots.lower()}.list",
-        "slow": f'$6 {sign} {slow} && $1 {part_code} "{hour:02}:00"',
+        "decoy": f"{site}/{decoys[0].lower()}.list",
+        "slow": f"$6 {sign} {slow} {joint_code}",
         "failed": failed_code,
     }
     place.explain(
         f"{site}/HANDBOOK",
         f"The clients in the file {robots.lower()}.list are robots.\n"
-        f"A request is slow if it took {than} {slow} milliseconds {part} {hour:02}:00.\n"
+        f"A request is slow if it took {than} {slow} milliseconds {joint}.\n"
         f"A request failed if its status is {failed}.\n",
     )
     return place
 
 
 def _request(draw: Draw, place: Place) -> Parameters:
-    time, client, page, status, size, milliseconds = draw.choice(place.facts["requests"])
-    full = {row[0][:2] for row in place.facts["requests"] if row[0].endswith(":00")}
+    _, client, page, status, size, milliseconds = draw.choice(place.facts["requests"])
     return {
         "client": client,
         "page": page,
         "status": status,
         "bytes": size,
         "milliseconds": milliseconds,
-        "hour": draw.choice(sorted(full)),
         "count": draw.number(3, 40),
         "few": draw.randint(2, 5),
     }
