@@ -12,6 +12,7 @@ import gzip
 import io
 import tarfile
 from collections import Counter
+from typing import Any
 
 from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
 
@@ -190,6 +191,7 @@ def _yard(draw: Draw, name: str) -> Place:
         files[f"{site}{draw.choice(folders)}/.{one}.{ending}"] = files[
             f"{site}{folders[4]}/{three}.{ending}"
         ]
+        add(f"{two}.{ending}", most)
         add(f"{two}-{limit}.{ending}", limit)
         add(f"{one}-{limit + 1}.{ending}", limit + 1)
         add(f"{two}.{ending}.old", most + 1)
@@ -219,7 +221,7 @@ def _yard(draw: Draw, name: str) -> Place:
         (
             (f"more than {limit} bytes", f"-size +{limit}c"),
             (f"{limit} bytes or more", f"-size +{limit - 1}c"),
-            (f"fewer than {limit} bytes", f"-size -{limit}c"),
+            (f"at most {limit} bytes", f"-size -{limit + 1}c"),
         )
     )
     both, both_code = draw.choice((("or", "-o"), ("and", "")))
@@ -273,22 +275,34 @@ def _stock(draw: Draw, name: str) -> Place:
     asked, shelves = [first, second], [first, second, f"{first}-{second}", f"{second}-{first}"]
     one, two, three = draw.words(PEOPLE, 3)
     codes = draw.sample(range(100, 1000), 7)
-    quantities = [draw.number(1, 115) for _ in range(9)]
-    prices = [draw.number(2, 1150) for _ in range(9)]
+    quantities, prices = (  # as text, 92 is more than 734
+        [draw.number(70, 100), draw.number(70, 100), *(draw.number(116, 1150) for _ in range(6))]
+        for _ in range(2)
+    )
     place = Place(name, facts={"site": site, "path": f"{site}/parts.csv", "people": [one, two]})
     columns = draw.sample(range(6, 9), 3)
     place.facts |= dict(zip(MEASURES, columns, strict=True))
-    rows = list[list[int | str]]()
-    ids = draw.sample(range(1, 400), draw.randint(48, 66))
-    for number in ids:
+    ids = [draw.sample(range(*ends), 40) for ends in ((30, 100), (100, 300))]
+    ids += [draw.sample(range(10, 30), 4), draw.sample(range(300, 400), 4)]
+    starts = [(draw.choice((*asked, *shelves, third)), None, None) for _ in range(26)]
+    extremes = [(pick(quantities), None) for pick in (min, max)]
+    extremes += [(None, pick(prices)) for pick in (min, max)]
+    for extreme in extremes:  # ties, of ids whose order as text is another
+        starts += [(shelf, *extreme) for shelf in asked for _ in range(4)]
+    pools = [number % 2 for number in range(len(starts))] + [2, 3] * 4
+    starts += [(shelves[2], *extreme) for extreme in extremes for _ in range(2)]
+    rows = list[list[Any]]()
+    for (shelf, quantity, price), pool in zip(starts, pools, strict=True):
         part = f"{draw.choice((*shelves, *draw.words(NOUNS, 3)))}-{draw.randint(10, 99)}"
-        shelf = draw.choice((*asked, *shelves, third))
-        amounts = draw.choice(quantities), draw.choice(prices)
-        rows.append([number, part, shelf, *amounts, *draw.sample(ids, 3), draw.choice(codes)])
+        amounts = quantity or draw.choice(quantities), price or draw.choice(prices)
+        others = draw.sample(ids[0] + ids[1], 3)
+        rows.append([ids[pool].pop(), part, shelf, *amounts, *others, draw.choice(codes)])
+    draw.shuffle(rows)
+    numbers = [row[0] for row in rows]
     place.facts["rows"] = [row for row in rows if row[2] in asked]
     place.facts["ids"] = [
-        number for number in ids if sum(str(each).startswith(str(number)) for each in ids) > 1
-    ] or ids
+        number for number in numbers if any(each // 10 == number for each in numbers)
+    ] or numbers
     place.write(
         f"{site}/parts.csv",
         "".join(
@@ -305,7 +319,7 @@ def _stock(draw: Draw, name: str) -> Place:
         (("below", "<"), ("above", ">"), ("not above", "<="), ("not below", ">="))
     )
     joint, code = draw.choice((("and", "&&"), ("or", "||")))
-    shelf = draw.choice(shelves)
+    shelf = draw.choice(asked)
     place.facts["scarce"] = f'${column} {sign} {amount} {code} $3 == "{shelf}"'
     meanings = [(letter, MEASURES[columns.index(6 + n)]) for n, letter in enumerate("abc")]
     place.explain(
@@ -352,7 +366,7 @@ def _gate(draw: Draw, name: str) -> Place:
     sizes = [draw.number(90, 11500) for _ in range(12)]
     times = [draw.number(3, 1150) for _ in range(9)]
     place = Place(name, facts={"site": site, "path": f"{site}/access.log"})
-    minutes = [draw.randrange(24 * 60) for _ in range(draw.randint(70, 110))]
+    minutes = [draw.randrange(24 * 60) for _ in range(draw.randint(80, 120))]
     minutes += [60 * hour for hour in draw.sample(range(5, 22), 12) for _ in range(3)]
     requests = list[list[str]]()
     for minute in sorted(minutes):
@@ -387,7 +401,7 @@ def _gate(draw: Draw, name: str) -> Place:
         ("500 or above", "$4 >= 500"),
         ("400 or above, but not 404", "$4 >= 400 && $4 != 404"),
         ("from 400 to 499", "$4 >= 400 && $4 < 500"),
-        ("403, 500 or 503", "($4 == 403 || $4 >= 500)"),
+        ("403, 500 or 503", "($4 + 0 == 403 || $4 >= 500)"),
         ("neither 200 nor 404", "$4 != 200 && $4 != 404"),
     )
     failed, failed_code = draw.choice(failures)
@@ -415,6 +429,7 @@ def _request(draw: Draw, place: Place) -> Parameters:
         "bytes": size,
         "milliseconds": milliseconds,
         "count": draw.number(3, 40),
+        "rank": draw.randint(2, 7),
         "few": draw.randint(2, 5),
     }
 
