@@ -224,7 +224,7 @@ def _yard(draw: Draw, name: str) -> Place:
             (f"at most {limit} bytes", f"-size -{limit + 1}c"),
         )
     )
-    both, both_code = draw.choice((("or", "-o"), ("and", "")))
+    both, both_code = draw.choice((("or", "-o "), ("and", "")))
     bulky, bulky_code = draw.choice((("more than ", limit), ("at least ", limit - 1)))
     private, private_code = draw.choice(
         (
@@ -235,7 +235,7 @@ def _yard(draw: Draw, name: str) -> Place:
         )
     )
     place.facts |= {
-        "stale": f"-name '*.{stale}' {both_code} {old_code}",
+        "stale": f"-name '*.{stale}' {both_code}{old_code}",
         "bulky": f"-size +{bulky_code}c",
         "private": private_code,
     }
@@ -355,7 +355,7 @@ def _gate(draw: Draw, name: str) -> Place:
     and pages that contain each other."""
     site = f"/gate/{name}"
     clients, others = list[str](), list[str]()
-    for _ in range(3):
+    for _ in range(4):
         tail = f"{draw.number(10, 200)}.{draw.randint(10, 99)}.{draw.randint(2, 24)}"
         clients.append(f"10.{tail}")
         others += [f"10.{tail}{draw.randint(0, 9)}", f"110.{tail}"]
@@ -366,7 +366,7 @@ def _gate(draw: Draw, name: str) -> Place:
     sizes = [draw.number(90, 11500) for _ in range(12)]
     times = [draw.number(3, 1150) for _ in range(9)]
     place = Place(name, facts={"site": site, "path": f"{site}/access.log"})
-    minutes = [draw.randrange(24 * 60) for _ in range(draw.randint(80, 120))]
+    minutes = [draw.randrange(24 * 60) for _ in range(draw.randint(100, 150))]
     minutes += [60 * hour for hour in draw.sample(range(5, 22), 12) for _ in range(3)]
     requests = list[list[str]]()
     for minute in sorted(minutes):
