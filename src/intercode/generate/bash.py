@@ -125,7 +125,8 @@ def _desk(draw: Draw, name: str) -> Place:
     place.explain(
         f"{site}/HANDBOOK",
         f"A line of a note is void if it has {few} than {least} words; so is a line that {named} "
-        f"{void}.\nAn entry of a note is a line whose first character is {begin}.\n"
+        f"{void}, in small letters.\n"
+        f"An entry of a note is a line whose first character is {begin}.\n"
         + "".join(
             f"The note of {owner} is notes/{path.rpartition('/')[2]}.\n"
             for owner, path in zip(owners, texts, strict=True)
@@ -284,9 +285,11 @@ def _stock(draw: Draw, name: str) -> Place:
     place.facts |= dict(zip(MEASURES, columns, strict=True))
     ids = [draw.sample(range(*ends), 40) for ends in ((30, 100), (100, 300))]
     ids += [draw.sample(range(10, 30), 4), draw.sample(range(300, 400), 4)]
+    starts: list[tuple[str, int | None, int | None]]
     starts = [(draw.choice((*asked, *shelves, third)), None, None) for _ in range(26)]
-    extremes = [(pick(quantities), None) for pick in (min, max)]
-    extremes += [(None, pick(prices)) for pick in (min, max)]
+    extremes: list[tuple[int | None, int | None]]
+    extremes = [(min(quantities), None), (max(quantities), None)]
+    extremes += [(None, min(prices)), (None, max(prices))]
     for extreme in extremes:  # ties, of ids whose order as text is another
         starts += [(shelf, *extreme) for shelf in asked for _ in range(4)]
     pools = [number % 2 for number in range(len(starts))] + [2, 3] * 4
@@ -307,7 +310,7 @@ def _stock(draw: Draw, name: str) -> Place:
         f"{site}/parts.csv",
         "".join(
             f"{','.join(map(str, row))}\n"
-            for row in ["id,name,shelf,qty,price,a,b,c,supplier".split(","), *rows]
+            for row in [["id", "name", "shelf", "qty", "price", *"abc", "supplier"], *rows]
         ),
     )
     people = [f"{one}-{two}", f"{two}-{one}", one, two, three, one, two]
@@ -324,7 +327,9 @@ def _stock(draw: Draw, name: str) -> Place:
     meanings = [(letter, MEASURES[columns.index(6 + n)]) for n, letter in enumerate("abc")]
     place.explain(
         f"{site}/HANDBOOK",
-        "".join(f"In {site}/parts.csv, column {letter} is the {word}.\n" for letter, word in meanings)
+        "".join(
+            f"In {site}/parts.csv, column {letter} is the {word}.\n" for letter, word in meanings
+        )
         + f"A part is scarce if its {words} is {than} {amount} {joint} its shelf is {shelf}.\n",
     )
     return place
@@ -370,8 +375,8 @@ def _gate(draw: Draw, name: str) -> Place:
     minutes += [60 * hour for hour in draw.sample(range(5, 22), 12) for _ in range(3)]
     requests = list[list[str]]()
     for minute in sorted(minutes):
-        client = draw.choice(clients if draw.random() < 0.6 else others)
-        page = draw.choice(pages if draw.random() < 0.6 else other_pages)
+        client = draw.choice(clients if draw.random() < 0.45 else others)
+        page = draw.choice(pages if draw.random() < 0.45 else other_pages)
         milliseconds = draw.choice(times if draw.random() < 0.7 else STATUSES)
         request = client, page, draw.choice(STATUSES), draw.choice(sizes), milliseconds
         requests.append([f"{minute // 60:02}:{minute % 60:02}", *map(str, request)])
@@ -380,10 +385,8 @@ def _gate(draw: Draw, name: str) -> Place:
         for row in requests
         if row[1] in clients and row[2] in pages and int(row[5]) not in STATUSES
     ]
-    heading = "time client page status bytes milliseconds".split()
-    place.write(
-        f"{site}/access.log", "".join(f"{' '.join(row)}\n" for row in [heading, *requests])
-    )
+    heading = ["time", "client", "page", "status", "bytes", "milliseconds"]
+    place.write(f"{site}/access.log", "".join(f"{' '.join(row)}\n" for row in [heading, *requests]))
     robots, *decoys = draw.words(TOWNS, 3)
     for file in (robots, *decoys):
         listed = draw.sample(clients + others, 4)
