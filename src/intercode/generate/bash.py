@@ -11,6 +11,8 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
+from collections import Counter
+from typing import Any
 
 from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
 
@@ -46,37 +48,106 @@ def _text(draw: Draw, count: int) -> str:
 # -- bash-files ------------------------------------------------------------------------------------
 
 
+def _prose(draw: Draw, count: int, loud: list[str], marks: tuple[str, str]) -> str:
+    """Return the lines of a note, in which the words `loud` are frequent.
+
+    There are words within words, capital letters, numbers, blank lines, needless spaces, repeated
+    lines, and ties for the longest and the shortest line. `marks` are the top and the last line of
+    two blocks; they also occur outside and as parts of lines.
+    """
+    words, lines = draw.part(NOUNS), list[str]()
+
+    def word() -> str:
+        noun = draw.choice(loud if draw.random() < 0.4 else words)
+        return draw.choice((noun, noun, noun, noun, noun.capitalize(), f"{noun}s", f"sea{noun}"))
+
+    while len(lines) < count:
+        old = draw.choice(lines) if len(lines) > 3 else ""
+        new = " ".join(word() for _ in range(draw.randint(1, 9)))
+        kind = draw.random()
+        if kind < 0.6:
+            lines.append(new)
+        elif kind < 0.7:
+            lines.append(f"{draw.randint(2, 40)} {new}")
+        elif kind < 0.8:
+            lines.append(draw.choice((f" {new}", f"  {new}", new.replace(" ", "  ", 1))))
+        elif kind < 0.9:
+            lines.append("")
+        else:
+            lines += [old] * draw.randint(1, 2)
+    for extreme in (max(lines, key=len), min(filter(str.split, lines), key=len)):
+        lines.insert(draw.randint(0, count - 1), " ".join(extreme.split()[::-1]))
+    old = draw.choice(list(filter(str.islower, lines)))
+    for repeated in ([old], [old, old], [""], [f" {old}"], [old.capitalize()]):
+        place = draw.randrange(len(lines))
+        lines[place:place] = repeated
+    top, last = marks
+    for place in sorted(draw.sample(range(3, count, 5), 2), reverse=True):
+        inside = [f"{last} {word()}", f"{word()} {last}", f" {top}s", word(), word()]
+        lines[place:place] = [top, *draw.sample(inside, 5), last]
+    lines[1:1] = [f"{top} {word()}", f"{word()} {top}", last]
+    for place in (0, len(lines)):
+        lines.insert(place, " ".join(draw.sample([*loud, f"{loud[0]}s", f"sea{loud[1]}"], 5)))
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _desk(draw: Draw, name: str) -> Place:
-    site = f"/desk/{name}"
+    site, (top, last, *loud) = f"/desk/{name}", draw.words(NOUNS, 5)
     texts = {
-        f"{site}/notes/{topic}.txt": _text(draw, draw.number(5, 60))
-        for topic in draw.words(NOUNS, 6)
+        f"{site}/notes/{topic}.txt": _prose(draw, draw.number(16, 60), loud, (top, last))
+        for topic in draw.words(NOUNS, 5)
     }
-    index = dict(zip(draw.words(TOWNS, 4), draw.sample(list(texts), 4), strict=True))
-    place = Place(name, facts={"site": site, "texts": texts, "index": index})
-    place.facts |= {"void": (void := draw.word(NOUNS)), "least": (least := draw.randint(3, 6))}
+    owners = draw.words(TOWNS, 5)
+    place = Place(name, facts={"site": site, "texts": texts, "owners": owners, "loud": loud})
+    place.facts |= {"top": top, "last": last}
     for path, text in texts.items():
         place.write(path, text)
-    place.write(
-        f"{site}/INDEX",
-        "".join(f"{key}: {path.removeprefix(f'{site}/')}\n" for key, path in index.items()),
+        place.write(f"{path}.old", _prose(draw, 16, loud, (top, last)))
+    least, void = draw.randint(3, 6), draw.choice(loud)
+    few, few_code = draw.choice((("fewer", f"NF < {least}"), ("more", f"NF > {least}")))
+    named, named_code = draw.choice(
+        (
+            ("contains the whole word", f"/(^| ){void}( |$)/"),
+            ("begins with the whole word", f'$1 == "{void}"'),
+            ("ends with the whole word", f'$NF == "{void}"'),
+        )
     )
-    place.write(
+    begin, entry = draw.choice(
+        (
+            ("a capital letter", "^[A-Z]"),
+            ("a digit", "^[0-9]"),
+            ("a small letter from a to k", "^[a-k]"),
+            ("a small letter from l to z", "^[l-z]"),
+            ("a letter, small or capital", "^[A-Za-z]"),
+        )
+    )
+    place.facts |= {"void": f"{few_code} || {named_code}", "entry": entry}
+    place.explain(
         f"{site}/HANDBOOK",
-        f"A line of a note is void if it has fewer than {least} words.\n"
-        f"So is a line with the word {void}.\n",
+        f"A line of a note is void if it has {few} than {least} words; so is a line that {named} "
+        f"{void}, in small letters.\n"
+        f"An entry of a note is a line whose first character is {begin}.\n"
+        + "".join(
+            f"The note of {owner} is notes/{path.rpartition('/')[2]}.\n"
+            for owner, path in zip(owners, texts, strict=True)
+        ),
     )
     return place
 
 
 def _note(draw: Draw, place: Place) -> Parameters:
     path, text = draw.choice(list(place.facts["texts"].items()))
+    owner = draw.randrange(5)
     return {
         "path": path,
-        "line": draw.randint(2, text.count("\n")),
-        "word": draw.choice(text.split()),
+        "line": draw.randint(3, text.count("\n") // 2),
+        "half": draw.randint(text.count("\n") // 2, text.count("\n") - 4),
+        "rank": draw.randint(1, 6),
+        "word": draw.choice(place.facts["loud"]),
         "new": draw.word(TOWNS).lower(),
-        "key": draw.choice(list(place.facts["index"])),
+        "owner": place.facts["owners"][owner],
+        "owned": list(place.facts["texts"])[owner],
+        "other": list(place.facts["texts"])[owner - 1],
     }
 
 
@@ -84,135 +155,285 @@ def _note(draw: Draw, place: Place) -> Parameters:
 
 
 def _yard(draw: Draw, name: str) -> Place:
-    site, endings, words = f"/yard/{name}", draw.sample(ENDINGS, 4), draw.words(NOUNS, 12)
-    sizes = sorted(draw.sample(range(20, 3000), 26))
-    hidden, stale, limit = words[0], draw.choice(endings), draw.choice(sizes[8:18])
+    """Return a tree in which names, endings and sizes come close to those of the questions."""
+    site, endings, words = f"/yard/{name}", draw.sample(ENDINGS, 3), draw.words(NOUNS, 8)
+    hidden, other, deep, *topics = words
     folders = [
         "",
         f"/{hidden}",
-        f"/{hidden}/{words[1]}",
-        f"/{words[2]}",
-        f"/{words[2]}/{words[3]}/{words[4]}",
+        f"/{hidden}/{topics[0]}",
+        f"/{hidden}s/{other}",
+        f"/{other}",
+        f"/{other}/{hidden}",
+        f"/{other}/{deep}/{topics[1]}",
+        f"/{topics[2]}s",
+        f"/{deep.capitalize()}",
+        f"/{other.capitalize()}/{hidden.capitalize()}",
+        f"/old-{hidden}",
+        f"/{other}/old-{deep}/old-{other}",
     ]
-    place = Place(name, facts={"site": site, "hidden": hidden, "stale": stale, "limit": limit})
-    place.facts |= {"endings": endings, "initials": [word[0] for word in words[5:]]}
-    for number, size in enumerate(sizes):
-        file = f"{draw.choice(words[5:])}{number}.{draw.choice(endings)}"
-        place.write(
-            f"{site}{draw.choice(folders)}/{file}", (_text(draw, 40) * 9)[: size - 1] + "\n"
+    middles = sorted(draw.number(12, 1150) for _ in range(4))
+    sizes = [middle + step for middle in middles for step in (-1, 0, 1)]
+    limits = [middle for middle in middles if (middle > 923) is (draw.split == "test")] or middles
+    limit, most = draw.choice(limits), draw.randint(1200, 1400)
+    files = dict[str, str]()
+
+    def add(path: str, size: int, folder: str | None = None) -> None:
+        folder = draw.choice(folders) if folder is None else folder
+        text = (_text(draw, 40) * 9)[: size - 1] + "\n" if size else ""
+        files[f"{site}{folder}/{path}"] = text
+
+    for number, size in enumerate([*sizes, sizes[-1]]):
+        add(f"{draw.choice(topics)}{number}.{draw.choice(endings)}", size)
+    for ending in endings[:2]:  # a folder named like a file, ties, and names that are almost right
+        one, two, three = draw.sample(topics, 3)
+        add(f"{one}.{ending}/{two}.{ending}", most, f"/{hidden}")
+        add(f"{three}.{ending}", most, folders[4])
+        files[f"{site}{draw.choice(folders)}/.{one}.{ending}"] = files[
+            f"{site}{folders[4]}/{three}.{ending}"
+        ]
+        add(f"{two}.{ending}", most)
+        add(f"{two}-{limit}.{ending}", limit)
+        add(f"{one}-{limit + 1}.{ending}", limit + 1)
+        add(f"{two}.{ending}.old", most + 1)
+        add(f"{one}{ending}", most + 2, "")
+        add(f"{three}{ending}", most + 2, folders[2])
+        files[f"{site}{folders[3]}/{two}{ending}"] = files[f"{site}{folders[2]}/{three}{ending}"]
+        add(f"{two}.{ending.upper()}", most)
+    begun = [f"{folder}-list" for folder in (hidden, other, deep)]
+    begun += [name for topic in topics[:3] for name in (topic.capitalize(), f"old-{topic}")]
+    for name in begun:  # names that begin or go on in another way
+        add(f"{name}.{draw.choice(endings)}", draw.choice((0, 0, *sizes)))
+    for path in draw.sample(sorted(files), 5):  # copies under other names
+        copy = f"{site}{draw.choice(folders)}/{draw.choice(topics)}-{draw.randint(2, 99)}"
+        files[f"{copy}.{draw.choice(endings)}"] = files[path]
+        files[f"{copy}.{draw.choice(endings)}.old"] = files[path][::-1].strip() + "\n"
+    counts, totals = Counter[str](), Counter[str]()
+    for path, text in files.items():
+        counts[path.rpartition("/")[0]] += 1
+        totals[path.rpartition("/")[0]] += len(text)
+    stale = endings[draw.randrange(2)]
+    place = Place(name, facts={"site": site, "endings": endings, "limits": limits})
+    place.facts |= {"topics": topics[:3], "folders": [hidden, other, deep]}
+    place.facts |= {"counts": list(counts.values()), "totals": list(totals.values())}
+    for path, text in files.items():
+        place.write(path, text)
+    old, old_code = draw.choice(
+        (
+            (f"more than {limit} bytes", f"-size +{limit}c"),
+            (f"{limit} bytes or more", f"-size +{limit - 1}c"),
+            (f"at most {limit} bytes", f"-size -{limit + 1}c"),
         )
-    place.write(
+    )
+    both, both_code = draw.choice((("or", "-o "), ("and", "")))
+    bulky, bulky_code = draw.choice((("more than ", limit), ("at least ", limit - 1)))
+    private, private_code = draw.choice(
+        (
+            (f"below the folder {site}/{hidden}, at any depth,", f"-path '{site}/{hidden}/*'"),
+            (f"below any folder named {hidden}, at any depth,", f"-path '*/{hidden}/*'"),
+            (f"below {site}/{other}, at any depth,", f"-path '{site}/{other}/*'"),
+            ("whose names begin with a dot", "-name '.*'"),
+        )
+    )
+    place.facts |= {
+        "stale": f"-name '*.{stale}' {both_code}{old_code}",
+        "bulky": f"-size +{bulky_code}c",
+        "private": private_code,
+    }
+    place.explain(
         f"{site}/HANDBOOK",
-        f"A file is stale if its name ends in .{stale}, and also if it has more than {limit} "
-        f"bytes.\nThe files below the folder {hidden}, at any depth, are private.\n",
+        f"A file is stale if its name ends in .{stale} {both} it has {old}.\n"
+        f"A file is bulky if it has {bulky}{limit} bytes.\nThe files {private} are private.\n",
     )
     return place
 
 
 def _search(draw: Draw, place: Place) -> Parameters:
+    ending, second = draw.sample(place.facts["endings"][:2], 2)
     return {
-        "size": draw.number(60, 2900),
-        "ending": draw.choice(place.facts["endings"]),
-        "initial": draw.choice(place.facts["initials"]),
+        "size": draw.choice(place.facts["limits"]) - draw.randint(0, 1),
+        "ending": ending,
+        "second": second,
+        "prefix": draw.choice(place.facts["topics"])[: draw.randint(1, 4)],
+        "start": draw.choice(place.facts["topics"] + place.facts["folders"])[: draw.randint(1, 3)],
+        "letters": draw.choice(place.facts["folders"])[: draw.randint(1, 4)],
+        "rank": draw.randint(1, 3),
+        "few": draw.choice(place.facts["counts"]),
+        "total": draw.choice(place.facts["totals"]),
     }
 
 
 # -- bash-tables -----------------------------------------------------------------------------------
 
+MEASURES = ["weight", "volume", "age"]
+
 
 def _stock(draw: Draw, name: str) -> Place:
-    site, shelves, people = f"/stock/{name}", draw.words(TOWNS, 5), draw.words(PEOPLE, 6)
-    codes = draw.sample(range(100, 1000), 6)
-    low = draw.randint(20, 60)
-    columns = draw.sample("abc", 3)
-    place = Place(
-        name,
-        facts={
-            "site": site,
-            "path": f"{site}/parts.csv",
-            "shelves": shelves,
-            "people": people,
-            "low": low,
-        },
+    """Return two tables with few different values, so that many are at a limit or tied, and with
+    names and numbers that contain each other or are in several columns."""
+    site = f"/stock/{name}"
+    first, second, third = draw.words(TOWNS, 3)
+    asked, shelves = [first, second], [first, second, f"{first}-{second}", f"{second}-{first}"]
+    one, two, three = draw.words(PEOPLE, 3)
+    codes = draw.sample(range(100, 1000), 7)
+    quantities, prices = (  # as text, 92 is more than 734
+        [draw.number(70, 100), draw.number(70, 100), *(draw.number(116, 1150) for _ in range(6))]
+        for _ in range(2)
     )
-    place.facts["column"] = "abc".index(columns[0]) + 6
-    rows = ["id,name,shelf,qty,price,a,b,c,supplier"]
-    for number in range(1, draw.randint(40, 70)):
-        part = f"{draw.word(NOUNS)}-{draw.randint(10, 99)}"
-        values = [draw.randint(1, 999) for _ in range(5)]
-        values[0] = draw.randint(1, 400)
-        rows.append(
-            ",".join(map(str, [number, part, draw.choice(shelves), *values, draw.choice(codes)]))
-        )
-    place.write(f"{site}/parts.csv", "".join(f"{row}\n" for row in rows))
-    people_by_code = zip(["code", *codes], ["person", *people], strict=True)
+    place = Place(name, facts={"site": site, "path": f"{site}/parts.csv", "people": [one, two]})
+    columns = draw.sample(range(6, 9), 3)
+    place.facts |= dict(zip(MEASURES, columns, strict=True))
+    ids = [draw.sample(range(*ends), 40) for ends in ((30, 100), (100, 300))]
+    ids += [draw.sample(range(10, 30), 4), draw.sample(range(300, 400), 4)]
+    starts: list[tuple[str, int | None, int | None]]
+    starts = [(draw.choice((*asked, *shelves, third)), None, None) for _ in range(26)]
+    extremes: list[tuple[int | None, int | None]]
+    extremes = [(min(quantities), None), (max(quantities), None)]
+    extremes += [(None, min(prices)), (None, max(prices))]
+    for extreme in extremes:  # ties, of ids whose order as text is another
+        starts += [(shelf, *extreme) for shelf in asked for _ in range(4)]
+    pools = [number % 2 for number in range(len(starts))] + [2, 3] * 4
+    starts += [(shelves[2], *extreme) for extreme in extremes for _ in range(2)]
+    rows = list[list[Any]]()
+    for (shelf, quantity, price), pool in zip(starts, pools, strict=True):
+        part = f"{draw.choice((*shelves, *draw.words(NOUNS, 3)))}-{draw.randint(10, 99)}"
+        amounts = quantity or draw.choice(quantities), price or draw.choice(prices)
+        others = draw.sample(ids[0] + ids[1], 3)
+        rows.append([ids[pool].pop(), part, shelf, *amounts, *others, draw.choice(codes)])
+    draw.shuffle(rows)
+    numbers = [row[0] for row in rows]
+    place.facts["rows"] = [row for row in rows if row[2] in asked]
+    place.facts["ids"] = [
+        number for number in numbers if any(each // 10 == number for each in numbers)
+    ] or numbers
     place.write(
-        f"{site}/suppliers.csv", "".join(f"{code},{person}\n" for code, person in people_by_code)
+        f"{site}/parts.csv",
+        "".join(
+            f"{','.join(map(str, row))}\n"
+            for row in [["id", "name", "shelf", "qty", "price", *"abc", "supplier"], *rows]
+        ),
     )
-    meanings = zip(columns, ("weight in grams", "page of the catalogue", "bin"), strict=True)
-    explained = "".join(f"Column {letter}: {meaning}.\n" for letter, meaning in meanings)
-    place.write(f"{site}/HANDBOOK", f"{explained}A part is scarce if its qty is below {low}.\n")
+    people = [f"{one}-{two}", f"{two}-{one}", one, two, three, one, two]
+    pairs = [("code", "person"), *zip(codes, people, strict=True)]
+    place.write(f"{site}/suppliers.csv", "".join(f"{code},{who}\n" for code, who in pairs))
+    column, words = draw.choice(((4, "qty"), (5, "price")))
+    amount = draw.choice(quantities if column == 4 else prices)
+    than, sign = draw.choice(
+        (("below", "<"), ("above", ">"), ("not above", "<="), ("not below", ">="))
+    )
+    joint, code = draw.choice((("and", "&&"), ("or", "||")))
+    shelf = draw.choice(asked)
+    place.facts["scarce"] = f'${column} {sign} {amount} {code} $3 == "{shelf}"'
+    meanings = [(letter, MEASURES[columns.index(6 + n)]) for n, letter in enumerate("abc")]
+    place.explain(
+        f"{site}/HANDBOOK",
+        "".join(
+            f"In {site}/parts.csv, column {letter} is the {word}.\n" for letter, word in meanings
+        )
+        + f"A part is scarce if its {words} is {than} {amount} {joint} its shelf is {shelf}.\n",
+    )
     return place
 
 
 def _row(draw: Draw, place: Place) -> Parameters:
+    row = draw.choice(place.facts["rows"])
+    measure = draw.choice(MEASURES)
     return {
-        "shelf": draw.choice(place.facts["shelves"]),
+        "id": draw.choice(place.facts["ids"]),
+        "shelf": row[2],
+        "qty": row[3],
+        "price": row[4],
         "person": draw.choice(place.facts["people"]),
-        "qty": draw.number(20, 380),
-        "price": draw.number(50, 850),
+        "measure": measure,
+        "column": place.facts[measure],
+        "other": draw.choice([place.facts[each] for each in MEASURES if each != measure]),
     }
 
 
 # -- bash-logs -------------------------------------------------------------------------------------
 
-STATUSES = [200, 301, 403, 404, 500, 503]
+STATUSES = [200, 301, 400, 403, 404, 500, 503]
 
 
 def _gate(draw: Draw, name: str) -> Place:
-    site, slow = f"/gate/{name}", draw.randint(300, 1200)
-    clients = [
-        f"10.{draw.number(0, 250)}.{draw.randint(0, 99)}.{draw.randint(1, 254)}" for _ in range(12)
+    """Return a log with few different values, so that many are at a limit or tied, and with clients
+    and pages that contain each other."""
+    site = f"/gate/{name}"
+    clients, others = list[str](), list[str]()
+    for _ in range(4):
+        tail = f"{draw.number(10, 200)}.{draw.randint(10, 99)}.{draw.randint(2, 24)}"
+        clients.append(f"10.{tail}")
+        others += [f"10.{tail}{draw.randint(0, 9)}", f"110.{tail}"]
+    one, two, three, four = draw.words(NOUNS, 4)
+    pages = [f"/{one}/{two}", f"/{three}/{four}"]
+    other_pages = [f"{page}s" for page in pages] + [f"/old{page}" for page in pages]
+    other_pages += [f"/trace/{client}" for client in clients]
+    sizes = [draw.number(90, 11500) for _ in range(12)]
+    times = [draw.number(3, 1150) for _ in range(9)]
+    place = Place(name, facts={"site": site, "path": f"{site}/access.log"})
+    minutes = [draw.randrange(24 * 60) for _ in range(draw.randint(100, 150))]
+    minutes += [60 * hour for hour in draw.sample(range(5, 22), 12) for _ in range(3)]
+    requests = list[list[str]]()
+    for minute in sorted(minutes):
+        client = draw.choice(clients if draw.random() < 0.45 else others)
+        page = draw.choice(pages if draw.random() < 0.45 else other_pages)
+        milliseconds = draw.choice(times if draw.random() < 0.7 else STATUSES)
+        request = client, page, draw.choice(STATUSES), draw.choice(sizes), milliseconds
+        requests.append([f"{minute // 60:02}:{minute % 60:02}", *map(str, request)])
+    place.facts["requests"] = [
+        row
+        for row in requests
+        if row[1] in clients and row[2] in pages and int(row[5]) not in STATUSES
     ]
-    pages = [
-        f"/{first}/{second}"
-        for first, second in zip(draw.words(NOUNS, 6), draw.words(NOUNS, 6), strict=True)
-    ]
-    place = Place(
-        name,
-        facts={
-            "site": site,
-            "path": f"{site}/access.log",
-            "slow": slow,
-            "clients": clients,
-            "pages": pages,
-        },
-    )
-    lines = ["time client page status bytes milliseconds"]
-    for minute in sorted(draw.sample(range(24 * 60), draw.randint(70, 120))):
-        request = draw.choice(clients), draw.choice(pages), draw.choice([200, 404, *STATUSES])
-        lines.append(
-            f"{minute // 60:02}:{minute % 60:02} {' '.join(map(str, request))} "
-            f"{draw.randint(90, 9000)} {draw.randint(3, 2000)}"
+    heading = ["time", "client", "page", "status", "bytes", "milliseconds"]
+    place.write(f"{site}/access.log", "".join(f"{' '.join(row)}\n" for row in [heading, *requests]))
+    robots, *decoys = draw.words(TOWNS, 3)
+    for file in (robots, *decoys):
+        listed = draw.sample(clients + others, 4)
+        place.write(f"{site}/{file.lower()}.list", "".join(f"{client}\n" for client in listed))
+    than, sign = draw.choice((("more than", ">"), ("at least", ">=")))
+    slow, most = draw.choice(times), draw.choice(sizes)
+    joint, joint_code = draw.choice(
+        (
+            (f"and has at most {most} bytes", f"&& $5 <= {most}"),
+            (f"or has fewer than {most} bytes", f"|| $5 < {most}"),
+            ("and its status is 400 or above", "&& $4 >= 400"),
         )
-    place.write(f"{site}/access.log", "".join(f"{line}\n" for line in lines))
-    place.write(f"{site}/robots", "".join(f"{robot}\n" for robot in draw.sample(clients, 4)))
-    place.write(
+    )
+    failures = (
+        ("500 or above", "$4 >= 500"),
+        ("400 or above, but not 404", "$4 >= 400 && $4 != 404"),
+        ("from 400 to 499", "$4 >= 400 && $4 < 500"),
+        ("403, 500 or 503", "($4 + 0 == 403 || $4 >= 500)"),
+        ("neither 200 nor 404", "$4 != 200 && $4 != 404"),
+    )
+    failed, failed_code = draw.choice(failures)
+    place.facts |= {
+        "robots": f"{site}/{robots.lower()}.list",
+        "decoy": f"{site}/{decoys[0].lower()}.list",
+        "slow": f"$6 {sign} {slow} {joint_code}",
+        "failed": failed_code,
+    }
+    place.explain(
         f"{site}/HANDBOOK",
-        "The clients in the file robots are robots.\n"
-        f"A request is slow if it took more than {slow} milliseconds.\n"
-        "A request failed if its status is 500 or above; 403 and 404 are no failures.\n",
+        f"The clients in the file {robots.lower()}.list are robots.\n"
+        f"A request is slow if it took {than} {slow} milliseconds {joint}.\n"
+        f"A request failed if its status is {failed}.\n",
     )
     return place
 
 
 def _request(draw: Draw, place: Place) -> Parameters:
+    _, client, page, status, size, milliseconds = draw.choice(place.facts["requests"])
     return {
-        "client": draw.choice(place.facts["clients"]),
-        "page": draw.choice(place.facts["pages"]),
-        "status": draw.choice(STATUSES),
-        "bytes": draw.number(500, 8500),
-        "hour": f"{draw.number(6, 21):02}",
+        "client": client,
+        "page": page,
+        "status": status,
+        "bytes": size,
+        "milliseconds": milliseconds,
+        "count": draw.number(3, 40),
+        "rank": draw.randint(2, 7),
+        "few": draw.randint(2, 5),
     }
 
 

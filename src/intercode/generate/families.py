@@ -107,8 +107,9 @@ class Question:
 
     `query` has several phrasings; `form`, a key of `FORMS`, adds a sentence about the answer.
     `choices` are parameters that are words in the query and code in the gold, each a list of pairs
-    `[words, code]`. A task is kept only if the reward refuses each of the solutions `wrong`, and
-    each mutant of the gold except those in `same`, which mean what the gold means.
+    `[words, code]`, or `[words, code, mistake]`; `wrong` names the mistake <wrong_NAME>. A task is
+    kept only if the reward refuses each of the solutions `wrong`, and each mutant of the gold
+    except those in `same`, which mean what the gold means.
     """
 
     kind: str
