@@ -55,6 +55,8 @@ SHARE = 0.03
 FEWEST = 10
 TRIES = 60
 """A kind of which none of so many candidates is kept has no tasks."""
+DRAWS = 40
+"""So many times parameters are drawn in a place for one candidate."""
 PATIENCE = 8
 """After this many rounds in a row without a new task, a kind has no more tasks."""
 TEST_EVERY = 5
@@ -167,10 +169,11 @@ class _Generation:
         """Write the folder and return its tasks."""
         fruitless = Counter[tuple[Split, str]]()
         while missing := self._missing():
+            taken = set[str]()
             candidates = [
                 candidate
                 for (split, kind), count in missing.items()
-                for candidate in self._draw_kind(split, kind, count)
+                for candidate in self._draw_kind(split, kind, count, taken)
             ]
             for candidate, result in zip(candidates, self._execute(candidates), strict=True):
                 self._keep(candidate, *result)
@@ -252,13 +255,14 @@ class _Generation:
 
     # -- candidates --------------------------------------------------------------------------------
 
-    def _draw_kind(self, split: Split, kind: str, missing: int) -> Iterator[_Candidate]:
+    def _draw_kind(
+        self, split: Split, kind: str, missing: int, taken: set[str]
+    ) -> Iterator[_Candidate]:
         """Yield the candidates of one round: as many as are missing, and more the fewer of the
         kind were kept before."""
         (question,) = (each for each in self.family.questions if each.kind == kind)
         kept = sum(len(kinds.get(kind, ())) for kinds in self.kept.values())
         rate = (kept + 2) / (kept + self.dropped[kind].total() + 2)
-        taken = set[str]()
         for _ in range(min(missing + 200, int(missing / rate * 1.05) + 2)):
             candidate = self._draw(split, question, taken)
             if isinstance(candidate, str):
@@ -267,8 +271,16 @@ class _Generation:
                 yield candidate
 
     def _draw(self, split: Split, question: Question, taken: set[str]) -> _Candidate | str:
-        """Return a candidate, or the reason why it is none."""
-        draw, place = self.draws[split], self._place_for(split, question, taken)
+        """Return a candidate, or the reason why the last of several was none."""
+        place = self._place_for(split, question, taken)
+        for _ in range(DRAWS):
+            candidate = self._draw_in(place, split, question)
+            if not isinstance(candidate, str):
+                break
+        return candidate
+
+    def _draw_in(self, place: Place, split: Split, question: Question) -> _Candidate | str:
+        draw = self.draws[split]
         parameters = {**place.facts, **self.family.draw(draw, place)}
         chosen = {
             name: [fill(text, parameters) for text in draw.choice(pairs)]
@@ -282,9 +294,9 @@ class _Generation:
             {**parameters, **{name: words for name, (words, *_) in chosen.items()}},
         )
         gold = fill(question.gold, code)
-        if {query.lower(), f"{place.name} {gold}"} & self.seen:
+        keys = {query.lower(), f"{place.name} {gold}"}
+        if keys & self.seen:
             return "drawn before"
-        self.seen |= {query.lower(), f"{place.name} {gold}"}
         shown = question.difficulty == 3 and draw.random() < RULES_SHOWN
         record = {
             "query": f"{query}\n\n{place.rules.strip()}" if shown else query,
@@ -299,26 +311,32 @@ class _Generation:
             **({"db": parameters["db"]} if "db" in parameters else {}),
             **({"path": parameters["path"]} if "<path>" in question.gold else {}),
         }
-        mistakes = self._mistakes(question, gold, code)
-        if self.family.inputs is None:
-            return _Candidate(record, question, place, code, mistakes)
-        arguments = self.family.inputs(draw, question.kind, parameters)
-        tests = _write_tests(gold, arguments, mistakes)
-        if isinstance(tests, str):
-            return unfill(tests, code)
-        record |= {"tests": tests[:_SHOWN], "hidden": tests[_SHOWN:]}
-        return _Candidate(record, question, place, code, ())
+        refused, mistakes = self.family.judge(place, gold), list[str]()
+        for mistake in self._mistakes(question, gold, code):
+            if (verdict := refused(mistake)) is False:
+                return unfill(f"this passes too: {mistake}", code)
+            if verdict is None:
+                mistakes.append(mistake)
+        if self.family.inputs:
+            arguments = self.family.inputs(draw, question.kind, parameters)
+            tests = _write_tests(gold, arguments, mistakes)
+            if isinstance(tests, str):
+                return unfill(tests, code)
+            record |= {"tests": tests[:_SHOWN], "hidden": tests[_SHOWN:]}
+            mistakes = []
+        self.seen |= keys
+        return _Candidate(record, question, place, code, mistakes)
 
-    def _mistakes(self, question: Question, gold: str, parameters: Parameters) -> list[str]:
-        """Return the solutions that the reward has to refuse."""
+    def _mistakes(self, question: Question, gold: str, parameters: Parameters) -> Iterator[str]:
+        """Yield the solutions that the reward has to refuse."""
         normal = NORMAL[self.family.env]
-        same = {normal(fill(each, parameters)) for each in (question.gold, *question.same)}
         wrong = [fill(each, parameters) for each in question.wrong]
-        return [
-            mistake
-            for mistake in dict.fromkeys((*wrong, *MUTANTS[self.family.env](gold)))
-            if mistake in wrong or normal(mistake) not in same
-        ]
+        yield from wrong
+        seen = {normal(fill(each, parameters)) for each in (question.gold, *question.same)}
+        for mutant in MUTANTS[self.family.env](gold):
+            if (form := normal(mutant)) not in seen:
+                seen.add(form)
+                yield mutant
 
     def _execute(self, candidates: Sequence[_Candidate]) -> list[tuple[GoldRun, str]]:
         """Execute the golds of the candidates in the family's environment; return each run, and a

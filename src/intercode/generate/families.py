@@ -35,8 +35,8 @@ NOUNS, PEOPLE, TOWNS = (_WORDS[name] for name in ("nouns", "people", "towns"))
 
 
 class Draw(random.Random):
-    """Random numbers for one split. Values that `word`, `words`, `number`, `near` and `sites` draw
-    for one split are never drawn for the other."""
+    """Random numbers for one split. Values that `word`, `words`, `number`, `near`, `limit` and
+    `sites` draw for one split are never drawn for the other."""
 
     def __init__(self, seed: str, split: Split) -> None:
         super().__init__(f"{seed} {split}")
@@ -68,6 +68,18 @@ class Draw(random.Random):
         there = [value for value in values if (value > cut) is (self.split == "test")]
         return self.choice(there) + self.choice((0, 0, 0, -1, 1))
 
+    def limit(self, values: Iterable[int]) -> int:
+        """Return one of the values or, less often, a number beside one. For the test split it
+        leaves 4 when it is divided by 5, else it does not, so that both splits have limits from the
+        whole range."""
+        values = list(values)
+        beside = [value + step for value in values for step in (-2, -1, 1, 2)]
+        exact, beside = (
+            [value for value in each if (value % 5 == 4) is (self.split == "test")]
+            for each in (values, beside)
+        )
+        return self.choice(exact if exact and self.random() < 0.8 else beside)
+
     def sites(self) -> Iterator[str]:
         """Yield different names of places: 16,000 for training, 4,000 for the test split."""
         firsts, seconds = self.part(_WORDS["sites"]), _WORDS["kinds"]
@@ -86,6 +98,8 @@ class Place:
     facts: Parameters = field(default_factory=dict)
     """Values that questions use; `site` is the place's absolute path, `db` the database's name."""
     rules: str = ""
+    data: Any = None
+    """What the family needs to draw parameters, and no question uses."""
     programs: set[str] = field(default_factory=set)
     """Those of the files that are executable."""
 
@@ -147,7 +161,9 @@ class Family:
     of the place. `inputs` returns the arguments of a Python task's tests from its kind and
     parameters. A data folder has one place for every `tasks_per_place` tasks, and for each task of
     difficulty 3 one of its own. `answer` returns the
-    answer of a gold that was executed, or "" if there is none.
+    answer of a gold that was executed, or "" if there is none. `judge` returns, for a place and a
+    gold, a function that says whether a mistake is refused, or None if only the reward can say: it
+    is fast, so that parameters are drawn again where they tell too little.
     """
 
     name: str
@@ -158,6 +174,9 @@ class Family:
     inputs: Callable[[Draw, str, Parameters], Sequence[tuple[Any, ...]]] | None = None
     tasks_per_place: int = 8
     answer: Callable[[str, GoldRun], str] = outcome_of
+    judge: Callable[[Place, str], Callable[[str], bool | None]] = lambda place, gold: (
+        lambda mistake: None
+    )
 
     @cached_property
     def questions(self) -> Sequence[Question]:

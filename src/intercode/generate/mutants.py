@@ -3,8 +3,8 @@ reward refuses all that mean something else, so that its files tell wrong from r
 
     Bash     an option, a stage of a pipe, an anchor, an escape or a condition less; < for <= and
              so on; first for last; another column; a part for the whole
-    SQL      a condition, a sort key or a DISTINCT less; < for <= and so on; AND for OR; another
-             aggregate, join or order; LIMIT 1; two columns swapped
+    SQL      a condition, a sort key, a group or a DISTINCT less; < for <= and so on; AND for OR;
+             another aggregate, join or order; LIMIT 1; rows once, or as often as they are there
     Python   a condition or a call less; < for <= and so on; AND for OR; a number one off; + for -
 
 A mutant that cannot be executed is refused as well, and costs only the time.
@@ -157,19 +157,35 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
                 )
             )
         case exp.Select():
-            if node.parent is None and not node.args.get("limit"):
-                yield lambda there: there.set("limit", exp.Limit(expression=exp.Literal.number(1)))
-            if node.parent is None and all(
-                isinstance(each, exp.AggFunc) for each in node.expressions[-2:]
-            ):  # the reward takes a name and a number in any order
-                yield lambda there: there.set(
-                    "expressions",
-                    [*there.expressions[:-2], *there.expressions[:-3:-1]],
-                )
-            if not node.args.get("distinct") and not node.args.get("group"):
-                yield lambda there: there.set("distinct", exp.Distinct())
-        case exp.Column(parent=exp.Group(expressions=[_, _, *_])):
+            yield from _select_changes(node)
+        case exp.Column(parent=exp.Group(expressions=[_, _, *_] as keys)) if node.name == "id" or (
+            not any(key.name == "id" and key.table == node.table for key in keys)
+        ):  # beside the key of its table, a column makes no difference
             yield lambda there: there.pop()
+        case exp.Window(args={"partition_by": [_, *_]}):
+            yield lambda there: there.set("partition_by", None)
+        case exp.Rank():
+            yield lambda there: there.replace(exp.RowNumber())
+        case exp.Union():
+            yield lambda there: there.set("distinct", not there.args["distinct"])
+        case exp.Coalesce():
+            yield lambda there: there.replace(there.this)
+        case exp.Sub():
+            yield lambda there: there.replace(exp.Add(**there.args))
+        case exp.Add():
+            yield lambda there: there.replace(exp.Sub(**there.args))
+
+
+def _select_changes(select: exp.Select) -> Iterator[Callable[[Any], object]]:
+    columns, grouped = select.expressions, bool(select.args.get("group"))
+    one_row = not grouped and all(
+        column.find(exp.AggFunc) and not column.find(exp.Window) for column in columns
+    )
+    if select.parent is None and not select.args.get("limit") and not one_row:
+        yield lambda there: there.set("limit", exp.Limit(expression=exp.Literal.number(1)))
+    unique = grouped or one_row or any(column.name == "id" for column in columns)
+    if select.parent is None and not select.args.get("distinct") and not unique:
+        yield lambda there: there.set("distinct", exp.Distinct())
 
 
 def normal_python(source: str) -> str:

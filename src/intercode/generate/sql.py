@@ -1,13 +1,22 @@
 """Databases of the SQL families. `questions/sql-*.toml` contain the questions.
 
 Each place is one database in portable SQL. A gold of difficulty 1 reads one table; difficulty 2
-joins, groups, ranks or looks for missing rows; at difficulty 3 another table of the database
-explains a code or a rule. Days are numbers, counted from the first day of the records.
+joins, groups, ranks or looks for missing rows, and words in the query decide on its columns and
+comparisons; at difficulty 3 another table of the database explains a code or a rule. Days are
+numbers, counted from the first day of the records.
+
+The rows tell wrong from right: towns that contain each other's names, two things with one name,
+several rows with one day, NULLs, rows without partners, ids in another order than days, and limits
+that occur in the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, TypeVar
 
 from intercode.generate.families import (
     NOUNS,
@@ -21,6 +30,7 @@ from intercode.generate.families import (
 )
 
 Row = Sequence[str | int | None]
+Item = TypeVar("Item")
 
 
 def _table(name: str, columns: str, rows: Sequence[Row]) -> str:
@@ -39,9 +49,45 @@ def _table(name: str, columns: str, rows: Sequence[Row]) -> str:
     )
 
 
-def _database(name: str, facts: Parameters, *tables: str) -> Place:
-    name = name.replace("-", "_")
-    return Place(name, {f"databases/{name}.sql": "\n".join(tables)}, {"db": name, **facts})
+def _database(
+    name: str, rules: Sequence[str], facts: Parameters, data: Parameters, *tables: str
+) -> Place:
+    name, script = name.replace("-", "_"), "\n".join(tables)
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(script)
+    return Place(
+        name,
+        {f"databases/{name}.sql": script},
+        {"db": name, **facts},
+        rules="\n".join(rules),
+        data={**data, "connection": connection},
+    )
+
+
+def _judge(place: Place, gold: str) -> Callable[[str], bool | None]:
+    """Return whether SQLite, in this process, finds other rows for a mistake than for the gold;
+    None if only the order of rows or columns is another."""
+    connection: sqlite3.Connection = place.data["connection"]
+    rows = connection.execute(gold).fetchall()
+
+    def values(found: Sequence[Row]) -> Counter[tuple[str, ...]]:
+        return Counter(
+            tuple(
+                sorted(f"{value:.9g}" if isinstance(value, float) else repr(value) for value in row)
+            )
+            for row in found
+        )
+
+    def refused(mistake: str) -> bool | None:
+        try:
+            others = connection.execute(mistake).fetchall()
+        except sqlite3.Error:
+            return True
+        if others == rows:
+            return False
+        return None if values(others) == values(rows) else True
+
+    return refused
 
 
 def _people(draw: Draw, count: int) -> list[str]:
@@ -58,6 +104,12 @@ def _things(draw: Draw, count: int) -> list[str]:
     )
 
 
+def _towns(draw: Draw) -> tuple[list[str], list[str]]:
+    """Return three towns, and three others whose names contain theirs."""
+    towns = draw.words(TOWNS, 3)
+    return towns, [f"{towns[0]} Harbor", f"Old {towns[1]}", f"{towns[2]} Mill"]
+
+
 def _signs(draw: Draw, meanings: Sequence[str]) -> dict[str, str]:
     """Return a sign of two characters for each meaning."""
     return dict(
@@ -69,66 +121,146 @@ def _signs(draw: Draw, meanings: Sequence[str]) -> dict[str, str]:
     )
 
 
+def _explained(table: str, signs: Mapping[str, str]) -> str:
+    return f"Signs in {table}: " + ", ".join(f"{sign} is {word}" for word, sign in signs.items())
+
+
+def _middle(values: Iterable[int]) -> list[int]:
+    """Return the values without the lowest and the highest fifth."""
+    ordered = sorted(values)
+    cut = len(ordered) // 5
+    return ordered[cut : len(ordered) - cut]
+
+
+def _evenly(draw: Draw, items: Sequence[Item], count: int) -> list[Item]:
+    """Return so many items in random order, each equally often."""
+    return draw.sample([items[place % len(items)] for place in range(count)], count)
+
+
 # -- sql-shop --------------------------------------------------------------------------------------
 
 STATES, GRADES = ("paid", "reserved", "returned", "lost"), ("plain", "fine", "rustic", "festive")
+DAYS = 60
+DOUBLES = 6
+"""So many articles, books and the like have the name of another."""
 
 
 def _shop(draw: Draw, name: str) -> Place:
-    names = _people(draw, 30)
-    towns = draw.words(TOWNS, 5)
-    states = _signs(draw, STATES)
-    grades = _signs(draw, GRADES)
-    large = draw.randint(3000, 6000)
+    names, (towns, others) = _people(draw, 40), _towns(draw)
+    states, grades = _signs(draw, STATES), _signs(draw, GRADES)
+    homes = _evenly(draw, [*towns, *others, None], 40)
     customers = [
-        (id, names[id - 1], draw.choice(towns), draw.randint(1990, 2030)) for id in range(1, 31)
+        (id, names[max(id - 3, 0)], home, draw.randint(2000, 2030))
+        for id, home in enumerate(homes, 1)
     ]
+    things, prices = _things(draw, 54), draw.sample(range(20, 480, 4), 20)
     articles = [
-        (id, thing, draw.choice(list(grades.values())), draw.randint(20, 990))
-        for id, thing in enumerate(_things(draw, 30), 1)
+        (id, thing, grade, draw.choice(prices))
+        for id, (thing, grade) in enumerate(
+            zip(things, _evenly(draw, list(grades.values()), len(things)), strict=True), 1
+        )
     ]
-    purchases = [
-        (
-            id,
-            draw.randint(1, 27),
-            draw.randint(1, 27),
-            draw.randint(1, 400),
-            draw.randint(1, 40),
+    articles += [(len(things) + place, *articles[place][1:]) for place in range(1, DOUBLES + 1)]
+    purchases = list[Row]()
+    for id in draw.sample(range(1, 421), 420):
+        day, pieces, state = (
+            draw.randint(1, DAYS),
+            draw.randint(1, 14),
             draw.choice(list(states.values())),
         )
-        for id in range(1, 241)
+        rebate = draw.choice((None, None, 5, 10, 15))
+        customer, article = (
+            draw.randint(1, 34),
+            draw.choice((draw.randint(1, DOUBLES), draw.randint(1, 57))),
+        )
+        if purchases and draw.random() < 0.5:  # another purchase by this customer on one day
+            _, customer, bought, day, _, other, _ = purchases[-1]
+            rebate = draw.choice((other, other, rebate))
+            if bought <= DOUBLES:
+                article = len(things) + bought
+        purchases.append((id, customer, article, day, pieces, rebate, state))
+    amounts = sorted(
+        row[4] * articles[row[2] - 1][3]
+        for row in purchases
+        if row[4] * articles[row[2] - 1][3] > 200
+    )
+    large = max(amounts[len(amounts) // 3 :], key=amounts.count)
+    compared, words = draw.choice(((">=", f"is {large} or more"), (">", f"is more than {large}")))
+    begin = draw.randint(5, 40)
+    end = begin + draw.randint(20, 45)
+    rules = [
+        ("large", f"A purchase is large if pieces times price {words}."),
+        ("season", f"The season is from day {begin} to day {end}, both included."),
     ]
     codes = [("state", sign, meaning) for meaning, sign in states.items()] + [
         ("grade", sign, meaning) for meaning, sign in grades.items()
     ]
-    rules = [
-        ("large", f"A purchase is large if pieces times price is {large} or more."),
-        ("new", "A customer is new until day 30."),
-    ]
     return _database(
         name,
-        {"names": names, "towns": towns, "states": states, "grades": grades, "large": large},
+        [
+            _explained("purchase.state", states),
+            _explained("article.grade", grades),
+            *(rule for _, rule in rules),
+        ],
+        {
+            "towns": towns,
+            "states": states,
+            "grades": grades,
+            "large": large,
+            "large_is": compared,
+            "begin": begin,
+            "end": end,
+        },
+        {
+            "customers": {row[0]: row for row in customers},
+            "articles": {row[0]: row for row in articles},
+            "purchases": purchases,
+        },
         _table("customer", "id name town since", customers),
         _table("article", "id name grade price", articles),
-        _table("purchase", "id customer_id article_id day pieces state", purchases),
+        _table("purchase", "id customer_id article_id day pieces rebate state", purchases),
         _table("code", "field sign meaning", draw.sample(codes, 8)),
         _table("house_rule", "topic rule", rules),
     )
 
 
 def _purchase(draw: Draw, place: Place) -> Parameters:
+    customers, articles = place.data["customers"], place.data["articles"]
+    purchases, town = place.data["purchases"], draw.choice(place.facts["towns"])
+    there = [row for row in purchases if customers[row[1]][2] == town]
+    bought = {row[1:3] for row in purchases}
+    pairs = [  # customers with one name who bought two articles with one name
+        customers[id]
+        for id, article in sorted(bought)
+        if id > 3 and article <= DOUBLES and (id, len(articles) - DOUBLES + article) in bought
+    ]
+    customer = draw.choice(pairs or [customers[id] for id, _ in sorted(bought) if id > 3])
     state, grade = draw.choice(STATES), draw.choice(GRADES)
+    sign = place.facts["grades"][grade]
+    day = draw.limit(_middle(row[3] for row in there))
+    dear = draw.limit(sorted(row[3] for row in articles.values())[33:50])
+    days: dict[int, list[int]] = {}
+    for row in purchases:
+        if articles[row[2]][3] >= dear:
+            days.setdefault(row[1], []).append(row[3])
     return {
-        "name": draw.choice(place.facts["names"]),
-        "town": draw.choice(place.facts["towns"]),
-        "year": draw.number(1992, 2026),
-        "price": draw.number(100, 900),
-        "day": draw.number(5, 370),
-        "pieces": draw.number(3, 36),
+        "town": town,
+        "name": customer[1],
+        "own": draw.limit(row[3] for row in purchases if row[1] == customer[0]),
+        "since": draw.limit(_middle(row[3] for row in customers.values() if row[2] == town)),
+        "price": draw.limit(_middle(row[3] for row in articles.values())),
+        "dear": dear,
+        "edge": draw.limit(
+            _middle(edge for each in days.values() for edge in (min(each), max(each)))
+        ),
+        "graded": draw.limit(_middle(row[3] for row in articles.values() if row[2] == sign)),
+        "day": day,
+        "day2": day + draw.randint(2, 12),
+        "pieces": draw.limit(_middle(row[4] for row in there)),
         "state": state,
         "state_sign": place.facts["states"][state],
         "grade": grade,
-        "grade_sign": place.facts["grades"][grade],
+        "grade_sign": sign,
     }
 
 
@@ -138,50 +270,94 @@ CONDITIONS, CLASSES = ("new", "worn", "torn", "missing"), ("pupil", "adult", "te
 
 
 def _library(draw: Draw, name: str) -> Place:
-    writers, readers, towns = _people(draw, 12), _people(draw, 30), draw.words(TOWNS, 5)
+    people, (towns, others) = _people(draw, 40), _towns(draw)
     conditions, classes = _signs(draw, CONDITIONS), _signs(draw, CLASSES)
-    days = dict(zip(CLASSES, draw.sample(range(10, 45), 4), strict=True))
+    days = dict(zip(CLASSES, draw.sample(range(8, 26), 4), strict=True))
+    readers = [
+        (id, person, home, draw.randint(1975, 2010), kind)
+        for id, (person, home, kind) in enumerate(
+            zip(
+                people[:34],
+                _evenly(draw, [*towns, *others], 34),
+                _evenly(draw, list(classes.values()), 34),
+                strict=True,
+            ),
+            1,
+        )
+    ]
+    # some readers are writers, and two writers have one name
+    names = [*people[34:], *people[:8], *people[:2], people[35]]
+    writers = [
+        (id, writer, home)
+        for id, (writer, home) in enumerate(
+            zip(draw.sample(names, len(names)), _evenly(draw, towns, len(names)), strict=True), 1
+        )
+    ]
+    titles = _things(draw, 60 - DOUBLES)
     books = [
         (
             id,
             title,
-            draw.randint(1, 11),
-            draw.randint(1950, 2030),
+            draw.randint(1, len(names) - 1),
+            draw.randint(1990, 2025),
             draw.choice(list(conditions.values())),
         )
-        for id, title in enumerate(_things(draw, 45), 1)
+        for id, title in enumerate(titles, 1)
     ]
-    readers_rows = [
-        (
-            id,
-            reader,
-            draw.choice(towns),
-            draw.randint(1940, 2020),
-            draw.choice(list(classes.values())),
+    books += [(len(titles) + place, *books[place][1:]) for place in range(1, DOUBLES + 1)]
+    allowed = {classes[kind]: days[kind] for kind in CLASSES}
+    loans = list[tuple[Any, ...]]()
+    for id in draw.sample(range(1, 281), 280):
+        book, reader, taken = draw.randint(1, 56), draw.randint(1, 31), draw.randint(1, DAYS)
+        if loans and draw.random() < 0.25:  # another loan to this reader on one day
+            reader, taken = loans[-1][2], loans[-1][3]
+        limit = allowed[readers[reader - 1][4]]
+        length = draw.choice((draw.randint(2, 30), limit + draw.choice((-1, 0, 0, 1))))
+        loans.append((id, book, reader, taken, taken + length if draw.random() < 0.75 else None))
+    for home in towns:  # the longest and the shortest loan to a town are two
+        row = sorted(
+            (loan[4] - loan[3], place)
+            for place, loan in enumerate(loans)
+            if loan[4] is not None and readers[loan[2] - 1][2] == home
         )
-        for id, reader in enumerate(readers, 1)
+        for (length, _), (_, place) in (row[:2], row[:-3:-1]):
+            loans[place] = (*loans[place][:4], loans[place][3] + length)
+    compared, words = draw.choice(
+        (
+            (">", "more days than reader_class allows"),
+            (">=", "all the days that reader_class allows, or more"),
+        )
+    )
+    fine = draw.randint(3, 90)
+    rules = [
+        ("late", f"A loan is late if it took {words}; the days are back minus taken."),
+        ("fine", f"Each day beyond those that reader_class allows costs {fine} cents."),
     ]
-    loans = []
-    for id, taken in enumerate(sorted(draw.randint(1, 400) for _ in range(220)), 1):
-        back = taken + draw.randint(2, 50) if draw.random() < 0.85 else None
-        loans.append((id, draw.randint(1, 42), draw.randint(1, 28), taken, back))
     return _database(
         name,
+        [
+            _explained("book.state", conditions),
+            _explained("reader.class", classes),
+            "Days allowed: " + ", ".join(f"{kind} {count}" for kind, count in days.items()),
+            *(rule for _, rule in rules),
+        ],
         {
-            "writers": writers,
-            "readers": readers,
             "towns": towns,
             "conditions": conditions,
             "classes": classes,
-            "days": days,
+            "allowed": days,
+            "late_is": compared,
+            "fine": fine,
         },
-        _table(
-            "writer",
-            "id name town",
-            [(id, writer, draw.choice(towns)) for id, writer in enumerate(writers, 1)],
-        ),
+        {
+            "readers": {row[0]: row for row in readers},
+            "books": {row[0]: row for row in books},
+            "loans": loans,
+            "authors": [row[1] for row in writers],
+        },
+        _table("writer", "id name town", writers),
         _table("book", "id title writer_id year state", books),
-        _table("reader", "id name town born class", readers_rows),
+        _table("reader", "id name town born class", readers),
         _table("loan", "id book_id reader_id taken back", loans),
         _table(
             "book_state", "sign meaning", [(sign, meaning) for meaning, sign in conditions.items()]
@@ -191,29 +367,52 @@ def _library(draw: Draw, name: str) -> Place:
             "sign meaning days",
             [(classes[kind], kind, days[kind]) for kind in CLASSES],
         ),
-        _table(
-            "house_rule",
-            "topic rule",
-            [("late", "A loan is late if it took more days than reader_class allows.")],
-        ),
+        _table("house_rule", "topic rule", rules),
     )
 
 
 def _loan(draw: Draw, place: Place) -> Parameters:
-    condition, kind = draw.choice(CONDITIONS), draw.choice(CLASSES)
+    readers, books, loans = (place.data[name] for name in ("readers", "books", "loans"))
+    town, condition, kind = (
+        draw.choice(place.facts["towns"]),
+        draw.choice(CONDITIONS),
+        draw.choice(CLASSES),
+    )
+    sign = place.facts["classes"][kind]
+    day = draw.limit(_middle(row[3] for row in loans if readers[row[2]][2] == town))
+    born = draw.limit(_middle(row[3] for row in readers.values()))
+    year = draw.limit(_middle(row[3] for row in books.values()))
+    counts: dict[int, int] = {}
+    days: dict[int, list[int]] = {}
+    for _, book, _, taken, _ in loans:
+        writer = books[book][2]
+        counts[writer] = counts.get(writer, 0) + (taken > day)
+        days.setdefault(book, []).append(taken)
+    births = [row[3] for row in readers.values() if row[2] == town]
+    unreturned = [row for row in loans if row[4] is None]
     return {
-        "writer": draw.choice(place.facts["writers"]),
-        "reader": draw.choice(place.facts["readers"]),
-        "town": draw.choice(place.facts["towns"]),
-        "year": draw.number(1955, 2025),
-        "born": draw.number(1945, 2015),
-        "day": draw.number(10, 380),
-        "count": draw.number(2, 12),
+        "town": town,
+        "year": year,
+        "year2": year + draw.randint(3, 9),
+        "born": born,
+        "born2": born + draw.randint(3, 9),
+        "local": draw.limit(_middle(births)),
+        "gap": draw.limit(abs(one - two) for one, two in combinations(births, 2)),
+        "listed": draw.limit(
+            _middle(row[3] for row in readers.values() if row[1] in place.data["authors"])
+        ),
+        "day": day,
+        "open": draw.limit(_middle(row[3] for row in unreturned)),
+        "from": draw.limit(_middle(row[2] for row in unreturned)),
+        "edge": draw.limit(
+            _middle(edge for each in days.values() for edge in (min(each), max(each)))
+        ),
+        "count": draw.limit(_middle(counts.values())),
         "condition": condition,
         "kind": kind,
         "sign": place.facts["conditions"][condition],
-        "class": place.facts["classes"][kind],
-        "days": place.facts["days"][kind],
+        "class": sign,
+        "days": place.facts["allowed"][kind],
     }
 
 
@@ -223,48 +422,71 @@ ROLES, KINDS = ("keeper", "back", "middle", "front"), ("league", "cup", "friendl
 
 
 def _league(draw: Draw, name: str) -> Place:
-    teams, players = [f"{noun.title()}s" for noun in draw.words(NOUNS, 8)], _people(draw, 40)
+    teams, people = [f"{noun.title()}s" for noun in draw.words(NOUNS, 8)], _people(draw, 40)
     roles, kinds = _signs(draw, ROLES), _signs(draw, KINDS)
     win, drawn = draw.sample(range(1, 10), 2)
+    squads = [*_evenly(draw, [*range(1, 9), None], 37), 1, 2, 3]
+    players = [  # the last three have the name of one in their team
+        (id, person, team, role, draw.randint(1985, 2012))
+        for id, (person, team, role) in enumerate(
+            zip(
+                [*people, *people[37:]],
+                [*squads, 1, 2, 3],
+                _evenly(draw, list(roles.values()), 43),
+                strict=True,
+            ),
+            1,
+        )
+    ]
     games, goals = list[Row](), list[Row]()
-    for id in range(1, 121):
+    numbers = iter(draw.sample(range(1, 1000), 999))
+    for id in draw.sample(range(1, 131), 130):
         home, away = draw.sample(range(1, 9), 2)
-        score = [draw.randint(0, 4), draw.randint(0, 3)]
-        games.append(
-            (id, draw.randint(1, 300), home, away, *score, draw.choice(list(kinds.values())))
-        )
+        score = [draw.randint(0, 3), draw.randint(0, 3)]
+        day = games[-1][1] if games and draw.random() < 0.3 else draw.randint(1, DAYS)
+        games.append((id, day, home, away, *score, draw.choice(list(kinds.values()))))
         goals += [
-            (len(goals) + k, id, draw.randint(1, 36), draw.randint(1, 90))
-            for k in range(1, sum(score) + 1)
+            (
+                next(numbers),
+                id,
+                draw.choice((None, *(draw.randint(4, 43) for _ in range(4)))),
+                draw.randint(1, 90),
+            )
+            for _ in range(sum(score))
         ]
-    team_rows = [
-        (id, team, draw.word(TOWNS), draw.randint(1880, 2010)) for id, team in enumerate(teams, 1)
-    ]
-    player_rows = [
-        (
-            id,
-            player,
-            draw.randint(1, 8),
-            draw.choice(list(roles.values())),
-            draw.randint(1985, 2012),
-        )
-        for id, player in enumerate(players, 1)
-    ]
+        if sum(score) > 1 and draw.random() < 0.5:  # two goals by one player
+            goals[-1] = (*goals[-1][:2], goals[-2][2], goals[-1][3])
     rules = [
         ("points", f"A won game gives {win + drawn} points, a draw {drawn}, a lost game none.")
     ]
     return _database(
         name,
+        [
+            _explained("player.role", roles),
+            _explained("game.kind", kinds),
+            *(rule for _, rule in rules),
+        ],
         {
             "teams": teams,
-            "players": players,
             "roles": roles,
             "kinds": kinds,
             "win": win + drawn,
             "drawn": drawn,
         },
-        _table("team", "id name town founded", team_rows),
-        _table("player", "id name team_id role born", player_rows),
+        {
+            "players": {row[0]: row for row in players},
+            "games": games,
+            "goals": goals,
+        },
+        _table(
+            "team",
+            "id name town founded",
+            [
+                (id, team, draw.word(TOWNS), draw.randint(1880, 2010))
+                for id, team in enumerate(teams, 1)
+            ],
+        ),
+        _table("player", "id name team_id role born", players),
         _table("game", "id day home_id away_id home_goals away_goals kind", games),
         _table("goal", "id game_id player_id minute", goals),
         _table("role_sign", "sign meaning", [(sign, meaning) for meaning, sign in roles.items()]),
@@ -274,13 +496,30 @@ def _league(draw: Draw, name: str) -> Place:
 
 
 def _game(draw: Draw, place: Place) -> Parameters:
-    role, kind = draw.choice(ROLES), draw.choice(KINDS)
+    players, games, goals = (place.data[name] for name in ("players", "games", "goals"))
+    team, role, kind = draw.randint(1, 8), draw.choice(ROLES), draw.choice(KINDS)
+    scored = [row for row in goals if row[2] and players[row[2]][2] == team]
+    nobody = [row for row in goals if row[2] is None]
+    minute = draw.limit(_middle(row[3] for row in draw.choice((scored, nobody))))
+    minutes, played = dict[int, list[int]](), dict[int, set[int]]()
+    for _, game, player, when in goals:
+        if player:
+            minutes.setdefault(player, []).append(when)
+        if player and when > minute:
+            played.setdefault(player, set()).add(game)
     return {
-        "team": draw.choice(place.facts["teams"]),
-        "player": draw.choice(place.facts["players"]),
-        "day": draw.number(10, 270),
-        "minute": draw.number(5, 85),
-        "born": draw.number(1987, 2010),
+        "team": place.facts["teams"][team - 1],
+        "day": draw.limit(_middle(row[1] for row in games)),
+        "own": draw.limit(_middle(row[1] for row in games if team in row[2:4])),
+        "minute": minute,
+        "minute2": minute + draw.randint(3, 12),
+        "edge": draw.limit(
+            _middle(edge for each in minutes.values() for edge in (min(each), max(each)))
+        ),
+        "count": draw.limit(len(each) for each in played.values()),
+        "below": draw.limit(_middle(row[1] for row in nobody)),
+        "above": draw.limit(range(5, 30)),
+        "born": draw.limit(_middle(row[4] for row in players.values())),
         "role": role,
         "role_sign": place.facts["roles"][role],
         "kind": kind,
@@ -297,6 +536,7 @@ FAMILIES = (
         _purchase,
         tasks_per_place=40,
         answer=rows_of,
+        judge=_judge,
     ),
     Family(
         "sql-library",
@@ -306,6 +546,7 @@ FAMILIES = (
         _loan,
         tasks_per_place=40,
         answer=rows_of,
+        judge=_judge,
     ),
     Family(
         "sql-league",
@@ -315,5 +556,6 @@ FAMILIES = (
         _game,
         tasks_per_place=40,
         answer=rows_of,
+        judge=_judge,
     ),
 )
