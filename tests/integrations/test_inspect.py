@@ -258,6 +258,27 @@ def test_tools_of_an_inspect_task_run_in_our_sandboxes(tmp_path: Path) -> None:
     assert sorted(outputs) == [f"SAY{number} IT" for number in range(8)]
 
 
+def test_a_time_limit_of_inspect_ends_a_command_in_our_sandbox(tmp_path: Path) -> None:
+    from inspect_ai import Task, eval
+    from inspect_ai.dataset import Sample
+    from inspect_ai.solver import Generate, TaskState, solver
+    from inspect_ai.util import sandbox
+
+    @solver
+    def waiting() -> Any:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:
+            await sandbox().exec(["sleep", "infinity"])
+            return state
+
+        return solve
+
+    task = Task([Sample("wait")], solver=waiting(), sandbox="intercode", time_limit=3)
+    (log,) = eval(task, model="mockllm/model", log_dir=str(tmp_path), display="none")
+    assert log.status == "success", log.error
+    (sample,) = log.samples
+    assert sample.limit.type == "time"
+
+
 def test_our_sandboxes_pass_all_checks_of_inspect_but_those_of_a_second_user() -> None:
     import anyio
     from inspect_ai.util._sandbox import self_check

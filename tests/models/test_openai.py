@@ -277,6 +277,29 @@ def test_a_refusal_is_told_at_once_with_what_to_do(
     assert len(server.requests) == 1
 
 
+def test_a_key_that_the_server_repeats_is_not_told(server: Server, connect: Connect) -> None:
+    server.script = [refuse(401, "Incorrect API key provided: Bearer sk-hidden.")]
+    with pytest.raises(ModelError, match=r"Bearer \[the key\]") as caught:
+        connect(api_key="sk-hidden").complete(MESSAGES)
+    assert "sk-hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_named_and_not_followed(
+    server: Server, connect: Connect, status: int
+) -> None:
+    def redirect(handler: Handler) -> None:
+        handler.send_response(status)
+        handler.send_header("Location", f"{server.url}/elsewhere")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    server.script = [redirect, answer(GOOD)]
+    with pytest.raises(ModelError, match=r"redirects to http.*/elsewhere; name that address"):
+        connect().complete(MESSAGES)
+    assert len(server.requests) == 1
+
+
 OVERFLOWS = {
     "OpenAI": (
         400,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 import intercode
-from intercode.errors import UsageError
+from intercode.errors import SandboxDied, UsageError
 from intercode.sandbox.client import GuestSandbox
 from intercode.sandbox.guest import kernel
 
@@ -155,3 +156,39 @@ def test_commands_run_beside_an_action_of_the_session() -> None:
         assert box.exec("sleep 60", timeout=0.8).timed_out
         beside.join()
         assert done[0].stdout == b"whole\n"
+
+
+def test_what_a_text_does_not_take_is_named() -> None:
+    with intercode.sandbox() as box:
+        for option in ({"user": "root"}, {"stdin": b""}, {"evn": {}}, {"cwd": "/tmp"}):
+            with pytest.raises(UsageError, match=f"without {next(iter(option))}; give a list"):
+                box.exec("true", **option)
+        assert box.exec("pwd", timeout=9).output == "/\n"
+        descriptors = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(UsageError, match="stdin is bytes, not str"):
+            box.exec(["cat"], stdin="text")
+        assert len(os.listdir("/proc/self/fd")) == descriptors
+    with pytest.raises(UsageError, match="network='internet': it is one of none, host"):
+        intercode.sandbox(network="internet")  # type: ignore[arg-type]
+
+
+def test_an_interrupted_action_answers_no_later_one() -> None:
+    class Interrupt(Exception):
+        pass
+
+    def interrupt(number: int, frame: object) -> None:
+        raise Interrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with intercode.sandbox() as box:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with pytest.raises(Interrupt):
+                box.exec("sleep 0.6; echo earlier")
+            time.sleep(1)
+            with pytest.raises(SandboxDied):
+                box.exec("echo later")
+            box.reset()
+            assert box.exec("echo later").output == "later\n"
+    finally:
+        signal.signal(signal.SIGALRM, before)

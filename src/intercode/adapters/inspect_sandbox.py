@@ -125,7 +125,8 @@ class IntercodeSandbox(SandboxEnvironment):
     ) -> Completed:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         call = partial(self._box.run, command, stdin=data, timeout=seconds or math.inf, **how)
-        done = await run_sync(call)
+        # a sample that is over leaves the command to `sample_cleanup`
+        done = await run_sync(call, abandon_on_cancel=True)
         if done.timed_out:
             raise TimeoutError(f"{command[0]} did not end in {seconds} s")
         return done

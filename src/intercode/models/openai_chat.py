@@ -281,7 +281,8 @@ class OpenAIModel:
             )
         try:
             http = openai.DefaultHttpxClient(
-                event_hooks={"request": [self._set_deadline], "response": [_read_body]}
+                event_hooks={"request": [self._set_deadline], "response": [_read_body]},
+                follow_redirects=False,
             )
             self._client = openai.OpenAI(
                 base_url=address,
@@ -380,8 +381,14 @@ class OpenAIModel:
         try:
             return self._client.post("/chat/completions", cast_to=str, body=body)
         except openai.APIStatusError as error:
+            if to := error.response.headers.get("location"):
+                advice = "name that address, if you trust it"
+                raise ModelError(f"{self.url}: redirects to {to:.200}; {advice}") from error
             wait = _seconds_until(error.response.headers.get("retry-after", ""))
-            raise self._refusal(error.status_code, error.response.text, body, wait) from error
+            text = error.response.text
+            if self._client.api_key != NO_KEY:
+                text = text.replace(self._client.api_key, "[the key]")
+            raise self._refusal(error.status_code, text, body, wait) from error
         except (openai.APIConnectionError, _TooLarge, TimeoutError) as error:
             # SDKs before version 3 raise the former from an error in `_read_body`
             cause = error.__cause__ or error

@@ -15,11 +15,12 @@ from intercode.rollouts.jobs import Rollout
 class PoolStats:
     """Figures of the rollouts that ended since the last call of `RolloutPool.stats`.
 
-    `reward`: the mean, without faults. `replayed` rollouts were lost and played again. `faults` by the side at fault (model, sandbox, data), `cuts`
-    by the limit of the rollout (turns, reply, tokens, context), `limit_hits` by the limit of the
-    sandbox that an action hit (time, memory, output, …). `flat_groups` of the `groups` have equal
-    rewards, so they have no gradient. `seconds` are summed over episodes that were played at once:
-    `model` until replies came, `actions` with scoring, `rest` for resets and the agent.
+    `reward`: the mean, without faults. `replayed` rollouts were lost and played again. `faults` by
+    the side at fault (model, sandbox, data), `cuts` by the limit of the rollout (turns, reply,
+    tokens, context), `limit_hits` by the limit of the sandbox that an action hit (time, memory,
+    output, …). `flat_groups` of the `groups` have equal rewards, so they have no gradient.
+    `seconds` are summed over episodes that were played at once: `model` until replies came,
+    `actions` with scoring, `rest` for resets and the agent.
     """
 
     rollouts: int

@@ -176,8 +176,9 @@ class Sandbox(ABC):
         copy_in(self, Path(source), path)
 
     def copy_out(self, path: str, target: str | Path) -> None:
-        """Copy a file or a folder to `target` on this machine. Links that lead out of the folder,
-        and all but files and folders, stay behind. Raises OSError. Needs what `copy_in` needs."""
+        """Copy a file or a folder to `target` on this machine. Links that lead out of the folder or
+        have `..` after a name, and all but files and folders, stay behind. Raises OSError, also if
+        a link in `target` is in the way. Needs what `copy_in` needs."""
         from intercode.sandbox.copying import copy_out
 
         copy_out(self, path, Path(target))

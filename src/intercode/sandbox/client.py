@@ -98,8 +98,12 @@ class GuestSandbox(Sandbox):
         **options: Any,
     ) -> ExecResult | Completed:
         """Run an action in the session, see `Sandbox`; or a list of words by `run`."""
-        if isinstance(action, list):
+        if not isinstance(action, str):
             return self.run(action, cwd=cwd or "", timeout=timeout, **options)
+        if unused := sorted(options) + ["cwd"] * (cwd is not None and not argv):
+            raise UsageError(
+                f"a text runs in the session, without {', '.join(unused)}; give a list of words"
+            )
         if "\0" in action or any("\0" in word for word in argv or ()):
             raise UsageError("an action cannot contain a NUL character")
         seconds = self.limits.seconds if timeout is None else timeout
@@ -134,6 +138,8 @@ class GuestSandbox(Sandbox):
             or b"\0" in words.encode(errors="surrogateescape")
         ):
             raise UsageError("a command is a list of words without NUL characters")
+        if not isinstance(stdin, bytes):
+            raise UsageError(f"stdin is bytes, not {type(stdin).__name__}")
         variables, ids = self._user(user)
         head: dict[str, Any] = {
             "op": "run",
@@ -388,6 +394,7 @@ class GuestSandbox(Sandbox):
         self, head: dict[str, Any], payload: bytes, wait: float, fds: list[int] | None
     ) -> tuple[dict[str, Any], bytes]:
         self._require_open()
+        answered = False
         try:
             if wait + _GRACE != self._timeout:
                 self._sock.settimeout(wait + _GRACE)
@@ -399,6 +406,7 @@ class GuestSandbox(Sandbox):
             reply, content = (
                 self._prompt_reply(limit) if head["op"] == "exec" else self._reply(limit, fds)
             )
+            answered = True
         except TimeoutError:
             raise SandboxDied(
                 f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s"
@@ -408,6 +416,9 @@ class GuestSandbox(Sandbox):
                 f"the sandbox died during {head['op']} "
                 f"({str(error) or 'its end of the socket closed'})"
             ) from None
+        finally:
+            if not answered:  # such as by an interrupt: what comes now answers no other request
+                self._sock.close()
         if (failure := _error(head, reply)) is None:
             return reply, content
         for fd in fds or ():

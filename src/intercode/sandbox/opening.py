@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from intercode.errors import UsageError
 from intercode.sandbox import base
 from intercode.sandbox.base import Limits, Network
 from intercode.sandbox.client import GuestSandbox
@@ -45,6 +46,8 @@ def open_sandbox(
         root: let programs install packages, give files away and become other users; Docker's
             always may.
     """
+    if network not in get_args(Network):
+        raise UsageError(f"network={network!r}: it is one of {', '.join(get_args(Network))}")
     source = base.provider(provider or usual_provider_name())
     paths = {name: Path(path) for name, path in (("tree", tree), ("setup", setup)) if path}
     start = source.prepare(image=image, **paths)
