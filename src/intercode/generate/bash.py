@@ -86,8 +86,9 @@ def _prose(draw: Draw, count: int, loud: list[str], marks: tuple[str, str]) -> s
         inside = [f"{last} {word()}", f"{word()} {last}", f" {top}s", word(), word()]
         lines[place:place] = [top, *draw.sample(inside, 5), last]
     lines[1:1] = [f"{top} {word()}", f"{word()} {top}", last]
-    for place in (0, len(lines)):
-        lines.insert(place, " ".join(draw.sample([*loud, f"{loud[0]}s", f"sea{loud[1]}"], 5)))
+    for place in (0, len(lines) + 1):
+        often = [*loud, *loud, f"{loud[0]}s", f"sea{loud[1]}"]
+        lines.insert(place, " ".join(draw.sample(often, 8)))
     return "".join(f"{line}\n" for line in lines)
 
 
