@@ -197,7 +197,7 @@ def _yard(draw: Draw, name: str) -> Place:
         add(f"{two}-{limit}.{ending}", limit)
         add(f"{one}-{limit + 1}.{ending}", limit + 1)
         add(f"{two}.{ending}.old", most + 1)
-        add(f"{one}{ending}", most + 2, "")
+        add(f"{one}{ending}", draw.randint(2, 9), "")
         add(f"{three}{ending}", most + 2, folders[2])
         files[f"{site}{folders[3]}/{two}{ending}"] = files[f"{site}{folders[2]}/{three}{ending}"]
         add(f"{two}.{ending.upper()}", most)
