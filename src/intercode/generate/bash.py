@@ -86,8 +86,9 @@ def _prose(draw: Draw, count: int, loud: list[str], marks: tuple[str, str]) -> s
         inside = [f"{last} {word()}", f"{word()} {last}", f" {top}s", word(), word()]
         lines[place:place] = [top, *draw.sample(inside, 5), last]
     lines[1:1] = [f"{top} {word()}", f"{word()} {top}", last]
-    for place in (0, len(lines)):
-        lines.insert(place, " ".join(draw.sample([*loud, f"{loud[0]}s", f"sea{loud[1]}"], 5)))
+    for place in (0, len(lines) + 1):
+        often = [*loud, *loud, f"{loud[0]}s", f"sea{loud[1]}"]
+        lines.insert(place, " ".join(draw.sample(often, 8)))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -196,7 +197,7 @@ def _yard(draw: Draw, name: str) -> Place:
         add(f"{two}-{limit}.{ending}", limit)
         add(f"{one}-{limit + 1}.{ending}", limit + 1)
         add(f"{two}.{ending}.old", most + 1)
-        add(f"{one}{ending}", most + 2, "")
+        add(f"{one}{ending}", draw.randint(2, 9), "")
         add(f"{three}{ending}", most + 2, folders[2])
         files[f"{site}{folders[3]}/{two}{ending}"] = files[f"{site}{folders[2]}/{three}{ending}"]
         add(f"{two}.{ending.upper()}", most)

@@ -50,8 +50,8 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"( -size [+-])(\d+)", _one_less),
     (r"( -size [+-])(\d+)", _one_more),
     (r" -k\d+(?:,\d+)?[a-z]*", _dropped),  # a sort key
-    (r"(?<= -k)(\d+,\d+)[nr](r?)(?= )", r"\1\2"),  # as text, or the other way round
-    (r"(?<= -k)(\d+,\d+)nr(?= )", r"\1n"),
+    (r"(?<= -k)(\d+,\d+)[nr](r?)(?= |$)", r"\1\2"),  # as text, or the other way round
+    (r"(?<= -k)(\d+,\d+)nr(?= |$)", r"\1n"),
     (r" \| (?:[^|']|'[^']*')+(?=\|)", " "),  # a stage of a pipe
     (r" \| (?:[^|'()]|'[^']*')+$", _dropped),
     (r"(?<=['/])\^|\$(?=['/)])|\\[<>b]", _dropped),  # an anchor
