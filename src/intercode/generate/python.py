@@ -115,6 +115,7 @@ def _texts(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                     *_words(draw, 2).title().split(),
                 ]
                 words += [("".join(draw.choices(LETTERS, k=run + more))) for more in (0, 1)]
+                words.append(draw.choice(LETTERS).upper() + draw.choice(LETTERS))
                 texts.append((" ".join(draw.sample(words, len(words))),))
             return texts
         case "squeeze":
@@ -162,10 +163,10 @@ def _texts(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
 def _office(draw: Draw, name: str) -> Place:
     site = f"/office/{name}"
     towns = draw.words(TOWNS, 4)
-    low, high = sorted(draw.sample(range(50, 900), 2))
+    low, high = draw.randint(50, 300), draw.randint(600, 900)
     fees = dict(zip(towns, draw.sample(range(10, 500), 4), strict=True))
     rebate, other, nth = draw.randint(3, 40), draw.randint(500, 700), draw.randint(2, 4)
-    first, second, paper = draw.sample(range(2, 60), 3)
+    first, second, paper = draw.sample(range(15, 60), 3)
     place = Place(
         name,
         facts={
@@ -187,9 +188,9 @@ def _office(draw: Draw, name: str) -> Place:
         f"{site}/HANDBOOK",
         f"FEES\n{listed}any other town: {other}\nFrom record number {nth} of one name on, in the "
         f"order in which the records are taken, the fee is {rebate} less.\n\nDUTY\nAmounts up to "
-        f"and with {low} bear no duty. The part above {low}, up to {high}, "
-        f"bears {first} percent, and the part above {high} bears {second} percent. "
-        f"Each part's duty is rounded down.\nIf the duty is not 0, add {paper} for the paper.\n\n"
+        f"and with {low} bear no duty. Each unit of the part above {low}, up to {high}, costs "
+        f"{first} pence, and each unit of the part above {high} costs {second} pence.\n"
+        f"If the duty is not 0, add {paper} pence for the paper.\n\n"
         f"BANDS\nAmounts up to and with {low} are in the band low, higher ones up to and with "
         f"{high} in the band middle, all others in the band high.\n",
     )
@@ -206,7 +207,7 @@ def _ledger(draw: Draw, place: Place) -> Parameters:
         "more": draw.number(2, 100),
         "gap": draw.number(2, 30),
         "length": draw.number(3, 40),
-        "least": draw.number(2, 5),
+        "least": draw.number(2, 4),
     }
 
 
@@ -255,11 +256,15 @@ def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
             ] + [([],), ([amount, 1, -2, 3],), ([2 * amount + 5, -7, 1],)]
     town = parameters["town"]
     towns = [*parameters["towns"], town, f"{town}s", f"Old {town}", town.lower(), "Nowhere"]
-    people = draw.words(PEOPLE, 5)
+    people = draw.words(PEOPLE, 3)
     limits = [amount - 1, amount, amount, amount + 1, low, low + 1, high, high + 1]
 
+    often = 1
+    if kind == "regulars":
+        often, limits = 9, [amount, amount + 1, amount + 1, amount + 9]
+
     def record() -> tuple[str, str, int]:  # every other amount is at a limit
-        near = draw.choice((draw.randint(1, 999), draw.choice(limits)))
+        near = draw.choice((draw.randint(1, 999), *draw.choices(limits, k=often)))
         return draw.choice(people), draw.choice(towns), near
 
     lists = [[record() for _ in range(draw.randint(9, 15))] for _ in range(TESTS)]
@@ -305,8 +310,8 @@ def _station(draw: Draw, name: str) -> Place:
         f"is an integer and was raised by {shift} before it was sent.\n\nTICKET\nA ticket is valid "
         f"if it begins with {letter}, everything after this letter is digits (four or more), "
         f"and the sum of the digits, the last digit counted twice, can be divided by {divisor}."
-        f"\n\nZONE\nThe zone of a ticket is the number in its characters {begin + 1} to {end}, both "
-        "included; the first character of a ticket has the number 1.\n",
+        f"\n\nZONE\nThe zone of a ticket is the number in its characters {begin + 1} to {end}, "
+        "both included; the first character of a ticket has the number 1.\n",
     )
     return place
 
@@ -428,7 +433,10 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
             lists = []
             for _ in range(TESTS):
                 zones = [
-                    str(draw.randint(0, 12)).zfill(end - begin)[: end - begin] for _ in range(3)
+                    str(draw.choice((draw.randint(0, 9), draw.randint(0, 999)))).zfill(3)[
+                        begin - end :
+                    ]
+                    for _ in range(3)
                 ]
                 tickets = [
                     draw.choice(LETTERS.upper())
