@@ -16,6 +16,7 @@ families; `mutants.py` makes the mistakes. Not covered: tasks that need a networ
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import tempfile
@@ -426,26 +427,30 @@ def _write_tests(
     has the same results as the gold.
     """
     name = gold.partition("def ")[2].partition("(")[0]
-    call = _function(gold, name)
-    calls = {f"{name}({', '.join(map(repr, arguments))})": call(*arguments) for arguments in inputs}
-    results = list(map(repr, calls.values()))
-    if len(calls) < _SHOWN + 2 or max(Counter(results).values()) > len(calls) // 2:
+    results = _results(gold, name, inputs)
+    assert results is not None
+    calls = {
+        f"{name}({', '.join(map(repr, arguments))})": repr(result)
+        for arguments, result in zip(inputs, results, strict=True)
+    }
+    if len(calls) < _SHOWN + 2 or max(Counter(calls.values()).values()) > len(calls) // 2:
         return "too many equal results"
     for mistake in mistakes:
-        if _results(mistake, name, inputs) == [repr(call(*arguments)) for arguments in inputs]:
+        if _results(mistake, name, inputs) == results:
             return f"this passes too: {mistake}"
     shown, hidden = list(calls.items())[:_SHOWN], list(calls.items())[_SHOWN:]
     at_once = (
-        f"assert [{', '.join(call for call, _ in hidden)}] == {[result for _, result in hidden]!r}"
+        f"assert [{', '.join(call for call, _ in hidden)}] == "
+        f"[{', '.join(result for _, result in hidden)}]"
     )
-    return [*(f"assert {call} == {result!r}" for call, result in shown), at_once]
+    return [*(f"assert {call} == {result}" for call, result in shown), at_once]
 
 
-def _results(source: str, name: str, inputs: Sequence[tuple[Any, ...]]) -> list[str] | None:
-    """Return what a function returns for each input; None if it fails."""
+def _results(source: str, name: str, inputs: Sequence[tuple[Any, ...]]) -> list[Any] | None:
+    """Return what a function returns for a copy of each input; None if it fails."""
     try:
         call = _function(source, name)
-        return [repr(call(*arguments)) for arguments in inputs]
+        return [call(*arguments) for arguments in copy.deepcopy(inputs)]
     except Exception:
         return None
 
