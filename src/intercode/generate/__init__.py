@@ -270,7 +270,10 @@ class _Generation:
         """Return a candidate, or the reason why it is none."""
         draw, place = self.draws[split], self._place_for(split, question, taken)
         parameters = {**place.facts, **self.family.draw(draw, place)}
-        chosen = {name: draw.choice(pairs) for name, pairs in question.choices.items()}
+        chosen = {
+            name: [fill(text, parameters) for text in draw.choice(pairs)]
+            for name, pairs in question.choices.items()
+        }
         code = {**parameters, **{name: code for name, (_, code, *_) in chosen.items()}}
         words = (draw.choice(question.query), draw.choice(FORMS[question.form]))
         query = fill(

@@ -222,34 +222,84 @@ MEANINGS = ["brightness", "delay", "loudness", "warmth"]
 
 
 def _panel(draw: Draw, name: str) -> Place:
-    site, limit = f"/panel/{name}", draw.randint(5000, 8000)
-    keys = draw.words(NOUNS, 10)
-    place = Place(name, facts={"site": site, "limit": limit, "keys": keys, "paths": []})
-    for unit in draw.words(TOWNS, 4):
-        lines = [f"{key} = {draw.randint(10, 9999)}" for key in draw.sample(keys, 10)]
-        for _ in range(draw.randint(2, 6)):
-            lines.insert(
-                draw.randint(0, len(lines)),
-                draw.choice(["", f"# {draw.word(NOUNS)} of {draw.word(TOWNS)}"]),
-            )
-        place.facts["paths"].append(path := f"{site}/{unit.lower()}.conf")
-        place.write(path, "".join(f"{line}\n" for line in lines))
+    site, keys, towns = f"/panel/{name}", draw.words(NOUNS, 5), draw.words(TOWNS, 4)
+    units = [town.lower() for town in towns]
+    units += [f"{units[0]}-east", f"new-{units[1]}"]
+    high, low = draw.randint(1300, 1500), draw.randint(92, 98)
+    edges = [high - 1, high, high + 1, low - 1, low, low + 1]
+    columns = {}
+    for key in keys:  # as texts, the highest values come first and the lowest last
+        bottom, top = draw.randint(90, 99), draw.randint(2000, 2999)
+        middle = [draw.randint(300, 890), bottom * 10 + draw.randint(1000, 1009)]
+        columns[key] = [bottom, bottom, top, top, *middle]
+        draw.shuffle(columns[key])
+    place = Place(name, facts={"site": site, "high": high, "low": low, "keys": keys})
+    place.facts |= {"columns": columns, "paths": [f"{site}/{unit}.conf" for unit in units]}
+    for number, path in enumerate(place.facts["paths"]):
+        place.write(path, _conf(draw, {key: [columns[key][number]] for key in keys}, edges, towns))
+    for path in (f"{units[2]}.conf.bak", f"{units[3]}conf", f"old/{units[0]}.conf"):
+        place.write(f"{site}/{path}", _conf(draw, columns, edges, towns))
+    members = draw.sample(units, 5)
+    place.facts["groups"] = dict(
+        zip(draw.words(PEOPLE, 2), (members[:3], members[3:]), strict=True)
+    )
     explained = "".join(
         f"{key} sets the {meaning}.\n" for key, meaning in zip(keys, MEANINGS, strict=False)
     )
-    place.write(f"{site}/HANDBOOK", f"{explained}No value may be above {limit}.\n")
+    grouped = "".join(
+        f"{group} looks after the units {', '.join(named)}.\n"
+        for group, named in place.facts["groups"].items()
+    )
+    place.explain(
+        f"{site}/HANDBOOK",
+        f"{explained}{grouped}The settings of a unit are in the file UNIT.conf.\n"
+        f"No value may be above {high} or below {low}.\n",
+    )
     return place
+
+
+def _conf(draw: Draw, columns: dict[str, list[int]], edges: list[int], towns: list[str]) -> str:
+    """Return a settings file with the values of each key, and with comments and keys that look
+    alike."""
+    lines = []
+
+    def value() -> int:
+        return draw.choice([*edges, draw.randint(10, 89), draw.randint(3000, 3999)])
+
+    for key, values in columns.items():
+        lines += [f"{key} = {each} # {draw.choice(towns)}" for each in values]
+        others = [f"old-{key}", f"{key}.top", f"{key}-top", f"old-{key}.top", f"{key}s"]
+        shares = (0.9, 0.75, 1, 0.75, 0.6)
+        lines += [
+            f"{other} = {value()}"
+            for other, share in zip(others, shares, strict=True)
+            if draw.random() < share
+        ]
+        lines += [f"#{other} = {value()}" for other in (key, *others)]
+    lines += [f"# {draw.word(NOUNS)} of {draw.choice(towns)}" for _ in range(draw.randint(1, 12))]
+    lines += [""] * draw.randint(3, 6)
+    draw.shuffle(lines)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _setting(draw: Draw, place: Place) -> Parameters:
     keys, meaning = place.facts["keys"], draw.choice(MEANINGS)
+    key = draw.choice(keys)
+    middle = sorted({*place.facts["columns"][key]})[1:-1]
+    path, other = draw.sample(place.facts["paths"], 2)
+    group, members = draw.choice(list(place.facts["groups"].items()))
     return {
-        "path": draw.choice(place.facts["paths"]),
-        "key": draw.choice(keys),
+        "path": path,
+        "other": other,
+        "key": key,
         "value": draw.number(100, 9000),
+        "limit": middle[draw.split == "test"],
+        "step": draw.number(3, 80),
         "new": draw.word(PEOPLE).lower(),
         "meaning": meaning,
         "meant": keys[MEANINGS.index(meaning)],
+        "group": group,
+        "members": " ".join(f"{place.facts['site']}/{member}.conf" for member in members),
     }
 
 

@@ -72,6 +72,7 @@ _NOT_LITERAL = (
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two or more names that is a separate word, without quotes and wildcards."""
+_WRITTEN = re.compile(r">\s*(/[\w./+-]+)")
 _COMPLAINT = re.compile(
     r"^(?:\S*bash: line \d+: (?!(?:\S+: )?warning: |.+: command not found$)"
     r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |failed to |invalid "
@@ -337,8 +338,9 @@ class BashEnv(InterCodeEnv):
                 faults.append(
                     TaskIssue("gold finds nothing: it prints 0 and changes nothing", "by_luck")
                 )
-            # a query may mention a path that should not exist
-            for path in missing_paths(self._workspace, missing):
+            # a query may mention a path that should not exist, and a gold may remove a file it wrote
+            written = set(_WRITTEN.findall(gold))
+            for path in missing_paths(self._workspace, [p for p in missing if p not in written]):
                 who, kind = ("gold", "missing") if path in gold else ("query", "disagrees")
                 faults.append(
                     TaskIssue(
