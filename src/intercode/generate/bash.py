@@ -309,46 +309,69 @@ CODES = "BDFHJKMP"
 
 
 def _tray(draw: Draw, name: str) -> Place:
-    site, endings = f"/tray/{name}", draw.sample(ENDINGS, 3)
-    folders = [f"{site}/{town.lower()}" for town in draw.words(TOWNS, 4)]
-    codes, old = draw.sample(CODES, 4), draw.randint(40, 60)
+    site, codes, ends = f"/tray/{name}", draw.sample(CODES, 4), draw.sample(ENDINGS, 3)
+    folders = [f"{site}/{town.lower()}" for town in draw.words(TOWNS, 3)]
+    folders.append(f"{folders[0]}-old")
+    old, pairs = draw.randint(100, 140), [(codes[n], ends[n // 2]) for n in range(3)]
     place = Place(
-        name,
-        facts={
-            "site": site,
-            "endings": endings,
-            "folders": folders,
-            "codes": codes,
-            "old": old,
-            "paths": [],
-        },
+        name, facts={"site": site, "folders": folders, "codes": codes, "old": old, "pairs": pairs}
     )
-    for number in draw.sample(range(10, 100), 22):
-        file = f"{site}/in/{draw.choice(codes)}-{draw.word(NOUNS)}-{number}.{draw.choice(endings)}"
-        place.facts["paths"].append(file)
-        place.write(file, _text(draw, draw.randint(1, 4)))
+    place.facts["paths"] = []
+    for code, end in pairs:
+        numbers = [old, old + draw.randint(1, 99), draw.randint(5, 9), draw.randint(20, 99)]
+        sizes = [draw.randint(5, 9), draw.randint(15, 99), draw.randint(200, 900)]
+        sizes.append(draw.randint(1000, 1300))  # as texts, in another order than as numbers
+        nouns = draw.words(NOUNS, 8)
+        stems = [f"{code}-{noun}" for noun in nouns[:4]]
+        draw.shuffle(sizes)
+        for stem, number, size in zip(stems, numbers, sizes, strict=True):
+            place.facts["paths"].append(path := f"{site}/in/{stem}-{number}.{end}")
+            place.write(path, _sized(draw, size))
+        for start, tail in (
+            (code + codes[3], f".{end}"),
+            (codes[3] + code, f".{end}"),
+            (code.lower(), f".{end}"),
+            (code, f".{ends[2]}"),
+            (code, f".{ends[2]}{end}"),
+            (code, f".{end.upper()}"),
+            (code, f".{end}/kept.note"),
+            (f"later/{code}", f".{end}"),
+            (f"later/still/{code}", f".{end}"),
+        ):
+            for number in (draw.randint(10, old - 1), draw.randint(old, 299)):
+                file = f"{start}-{draw.choice(nouns[4:])}-{number}{tail}"
+                place.write(f"{site}/in/{file}", _sized(draw, draw.randint(5, 1300)))
+        place.write(f"{place.facts['paths'][-1]}.{ends[2]}", _sized(draw, draw.randint(5, 1300)))
     for folder in folders:
         place.write(f"{folder}/kept.note", f"This is {folder}.\n")
-    rows = "".join(
-        f"Files of code {code} belong into {folder}.\n"
-        for code, folder in zip(codes, folders, strict=True)
-    )
-    place.write(
+    homes = dict(zip(codes, folders, strict=True))
+    homes |= {codes[3] + code: folders[number - 1] for number, code in enumerate(codes[:3])}
+    rows = "".join(f"{code} {folder}\n" for code, folder in homes.items())
+    place.explain(
         f"{site}/HANDBOOK",
-        "The first letter of a name is its code.\n"
-        f"{rows}A file is old if its number is below {old}.\n",
+        "The code of a file is what stands in its name before the first -.\n"
+        f"Codes, and the folders where their files belong:\n{rows}"
+        f"A file is old if the number in its name is below {old}.\n",
     )
     return place
 
 
+def _sized(draw: Draw, size: int) -> str:
+    """Return a line of so many bytes."""
+    return " ".join(draw.choices(draw.part(NOUNS), k=size // 4 + 1))[: size - 1] + "\n"
+
+
 def _document(draw: Draw, place: Place) -> Parameters:
-    code, folders = draw.choice(place.facts["codes"]), place.facts["folders"]
+    (code, ending), folders = draw.choice(place.facts["pairs"]), place.facts["folders"]
+    home = folders[place.facts["codes"].index(code)]
+    path, other = draw.sample(place.facts["paths"], 2)
     return {
-        "path": draw.choice(place.facts["paths"]),
-        "folder": draw.choice(folders),
+        "path": path,
+        "other": other,
+        "folder": draw.choice([folder for folder in folders if folder != home]),
         "code": code,
-        "home": folders[place.facts["codes"].index(code)],
-        "ending": draw.choice(place.facts["endings"]),
+        "home": home,
+        "ending": ending,
         "new": draw.word(PEOPLE).lower(),
         "mode": draw.choice(["600", "640", "400", "755"]),
     }
