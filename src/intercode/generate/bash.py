@@ -390,57 +390,83 @@ def _pack(files: dict[str, str]) -> bytes:
     return gzip.compress(packed.getvalue(), mtime=0)
 
 
+def _prose(draw: Draw, words: list[str], count: int) -> str:
+    """Return lines of the words, and of others that contain them, at times twice on a line."""
+    alike = [*words, *words, *words]
+    alike += [other for word in words for other in (f"{word}s", word.title(), f"sub{word}")]
+    lines = [" ".join(draw.choices(alike, k=draw.randint(1, 5))) for _ in range(count)]
+    return "".join(f"{line}\n" for line in lines)
+
+
 def _vault(draw: Draw, name: str) -> Place:
     site, endings, labels = f"/vault/{name}", draw.sample(ENDINGS, 3), draw.words(PEOPLE, 4)
-    topics = draw.words(NOUNS, 9)
+    nouns = draw.words(NOUNS, 12)
+    topics, words, shared = nouns[:4], nouns[4:8], nouns[8:]
     place = Place(
         name, facts={"site": site, "endings": endings, "draft": endings[0], "labels": labels}
     )
     place.facts |= {
         "packs": {},
-        "zipped": [f"{site}/logs/{topic}.txt.gz" for topic in topics[4:6]],
-        "topics": topics[6:],
+        "zipped": [f"{site}/logs/{topic}.txt.gz" for topic in shared],
+        "topics": topics,
+        "words": words,
     }
-    for topic in topics[:4]:
-        names = [
-            f"{topic}/{draw.word(NOUNS)}{number}.{draw.choice(endings)}"
-            for number in range(draw.randint(5, 9))
-        ]
-        place.facts["packs"][f"{site}/packs/{topic}.tar.gz"] = names
-        place.write(
-            f"{site}/packs/{topic}.tar.gz",
-            _pack({member: _text(draw, draw.randint(3, 30)) for member in names}),
-        )
+    bases = [f"{noun}{number}.{end}" for noun in shared for number in "01" for end in endings]
+    for topic in topics:
+        folder, own = f"{topic}/{draw.choice(words)}", draw.sample(bases, draw.randint(5, 9))
+        nested = {*draw.sample(own, draw.randint(2, 4)), *draw.sample(bases, draw.randint(2, 4))}
+        members = [f"{topic}/{base}" for base in own]
+        members += [f"{folder}/{base}" for base in sorted(nested)]
+        members += [f"{topic}/{base}.{draw.choice(endings)}" for base in draw.sample(bases, 6)]
+        for end in endings:
+            stem = f"{draw.choice(shared)}{draw.randint(2, 4)}"
+            members += [f"{topic}/{stem}.x{end}", f"{folder}/{stem}.{end.upper()}"]
+        draw.shuffle(members)
+        texts = {
+            member: _prose(draw, words, draw.randint(4, 9))
+            for member in (*members, f"{folder}/read.me")
+        }
+        place.facts["packs"][f"{site}/packs/{topic}.tar.gz"] = texts
+        place.write(f"{site}/packs/{topic}.tar.gz", _pack(texts))
+        for member, text in texts.items():
+            place.write(f"{site}/loose/{member}", text)
     for path in place.facts["zipped"]:
-        place.write(path, gzip.compress(_text(draw, draw.number(10, 90)).encode(), mtime=0))
-    for topic in place.facts["topics"]:
-        for number in range(3):
-            place.write(
-                f"{site}/loose/{topic}/{draw.word(NOUNS)}{number}.txt",
-                _text(draw, draw.randint(2, 9)),
-            )
+        text = _prose(draw, words, draw.number(10, 90))
+        place.write(path, gzip.compress(text.encode(), mtime=0))
+    for path in (f"packs/{words[0]}-tar.gz", f"packs/old/{words[1]}.tar.gz"):
+        place.write(f"{site}/{path}", _pack(texts))
     place.write(f"{site}/out/kept.note", "Members that someone extracted.\n")
     rows = "".join(
-        f"{label}: packs/{topic}.tar.gz\n" for label, topic in zip(labels, topics, strict=False)
+        f"{label}: packs/{topic}.tar.gz\n"
+        for label, topic in zip(labels, topics, strict=True)
     )
-    place.write(
-        f"{site}/HANDBOOK", f"{rows}A member is a draft if its name ends in .{endings[0]}.\n"
+    place.explain(
+        f"{site}/HANDBOOK",
+        f"Whose archive is where:\n{rows}A member is a draft if its name ends in .{endings[0]}.\n",
     )
     return place
 
 
 def _member(draw: Draw, place: Place) -> Parameters:
     packs, label = place.facts["packs"], draw.choice(place.facts["labels"])
-    pack = draw.choice(list(packs))
+    pack, other = draw.sample(list(packs), 2)
+    ending = draw.choice(place.facts["endings"])
     return {
         "pack": pack,
-        "member": draw.choice(packs[pack]),
-        "ending": draw.choice(place.facts["endings"]),
+        "other": other,
+        "member": (
+            member := draw.choice([name for name in packs[pack] if name.endswith(f".{ending}")])
+        ),
+        "base": member.rpartition("/")[2],
+        "ending": ending,
         "label": label,
         "labelled": list(packs)[place.facts["labels"].index(label)],
         "zipped": draw.choice(place.facts["zipped"]),
         "topic": draw.choice(place.facts["topics"]),
-        "word": draw.word(NOUNS),
+        "word": draw.choice(place.facts["words"]),
+        "new": draw.word(TOWNS).lower(),
+        "few": draw.randint(2, 3),
+        "initial": member.rpartition("/")[2][0],
     }
 
 
