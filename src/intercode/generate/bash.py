@@ -364,11 +364,15 @@ def _sized(draw: Draw, size: int) -> str:
 def _document(draw: Draw, place: Place) -> Parameters:
     (code, ending), folders = draw.choice(place.facts["pairs"]), place.facts["folders"]
     home = folders[place.facts["codes"].index(code)]
+    folder = draw.choice([folder for folder in folders if folder != home])
     path, other = draw.sample(place.facts["paths"], 2)
     return {
         "path": path,
+        "file": path.rpartition("/")[2],
         "other": other,
-        "folder": draw.choice([folder for folder in folders if folder != home]),
+        "second": other.rpartition("/")[2],
+        "folder": folder,
+        "town": folder.rpartition("/")[2],
         "code": code,
         "home": home,
         "ending": ending,
@@ -476,47 +480,73 @@ def _member(draw: Draw, place: Place) -> Parameters:
 def _mirror(draw: Draw, name: str) -> Place:
     site, endings = f"/mirror/{name}", draw.sample(ENDINGS, 3)
     sides = [f"{site}/{town.lower()}" for town in draw.words(TOWNS, 2)]
-    place = Place(
-        name,
-        facts={
-            "site": site,
-            "endings": endings,
-            "skipped": endings[2],
-            "sides": sides,
-            "master": sides[0],
-        },
-    )
-    place.facts |= {"copy": sides[1], "changed": []}
-    texts = [_text(draw, draw.randint(4, 12)) for _ in range(14)]
-    for number in range(24):
-        file, fate = f"{draw.word(NOUNS)}{number}.{draw.choice(endings)}", draw.random()
-        text = draw.choice(texts)
-        if fate < 0.75:
-            place.write(f"{sides[0]}/{file}", text)
-        if fate < 0.25:
-            place.write(
-                f"{sides[1]}/{file}", draw.choice(texts[:3]) + text + draw.choice(texts[:3])
-            )
-            place.facts["changed"].append(file)
-        elif fate < 0.5 or fate >= 0.75:
-            place.write(f"{sides[1]}/{file}", text)
-    place.write(
+    nouns = [f"{noun}{number}" for noun in draw.words(NOUNS, 12) for number in range(30)]
+    names = iter(draw.sample(nouns, len(nouns)))
+    place = Place(name, facts={"site": site, "endings": endings, "skipped": endings[2]})
+    place.facts |= {"sides": sides, "master": sides[0], "copy": sides[1], "changed": []}
+    place.facts["doubled"] = []
+
+    def put(file: str, *texts: str) -> None:
+        for side, text in zip(sides, texts, strict=True):
+            if text:
+                place.write(f"{side}/{file}", text)
+
+    for ending in endings:
+        same, double = _text(draw, 5), _text(draw, 6)
+        for folder in ("", "sub/"):
+            text, moved, lone = (_text(draw, draw.randint(4, 12)) for _ in range(3))
+            for tail in (f".{ending}", f".x{ending}", f".{ending}.old", f".{ending.upper()}"):
+                first, second = (f"{folder}{next(names)}{tail}" for _ in range(2))
+                put(first, _changed(draw, text), text)
+                put(second, text, _changed(draw, text))
+                put(f"{folder}{next(names)}{tail}", same, same)
+                put(f"{folder}{next(names)}{tail}", moved, moved)
+                put(f"{folder}{(one := next(names))}{tail}", double, "")
+                put(f"{folder}{(other := next(names))}{tail}", "", double)
+                put(f"{folder}{next(names)}{tail}", "", lone[:-2] + "x\n")
+                # a name that contains another
+                put(f"{folder}sub-{one}{tail}", "", same)
+                put(f"{folder}sub-{other}{tail}", same, "")
+                if tail == f".{ending}":
+                    third = f"{folder}{next(names)}{tail}"
+                    put(third, _changed(draw, text), _changed(draw, text))
+                    for _ in range(draw.randint(0, 4)):
+                        put(f"{folder}{next(names)}{tail}", _text(draw, 4), "")
+                    for _ in range(draw.randint(0, 4)):
+                        put(f"{folder}{next(names)}{tail}", "", _text(draw, 4))
+                    if not folder:
+                        place.facts["changed"].append(third)
+                        place.facts["doubled"].append(f"{sides[0]}/{one}{tail}")
+                    put(f"{folder}{next(names)}{tail}", moved, "")
+                    put(f"{folder}{next(names)}{tail}", "", moved)
+                    put(f"{folder}{next(names)}{tail}", lone, "")
+                elif tail == f".x{ending}":
+                    put(f"{folder}{next(names)}{tail}", "", lone)
+                    put(f"{folder}{next(names)}{tail}", moved, "")
+    place.explain(
         f"{site}/HANDBOOK",
         f"{sides[0]} is the master, {sides[1]} the copy.\n"
-        f"Files that end in .{endings[2]} are not compared.\n",
+        f"Files whose names end in .{endings[2]} are not compared.\n",
     )
     return place
 
 
+def _changed(draw: Draw, text: str) -> str:
+    """Return the text in another order, with lines that contain lines of it, and repeated lines."""
+    lines = text.splitlines()
+    lines += [f"{lines[0]} {draw.word(NOUNS)}", f"{draw.word(NOUNS)} {lines[-1]}"]
+    lines += [draw.choice(lines), lines[-1], f"{draw.word(TOWNS)} {draw.word(PEOPLE)}"]
+    return "".join(f"{line}\n" for line in draw.sample(lines, len(lines)))
+
+
 def _pair(draw: Draw, place: Place) -> Parameters:
     one, other = draw.sample(place.facts["sides"], 2)
-    files = [path.removeprefix("tree") for path in place.files if path.startswith(f"tree{one}/")]
     return {
         "one": one,
         "other": other,
-        "path": draw.choice(files),
+        "path": draw.choice(place.facts["doubled"]),
         "ending": draw.choice(place.facts["endings"]),
-        "file": draw.choice(place.facts["changed"] or ["none"]),
+        "file": draw.choice(place.facts["changed"]),
     }
 
 
