@@ -441,8 +441,7 @@ def _vault(draw: Draw, name: str) -> Place:
         place.write(f"{site}/{path}", _pack(texts))
     place.write(f"{site}/out/kept.note", "Members that someone extracted.\n")
     rows = "".join(
-        f"{label}: packs/{topic}.tar.gz\n"
-        for label, topic in zip(labels, topics, strict=True)
+        f"{label}: packs/{topic}.tar.gz\n" for label, topic in zip(labels, topics, strict=True)
     )
     place.explain(
         f"{site}/HANDBOOK",
@@ -494,7 +493,7 @@ def _mirror(draw: Draw, name: str) -> Place:
     for ending in endings:
         same, double = _text(draw, 5), _text(draw, 6)
         for folder in ("", "sub/"):
-            text, moved, lone = (_text(draw, draw.randint(4, 12)) for _ in range(3))
+            text, moved, lone, alone = (_text(draw, draw.randint(4, 12)) for _ in range(4))
             for tail in (f".{ending}", f".x{ending}", f".{ending}.old", f".{ending.upper()}"):
                 first, second = (f"{folder}{next(names)}{tail}" for _ in range(2))
                 put(first, _changed(draw, text), text)
@@ -520,8 +519,10 @@ def _mirror(draw: Draw, name: str) -> Place:
                     put(f"{folder}{next(names)}{tail}", moved, "")
                     put(f"{folder}{next(names)}{tail}", "", moved)
                     put(f"{folder}{next(names)}{tail}", lone, "")
+                    put(f"{folder}{next(names)}{tail}", "", alone)
                 elif tail == f".x{ending}":
                     put(f"{folder}{next(names)}{tail}", "", lone)
+                    put(f"{folder}{next(names)}{tail}", alone, "")
                     put(f"{folder}{next(names)}{tail}", moved, "")
     place.explain(
         f"{site}/HANDBOOK",
