@@ -344,8 +344,8 @@ def _tray(draw: Draw, name: str) -> Place:
         place.write(f"{place.facts['paths'][-1]}.{ends[2]}", _sized(draw, draw.randint(5, 1300)))
     for folder in folders:
         place.write(f"{folder}/kept.note", f"This is {folder}.\n")
-    homes = dict(zip(codes, folders, strict=True))
-    homes |= {codes[3] + code: folders[number - 1] for number, code in enumerate(codes[:3])}
+    homes = {codes[3] + code: folders[number - 1] for number, code in enumerate(codes[:3])}
+    homes |= dict(zip(codes, folders, strict=True))
     rows = "".join(f"{code} {folder}\n" for code, folder in homes.items())
     place.explain(
         f"{site}/HANDBOOK",
@@ -494,36 +494,40 @@ def _mirror(draw: Draw, name: str) -> Place:
         same, double = _text(draw, 5), _text(draw, 6)
         for folder in ("", "sub/"):
             text, moved, lone, alone = (_text(draw, draw.randint(4, 12)) for _ in range(4))
+
+            def new(tail: str, folder: str = folder) -> str:
+                return f"{folder}{next(names)}{tail}"
+
             for tail in (f".{ending}", f".x{ending}", f".{ending}.old", f".{ending.upper()}"):
-                first, second = (f"{folder}{next(names)}{tail}" for _ in range(2))
-                put(first, _changed(draw, text), text)
-                put(second, text, _changed(draw, text))
-                put(f"{folder}{next(names)}{tail}", same, same)
-                put(f"{folder}{next(names)}{tail}", moved, moved)
-                put(f"{folder}{(one := next(names))}{tail}", double, "")
-                put(f"{folder}{(other := next(names))}{tail}", "", double)
-                put(f"{folder}{next(names)}{tail}", "", lone[:-2] + "x\n")
-                # a name that contains another
-                put(f"{folder}sub-{one}{tail}", "", same)
-                put(f"{folder}sub-{other}{tail}", same, "")
-                if tail == f".{ending}":
-                    third = f"{folder}{next(names)}{tail}"
-                    put(third, _changed(draw, text), _changed(draw, text))
-                    for _ in range(draw.randint(0, 4)):
-                        put(f"{folder}{next(names)}{tail}", _text(draw, 4), "")
-                    for _ in range(draw.randint(0, 4)):
-                        put(f"{folder}{next(names)}{tail}", "", _text(draw, 4))
+                if folder and tail not in (f".{ending}", f".x{ending}"):
+                    continue
+                put(new(tail), _changed(draw, text), text)
+                put(new(tail), text, _changed(draw, text))
+                put(new(tail), same, same)
+                put(one := new(tail), double, "")
+                put(other := new(tail), "", double)
+                if tail == f".x{ending}":
+                    put(new(tail), "", lone)
+                    put(new(tail), alone, "")
+                    put(new(tail), moved, "")
+                elif tail == f".{ending}":
+                    put(f"{folder}sub-{one.removeprefix(folder)}", "", same)  # contains a name
+                    put(f"{folder}sub-{other.removeprefix(folder)}", same, "")
+                    put(new(tail), moved, moved)
+                    put(new(tail), moved, "")
+                    put(new(tail), "", moved)
+                    put(new(tail), lone, "")
+                    put(new(tail), "", alone)
+                    put(new(tail), "", lone[:-2] + "x\n")
+                    for _ in range(draw.randint(0, 3)):
+                        put(new(tail), _text(draw, 4), "")
+                    for _ in range(draw.randint(0, 3)):
+                        put(new(tail), "", _text(draw, 4))
                     if not folder:
-                        place.facts["changed"].append(third)
-                        place.facts["doubled"].append(f"{sides[0]}/{one}{tail}")
-                    put(f"{folder}{next(names)}{tail}", moved, "")
-                    put(f"{folder}{next(names)}{tail}", "", moved)
-                    put(f"{folder}{next(names)}{tail}", lone, "")
-                    put(f"{folder}{next(names)}{tail}", "", alone)
-                elif tail == f".x{ending}":
-                    put(f"{folder}{next(names)}{tail}", "", lone)
-                    put(f"{folder}{next(names)}{tail}", alone, "")
-                    put(f"{folder}{next(names)}{tail}", moved, "")
+                        place.facts["doubled"].append(f"{sides[0]}/{one}")
+                        for _ in range(3):
+                            put(file := new(tail), _changed(draw, text), _changed(draw, text))
+                            place.facts["changed"].append(file)
     place.explain(
         f"{site}/HANDBOOK",
         f"{sides[0]} is the master, {sides[1]} the copy.\n"
@@ -536,7 +540,8 @@ def _changed(draw: Draw, text: str) -> str:
     """Return the text in another order, with lines that contain lines of it, and repeated lines."""
     lines = text.splitlines()
     lines += [f"{lines[0]} {draw.word(NOUNS)}", f"{draw.word(NOUNS)} {lines[-1]}"]
-    lines += [draw.choice(lines), lines[-1], f"{draw.word(TOWNS)} {draw.word(PEOPLE)}"]
+    lines += [*draw.choices(lines, k=draw.randint(1, 9)), lines[-1]]
+    lines.append(f"{draw.word(TOWNS)} {draw.word(PEOPLE)}")
     return "".join(f"{line}\n" for line in draw.sample(lines, len(lines)))
 
 
@@ -544,7 +549,9 @@ def _pair(draw: Draw, place: Place) -> Parameters:
     one, other = draw.sample(place.facts["sides"], 2)
     return {
         "one": one,
+        "left": one.rpartition("/")[2],
         "other": other,
+        "right": other.rpartition("/")[2],
         "path": draw.choice(place.facts["doubled"]),
         "ending": draw.choice(place.facts["endings"]),
         "file": draw.choice(place.facts["changed"]),

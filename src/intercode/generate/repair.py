@@ -34,7 +34,9 @@ for n in $(cat sets/$1); do
   [ -f parts/$n.part ] || {{ echo "build: there is no parts/$n.part"; exit 1; }}
 done
 for n in $(cat sets/$1); do
-  [ "$(head -n 1 parts/$n.part)" = "= $n" ] || {{ echo "build: parts/$n.part begins wrong"; exit 1; }}
+  [ "$(head -n 1 parts/$n.part)" = "= $n" ] && continue
+  echo "build: parts/$n.part begins wrong"
+  exit 1
 done
 for n in $(cat sets/$1); do tail -n +2 parts/$n.part; done > out/$1
 """
@@ -98,12 +100,10 @@ def _forge(draw: Draw, name: str) -> Place:
     for job, (text, wrong, _) in _JOBS.items():
         about = f"# Writes to out/{job}: {text}."
         code = wrong.format(least=place.facts["least"])
-        place.write(
-            f"{site}/jobs/{job}.sh",
-            f"{about.format(**place.facts)}\nout={site}/out/{job}\ncd {site}/data || exit 1\n{code}\n",
-            program=True,
-        )
-        place.rules += f"\n{job}.sh:\n{about.format(**place.facts)}"
+        about = about.format(**place.facts)
+        begin = f"{about}\nout={site}/out/{job}\ncd {site}/data || exit 1\n"
+        place.write(f"{site}/jobs/{job}.sh", f"{begin}{code}\n", program=True)
+        place.rules += f"\n{job}.sh:\n{about}"
     place.write(f"{site}/out/kept.note", "What scripts write.\n")
     return place
 
@@ -171,8 +171,8 @@ def _stock(draw: Draw, place: Place, site: str) -> str:
                 change = text if number % 4 == 1 else text[:-2] + "x\n"
                 place.write(f"{site}/{there.lower()}/{folder}{noun}{number}.txt", change)
     return (
-        f"The files in stock get other endings. Where the new name of a file is taken, the file that"
-        f" should get it {rule}.\n"
+        "The files in stock get other endings. Where the new name of a file is taken, the file"
+        f" that should get it {rule}.\n"
     )
 
 
@@ -212,9 +212,9 @@ def _data(draw: Draw, place: Place, site: str, words: list[str]) -> str:
         lists["SUMS"].append(f"{md5(before.encode()).hexdigest()}  {file}")
         if number % 6 != 4:
             place.write(f"{site}/data/{file}", text)
-        place.write(f"{site}/backup/{file}", before)
+        place.write(f"{site}/backup/{file}", before if number % 3 else _lines(draw, 4))
     for number in range(draw.randint(2, 9)):
-        place.write(f"{site}/data/{words[7]}{number}.xtxt", _lines(draw, 5))
+        place.write(f"{site}/data/{words[7]}{number}.xtxt", _lines(draw, 9))
         place.write(f"{site}/data/{words[8]}{number}.txt.old", _lines(draw, 5))
     place.write(f"{site}/data/more/{words[8]}.txt", _lines(draw, 5))
     for file, lines in lists.items():
@@ -287,9 +287,9 @@ def _conf(draw: Draw, place: Place, site: str, words: list[str]) -> str:
         place.write(path, "".join(f"{line}\n" for line in draw.sample(lines, len(lines))))
         place.facts["corrections"][path] = corrections
     return (
-        "conf/limits has a line for each key of the settings files: KEY LOWEST HIGHEST. A value that"
-        " is too low becomes the lowest, one that is too high the highest. The line of an unknown"
-        " key is removed. A missing key gets a line `KEY = LOWEST` at the end of the file.\n"
+        "conf/limits has a line for each key of the settings files: KEY LOWEST HIGHEST. A value"
+        " that is too low becomes the lowest, one that is too high the highest. The line of an"
+        " unknown key is removed. A missing key gets a line `KEY = LOWEST` at the file's end.\n"
     )
 
 
