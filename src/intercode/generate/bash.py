@@ -2,8 +2,10 @@
 
 Each place is a folder `/ROOM/SITE`. A gold of difficulty 1 is one command or a short pipe;
 difficulty 2 needs several steps or less usual options; at difficulty 3 the rule is only in the
-site's file HANDBOOK, or in an index. No name in a tree contains a space. Golds use coreutils,
-findutils, diffutils, grep, sed, awk (mawk and gawk alike), tar and gzip.
+site's file HANDBOOK, or in an index. Beside each thing that a question can ask for, a place has
+others that look like it: names that contain each other, other cases and endings, nested files. No
+name in a tree contains a space. Golds use coreutils, findutils, diffutils, grep, sed, awk (mawk and
+gawk alike), tar and gzip.
 """
 
 from __future__ import annotations
@@ -469,7 +471,7 @@ def _member(draw: Draw, place: Place) -> Parameters:
         "word": draw.choice(place.facts["words"]),
         "new": draw.word(TOWNS).lower(),
         "few": draw.randint(2, 3),
-        "initial": member.rpartition("/")[2][0],
+        "sub": next(name for name in packs[pack] if name.endswith("/read.me")).rpartition("/")[0],
     }
 
 
