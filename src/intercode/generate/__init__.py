@@ -26,14 +26,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from itertools import cycle, islice, zip_longest
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 from typing import Any, get_args
 
 from intercode.env import EnvFactory, GoldRun
 from intercode.envs import prepare
 from intercode.errors import UsageError
-from intercode.generate import bash, python, sql
+from intercode.generate import bash, python, repair, sql
 from intercode.generate.families import (
     FORMS,
     Draw,
@@ -49,7 +49,8 @@ from intercode.generate.mutants import MUTANTS, NORMAL
 from intercode.types import Score
 
 FAMILIES: Mapping[str, Family] = {
-    family.name: family for family in (*bash.FAMILIES, *sql.FAMILIES, *python.FAMILIES)
+    family.name: family
+    for family in (*bash.FAMILIES, *repair.FAMILIES, *sql.FAMILIES, *python.FAMILIES)
 }
 SHARE = 0.03
 """The largest part of a split's tasks that may have the same answer."""
@@ -225,8 +226,11 @@ class _Generation:
         for name, content in place.files.items():
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-            path.chmod(0o755 if name in place.programs else 0o644)
+            if isinstance(content, PurePosixPath):
+                path.symlink_to(content)
+            else:
+                path.write_bytes(content.encode() if isinstance(content, str) else content)
+                path.chmod(0o755 if name in place.programs else 0o644)
             for parent in path.relative_to(self.folder).parents:
                 (self.folder / parent).chmod(0o755)
         self.places[split].append(place)

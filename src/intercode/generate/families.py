@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeVar
 
 from intercode.env import GoldRun
@@ -90,11 +90,11 @@ class Draw(random.Random):
 
 @dataclass
 class Place:
-    """A site or a database. `files` are texts and archives, by path from the data folder; `rules`
-    says in words what a task of difficulty 3 has to find in them."""
+    """A site or a database. `files` are texts, archives and the targets of symbolic links, by path
+    from the data folder; `rules` says in words what a task of difficulty 3 has to find in them."""
 
     name: str
-    files: dict[str, str | bytes] = field(default_factory=dict)
+    files: dict[str, str | bytes | PurePosixPath] = field(default_factory=dict)
     facts: Parameters = field(default_factory=dict)
     """Values that questions use; `site` is the place's absolute path, `db` the database's name."""
     rules: str = ""
@@ -108,6 +108,10 @@ class Place:
         self.files[f"tree{path}"] = content
         if program:
             self.programs.add(f"tree{path}")
+
+    def link(self, path: str, target: str) -> None:
+        """Add a symbolic link of the tree, which may lead nowhere; `path` is absolute."""
+        self.files[f"tree{path}"] = PurePosixPath(target)
 
     def explain(self, path: str, rules: str) -> None:
         """Add a file with the rules of the place."""

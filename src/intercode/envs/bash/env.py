@@ -72,6 +72,8 @@ _NOT_LITERAL = (
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
 """An absolute path of two or more names that is a separate word, without quotes and wildcards."""
+_WRITTEN = re.compile(r">\s*(/[\w./+-]+)")
+"""A path that output is written to."""
 _COMPLAINT = re.compile(
     r"^(?:\S*bash: line \d+: (?!(?:\S+: )?warning: |.+: command not found$)"
     r"|([\w.+-]+): .*(?:(?:missing|extra) operand|No such file|cannot |failed to |invalid "
@@ -337,8 +339,9 @@ class BashEnv(InterCodeEnv):
                 faults.append(
                     TaskIssue("gold finds nothing: it prints 0 and changes nothing", "by_luck")
                 )
-            # a query may mention a path that should not exist
-            for path in missing_paths(self._workspace, missing):
+            # a query may mention a path that should not exist; a gold may remove a file it wrote
+            unwritten = [path for path in missing if path not in _WRITTEN.findall(gold)]
+            for path in missing_paths(self._workspace, unwritten):
                 who, kind = ("gold", "missing") if path in gold else ("query", "disagrees")
                 faults.append(
                     TaskIssue(
