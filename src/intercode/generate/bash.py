@@ -618,7 +618,7 @@ def _pack(files: dict[str, str]) -> bytes:
     return gzip.compress(packed.getvalue(), mtime=0)
 
 
-def _prose(draw: Draw, words: list[str], count: int) -> str:
+def _sentences(draw: Draw, words: list[str], count: int) -> str:
     """Return lines of the words, and of others that contain them, at times twice on a line."""
     alike = [*words, *words, *words]
     alike += [other for word in words for other in (f"{word}s", word.title(), f"sub{word}")]
@@ -651,7 +651,7 @@ def _vault(draw: Draw, name: str) -> Place:
             members += [f"{topic}/{stem}.x{end}", f"{folder}/{stem}.{end.upper()}"]
         draw.shuffle(members)
         texts = {
-            member: _prose(draw, words, draw.randint(4, 9))
+            member: _sentences(draw, words, draw.randint(4, 9))
             for member in (*members, f"{folder}/read.me")
         }
         place.facts["packs"][f"{site}/packs/{topic}.tar.gz"] = texts
@@ -659,7 +659,7 @@ def _vault(draw: Draw, name: str) -> Place:
         for member, text in texts.items():
             place.write(f"{site}/loose/{member}", text)
     for path in place.facts["zipped"]:
-        text = _prose(draw, words, draw.number(10, 90))
+        text = _sentences(draw, words, draw.number(10, 90))
         place.write(path, gzip.compress(text.encode(), mtime=0))
     for path in (f"packs/{words[0]}-tar.gz", f"packs/old/{words[1]}.tar.gz"):
         place.write(f"{site}/{path}", _pack(texts))
