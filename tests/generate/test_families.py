@@ -144,16 +144,16 @@ def test_no_answer_is_frequent_and_training_solutions_do_not_solve_the_test_spli
     name: str, tmp_path: Path
 ) -> None:
     needs_bwrap()
-    generate(name, n=200, seed=5, out=tmp_path / "data")
+    generate(name, n=60, seed=5, out=tmp_path / "data")
     factory = prepare(FAMILIES[name].env, data=str(tmp_path / "data"))
     with closing(factory()) as env:
         answers = Counter(
             FAMILIES[name].answer(task.gold, env.run_gold(task)) for task in factory.tasks
         )
-    assert max(answers.values()) <= 10  # 5 %
+    assert max(answers.values()) <= 3  # 5 %
     train, test = (select(factory.tasks, split=split) for split in ("train", "test"))
     played = evaluate(factory, retrieval(train), tasks=test, workers=2)
-    assert sum(episode.success for episode in played) <= 8
+    assert sum(episode.success for episode in played) <= 2
 
 
 def test_a_menu_of_commands_with_the_path_of_the_query_solves_the_first_level_of_bash_files(
