@@ -217,8 +217,8 @@ def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
     match kind:
         case "tariff":
             units = parameters["units"]
-            limits = {0, 1, units, units + 1, 2 * units, 2 * units + 1, 2 * units - 1}
-            numbers = [*limits, *draw.sample(range(3 * units), 4)]
+            turns = {0, 1, units, units + 1, 2 * units, 2 * units + 1, 2 * units - 1}
+            numbers = [*turns, *draw.sample(range(3 * units), 4)]
             return [(number,) for number in draw.sample(numbers, len(numbers))]
         case "duty":
             limits = [
@@ -367,9 +367,9 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                 for _ in range(TESTS)
             ]
         case "columns":
-            parts = ["", " ", "  ", *(f" {_words(draw, 2)} " for _ in range(4)), _words(draw, 1)]
+            cells = ["", " ", "  ", *(f" {_words(draw, 2)} " for _ in range(4)), _words(draw, 1)]
             return [
-                (",".join(draw.choices(parts, k=parameters["skip"] + draw.randint(0, 6))),)
+                (",".join(draw.choices(cells, k=parameters["skip"] + draw.randint(0, 6))),)
                 for _ in range(TESTS)
             ]
         case "fields":
