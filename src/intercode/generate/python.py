@@ -420,7 +420,11 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                     "".join(
                         draw.choice((str.ljust, str.rjust))(str(value)[:width], width)
                         for value, width in zip(
-                            (_words(draw, 2)[draw.randint(0, 3) :], draw.choice(PEOPLE), number),
+                            (
+                                f"{draw.choice(LETTERS)} {_words(draw, 1)[: draw.randint(1, 9)]}",
+                                draw.choice(PEOPLE)[: draw.randint(2, 9)],
+                                number,
+                            ),
                             parameters["widths"],
                             strict=True,
                         )
@@ -447,7 +451,7 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                 ]
                 lists.append(([*tickets, tickets[0]],))
             return lists
-    return [(_ticket(draw, parameters, fault),) for fault in (0, 1, 2, 0, 3, 4, 5, 0, 0, 0, 0, 0)]
+    return [(_ticket(draw, parameters, fault),) for fault in (0, 1, 2, 0, 3, 4, 5, 1, 1, *[0] * 7)]
 
 
 def _nested(draw: Draw, depth: int) -> str:

@@ -278,7 +278,7 @@ def _library(draw: Draw, name: str) -> Place:
         for id, (person, home, kind) in enumerate(
             zip(
                 people[:34],
-                _evenly(draw, [*towns, *others], 34),
+                _evenly(draw, [*towns, *towns, *others], 34),
                 _evenly(draw, list(classes.values()), 34),
                 strict=True,
             ),
