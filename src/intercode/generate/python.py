@@ -217,8 +217,8 @@ def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
     match kind:
         case "tariff":
             units = parameters["units"]
-            limits = {0, 1, units, units + 1, 2 * units, 2 * units + 1, 2 * units - 1}
-            numbers = [*limits, *draw.sample(range(3 * units), 4)]
+            turns = {0, 1, units, units + 1, 2 * units, 2 * units + 1, 2 * units - 1}
+            numbers = [*turns, *draw.sample(range(3 * units), 4)]
             return [(number,) for number in draw.sample(numbers, len(numbers))]
         case "duty":
             limits = [
@@ -367,9 +367,9 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                 for _ in range(TESTS)
             ]
         case "columns":
-            parts = ["", " ", "  ", *(f" {_words(draw, 2)} " for _ in range(4)), _words(draw, 1)]
+            cells = ["", " ", "  ", *(f" {_words(draw, 2)} " for _ in range(4)), _words(draw, 1)]
             return [
-                (",".join(draw.choices(parts, k=parameters["skip"] + draw.randint(0, 6))),)
+                (",".join(draw.choices(cells, k=parameters["skip"] + draw.randint(0, 6))),)
                 for _ in range(TESTS)
             ]
         case "fields":
@@ -420,7 +420,11 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                     "".join(
                         draw.choice((str.ljust, str.rjust))(str(value)[:width], width)
                         for value, width in zip(
-                            (_words(draw, 2)[draw.randint(0, 3) :], draw.choice(PEOPLE), number),
+                            (
+                                f"{draw.choice(LETTERS)} {_words(draw, 1)[: draw.randint(1, 9)]}",
+                                draw.choice(PEOPLE)[: draw.randint(2, 9)],
+                                number,
+                            ),
                             parameters["widths"],
                             strict=True,
                         )
@@ -447,7 +451,7 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                 ]
                 lists.append(([*tickets, tickets[0]],))
             return lists
-    return [(_ticket(draw, parameters, fault),) for fault in (0, 1, 2, 0, 3, 4, 5, 0, 0, 0, 0, 0)]
+    return [(_ticket(draw, parameters, fault),) for fault in (0, 1, 2, 0, 3, 4, 5, 1, 1, *[0] * 7)]
 
 
 def _nested(draw: Draw, depth: int) -> str:

@@ -38,7 +38,7 @@ def _table(name: str, columns: str, rows: Sequence[Row]) -> str:
     `id` is the key."""
     definitions = []
     for column, values in zip(columns.split(), zip(*rows, strict=True), strict=True):
-        kind = "VARCHAR(100)" if any(isinstance(value, str) for value in values) else "INTEGER"
+        kind = "VARCHAR(200)" if any(isinstance(value, str) for value in values) else "INTEGER"
         key = " NOT NULL PRIMARY KEY" if column == "id" else ""
         definitions.append(f"{column} {kind}{key}")
     lines = [", ".join("NULL" if value is None else repr(value) for value in row) for row in rows]
@@ -161,7 +161,7 @@ def _shop(draw: Draw, name: str) -> Place:
         )
     ]
     articles += [(len(things) + place, *articles[place][1:]) for place in range(1, DOUBLES + 1)]
-    purchases = list[Row]()
+    purchases = list[tuple[Any, ...]]()
     for id in draw.sample(range(1, 421), 420):
         day, pieces, state = (
             draw.randint(1, DAYS),
@@ -278,7 +278,7 @@ def _library(draw: Draw, name: str) -> Place:
         for id, (person, home, kind) in enumerate(
             zip(
                 people[:34],
-                _evenly(draw, [*towns, *others], 34),
+                _evenly(draw, [*towns, *towns, *others], 34),
                 _evenly(draw, list(classes.values()), 34),
                 strict=True,
             ),
@@ -497,7 +497,8 @@ def _league(draw: Draw, name: str) -> Place:
 
 def _game(draw: Draw, place: Place) -> Parameters:
     players, games, goals = (place.data[name] for name in ("players", "games", "goals"))
-    team, role, kind = draw.randint(1, 8), draw.choice(ROLES), draw.choice(KINDS)
+    team = draw.choice((draw.randint(1, 8), draw.randint(1, 3)))  # of these, two have one name
+    role, kind = draw.choice(ROLES), draw.choice(KINDS)
     scored = [row for row in goals if row[2] and players[row[2]][2] == team]
     nobody = [row for row in goals if row[2] is None]
     minute = draw.limit(_middle(row[3] for row in draw.choice((scored, nobody))))
