@@ -570,7 +570,7 @@ def _tray(draw: Draw, name: str) -> Place:
         place.write(f"{folder}/kept.note", f"This is {folder}.\n")
     homes = {codes[3] + code: folders[number - 1] for number, code in enumerate(codes[:3])}
     homes |= dict(zip(codes, folders, strict=True))
-    rows = "".join(f"{code} {folder}\n" for code, folder in homes.items())
+    rows = "".join(f"{code} {homes[code]}\n" for code in draw.sample(list(homes), len(homes)))
     place.explain(
         f"{site}/HANDBOOK",
         "The code of a file is what stands in its name before the first -.\n"
