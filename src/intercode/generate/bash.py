@@ -491,7 +491,7 @@ def _conf(draw: Draw, columns: dict[str, list[int]], edges: list[int], towns: li
         return draw.choice([*edges, draw.randint(10, 89), draw.randint(3000, 3999)])
 
     for key, values in columns.items():
-        lines += [f"{key} = {each} # {draw.choice(towns)}" for each in values]
+        lines += [f"{key} = {given} # {draw.choice(towns)}" for given in values]
         others = [f"old-{key}", f"{key}.top", f"{key}-top", f"old-{key}.top", f"{key}s"]
         shares = (0.9, 0.75, 1, 0.75, 0.6)
         lines += [
@@ -641,9 +641,9 @@ def _vault(draw: Draw, name: str) -> Place:
     }
     bases = [f"{noun}{number}.{end}" for noun in shared for number in "01" for end in endings]
     for topic in topics:
-        folder, own = f"{topic}/{draw.choice(words)}", draw.sample(bases, draw.randint(5, 9))
-        nested = {*draw.sample(own, draw.randint(2, 4)), *draw.sample(bases, draw.randint(2, 4))}
-        members = [f"{topic}/{base}" for base in own]
+        folder, bare = f"{topic}/{draw.choice(words)}", draw.sample(bases, draw.randint(5, 9))
+        nested = {*draw.sample(bare, draw.randint(2, 4)), *draw.sample(bases, draw.randint(2, 4))}
+        members = [f"{topic}/{base}" for base in bare]
         members += [f"{folder}/{base}" for base in sorted(nested)]
         members += [f"{topic}/{base}.{draw.choice(endings)}" for base in draw.sample(bases, 6)]
         for end in endings:

@@ -230,7 +230,7 @@ def _parts(draw: Draw, place: Place, site: str, words: list[str]) -> str:
     place.write(f"{site}/build.sh", _BUILD.format(site=site), program=True)
     place.facts["mends"] = {}
     names = iter([f"{word}{number}" for number in range(3) for word in words])
-    for each in draw.words(PEOPLE, 3):
+    for group in draw.words(PEOPLE, 3):
         parts = [next(names) for _ in range(8)]
         faults = dict(
             zip(draw.sample(parts, 4), ("name", "none", "other", "name and none"), strict=True)
@@ -249,8 +249,8 @@ def _parts(draw: Draw, place: Place, site: str, words: list[str]) -> str:
                 mends.append(f"sed -i '1i = {part}' {path}")
             if fault == "other":
                 mends.append(f"sed -i '1s/.*/= {part}/' {path}")
-        place.write(f"{site}/sets/{each.lower()}", "".join(f"{part}\n" for part in parts))
-        place.facts["mends"][each.lower()] = mends
+        place.write(f"{site}/sets/{group.lower()}", "".join(f"{part}\n" for part in parts))
+        place.facts["mends"][group.lower()] = mends
     place.facts["part"] = parts[0]
     return (
         "A part is a file NAME.part in parts, and begins with the line `= NAME`. If the name of a"
