@@ -160,6 +160,13 @@ class _Generation:
         self.wanted = {
             split: _share_out(family.questions, split, n) for split, n in self.sizes.items()
         }
+        alone = {each.kind for each in family.questions if each.difficulty == 3}
+        for split, wanted in self.wanted.items():
+            needed = sum(count for kind, count in wanted.items() if kind in alone)
+            if needed > (most := len([*Draw("", split).sites()])):
+                raise UsageError(
+                    f"{n} tasks need {needed} places, and there are {most} names; give a smaller n"
+                )
         self.kept: dict[Split, dict[str, list[Record]]] = {
             split: {kind: [] for kind in wanted} for split, wanted in self.wanted.items()
         }

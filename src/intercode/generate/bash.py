@@ -79,7 +79,7 @@ def _prose(draw: Draw, count: int, loud: list[str], marks: tuple[str, str]) -> s
             lines += [old] * draw.randint(1, 2)
     for extreme in (max(lines, key=len), min(filter(str.split, lines), key=len)):
         lines.insert(draw.randint(0, count - 1), " ".join(extreme.split()[::-1]))
-    old = draw.choice(list(filter(str.islower, lines)))
+    old = draw.choice(list(filter(str.islower, lines)) or loud)
     for repeated in ([old], [old, old], [""], [f" {old}"], [old.capitalize()]):
         place = draw.randrange(len(lines))
         lines[place:place] = repeated
