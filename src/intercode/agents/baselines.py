@@ -92,10 +92,10 @@ _WORD = re.compile(r"[\w./-]*\w")
 def _renamed(other: Task, task: Task) -> str:
     """Return the gold of another task with its names replaced by those at the same places of this
     task's query."""
-    theirs, ours = _WORD.findall(other.query), _WORD.findall(task.query)
-    matcher = difflib.SequenceMatcher(None, theirs, ours, autojunk=False)
+    known_words, words = _WORD.findall(other.query), _WORD.findall(task.query)
+    matcher = difflib.SequenceMatcher(None, known_words, words, autojunk=False)
     names = {
-        theirs[a + place]: ours[b + place]
+        known_words[a + place]: words[b + place]
         for kind, a, a_end, b, b_end in matcher.get_opcodes()
         if kind == "replace" and a_end - a == b_end - b
         for place in range(a_end - a)

@@ -93,10 +93,10 @@ def data_generate(family: str, n: int, seed: int, out: str) -> None:
     from intercode.generate import FAMILIES, generate
 
     with bar("generating", n, quiet=False) as advance:
-        made = generate(family, n=n, seed=seed, out=out, on_task=lambda: advance("generating"))
-    splits = [f"{count} tasks of the split {split}" for split, count in made.splits.items()]
+        generated = generate(family, n=n, seed=seed, out=out, on_task=lambda: advance("generating"))
+    splits = [f"{count} tasks of the split {split}" for split, count in generated.splits.items()]
     click.echo(f"{out}: {', '.join(splits)}")
-    yields = [f"{kind} {part:.0%}" for kind, part in made.yields().items()]
+    yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]
     click.echo(f"kept of the candidates: {', '.join(yields)}")
     click.echo(
         f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} --split "

@@ -82,8 +82,8 @@ class Generated:
     def yields(self) -> dict[str, float]:
         """Return the part of the candidates that was kept, by kind."""
         return {
-            kind: kept / (kept + sum(self.dropped.get(kind, {}).values()))
-            for kind, kept in self.kept.items()
+            kind: count / (count + sum(self.dropped.get(kind, {}).values()))
+            for kind, count in self.kept.items()
         }
 
 
@@ -160,9 +160,9 @@ class _Generation:
         self.wanted = {
             split: _share_out(family.questions, split, n) for split, n in self.sizes.items()
         }
-        alone = {each.kind for each in family.questions if each.difficulty == 3}
+        hard = {kind.kind for kind in family.questions if kind.difficulty == 3}
         for split, wanted in self.wanted.items():
-            needed = sum(count for kind, count in wanted.items() if kind in alone)
+            needed = sum(count for kind, count in wanted.items() if kind in hard)
             if needed > (most := len([*Draw("", split).sites()])):
                 raise UsageError(
                     f"{n} tasks need {needed} places, and there are {most} names; give a smaller n"
@@ -211,8 +211,8 @@ class _Generation:
 
     def _give_up(self, split: Split, kind: str, fruitless: int) -> None:
         """Raise `UsageError` if a kind has no tasks, or no more of them."""
-        dropped, kept = self.dropped[kind], self.kept[split][kind]
-        if not kept and dropped.total() >= TRIES:
+        dropped, tasks = self.dropped[kind], self.kept[split][kind]
+        if not tasks and dropped.total() >= TRIES:
             reasons = "; ".join(f"{reason}: {count}" for reason, count in dropped.most_common(5))
             raise UsageError(
                 f"no task of the kind {kind} of {self.family.name} could be kept ({reasons})"
@@ -220,7 +220,7 @@ class _Generation:
         if fruitless == PATIENCE:
             raise UsageError(
                 f"the family {self.family.name} has fewer than {self.n} different tasks (of the "
-                f"kind {kind}, {len(kept)} for the split {split}); give a smaller n"
+                f"kind {kind}, {len(tasks)} for the split {split}); give a smaller n"
             )
 
     # -- places ------------------------------------------------------------------------------------
@@ -272,9 +272,9 @@ class _Generation:
     ) -> Iterator[_Candidate]:
         """Yield the candidates of one round: as many as are missing, and more the fewer of the
         kind were kept before."""
-        (question,) = (each for each in self.family.questions if each.kind == kind)
-        kept = sum(len(kinds.get(kind, ())) for kinds in self.kept.values())
-        rate = (kept + 2) / (kept + self.dropped[kind].total() + 2)
+        (question,) = (one for one in self.family.questions if one.kind == kind)
+        count = sum(len(kinds.get(kind, ())) for kinds in self.kept.values())
+        rate = (count + 2) / (count + self.dropped[kind].total() + 2)
         for _ in range(min(missing + 200, int(missing / rate * 1.05) + 2)):
             candidate = self._draw(split, question, taken)
             if isinstance(candidate, str):
@@ -342,9 +342,9 @@ class _Generation:
     def _mistakes(self, question: Question, gold: str, parameters: Parameters) -> Iterator[str]:
         """Yield the solutions that the reward has to refuse."""
         normal = NORMAL[self.family.env]
-        wrong = [fill(each, parameters) for each in question.wrong]
+        wrong = [fill(solution, parameters) for solution in question.wrong]
         yield from wrong
-        seen = {normal(fill(each, parameters)) for each in (question.gold, *question.same)}
+        seen = {normal(fill(text, parameters)) for text in (question.gold, *question.same)}
         for mutant in MUTANTS[self.family.env](gold):
             if (form := normal(mutant)) not in seen:
                 seen.add(form)
@@ -379,7 +379,7 @@ class _Generation:
         record, kind = candidate.record, candidate.question.kind
         split: Split = record["split"]
         answer = self.family.answer(record["gold"], run)
-        kept = self.kept[split][kind]
+        tasks = self.kept[split][kind]
         most = max(1, int(SHARE * self.sizes[split]))
         if reason := (
             (str(run.faults[0]) if run.faults else "")
@@ -389,9 +389,9 @@ class _Generation:
             or ("its place has a rule already" if self._repeats_rule(candidate) else "")
         ):
             self.dropped[kind][reason] += 1
-        elif len(kept) < self.wanted[split][kind]:
+        elif len(tasks) < self.wanted[split][kind]:
             self.answers[split][answer] += 1
-            kept.append(record)
+            tasks.append(record)
             if candidate.question.difficulty == 3:
                 self.rules_used.add(candidate.place.name)
             self.on_task()

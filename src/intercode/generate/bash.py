@@ -307,7 +307,7 @@ def _stock(draw: Draw, name: str) -> Place:
     numbers = [row[0] for row in rows]
     place.facts["rows"] = [row for row in rows if row[2] in asked]
     place.facts["ids"] = [
-        number for number in numbers if any(each // 10 == number for each in numbers)
+        number for number in numbers if any(longer // 10 == number for longer in numbers)
     ] or numbers
     place.write(
         f"{site}/parts.csv",
@@ -349,7 +349,7 @@ def _row(draw: Draw, place: Place) -> Parameters:
         "person": draw.choice(place.facts["people"]),
         "measure": measure,
         "column": place.facts[measure],
-        "other": draw.choice([place.facts[each] for each in MEASURES if each != measure]),
+        "other": draw.choice([place.facts[name] for name in MEASURES if name != measure]),
     }
 
 

@@ -75,8 +75,8 @@ class Draw(random.Random):
         values = list(values)
         beside = [value + step for value in values for step in (-2, -1, 1, 2)]
         exact, beside = (
-            [value for value in each if (value % 5 == 4) is (self.split == "test")]
-            for each in (values, beside)
+            [value for value in numbers if (value % 5 == 4) is (self.split == "test")]
+            for numbers in (values, beside)
         )
         return self.choice(exact if exact and self.random() < 0.8 else beside)
 

@@ -112,7 +112,7 @@ def sql_mutants(gold: str) -> Iterator[str]:
     for place, node in enumerate(tree.walk()):
         for change in _sql_changes(node):
             mutant = tree.copy()
-            there = next(each for number, each in enumerate(mutant.walk()) if number == place)
+            there = next(twin for number, twin in enumerate(mutant.walk()) if number == place)
             change(there)
             yield mutant.sql(dialect="mysql")
 
@@ -211,7 +211,7 @@ def python_mutants(gold: str) -> Iterator[str]:
     for place, node in enumerate(ast.walk(tree)):
         for change in _python_changes(node):
             mutant: ast.AST = copy.deepcopy(tree)
-            there = next(each for number, each in enumerate(ast.walk(mutant)) if number == place)
+            there = next(twin for number, twin in enumerate(ast.walk(mutant)) if number == place)
             result = change(there)
             if result is not None:
                 mutant = _Replacing(there, result).visit(mutant)
@@ -258,7 +258,7 @@ def _python_changes(node: ast.AST) -> Iterator[Callable[[ast.AST], ast.AST | Non
                 yield changing("func", ast.Name(_CALLED[name], ast.Load()))
             if name in ("sorted", "set", "reversed"):
                 yield changing("func", ast.Name("list", ast.Load()))
-            if any(each.arg in ("reverse", "key") for each in node.keywords):
+            if any(word.arg in ("reverse", "key") for word in node.keywords):
                 yield changing("keywords", [])
         case ast.Call(func=ast.Attribute(attr=name)):
             if name in _CALLED:

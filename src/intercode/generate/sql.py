@@ -70,12 +70,12 @@ def _judge(place: Place, gold: str) -> Callable[[str], bool | None]:
     connection: sqlite3.Connection = place.data["connection"]
     rows = connection.execute(gold).fetchall()
 
-    def values(found: Sequence[Row]) -> Counter[tuple[str, ...]]:
+    def values(table: Sequence[Row]) -> Counter[tuple[str, ...]]:
         return Counter(
             tuple(
                 sorted(f"{value:.9g}" if isinstance(value, float) else repr(value) for value in row)
             )
-            for row in found
+            for row in table
         )
 
     def refused(mistake: str) -> bool | None:
@@ -251,7 +251,7 @@ def _purchase(draw: Draw, place: Place) -> Parameters:
         "price": draw.limit(_middle(row[3] for row in articles.values())),
         "dear": dear,
         "edge": draw.limit(
-            _middle(edge for each in days.values() for edge in (min(each), max(each)))
+            _middle(edge for some in days.values() for edge in (min(some), max(some)))
         ),
         "graded": draw.limit(_middle(row[3] for row in articles.values() if row[2] == sign)),
         "day": day,
@@ -405,7 +405,7 @@ def _loan(draw: Draw, place: Place) -> Parameters:
         "open": draw.limit(_middle(row[3] for row in unreturned)),
         "from": draw.limit(_middle(row[2] for row in unreturned)),
         "edge": draw.limit(
-            _middle(edge for each in days.values() for edge in (min(each), max(each)))
+            _middle(edge for some in days.values() for edge in (min(some), max(some)))
         ),
         "count": draw.limit(_middle(counts.values())),
         "condition": condition,
@@ -515,9 +515,9 @@ def _game(draw: Draw, place: Place) -> Parameters:
         "minute": minute,
         "minute2": minute + draw.randint(3, 12),
         "edge": draw.limit(
-            _middle(edge for each in minutes.values() for edge in (min(each), max(each)))
+            _middle(edge for some in minutes.values() for edge in (min(some), max(some)))
         ),
-        "count": draw.limit(len(each) for each in played.values()),
+        "count": draw.limit(map(len, played.values())),
         "below": draw.limit(_middle(row[1] for row in nobody)),
         "above": draw.limit(range(5, 30)),
         "born": draw.limit(_middle(row[4] for row in players.values())),
