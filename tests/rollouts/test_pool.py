@@ -255,7 +255,9 @@ def test_a_rollout_that_loses_its_sandbox_is_played_again_with_its_seed(
         if lost.count(task.id) < 2 and (not lost or lost[-1] != "again"):
             lost.extend([task.id, "again"])
             yield Act("echo lost")
-            os.kill(envs[-1]._workspace.sandbox.host._process.pid, signal.SIGKILL)
+            sandbox = envs[-1]._workspace.sandbox
+            os.kill(sandbox.host._process.pid, signal.SIGKILL)
+            assert sandbox._sock.recv(1) == b"", "it is dead before the next action"
         else:
             lost.append("played")
         yield from strategy(task, protocol)
