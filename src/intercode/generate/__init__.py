@@ -342,8 +342,7 @@ class _Generation:
     def _mistakes(self, question: Question, gold: str, parameters: Parameters) -> Iterator[str]:
         """Yield the solutions that the reward has to refuse."""
         normal = NORMAL[self.family.env]
-        wrong = [fill(solution, parameters) for solution in question.wrong]
-        yield from wrong
+        yield from (fill(solution, parameters) for solution in question.wrong)
         seen = {normal(fill(text, parameters)) for text in (question.gold, *question.same)}
         for mutant in MUTANTS[self.family.env](gold):
             if (form := normal(mutant)) not in seen:
@@ -386,7 +385,6 @@ class _Generation:
             or ("" if answer else "the gold prints nothing and changes nothing")
             or (accepted and f"this passes too: {unfill(accepted, candidate.parameters)}")
             or ("a frequent answer" if self.answers[split][answer] >= most else "")
-            or ("its place has a rule already" if self._repeats_rule(candidate) else "")
         ):
             self.dropped[kind][reason] += 1
         elif len(tasks) < self.wanted[split][kind]:
@@ -395,9 +393,6 @@ class _Generation:
             if candidate.question.difficulty == 3:
                 self.rules_used.add(candidate.place.name)
             self.on_task()
-
-    def _repeats_rule(self, candidate: _Candidate) -> bool:
-        return candidate.question.difficulty == 3 and candidate.place.name in self.rules_used
 
     def _write_tasks(self, records: Sequence[Record]) -> None:
         lines = [json.dumps(record, ensure_ascii=False) for record in records]
@@ -422,7 +417,7 @@ def _in_turn(groups: Sequence[Sequence[Record]]) -> Iterator[Record]:
 
 
 def _accepts(env: Any, task: Any, solution: str) -> bool:
-    """Whether the reward of an episode that executes the solution is that of a success."""
+    """Play an episode that executes the solution, and return whether it succeeds."""
     env.reset(options={"task": task.id})
     env.step(solution)
     score: Score = env.step("submit")[4]["score"]

@@ -35,8 +35,8 @@ NOUNS, PEOPLE, TOWNS = (_WORDS[name] for name in ("nouns", "people", "towns"))
 
 
 class Draw(random.Random):
-    """Random numbers for one split. Values that `word`, `words`, `number`, `near`, `limit` and
-    `sites` draw for one split are never drawn for the other."""
+    """Random numbers for one split. Values that `word`, `words`, `number`, `limit` and `sites`
+    draw for one split are never drawn for the other."""
 
     def __init__(self, seed: str, split: Split) -> None:
         super().__init__(f"{seed} {split}")
@@ -59,14 +59,6 @@ class Draw(random.Random):
         else from below it."""
         cut = low + (high - low) * 4 // 5
         return self.randint(cut + 1, high) if self.split == "test" else self.randint(low, cut)
-
-    def near(self, values: Iterable[int]) -> int:
-        """Return one of the values, as they are or one less or more, that `number` could draw from
-        their range for this split, so that some value is at the limit or beside it."""
-        values = sorted(values)
-        cut = values[0] + (values[-1] - values[0]) * 4 // 5
-        there = [value for value in values if (value > cut) is (self.split == "test")]
-        return self.choice(there) + self.choice((0, 0, 0, -1, 1))
 
     def limit(self, values: Iterable[int]) -> int:
         """Return one of the values or, less often, a number beside one. For the test split it
@@ -99,9 +91,9 @@ class Place:
     """Values that questions use; `site` is the place's absolute path, `db` the database's name."""
     rules: str = ""
     data: Any = None
-    """What the family needs to draw parameters, and no question uses."""
+    """Rows, connections and the like from which the family draws parameters."""
     programs: set[str] = field(default_factory=set)
-    """Those of the files that are executable."""
+    """The paths of executable files."""
 
     def write(self, path: str, content: str | bytes, *, program: bool = False) -> None:
         """Add a file of the tree; `path` is absolute."""

@@ -26,7 +26,7 @@ _CONFLICTS = {
     "is removed, after its lines were appended to the other one": "cat $f >> $g; rm $f",
     "stays, and so does the other one": ":",
 }
-"""What happens to a file whose new name is taken → code."""
+"""The code for what a query says about a file whose new name is taken."""
 _BUILD = """\
 # Joins the parts of a set, without their first lines: sh build.sh SET
 cd {site} || exit 1

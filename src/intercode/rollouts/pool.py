@@ -61,7 +61,7 @@ GRACE = 5.0
 
 
 class _Call(NamedTuple):
-    """What a thread does next, in this order; None: end."""
+    """A rollout for a thread to play, the lowest priority and number first; None ends a thread."""
 
     priority: int
     number: int

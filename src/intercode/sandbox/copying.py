@@ -108,7 +108,7 @@ def _write(target: Path, parts: tuple[str, ...], content: bytes, mode: int) -> P
 
 
 def _stays_below(parts: tuple[str, ...], to: str) -> bool:
-    """Whether a link leads up, by no more folders than it is deep, and then only down. Behind
+    """Return whether a link leads up by no more folders than it is deep, and then only down. After
     another link, `..` could lead anywhere."""
     steps = PurePosixPath(to).parts
     up = next((at for at, step in enumerate(steps) if step != ".."), len(steps))
