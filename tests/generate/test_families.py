@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from kept import needs_bwrap
@@ -19,7 +19,7 @@ from intercode.envs import prepare
 from intercode.envs.bash.compare import bash_exact
 from intercode.errors import UsageError
 from intercode.generate import FAMILIES, generate
-from intercode.generate.families import FORMS, Draw
+from intercode.generate.families import FORMS, Draw, Split
 from intercode.runner.run import evaluate, select
 from intercode.validate.check import check
 
@@ -112,6 +112,16 @@ def test_a_task_of_difficulty_3_has_a_place_of_its_own_and_some_show_the_rule(
     assert len({task["place"] for task in hard}) == len(hard)
     for task in records(folder):
         assert "rule_shown" not in task or (task["difficulty"] == 3 and "\n\n" in task["query"])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_parameters_can_be_drawn_in_every_place(name: str) -> None:
+    family = FAMILIES[name]
+    for split in get_args(Split):
+        draw = Draw(name, split)
+        for place in (family.place(draw, site) for site in islice(draw.sites(), 40)):
+            for _ in range(20):
+                family.draw(draw, place)
 
 
 def test_draws_of_the_splits_have_nothing_in_common() -> None:

@@ -677,13 +677,13 @@ def _vault(draw: Draw, name: str) -> Place:
 def _member(draw: Draw, place: Place) -> Parameters:
     packs, label = place.facts["packs"], draw.choice(place.facts["labels"])
     pack, other = draw.sample(list(packs), 2)
-    ending = draw.choice(place.facts["endings"])
+    endings = [name.rpartition(".")[2] for name in packs[pack]]
+    ending = draw.choice([each for each in place.facts["endings"] if each in endings])
+    member = draw.choice([name for name in packs[pack] if name.endswith(f".{ending}")])
     return {
         "pack": pack,
         "other": other,
-        "member": (
-            member := draw.choice([name for name in packs[pack] if name.endswith(f".{ending}")])
-        ),
+        "member": member,
         "base": member.rpartition("/")[2],
         "ending": ending,
         "label": label,

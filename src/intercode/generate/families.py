@@ -61,16 +61,16 @@ class Draw(random.Random):
         return self.randint(cut + 1, high) if self.split == "test" else self.randint(low, cut)
 
     def limit(self, values: Iterable[int]) -> int:
-        """Return one of the values or, less often, a number beside one. For the test split it
-        leaves 4 when it is divided by 5, else it does not, so that both splits have limits from the
-        whole range."""
-        values = list(values)
+        """Return one of the values (0 if there are none) or, less often, a number beside one.
+        For the test split it leaves 4 when it is divided by 5, else it does not, so that both
+        splits have limits from the whole range."""
+        values = list(values) or [0]
         beside = [value + step for value in values for step in (-2, -1, 1, 2)]
         exact, beside = (
             [value for value in numbers if (value % 5 == 4) is (self.split == "test")]
             for numbers in (values, beside)
         )
-        return self.choice(exact if exact and self.random() < 0.8 else beside)
+        return self.choice(beside if beside and self.random() < 0.2 else exact or beside)
 
     def sites(self) -> Iterator[str]:
         """Yield different names of places: 16,000 for training, 4,000 for the test split."""
