@@ -157,6 +157,8 @@ class _Generation:
         self.places: dict[Split, list[Place]] = {split: [] for split in self.sizes}
         self.rules_used = set[str]()
         """The places that have a task of difficulty 3."""
+        self.tried = defaultdict[str, set[str]](set)
+        """By kind of difficulty 3, the places in which a candidate was drawn."""
         self.wanted = {
             split: _share_out(family.questions, split, n) for split, n in self.sizes.items()
         }
@@ -245,12 +247,15 @@ class _Generation:
 
     def _place_for(self, split: Split, question: Question, taken: set[str]) -> Place:
         """Return a place for a candidate. One that must find a rule gets a place where no other
-        task does: not one of those `taken`."""
+        task does: not one of those `taken`, and one that is new to its kind."""
         places, draw = self.places[split], self.draws[split]
         if question.difficulty == 3:
-            free = [place for place in places if place.name not in self.rules_used | taken]
+            tried = self.tried[question.kind]
+            unfit = self.rules_used | taken | tried
+            free = [place for place in places if place.name not in unfit]
             place = draw.choice(free) if free else self._add_place(split)
             taken.add(place.name)
+            tried.add(place.name)
             return place
         if len(places) < max(2, self.sizes[split] // self.family.tasks_per_place):
             return self._add_place(split)
