@@ -414,3 +414,32 @@ def test_rollouts_on_nodes_are_those_of_this_machine(nodes: Nodes, folder: Path)
     assert {rollout[3] for rollout in found["here"]} > {1.0}
     assert found["after a kill"] == [1.0] * 16  # the lost one was played again
     nodes.assert_nothing_is_left()
+
+
+def test_a_node_that_joins_plays_within_seconds_and_groups_stay_whole(
+    nodes: Nodes, folder: Path
+) -> None:
+    argv = [sys.executable, "-W", "ignore", str(HERE / "rollouts_in_groups.py")]
+    trainer = subprocess.Popen(
+        [*argv, nodes.address, str(folder / "box")],
+        env=nodes.variables,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert trainer.stdout
+    begun = [json.loads(trainer.stdout.readline()) for _ in range(3)]
+    hosts = nodes.processes("ray::EnvHost")
+    nodes.add("node-late")
+    try:
+        (joined,) = wait_for(lambda: nodes.processes("ray::EnvHost").keys() - hosts.keys(), 10)
+        wait_for(lambda: below(joined), 10)  # it has sandboxes
+        os.kill(next(iter(hosts)), signal.SIGKILL)
+        groups = begun + [json.loads(trainer.stdout.readline()) for _ in range(20)]
+        rest, _ = trainer.communicate(timeout=60)
+    finally:
+        nodes.remove("node-late")
+    assert trainer.returncode == 0
+    groups += map(json.loads, rest.splitlines())
+    assert groups == [[[1.0] * 4, [*range(4)]]] * len(groups)
+    nodes.assert_nothing_is_left()

@@ -21,20 +21,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from intercode.cluster.host import EpisodeHost, Key
-from intercode.cluster.nodes import (
-    CLEAN_UP,
-    Connection,
-    Node,
-    end_hosts,
-    living_nodes,
-    start_host,
-    why_lost,
-)
+from intercode.cluster.hosts import Host, Hosts
+from intercode.cluster.nodes import Node, why_lost
 from intercode.cluster.shipping import TRAVELLING, Shipment, pack
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, ModelError, SandboxError
 from intercode.evaluation import Evaluation
-from intercode.runner.breaker import FAULTS_IN_A_ROW
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.run import episode_seed
 from intercode.runner.warm_env import KEPT
@@ -43,29 +35,19 @@ from intercode.types import Episode, Task
 
 STRIKES = 3
 """Hosts that may end while playing a task before the task is quarantined."""
-LOOK = 2.0
-"""Seconds between two looks for new nodes."""
-PATIENCE = 15.0
-"""Seconds without any node until the run ends."""
 _OF_THE_DRIVER = FREE | SOURCES | TRAVELLING | {"limit", "tasks"}
 """Settings that need not be equal on a node: names and paths, and the choice of tasks."""
 
 
 @dataclass(slots=True)
-class _Host:
-    """A node's host. `call` is the open call, `playing` lists the host's jobs in the order in which
-    it got them."""
+class _Host(Host):
+    """`call` is the open exchange, `playing` lists the host's jobs in the order in which it got
+    them."""
 
-    node: Node
-    actor: Any = None
     call: Any = None
-    ready: bool = False
     playing: dict[Key, None] = field(default_factory=dict)
-    faults: int = 0
-    in_a_row: int = 0
     held: list[Episode] = field(default_factory=list)
     """Episodes of the faults in a row, which are played elsewhere if the node is benched."""
-    benched: str | None = None
 
 
 class RayCrew:
@@ -83,15 +65,13 @@ class RayCrew:
     ) -> None:
         """`options` are the ones from which `evaluation` was planned; each node plays `workers`
         episodes at once."""
-        self._connection = Connection(on)
-        try:
-            self._evaluation, self._workers, self._kind = evaluation, workers, host
-            self._shipment = _shipment(evaluation, options)
-        except BaseException:
-            self._connection.close()
-            raise
-        self._hosts: dict[str, _Host] = {}
-        self._looked = self._seen = 0.0
+        self._evaluation, self._workers = evaluation, workers
+        self._hosts = Hosts(
+            on,
+            _Host,
+            lambda: (host, (_shipment(evaluation, options), workers), 2),
+            self._refuse,
+        )
         self.quarantined: dict[Key, str] = {}
 
     def __enter__(self) -> RayCrew:
@@ -102,13 +82,12 @@ class RayCrew:
 
     def close(self) -> None:
         """End all hosts, with what they play."""
-        end_hosts([host.actor for host in self._hosts.values()], CLEAN_UP)
-        self._connection.close()
+        self._hosts.close()
 
     def line(self) -> str:
         """Return what the progress line says about the nodes."""
-        hosts = list(self._hosts.values())
-        usable = sum(host.ready and not host.benched for host in hosts)
+        hosts = list(self._hosts)
+        usable = sum(host.ready for host in hosts)
         parts = [f"{usable} host{'s' if usable != 1 else ''}", f"{usable * self._workers} workers"]
         if faults := ", ".join(f"{host.node.name} {host.faults}" for host in hosts if host.faults):
             parts.append(f"faults: {faults}")
@@ -120,7 +99,7 @@ class RayCrew:
         """Return a line for each benched node, and for each quarantined task."""
         benched = [
             f"node {host.node.name} was benched: {host.benched}"
-            for host in self._hosts.values()
+            for host in self._hosts
             if host.benched
         ]
         return [
@@ -142,53 +121,39 @@ class RayCrew:
         self._strikes: dict[Key, list[Node]] = {}
         self._faulted: dict[Key, Episode] = {}
         self._open = dict.fromkeys(self._waiting)
-        self._seen = time.monotonic()
         while self._open:
             if stop := tracker.stop_reason():
                 for key in (*self._waiting, *self._suspects):
                     self._open.pop(key, None)
                 self._waiting.clear()
                 self._suspects.clear()
-            if time.monotonic() - self._looked >= LOOK:
-                self._look()
-            usable = [host for host in self._hosts.values() if not host.benched]
-            for host in usable:
-                if (
-                    host.ready
-                    and host.call is None
-                    and ((new := self._choose(host, usable)) or host.playing)
-                ):
+            ready = self._hosts.look()
+            usable = [host for host in self._hosts if not host.benched]
+            for host in ready:
+                if host.call is None and ((new := self._choose(host, usable)) or host.playing):
                     host.playing |= dict.fromkeys(new)
                     host.call = host.actor.exchange.remote(new, stop)
-            calls = {host.call: host for host in usable if host.call is not None}
-            if not usable and (self._hosts or self._seen + PATIENCE < time.monotonic()):
+            calls = {host.call: host for host in ready if host.call is not None}
+            if why := self._hosts.why_none():
                 yield from self._take(self._faulted.values())
-                raise self._none_left()
+                raise self._none_left(why)
             # only held-back episodes are left
-            if not calls and all(host.ready for host in usable) and usable:
+            if not calls and ready == usable and usable:
                 yield from self._take([episode for host in usable for episode in host.held])
                 continue
             if not calls:
                 time.sleep(0.1)
                 continue
-            self._seen = time.monotonic()
             for call in ray.wait(list(calls), num_returns=1, timeout=0.2)[0]:
                 yield from self._take(self._receive(calls[call], call, tracker))
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        """Start a host on each new node. A node that is gone is noticed by the next call."""
-        self._looked = time.monotonic()
-        for node in living_nodes():
-            if node.id not in self._hosts:
-                self._start(_Host(node))
-
-    def _start(self, host: _Host) -> None:
-        self._hosts[host.node.id] = host
-        host.actor = start_host(host.node, self._kind, self._shipment, self._workers, calls=2)
-        host.ready = False
-        host.call = host.actor.begin.remote()
+    def _refuse(self, config: dict[str, Any]) -> str | None:
+        """Return in which settings a host differs from the driver."""
+        here = self._evaluation.config
+        wrong = differing_settings(here, {**here, **config}, _OF_THE_DRIVER)
+        return f"it differs from the driver ({', '.join(wrong.values())})" if wrong else None
 
     def _choose(self, host: _Host, usable: Sequence[_Host]) -> list[Key]:
         """Take the jobs that a host gets now: one for each worker, and two more while the queue is
@@ -229,15 +194,6 @@ class RayCrew:
                 raise
             yield from self._lose(host, why)
             return
-        if not host.ready:
-            if isinstance(answer, IntercodeError):
-                self._bench(host, str(answer))
-            elif wrong := differing_settings(
-                self._evaluation.config, {**self._evaluation.config, **answer}, _OF_THE_DRIVER
-            ):
-                self._bench(host, f"it differs from the driver ({', '.join(wrong.values())})")
-            host.ready = not host.benched
-            return
         for result in answer:
             if isinstance(result, IntercodeError):
                 raise result
@@ -256,29 +212,19 @@ class RayCrew:
             else:
                 host.held.append(result)
                 self._faulted[key] = result
-                self._fault(host, result.error)
+                self._hosts.note_fault(host, result.error)
+        if host.benched:
+            self._put_back([*_jobs(host.held), *host.playing])
+            host.playing, host.held = {}, []
 
-    def _fault(self, host: _Host, why: str) -> None:
-        host.faults += 1
-        host.in_a_row += 1
-        if host.in_a_row >= FAULTS_IN_A_ROW:
-            self._bench(host, f"{FAULTS_IN_A_ROW} faults in a row, the last: {why}")
-
-    def _bench(self, host: _Host, why: str) -> None:
-        """Stop using a node; its jobs and its last faults are played elsewhere."""
-        host.benched = why
-        host.actor.end.remote(CLEAN_UP)
-        again = [(episode.task, episode.epoch) for episode in host.held]
-        self._waiting.extendleft(reversed([*again, *host.playing]))
-        host.playing, host.held, host.call = {}, [], None
+    def _put_back(self, jobs: Iterable[Key]) -> None:
+        self._waiting.extendleft(reversed(list(jobs)))
 
     def _lose(self, host: _Host, why: str) -> Iterator[Episode]:
-        """Put the jobs of a lost host back, and start another host if the node is alive. Yields
-        quarantined episodes."""
-        end_hosts([host.actor])
+        """Put the jobs of a lost host and its last faults back. Yields quarantined episodes."""
         begun, lost = list(host.playing)[: self._workers], list(host.playing)
-        again = list[Key]()
-        host.playing = {}
+        again = _jobs(host.held)
+        host.playing, host.held = {}, []
         for key in lost:
             if key in begun:
                 self._strikes.setdefault(key, []).append(host.node)
@@ -307,14 +253,8 @@ class RayCrew:
                 self._suspects.append(key)
             else:
                 again.append(key)
-        self._waiting.extendleft(reversed(again))
-        if host.node.id not in {node.id for node in living_nodes()}:
-            self._waiting.extend((episode.task, episode.epoch) for episode in host.held)
-            del self._hosts[host.node.id]
-            return
-        self._fault(host, why)
-        if not host.benched:
-            self._start(host)
+        self._put_back(again)
+        self._hosts.lose(host, why)
 
     def _take(self, episodes: Iterable[Episode]) -> Iterator[Episode]:
         """Yield the episodes of open jobs, each once."""
@@ -323,19 +263,16 @@ class RayCrew:
                 del self._open[episode.task, episode.epoch]
                 yield episode
 
-    def _none_left(self) -> IntercodeError:
-        reasons = [
-            f"{host.node.name}: {host.benched}" for host in self._hosts.values() if host.benched
-        ]
-        kind = (
-            ModelError
-            if reasons and all("model: " in reason for reason in reasons)
-            else SandboxError
+    def _none_left(self, why: str) -> IntercodeError:
+        reasons = [host.benched for host in self._hosts if host.benched]
+        of_model = reasons and all("model: " in reason for reason in reasons)
+        return (ModelError if of_model else SandboxError)(
+            f"no node is left to play on ({why}; {KEPT})"
         )
-        return kind(
-            "no node is left to play on "
-            f"({'; '.join(reasons) or 'the cluster has none with cores'}; {KEPT})"
-        )
+
+
+def _jobs(episodes: Sequence[Episode]) -> list[Key]:
+    return [(episode.task, episode.epoch) for episode in episodes]
 
 
 def _shipment(evaluation: Evaluation, options: dict[str, Any]) -> Shipment:
