@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from itertools import cycle, islice, zip_longest
+from math import ceil
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
 from typing import Any, get_args
@@ -384,7 +385,7 @@ class _Generation:
         split: Split = record["split"]
         answer = self.family.answer(record["gold"], run)
         tasks = self.kept[split][kind]
-        most = max(1, int(SHARE * self.sizes[split]))
+        most = ceil(SHARE * self.sizes[split])
         if reason := (
             (str(run.faults[0]) if run.faults else "")
             or ("" if answer else "the gold prints nothing and changes nothing")
