@@ -9,13 +9,15 @@ import signal
 import sys
 from typing import Any
 
+import loopback
 from policies import Policy, make_tokenizer
 from processes_of_nodes import processes
+from token_server import TokenServer
 
 import intercode
 from intercode.cluster.envs import RayEnvs
-from intercode.models import ScriptedModel
-from intercode.rollouts import Rollout, RolloutPool, groups, hf_chat
+from intercode.models import OpenAIModel, ScriptedModel
+from intercode.rollouts import Rollout, RolloutLimits, RolloutPool, groups, hf_chat
 
 
 def told(rollout: Rollout) -> list[Any]:
@@ -49,11 +51,29 @@ def play(factory: Any) -> tuple[list[Any], list[Any]]:
     ]
 
 
+def play_with_a_server(factory: Any) -> list[Any]:
+    """Over Ray, the nodes play the whole rollouts."""
+    answers = {
+        task.query: [f"```bash\n{code}\n```" for code in ("ls /box", task.gold, "submit")]
+        for task in factory.tasks
+    }
+    with (
+        loopback.serving(TokenServer(answers)) as server,
+        RolloutPool(factory, "try_again", envs=8, limits=RolloutLimits(reply_tokens=30)) as pool,
+    ):
+        model = OpenAIModel("m", base_url=f"{server.url}/v1", logprobs=True)
+        rollouts = list(pool.run(groups([task.id for task in factory.tasks[:12]], 2), model))
+    return sorted([[*told(rollout), rollout.cut] for rollout in rollouts], key=str)
+
+
 address, data = sys.argv[1:]
 found: dict[str, Any] = {}
-found["here"], found["tree here"] = play(intercode.prepare("bash", data=data))
+here = intercode.prepare("bash", data=data)
+found["here"], found["tree here"] = play(here)
+found["served here"] = play_with_a_server(here)
 with RayEnvs("bash", on=address, data=data) as factory:
     found["there"], found["tree there"] = play(factory)
+    found["served there"] = play_with_a_server(factory)
     with RolloutPool(factory, "gold", envs=1) as pool:
         rewards = []
         for rollout in pool.run([task.id for task in factory.tasks[:16]], ScriptedModel(["none"])):

@@ -399,7 +399,7 @@ def test_rollouts_on_nodes_are_those_of_this_machine(nodes: Nodes, folder: Path)
         nodes.address,
         str(folder / "box"),
     ]
-    paths = os.pathsep.join(str(HERE.parent / name) for name in ("rollouts", "cluster"))
+    paths = os.pathsep.join(str(HERE.parent / name) for name in ("rollouts", "cluster", "helpers"))
     done = subprocess.run(
         argv,
         capture_output=True,
@@ -411,6 +411,8 @@ def test_rollouts_on_nodes_are_those_of_this_machine(nodes: Nodes, folder: Path)
     found = json.loads(done.stdout)
     assert found["there"] == found["here"]
     assert found["tree there"] == found["tree here"]
+    assert found["served there"] == found["served here"]
+    assert {rollout[-1] for rollout in found["served here"]} == {None, "reply"}
     assert {rollout[3] for rollout in found["here"]} > {1.0}
     assert found["after a kill"] == [1.0] * 16  # the lost one was played again
     nodes.assert_nothing_is_left()

@@ -18,6 +18,7 @@ import loopback
 import pytest
 from kept import kept, needs_bwrap, write_box
 from policies import CONTROL, LETTERS, Policy, make_tokenizer, replying
+from token_server import TokenServer
 
 from intercode import rollout
 from intercode.agents import Act, Ask
@@ -132,59 +133,6 @@ def test_a_program_that_prints_control_tokens_adds_none_to_the_conversation(
     assert len(expected) > 2
     for form in CONTROL:
         assert observed(form) == (form, expected)
-
-
-class TokenServer(loopback.Server):
-    """Speaks as vLLM does, with a token a character; one in `broken` answers is a failure of the
-    server."""
-
-    def __init__(self, answers: dict[str, list[str]], broken: float = 0.0) -> None:
-        super().__init__(_TokenHandler)
-        self.answers, self.broken, self.chance = answers, broken, random.Random(3)
-        self.failed = 0
-
-
-class _TokenHandler(loopback.Quiet):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with self.server.lock:
-            self.server.requests.append(request)
-            fails = self.server.chance.random() < self.server.broken
-            self.server.failed += fails
-        messages = request["messages"]
-        codes = self.server.answers[messages[1]["content"]]
-        text = codes[min(sum(each["role"] == "assistant" for each in messages), len(codes) - 1)]
-        text = text[: request.get("max_tokens", 1000)]
-        reason = "length" if len(text) == request.get("max_tokens") else "stop"
-        heads = [
-            ">" if message["role"] == "assistant" else f"{message['role']}: "
-            for message in messages
-        ]
-        prompt = (
-            "".join(
-                f"{head}{message['content']}\n"
-                for head, message in zip(heads, messages, strict=True)
-            )
-            + ">"
-        )
-        tokens = [ord(letter) for letter in f"{text}\n"]
-        logprobs = {"content": [{"logprob": -0.25} for _ in tokens]}
-        message = {"role": "assistant", "content": text}
-        choice = {
-            "message": message,
-            "finish_reason": reason,
-            "token_ids": tokens,
-            "logprobs": logprobs,
-        }
-        body = {"choices": [choice], "prompt_token_ids": [ord(letter) for letter in prompt]}
-        data = json.dumps({"error": "out of memory"} if fails else body).encode()
-        self.send_response(500 if fails else 200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        with suppress(OSError):
-            self.wfile.write(data)
 
 
 def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFactory) -> None:

@@ -5,7 +5,8 @@
                                            │   played again on another
                                            └── at a reset: moves to a node that has fewer
 
-Each step travels to the node and back; in an evaluation over Ray whole episodes do.
+Each step travels to the node and back, unless the model is a server: then the node plays the whole
+rollout, and only its episode comes back.
 """
 
 from __future__ import annotations
@@ -13,20 +14,26 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+from intercode.agents import Strategy
 from intercode.cluster.host import EnvHost
 from intercode.cluster.hosts import Host, Hosts
 from intercode.cluster.nodes import why_lost
 from intercode.cluster.shipping import TRAVELLING, Shipment, pack
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, SandboxError
+from intercode.models import OpenAIModel
 from intercode.plugins import attribute_path
+from intercode.rollouts.sampling import EpisodeSampler
+from intercode.runner.budget import BudgetTracker
+from intercode.runner.episode import play
 from intercode.store import differing_settings
-from intercode.types import Task
+from intercode.types import Episode, Task, Turn
 
 
 class HostLost(SandboxError):
@@ -112,13 +119,23 @@ class RayEnvs:
         with self._lock:
             host.envs += change
 
-    def ask(self, host: _Host, actor: Any, method: str, *arguments: Any) -> Any:
+    def ask(
+        self,
+        host: _Host,
+        actor: Any,
+        method: str,
+        *arguments: Any,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> Any:
         """Return the answer of a host's actor, or raise it if it is an error. A lost host is a
-        `SandboxError`."""
+        `SandboxError`. `meanwhile` is called each second."""
         import ray
 
+        call = getattr(actor, method).remote(*arguments)
         try:
-            answer = ray.get(getattr(actor, method).remote(*arguments))
+            while meanwhile and not ray.wait([call], timeout=1)[0]:
+                meanwhile()
+            answer = ray.get(call)
         except Exception as error:
             if (why := why_lost(error)) is None:
                 raise
@@ -162,14 +179,18 @@ class RayEnv:
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
+        self._move()
+        first, self.takes_answer = self._call("reset", seed=seed, options=options)
+        observation, info = first
+        return observation, info
+
+    def _move(self) -> None:
+        """Move to another host if this one has too many environments, or was lost."""
         host = self._owner.free_host(self._host, self._actor)
         if host is not self._host or host.actor is not self._actor:
             with suppress(SandboxError):
                 self.close()
             self._open(host)
-        first, self.takes_answer = self._call("reset", seed=seed, options=options)
-        observation, info = first
-        return observation, info
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self._call("step", action)[0]
@@ -178,6 +199,38 @@ class RayEnv:
     def outcomes(self) -> dict[str, Any]:
         outcomes: dict[str, Any] = self._call("outcomes")[0]
         return outcomes
+
+    def play_rollout(
+        self,
+        task: Task,
+        strategy: Strategy,
+        sampler: EpisodeSampler,
+        tracker: BudgetTracker,
+        *,
+        seed: int,
+        turns: list[Turn],
+    ) -> Episode:
+        """Play a rollout as `episode.play` does: on the node, if the model is a server, and the
+        node has the modules that the agent needs; else step by step."""
+
+        def stop() -> None:
+            if why := tracker.stop_reason():
+                self._actor.stop.remote(self._number, why)
+
+        model, played = getattr(sampler.source, "model", None), None
+        sent = (_pickled(strategy), _pickled(model)) if type(model) is OpenAIModel else (None,)
+        if None not in sent:
+            self._move()
+            arguments = (self._number, task, *sent, sampler.limits, seed)
+            played = self._owner.ask(self._host, self._actor, "play", *arguments, meanwhile=stop)
+        if played is None:
+            return play(self, task, strategy, sampler, tracker, seed=seed, turns=turns)
+        result, log, sampler.cut = played
+        turns += log
+        if isinstance(result, IntercodeError):
+            raise result
+        episode: Episode = result
+        return episode
 
     def fork(self, *, replay: bool = False) -> RayEnv:
         fork = copy.copy(self)
@@ -196,3 +249,14 @@ class RayEnv:
         return self._owner.ask(
             self._host, self._actor, "call", self._number, method, arguments, options
         )
+
+
+@lru_cache(maxsize=8)
+def _pickled(thing: Any) -> bytes | None:
+    import ray
+
+    try:
+        content: bytes = ray.cloudpickle.dumps(thing)  # type: ignore[no-untyped-call]
+    except Exception:  # pickling the caller's objects raises anything
+        return None
+    return content

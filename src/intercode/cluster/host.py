@@ -4,6 +4,7 @@ and threads.
     EpisodeHost.exchange(jobs) ──► queue ──► worker thread with a WarmEnv ──► episodes
                                ──► the answer of an exchange
     EnvHost.call(number, "step", action) ──► the environment of that number
+    EnvHost.play(number, task, …)        ──► a whole rollout there
 
 Sandboxes die with the process. Errors travel as values, so that Ray's own errors mean that the host
 is lost and nothing else.
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from intercode.cluster.shipping import Shipment, unpack
@@ -27,10 +29,12 @@ from intercode.errors import IntercodeError, UsageError
 from intercode.evaluation import Evaluation
 from intercode.models import OpenAIModel
 from intercode.plugins import describe_error, fault_of, is_user_code
-from intercode.runner.budget import Budget, BudgetTracker
+from intercode.rollouts.sampling import EpisodeSampler, RolloutLimits, Served
+from intercode.runner.budget import Budget, BudgetTracker, Limits
+from intercode.runner.episode import play
 from intercode.runner.run import play_job
 from intercode.runner.warm_env import WarmEnv
-from intercode.types import Episode, Task
+from intercode.types import Episode, Task, Turn
 
 Key = tuple[str, int]
 """A task's id and an epoch."""
@@ -154,6 +158,7 @@ class EnvHost:
         end_with_parent()
         self._shipment = shipment
         self._envs: dict[int, InterCodeEnv] = {}
+        self._trackers: dict[int, BudgetTracker] = {}
         self._next, self._lock = 0, threading.Lock()
 
     def begin(self) -> tuple[dict[str, Any], Sequence[Task]] | IntercodeError:
@@ -193,6 +198,34 @@ class EnvHost:
 
         return _answer(call_it)
 
+    def play(
+        self,
+        number: int,
+        task: Task,
+        strategy: bytes,
+        model: bytes,
+        limits: RolloutLimits,
+        seed: int,
+    ) -> Any:
+        """Play a whole rollout; return the episode, or the fault, with the turns and the limit that
+        cut it. `strategy` and `model` are pickled: None if they need modules that this node
+        lacks."""
+        try:
+            agent, server = _unpickled(strategy), _unpickled(model)
+        except Exception:
+            return None
+        sampler, turns = EpisodeSampler(Served(server), limits, seed), list[Turn]()
+        tracker = self._trackers[number] = BudgetTracker(Limits(limits.turns))
+        episode = _answer(
+            lambda: play(self._envs[number], task, agent, sampler, tracker, seed=seed, turns=turns)
+        )
+        return episode, turns, sampler.cut
+
+    def stop(self, number: int, why: str) -> None:
+        """End the rollout that an environment plays, within a turn."""
+        if tracker := self._trackers.get(number):
+            tracker.stop(why)
+
     def end(self, seconds: float) -> None:
         """Close the environments."""
         for env in list(self._envs.values()):
@@ -204,6 +237,14 @@ class EnvHost:
             self._next += 1
             self._envs[self._next] = env
             return self._next
+
+
+@lru_cache(maxsize=8)
+def _unpickled(content: bytes) -> Any:
+    """Return the one object of this content, so that rollouts share a model's connections."""
+    import ray
+
+    return ray.cloudpickle.loads(content)
 
 
 def _answer(work: Callable[[], Value]) -> Value | IntercodeError:

@@ -38,6 +38,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,7 @@ class OpenAIModel:
         no_system: bool = False,
         keep_reasoning: bool = False,
     ) -> None:
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
         import openai
 
         if tries < 1:
@@ -304,6 +306,11 @@ class OpenAIModel:
             raise UsageError(
                 f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://"
             )
+
+    def __reduce__(self) -> Any:
+        """A copy has connections of its own, and where nothing was given the settings of its
+        process."""
+        return partial(type(self), **self._arguments), ()
 
     def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0

@@ -319,7 +319,7 @@ class RolloutPool:
         *,
         sampler: EpisodeSampler | None = None,
         env: WarmEnv | None = None,
-        wrap: Callable[[Playable, EpisodeSampler], Playable] = lambda env, sampler: env,
+        wrap: Callable[[Playable, EpisodeSampler], Playable] | None = None,
         retries: int = 0,
     ) -> Future[Rollout]:
         """Play a job on the next free thread; `env` replaces the thread's own environment, and is
@@ -375,7 +375,7 @@ class RolloutPool:
         env: WarmEnv,
         sampler: EpisodeSampler,
         tracker: BudgetTracker,
-        wrap: Callable[[Playable, EpisodeSampler], Playable],
+        wrap: Callable[[Playable, EpisodeSampler], Playable] | None,
         *,
         retry: bool,
     ) -> Rollout | None:
@@ -384,15 +384,13 @@ class RolloutPool:
         assert isinstance(task, Task)
 
         def play_it(env: Playable) -> Episode:
-            return play(
-                wrap(env, sampler),
-                task,
-                self.strategy,
-                sampler,
-                tracker,
-                seed=job.seed,
-                turns=turns,
+            # an environment of another machine may play there
+            play_there = None if wrap else getattr(env, "play_rollout", None)
+            play_this = play_there or partial(play, wrap(env, sampler) if wrap else env)
+            episode: Episode = play_this(
+                task, self.strategy, sampler, tracker, seed=job.seed, turns=turns
             )
+            return episode
 
         started = time.perf_counter()
         if tracker.stop_reason():
