@@ -1,5 +1,5 @@
 """How much Ray costs: the driver's work for an episode, a run on one node against a run without
-Ray, and a step of a rollout.
+Ray, a step of a rollout, and a rollout that a node plays; and how soon a new node plays.
 
     .venv/bin/python benchmarks/cluster.py [--episodes 5000] [--workers 2] [--json]
 
@@ -9,13 +9,19 @@ starter tasks of bash four times by their golds, with as many workers as this pr
 Ray; starting the hosts is not counted. All nodes are on this machine, so nothing here says how much
 quicker more machines are.
 
-Exit status 1 if the bound is missed: 1 ms of the driver for an episode, by either measure.
+A rollout has three actions, and its model is a server in a process of its own. A node joins while
+four rollouts are played at a time, and counts as playing when an environment is there.
+
+Exit status 1 if a bound is missed: 1 ms of the driver for an episode, by either measure; 10 seconds
+until a node that joins plays.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
+import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +37,8 @@ import intercode
 from intercode.cluster.driver import RayCrew
 from intercode.cluster.envs import RayEnvs
 from intercode.evaluation import Evaluation
+from intercode.models import OpenAIModel
+from intercode.rollouts import RolloutPool
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task, Turn
@@ -38,6 +46,32 @@ from intercode.types import Episode, Task, Turn
 BOUND = 1e-3
 """Seconds of the driver for an episode."""
 STEPS = 300
+SMALL: dict[str, Any] = {"object_store_memory": 80_000_000, "include_dashboard": False}
+JOIN = 10.0
+"""Seconds until a node that joins plays."""
+SERVER = """
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Chat(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    log_message = lambda *_: None
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"]
+        turn = sum(message["role"] == "assistant" for message in asked)
+        text = "```bash\\n%s\\n```" % ("submit" if turn == 2 else "ls /")
+        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        body = json.dumps({"choices": [choice]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Chat)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
 
 
 class InstantHost:
@@ -63,28 +97,27 @@ class InstantHost:
 
 
 @contextmanager
-def cluster(nodes: int) -> Iterator[str]:
-    """Start a cluster on this machine, and yield its address."""
+def cluster(nodes: int) -> Iterator[Any]:
+    """Start a cluster on this machine, and yield it."""
     from ray.cluster_utils import Cluster
 
-    small: dict[str, Any] = {"object_store_memory": 80_000_000, "include_dashboard": False}
     with tempfile.TemporaryDirectory(
         prefix="ray-", dir="/tmp", ignore_cleanup_errors=True
     ) as folder:
         made = Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 0, "temp_dir": folder, **small}
+            initialize_head=True, head_node_args={"num_cpus": 0, "temp_dir": folder, **SMALL}
         )
         for number in range(nodes):
-            made.add_node(
-                num_cpus=1,
-                node_name=f"node-{number}",
-                node_ip_address=f"127.0.0.{number + 2}",
-                **small,
-            )
+            add_node(made, number)
         try:
-            yield made.address
+            yield made
         finally:
             made.shutdown()  # type: ignore[no-untyped-call]
+
+
+def add_node(made: Any, number: int) -> None:
+    address = f"127.0.0.{number + 2}"
+    made.add_node(num_cpus=1, node_name=f"node-{number}", node_ip_address=address, **SMALL)
 
 
 def driver_cost(address: str, episodes: int, workers: int) -> tuple[float, float]:
@@ -142,6 +175,36 @@ def step_time(make: Any) -> float:
         return (time.perf_counter() - started) / STEPS
 
 
+class HereModel(OpenAIModel):
+    """A model of another class is asked from the driver."""
+
+
+def rollout_cost(factory: RayEnvs, kind: type[OpenAIModel], url: str) -> float:
+    """Return the driver's processor time for a rollout, after a first four."""
+    with RolloutPool(factory, envs=4) as pool:
+        model, jobs = kind("m", base_url=url), [task.id for task in factory.tasks] * 3
+        list(pool.run(jobs[:4], model))
+        work = time.process_time()
+        rollouts = list(pool.run(jobs, model))
+        assert all(len(rollout.episode.turns) == 3 for rollout in rollouts)
+        return (time.process_time() - work) / len(rollouts)
+
+
+def join_time(made: Any, factory: RayEnvs, url: str) -> float:
+    """Return the seconds from the moment when a node has joined until it has an environment."""
+    with RolloutPool(factory, envs=4) as pool:
+        rollouts = pool.run(
+            itertools.cycle(task.id for task in factory.tasks), HereModel("m", base_url=url)
+        )
+        next(rollouts)
+        add_node(made, 1)
+        joined = time.perf_counter()
+        while len(factory.places()) < 2:
+            next(rollouts)
+        rollouts.close()
+        return time.perf_counter() - joined
+
+
 def main() -> int:
     parser = command(__doc__, workers=True)
     parser.add_argument("--episodes", type=int, default=5000)
@@ -149,21 +212,32 @@ def main() -> int:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if absent(options, why=None if find_spec("ray") else "Ray is not installed"):
         return 0
-    with cluster(3) as address:
-        work, clock = driver_cost(address, options.episodes, options.workers)
+    with cluster(3) as made:
+        work, clock = driver_cost(made.address, options.episodes, options.workers)
     rows = [
         Row("the driver for an episode, processor time", work, BOUND, 1.0),
         Row("the driver for an episode, by the clock", clock, BOUND, 1.0),
     ]
     here = real_run(options.workers)
-    with cluster(1) as address:
+    with (
+        cluster(1) as made,
+        subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE) as server,
+    ):
+        assert server.stdout
+        url = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
         rows.append(
             Row(
-                "200 episodes on one node, against no Ray", real_run(options.workers, address), here
+                "200 episodes on one node, against no Ray",
+                real_run(options.workers, made.address),
+                here,
             )
         )
-        with RayEnvs("bash", on=address) as factory:
+        with RayEnvs("bash", on=made.address) as factory:
             there = step_time(factory)
+            whole = rollout_cost(factory, OpenAIModel, url)
+            stepped = rollout_cost(factory, HereModel, url)
+            joined = join_time(made, factory, url)
+        server.kill()
         rows.append(
             Row(
                 "a step of a rollout on a node, against no Ray",
@@ -171,6 +245,10 @@ def main() -> int:
                 step_time(intercode.prepare("bash")),
             )
         )
+    rows += [
+        Row("the driver for a rollout that a node plays, against step by step", whole, stepped),
+        Row("until a node that joins plays", joined, JOIN, 1.0),
+    ]
     return finish(options, rows)
 
 

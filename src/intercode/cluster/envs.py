@@ -96,6 +96,11 @@ class RayEnvs:
             except HostLost:
                 continue
 
+    def places(self) -> dict[str, int]:
+        """Return the number of environments on each node that has any."""
+        with self._lock:
+            return {host.node.name: host.envs for host in self._hosts if host.envs}
+
     def free_host(self, current: _Host | None = None, actor: Any = None) -> _Host:
         """Return the host with the fewest environments, after adding one there; or `current`, if
         its actor is still `actor` and no host has two fewer. Waits while hosts start. Raises
