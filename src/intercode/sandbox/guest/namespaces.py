@@ -159,7 +159,8 @@ def clone_flags(config: Config) -> int:
 
 def make_network(config: Config) -> None:
     """Make a network with only a loopback interface. The supervisor does this, so that the agent's
-    root does not own the network."""
+    root does not own the network; for each episode, since copies and spares run side by side, and
+    a closed connection keeps its port for a minute."""
     kernel.unshare(kernel.NEWNET)
     kernel.raise_loopback()
     # a shared /proc is read-only
