@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shutil
 import tempfile
 from collections import Counter, defaultdict
@@ -103,14 +104,15 @@ def generate(
     n: int,
     seed: int,
     out: str | Path,
-    workers: int = 2,
+    workers: int | None = None,
     on_task: Callable[[], object] = lambda: None,
 ) -> Generated:
     """Write `n` tasks of the family `name` into the new folder `out`, and return what was kept and
     dropped.
 
-    `on_task` is called for each task. Raises `UsageError` for an unknown family, fewer than 10
-    tasks, more tasks than the family has, and a folder that is not empty.
+    Solutions are executed in `workers` sandboxes at once (None: one for each processor), which
+    changes no byte. `on_task` is called for each task. Raises `UsageError` for an unknown family,
+    fewer than 10 tasks, more tasks than the family has, and a folder that is not empty.
     """
     if name not in FAMILIES:
         raise UsageError(f"no family is named {name!r}; there are {', '.join(FAMILIES)}")
@@ -124,6 +126,7 @@ def generate(
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as folder:
         unfinished = Path(folder) / "data"
+        workers = workers or len(os.sched_getaffinity(0))
         generation = _Generation(family, n, seed, unfinished, workers, on_task)
         tasks = generation.run()
         shutil.rmtree(out, ignore_errors=True)
