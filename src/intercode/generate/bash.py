@@ -678,7 +678,7 @@ def _member(draw: Draw, place: Place) -> Parameters:
     packs, label = place.facts["packs"], draw.choice(place.facts["labels"])
     pack, other = draw.sample(list(packs), 2)
     endings = [name.rpartition(".")[2] for name in packs[pack]]
-    ending = draw.choice([each for each in place.facts["endings"] if each in endings])
+    ending = draw.choice([one for one in place.facts["endings"] if one in endings])
     member = draw.choice([name for name in packs[pack] if name.endswith(f".{ending}")])
     return {
         "pack": pack,
