@@ -38,7 +38,7 @@ from intercode.cluster.driver import RayCrew
 from intercode.cluster.envs import RayEnvs
 from intercode.evaluation import Evaluation
 from intercode.models import OpenAIModel
-from intercode.rollouts import RolloutPool
+from intercode.rollouts import RolloutPool, groups
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task, Turn
@@ -182,7 +182,7 @@ class HereModel(OpenAIModel):
 def rollout_cost(factory: RayEnvs, kind: type[OpenAIModel], url: str) -> float:
     """Return the driver's processor time for a rollout, after a first four."""
     with RolloutPool(factory, envs=4) as pool:
-        model, jobs = kind("m", base_url=url), [task.id for task in factory.tasks] * 3
+        model, jobs = kind("m", base_url=url), groups(factory.tasks, 3)
         list(pool.run(jobs[:4], model))
         work = time.process_time()
         rollouts = list(pool.run(jobs, model))
@@ -193,15 +193,13 @@ def rollout_cost(factory: RayEnvs, kind: type[OpenAIModel], url: str) -> float:
 def join_time(made: Any, factory: RayEnvs, url: str) -> float:
     """Return the seconds from the moment when a node has joined until it has an environment."""
     with RolloutPool(factory, envs=4) as pool:
-        rollouts = pool.run(
-            itertools.cycle(task.id for task in factory.tasks), HereModel("m", base_url=url)
-        )
+        jobs = itertools.cycle(groups(factory.tasks, 1))
+        rollouts = pool.run(jobs, HereModel("m", base_url=url))
         next(rollouts)
         add_node(made, 1)
         joined = time.perf_counter()
         while len(factory.places()) < 2:
             next(rollouts)
-        rollouts.close()
         return time.perf_counter() - joined
 
 

@@ -372,7 +372,7 @@ class _Generation:
             try:
                 run: GoldRun = env.run_gold(task)
                 mistakes = () if run.faults else candidate.mistakes
-                return run, next((wrong for wrong in mistakes if _accepts(env, task, wrong)), "")
+                return run, next((wrong for wrong in mistakes if accepts(env, task, wrong)), "")
             finally:
                 idle.put(env)
 
@@ -425,7 +425,7 @@ def _in_turn(groups: Sequence[Sequence[Record]]) -> Iterator[Record]:
         yield from (record for record in row if record is not None)
 
 
-def _accepts(env: Any, task: Any, solution: str) -> bool:
+def accepts(env: Any, task: Any, solution: str) -> bool:
     """Play an episode that executes the solution, and return whether it succeeds."""
     env.reset(options={"task": task.id})
     env.step(solution)
