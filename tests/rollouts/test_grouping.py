@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kept import kept, needs_bwrap, write_box
 from policies import LETTERS, replying
 
 from intercode.env import EnvFactory
@@ -32,13 +31,6 @@ TASKS = [
     {"id": f"touch-{n}", "query": f"Make the file /box/{n}.", "gold": f"touch /box/{n}"}
     for n in range(4)
 ]
-
-
-@pytest.fixture(scope="module")
-def factory(tmp_path_factory: pytest.TempPathFactory) -> EnvFactory:
-    needs_bwrap()
-    factory: EnvFactory = kept("bash", write_box(tmp_path_factory.mktemp("box"), TASKS))()
-    return factory
 
 
 def fenced(code: str) -> str:

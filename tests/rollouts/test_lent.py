@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kept import kept, needs_bwrap, write_box
 from policies import LETTERS, Policy, make_tokenizer
 
 from intercode.env import EnvFactory
@@ -20,13 +19,6 @@ TASKS = [
     {"id": "touch", "query": "Make the file /box/new.", "gold": "touch /box/new"},
 ]
 TOUCHES = ["```bash\ntouch /box/new\n```", "```bash\nsubmit\n```"]
-
-
-@pytest.fixture(scope="module")
-def factory(tmp_path_factory: pytest.TempPathFactory) -> EnvFactory:
-    needs_bwrap()
-    factory: EnvFactory = kept("bash", write_box(tmp_path_factory.mktemp("box"), TASKS))()
-    return factory
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ from typing import Any
 
 import loopback
 import pytest
-from kept import kept, needs_bwrap, write_box
 from policies import CONTROL, LETTERS, Policy, make_tokenizer, replying
 from token_server import TokenServer
 
@@ -46,13 +45,6 @@ TASKS = [
         ("print", "Print the numbers.", "seq {n} 9"),
     ]
 ]
-
-
-@pytest.fixture(scope="module")
-def factory(tmp_path_factory: pytest.TempPathFactory) -> EnvFactory:
-    needs_bwrap()
-    found: EnvFactory = kept("bash", write_box(tmp_path_factory.mktemp("box"), TASKS))()
-    return found
 
 
 @pytest.fixture(scope="module")

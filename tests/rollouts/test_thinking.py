@@ -10,13 +10,12 @@ from typing import Any
 
 import loopback
 import pytest
-from kept import kept, needs_bwrap, write_box
 
 from intercode.env import EnvFactory
 from intercode.models import OpenAIModel
 from intercode.rollouts import Rollout, RolloutLimits, RolloutPool, Segment
 
-TASK = {"id": "count", "query": "How many entries does /box have?", "gold": "ls /box | wc -l"}
+TASKS = [{"id": "count", "query": "How many entries does /box have?", "gold": "ls /box | wc -l"}]
 THOUGHT = "\n I run `rm -rf /box`:\n```bash\nrm -rf /box\n```\n λ  "
 SAID = [f"```bash\n{code}\n```" for code in ("ls /box", "ls /box | wc -l", "submit")]
 
@@ -67,13 +66,6 @@ class Thinker(loopback.Quiet):
         self.wfile.write(data)
 
 
-@pytest.fixture(scope="module")
-def factory(tmp_path_factory: pytest.TempPathFactory) -> EnvFactory:
-    needs_bwrap()
-    factory: EnvFactory = kept("bash", write_box(tmp_path_factory.mktemp("box"), [TASK]))()
-    return factory
-
-
 @pytest.fixture
 def server() -> Iterator[Any]:
     server: Any = loopback.Server(Thinker)
@@ -109,7 +101,11 @@ def test_reasoning_that_is_sent_back_stays_in_one_segment(factory: EnvFactory, s
     assert sampled(segment) == "".join(reply for _, reply in server.requests)
     assert sampled(segment).count(THOUGHT) == 3, "reasoning is sampled by the policy"
     assert segment.logprobs == tuple(-0.5 * mask for mask in segment.mask)
-    assert [turn.action for turn in rollout.episode.turns] == ["ls /box", TASK["gold"], "submit"]
+    assert [turn.action for turn in rollout.episode.turns] == [
+        "ls /box",
+        TASKS[0]["gold"],
+        "submit",
+    ]
     assert rollout.reward == 1.0
 
 
@@ -131,7 +127,7 @@ def test_reasoning_that_is_dropped_begins_a_segment_with_what_the_policy_saw(
 def test_thoughts_alone_are_sampled_tokens_too(factory: EnvFactory, server: Any) -> None:
     server.says = [None, *SAID[1:]]
     rollout = played(factory, server, keep=True)
-    assert [turn.action for turn in rollout.episode.turns] == [None, TASK["gold"], "submit"]
+    assert [turn.action for turn in rollout.episode.turns] == [None, TASKS[0]["gold"], "submit"]
     assert "".join(map(sampled, rollout.segments)) == "".join(reply for _, reply in server.requests)
     assert all(
         any(text(segment.prompt_ids + segment.token_ids).startswith(prompt + reply)
