@@ -74,7 +74,7 @@ def _prose(draw: Draw, count: int, loud: list[str], marks: tuple[str, str]) -> s
         elif kind < 0.8:
             lines.append(draw.choice((f" {new}", f"  {new}", new.replace(" ", "  ", 1))))
         elif kind < 0.9:
-            lines.append("")
+            lines.append(draw.choice(("", "", "  ")))
         else:
             lines += [old] * draw.randint(1, 2)
     for extreme in (max(lines, key=len), min(filter(str.split, lines), key=len)):
@@ -105,7 +105,9 @@ def _desk(draw: Draw, name: str) -> Place:
     place.facts |= {"top": top, "last": last}
     for path, text in texts.items():
         place.write(path, text)
-        place.write(f"{path}.old", _prose(draw, 16, loud, (top, last)))
+        folder, _, file = path.rpartition("/")
+        for alike in (f"{file}.old", f"old-{file}", file.capitalize(), f"old/{file}"):
+            place.write(f"{folder}/{alike}", _prose(draw, 16, loud, (top, last)))
     least, void = draw.randint(3, 6), draw.choice(loud)
     few, few_code = draw.choice((("fewer", f"NF < {least}"), ("more", f"NF > {least}")))
     named, named_code = draw.choice(
@@ -454,7 +456,7 @@ def _panel(draw: Draw, name: str) -> Place:
     columns = {}
     for key in keys:  # as texts, the highest values come first and the lowest last
         bottom, top = draw.randint(90, 99), draw.randint(2000, 2999)
-        middle = [draw.randint(300, 890), bottom * 10 + draw.randint(1000, 1009)]
+        middle = [bottom * 10 + draw.randint(0, 9), bottom * 10 + draw.randint(1000, 1009)]
         columns[key] = [bottom, bottom, top, top, *middle]
         draw.shuffle(columns[key])
     place = Place(name, facts={"site": site, "high": high, "low": low, "keys": keys})
@@ -549,8 +551,11 @@ def _tray(draw: Draw, name: str) -> Place:
         stems = [f"{code}-{noun}" for noun in nouns[:4]]
         draw.shuffle(sizes)
         for stem, number, size in zip(stems, numbers, sizes, strict=True):
-            place.facts["paths"].append(path := f"{site}/in/{stem}-{number}.{end}")
-            place.write(path, _sized(draw, size))
+            file = f"{stem}-{number}.{end}"
+            place.facts["paths"].append(f"{site}/in/{file}")
+            place.write(f"{site}/in/{file}", _sized(draw, size))
+            for alike in (f"{file}.{ends[2]}", f"{codes[3]}{file}", file.lower(), f"later/{file}"):
+                place.write(f"{site}/in/{alike}", _sized(draw, draw.randint(5, 1300)))
         for start, tail in (
             (code + codes[3], f".{end}"),
             (codes[3] + code, f".{end}"),
@@ -565,7 +570,6 @@ def _tray(draw: Draw, name: str) -> Place:
             for number in (draw.randint(10, old - 1), draw.randint(old, 299)):
                 file = f"{start}-{draw.choice(nouns[4:])}-{number}{tail}"
                 place.write(f"{site}/in/{file}", _sized(draw, draw.randint(5, 1300)))
-        place.write(f"{place.facts['paths'][-1]}.{ends[2]}", _sized(draw, draw.randint(5, 1300)))
     for folder in folders:
         place.write(f"{folder}/kept.note", f"This is {folder}.\n")
     homes = {codes[3] + code: folders[number - 1] for number, code in enumerate(codes[:3])}
@@ -727,6 +731,8 @@ def _mirror(draw: Draw, name: str) -> Place:
                     continue
                 put(new(tail), _changed(draw, text), text)
                 put(new(tail), text, _changed(draw, text))
+                put(new(tail), f"{text[:-2]}x\n", text)  # of the same size
+                put(new(tail), text, f"{text[:-2]}x\n")
                 put(new(tail), same, same)
                 put(one := new(tail), double, "")
                 put(other := new(tail), "", double)
@@ -750,8 +756,10 @@ def _mirror(draw: Draw, name: str) -> Place:
                     if not folder:
                         place.facts["doubled"].append(f"{sides[0]}/{one}")
                         for _ in range(3):
-                            put(file := new(tail), _changed(draw, text), _changed(draw, text))
+                            file = new(tail)
                             place.facts["changed"].append(file)
+                            for alike in (file, f"{file}.old", f"old-{file}", file.capitalize()):
+                                put(alike, _changed(draw, text), _changed(draw, text))
     place.explain(
         f"{site}/HANDBOOK",
         f"{sides[0]} is the master, {sides[1]} the copy.\n"
@@ -761,10 +769,12 @@ def _mirror(draw: Draw, name: str) -> Place:
 
 
 def _changed(draw: Draw, text: str) -> str:
-    """Return the text in another order, with lines that contain lines of it, and repeated lines."""
+    """Return the text in another order, with lines that contain lines of it, repeated lines, and
+    lines that begin with a capital."""
     lines = text.splitlines()
     lines += [f"{lines[0]} {draw.word(NOUNS)}", f"{draw.word(NOUNS)} {lines[-1]}"]
     lines += [*draw.choices(lines, k=draw.randint(1, 9)), lines[-1]]
+    lines += [line.capitalize() for line in draw.sample(lines, 2)]
     lines.append(f"{draw.word(TOWNS)} {draw.word(PEOPLE)}")
     return "".join(f"{line}\n" for line in draw.sample(lines, len(lines)))
 

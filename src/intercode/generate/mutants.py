@@ -2,10 +2,13 @@
 reward refuses all that mean something else, so that its files tell wrong from right.
 
     Bash     an option, a stage of a pipe, an anchor, an escape or a condition less; < for <= and
-             so on; first for last; another column; a part for the whole
+             so on; first for last; another column; a part for the whole, the size for the content;
+             small letters for capitals; all files with such a name
     SQL      a condition, a sort key, a group or a DISTINCT less; < for <= and so on; AND for OR;
-             another aggregate, join or order; LIMIT 1; rows once, or as often as they are there
-    Python   a condition or a call less; < for <= and so on; AND for OR; a number one off; + for -
+             another aggregate, join or order; LIMIT 1; rows once, or as often as they are there;
+             groups without zeros; rows of one name together
+    Python   a condition or a call less; < for <= and so on; AND for OR; a number one off; + for -;
+             repeated spaces
 
 A mutant that cannot be executed is refused as well, and costs only the time.
 """
@@ -62,10 +65,16 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"[^'{(&|;]+ && (?=[^']*[{'])", _dropped),  # a condition
     (r" && [^'{)&|;]+(?=[ ')])", _dropped),
     (r"&&", "||"),
+    (r"\bNF(?= && |\s*\{)", "length"),  # a line of spaces counts
     (r'\$(\d+) == ("[^"]*"|\w+)', r"$\1 ~ \2"),  # a part for the whole
     (r'\$\d+ == ("[^"]*"|\w+)', r"$0 ~ \1"),
+    (r'\$(\d+) == ("[^"]*")', r"index($\1, \2) == 1"),
+    (r"cmp(?: -s)? (\S+) (\S+)", r"[ $(wc -c < \1) = $(wc -c < \2) ]"),
+    (r"\bgrep(?! (?:-\w+ )*-\w*i)(?= (?:-\w+ )*'?[\\.^<]*[A-Za-z(])", "grep -i"),  # any case
+    (r"-name(?= '?[^' ]*[A-Za-z])", "-iname"),
     (r"\bhead\b", "tail"),  # first for last
     (r"\btail\b", "head"),
+    (r"\$\{(\w+)%([^%}*]+)\}", r"${\1/\2}"),
     (r"'NR == 1 \{", "'END {"),
     (r"(?<=\$)(\d)\b", lambda match: str(int(match[1]) + 1)),  # another column
     (r"(?<=\$)([2-9])\b", lambda match: str(int(match[1]) - 1)),
@@ -82,6 +91,10 @@ def bash_mutants(gold: str) -> Iterator[str]:
         for match in re.finditer(pattern, gold):
             new = match.expand(replacement) if isinstance(replacement, str) else replacement(match)
             yield gold[: match.start()] + new + gold[match.end() :]
+    if re.match(r"(?:cd \S+ && )?(?:chmod|cp|mv|rm|truncate)\b[^|;]*$", gold):
+        for match in re.finditer(r"(?<=/)[\w-]+\.\w+(?= |$)", gold):  # all files with such a name
+            for new in (f"{match[0]}*", f"*{match[0]}"):
+                yield gold[: match.start()] + new + gold[match.end() :]
 
 
 def normal_bash(command: str) -> str:
@@ -158,6 +171,15 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
             )
         case exp.Select():
             yield from _select_changes(node)
+        case exp.Sum(this=exp.Case()) if (
+            (select := node.find_ancestor(exp.Select))
+            and select.args.get("group")
+            and not select.args.get("having")
+            and len(list(select.find_all(exp.Case))) == 1
+        ):  # groups in which it is zero vanish
+            zero = exp.Literal.number(0)
+            some = exp.Having(this=exp.NEQ(this=node.copy(), expression=zero))
+            yield lambda there: there.find_ancestor(exp.Select).set("having", some)
         case exp.Column(parent=exp.Group(expressions=[_, _, *_] as keys)) if node.name == "id" or (
             not any(key.name == "id" and key.table == node.table for key in keys)
         ):  # beside the key of its table, a column makes no difference
@@ -186,6 +208,19 @@ def _select_changes(select: exp.Select) -> Iterator[Callable[[Any], object]]:
     unique = grouped or one_row or any(column.name == "id" for column in columns)
     if select.parent is None and not select.args.get("distinct") and not unique:
         yield lambda there: there.set("distinct", exp.Distinct())
+    names = {column.name: column for column in columns}
+    if select.parent is None and not grouped and {"id", "name"} <= names.keys():
+
+        def merge(there: Any) -> None:
+            """Put the rows of one name together."""
+            there.set("expressions", [_least(column) for column in there.expressions])
+            there.set("group", exp.Group(expressions=[names["name"].copy()]))
+
+        yield merge
+
+
+def _least(column: Any) -> Any:
+    return exp.Min(this=column.copy()) if column.name == "id" else column
 
 
 def normal_python(source: str) -> str:
@@ -265,6 +300,8 @@ def _python_changes(node: ast.AST) -> Iterator[Callable[[ast.AST], ast.AST | Non
                 yield lambda there: setattr(there.func, "attr", _CALLED[name])  # type: ignore[attr-defined]
             if name in ("strip", "lower", "upper", "lstrip", "rstrip", "title"):
                 yield lambda there: there.func.value  # type: ignore[attr-defined]
+            if name == "split" and not node.args:
+                yield changing("args", [ast.Constant(" ")])
 
 
 MUTANTS = {"bash": bash_mutants, "sql": sql_mutants, "python": python_mutants}

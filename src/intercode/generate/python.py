@@ -148,7 +148,7 @@ def _texts(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                 exact = draw.randint(1, columns - 2)
                 words += ["y" * exact, "z" * (columns - 1 - exact), "w" * (columns + 2), "v"]
                 at = draw.randint(0, len(words))
-                texts.append((" ".join([*words[at:], *words[:at]]).replace("a ", "a  "),))
+                texts.append((" ".join([*words[at:], *words[:at]]).replace(" ", "  ", 2),))
             return texts
     texts = [
         (f"{_words(draw, draw.randint(1, 6))} {draw.randint(0, 999)}{draw.choice(TOWNS)}",)
@@ -360,8 +360,8 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
             return [
                 (
                     (
-                        f"{draw.randint(-5, 30)} {parameters['one']} {draw.randint(-9, 99)} "
-                        f"{parameters['two']}"
+                        f"{draw.randint(-5, draw.choice((30, 4000)))} {parameters['one']} "
+                        f"{draw.randint(-9, draw.choice((99, 30000)))} {parameters['two']}"
                     ),
                 )
                 for _ in range(TESTS)

@@ -145,6 +145,14 @@ DOUBLES = 6
 """So many articles, books and the like have the name of another."""
 
 
+def _with_namesakes(people: list[tuple[Any, ...]], towns: list[str]) -> list[tuple[Any, ...]]:
+    """Give the last of the people, one for each town, the name and the town of another one."""
+    others, last = people[: -len(towns)], people[-len(towns) :]
+    for (id, _, _, *rest), home in zip(last, towns, strict=True):
+        others.append((id, *next(row[1:3] for row in others if row[2] == home), *rest))
+    return others
+
+
 def _shop(draw: Draw, name: str) -> Place:
     names, (towns, others) = _people(draw, 40), _towns(draw)
     states, grades = _signs(draw, STATES), _signs(draw, GRADES)
@@ -153,6 +161,7 @@ def _shop(draw: Draw, name: str) -> Place:
         (id, names[max(id - 3, 0)], home, draw.randint(2000, 2030))
         for id, home in enumerate(homes, 1)
     ]
+    customers = _with_namesakes(customers, towns)
     things, prices = _things(draw, 54), draw.sample(range(20, 480, 4), 20)
     articles = [
         (id, thing, grade, draw.choice(prices))
@@ -285,6 +294,7 @@ def _library(draw: Draw, name: str) -> Place:
             1,
         )
     ]
+    readers = _with_namesakes(readers, towns)
     # some readers are writers, and two writers have one name
     names = [*people[34:], *people[:8], *people[:2], people[35]]
     writers = [
