@@ -201,7 +201,7 @@ def main() -> int:
             for seed in range(options.seeds):
                 policy, curve = learn(pool, train, held_out, seed, options.steps)
                 print(
-                    f"seed {seed}           with new phrasings too (the test split)"
+                    f"seed {seed}           with new names and numbers too (the test split)"
                     f" {100 * success(pool, new, policy):.1f} %"
                 )
                 rose += curve[0][1] <= 20 and curve[-1][1] >= 90

@@ -45,6 +45,19 @@ from intercode.generate.mutants import bash_mutants, python_mutants, sql_mutants
             ],
         ),
         ("ls /a | sort | uniq -c", ["ls /a | uniq -c", "ls /a | sort"]),
+        ("mv in/a.txt /b/", ["mv in/a.txt* /b/", "mv in/*a.txt /b/"]),
+        ("grep -cxFf a b", ["grep -i -cxFf a b"]),
+        (
+            "find /a -name '*.c' | while read f; do cmp -s $f $g && mv $f ${f%.c}.h; done",
+            [
+                "find /a -iname '*.c' | while read f; do cmp -s $f $g && mv $f ${f%.c}.h; done",
+                "find /a -name '*.c' | while read f; do cmp -s $f $g && mv $f ${f/.c}.h; done",
+                "find /a -name '*.c' | while read f; do "
+                "[ $(wc -c < $f) = $(wc -c < $g) ] && mv $f ${f%.c}.h; done",
+            ],
+        ),
+        ("""awk 'NF && $1 == "b"' /x""", ["""awk 'length && $1 == "b"' /x"""]),
+        ("""awk '$1 == "b"' /x""", ["""awk 'index($1, "b") == 1' /x"""]),
     ],
 )
 def test_a_command_is_mutated(gold: str, mistakes: list[str]) -> None:
@@ -77,6 +90,17 @@ def test_a_command_is_mutated(gold: str, mistakes: list[str]) -> None:
                 "SELECT a, COUNT(DISTINCT b) FROM t GROUP BY a HAVING COUNT(c) < 9",
             ],
         ),
+        (
+            "SELECT a, SUM(CASE WHEN b THEN c ELSE 0 END) FROM t GROUP BY a",
+            [
+                "SELECT a, SUM(CASE WHEN b THEN c ELSE 0 END) FROM t GROUP BY a"
+                " HAVING SUM(CASE WHEN b THEN c ELSE 0 END) <> 0"
+            ],
+        ),
+        (
+            "SELECT id, name FROM t WHERE a < 3",
+            ["SELECT MIN(id), name FROM t WHERE a < 3 GROUP BY name"],
+        ),
         ("SELECT t.a FROM t LEFT JOIN u ON t.a = u.a", ["SELECT t.a FROM t JOIN u ON t.a = u.a"]),
     ],
 )
@@ -95,6 +119,7 @@ def test_a_query_is_mutated(gold: str, mistakes: list[str]) -> None:
         ("[a for a in x if a if y]", ["[a for a in x if a]", "[a for a in x if y]"]),
         ("sorted(x, reverse=True)", ["sorted(x)", "list(x, reverse=True)"]),
         ("x if y else 0", ["x", "0"]),
+        ("x.split()", ["x.split(' ')"]),
     ],
 )
 def test_a_function_is_mutated(body: str, mistakes: list[str]) -> None:

@@ -51,17 +51,19 @@ class RayEnvs:
     """A factory of environments for `RolloutPool`, with the options of `intercode.prepare`. Close
     the pool first, then this.
 
-    with RayEnvs("bash", data="tasks", on="ray://head:10001") as factory, RolloutPool(factory,
-    "try_again", envs=256) as pool:
-        ...
+        with (
+            RayEnvs("bash", data="tasks", on="ray://head:10001") as factory,
+            RolloutPool(factory, "try_again", envs=256) as pool,
+        ):
+            ...
 
     Each call makes an environment on the node that has the fewest; at a reset, one moves to a node
     that has at least two fewer, such as one that joined. Only the nodes need a sandbox.
     """
 
-    def __init__(self, env: str, *, on: str = "ray", calls: int = 64, **options: Any) -> None:
-        """At most `calls` steps are taken at once on a node. Raises `SandboxError` if no node can
-        play."""
+    def __init__(self, env: str, *, on: str = "ray", calls: int = 512, **options: Any) -> None:
+        """At most `calls` steps are taken, or rollouts played, at once on a node. Raises
+        `SandboxError` if no node can play."""
         env_class = environment_class(env)
         self.prompts = attribute_path(env_class, "prompts")
         self.tasks: Sequence[Task] = ()
@@ -215,22 +217,23 @@ class RayEnv:
         seed: int,
         turns: list[Turn],
     ) -> Episode:
-        """Play a rollout as `episode.play` does: on the node, if the model is a server, and the
-        node has the modules that the agent needs; else step by step."""
+        """Play a rollout as `episode.play` does: on the node, if the model is a server and the
+        agent one of intercode's; else step by step, since an agent of the caller may need modules
+        that the node lacks, or keep something in this process."""
 
         def stop() -> None:
             if why := tracker.stop_reason():
                 self._actor.stop.remote(self._number, why)
 
-        model, played = getattr(sampler.source, "model", None), None
-        sent = (_pickled(strategy), _pickled(model)) if type(model) is OpenAIModel else (None,)
-        if None not in sent:
-            self._move()
-            arguments = (self._number, task, *sent, sampler.limits, seed)
-            played = self._owner.ask(self._host, self._actor, "play", *arguments, meanwhile=stop)
-        if played is None:
+        model = getattr(sampler.source, "model", None)
+        known = getattr(strategy, "__module__", "").startswith("intercode.")
+        if type(model) is not OpenAIModel or not known:
             return play(self, task, strategy, sampler, tracker, seed=seed, turns=turns)
-        result, log, sampler.cut = played
+        self._move()
+        arguments = (task, _pickled(strategy), _pickled(model), sampler.limits, seed)
+        result, log, sampler.cut = self._owner.ask(
+            self._host, self._actor, "play", self._number, *arguments, meanwhile=stop
+        )
         turns += log
         if isinstance(result, IntercodeError):
             raise result
@@ -257,11 +260,8 @@ class RayEnv:
 
 
 @lru_cache(maxsize=8)
-def _pickled(thing: Any) -> bytes | None:
+def _pickled(thing: Any) -> bytes:
     import ray
 
-    try:
-        content: bytes = ray.cloudpickle.dumps(thing)  # type: ignore[no-untyped-call]
-    except Exception:  # pickling the caller's objects raises anything
-        return None
+    content: bytes = ray.cloudpickle.dumps(thing)  # type: ignore[no-untyped-call]
     return content

@@ -208,17 +208,14 @@ class EnvHost:
         seed: int,
     ) -> Any:
         """Play a whole rollout; return the episode, or the fault, with the turns and the limit that
-        cut it. `strategy` and `model` are pickled: None if they need modules that this node
-        lacks."""
-        try:
-            agent, server = _unpickled(strategy), _unpickled(model)
-        except Exception:
-            return None
-        sampler, turns = EpisodeSampler(Served(server), limits, seed), list[Turn]()
+        cut it. `strategy` and `model` are pickled."""
+        agent, turns = _unpickled(strategy), list[Turn]()
+        sampler = EpisodeSampler(Served(_unpickled(model)), limits, seed)
         tracker = self._trackers[number] = BudgetTracker(Limits(limits.turns))
         episode = _answer(
             lambda: play(self._envs[number], task, agent, sampler, tracker, seed=seed, turns=turns)
         )
+        del self._trackers[number]
         return episode, turns, sampler.cut
 
     def stop(self, number: int, why: str) -> None:

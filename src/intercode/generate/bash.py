@@ -650,6 +650,7 @@ def _vault(draw: Draw, name: str) -> Place:
         members = [f"{topic}/{base}" for base in bare]
         members += [f"{folder}/{base}" for base in sorted(nested)]
         members += [f"{topic}/{base}.{draw.choice(endings)}" for base in draw.sample(bases, 6)]
+        members += [f"{topic}/{base.capitalize()}" for base in draw.sample(bases, 4)]
         for end in endings:
             stem = f"{draw.choice(shared)}{draw.randint(2, 4)}"
             members += [f"{topic}/{stem}.x{end}", f"{folder}/{stem}.{end.upper()}"]

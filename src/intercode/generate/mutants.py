@@ -171,7 +171,7 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
             )
         case exp.Select():
             yield from _select_changes(node)
-        case exp.Sum(this=exp.Case()) if (
+        case exp.Sum(this=exp.Case(args={"ifs": [_]})) if (
             (select := node.find_ancestor(exp.Select))
             and select.args.get("group")
             and not select.args.get("having")

@@ -161,7 +161,7 @@ def _stock(draw: Draw, place: Place, site: str) -> str:
             if number % 4 == 3:
                 place.write(f"{file}.{old}.{new}", text)
                 place.write(f"{file}.{new}.{old}", text)
-                place.write(f"{file}.{old}.{old}", text)
+                place.write(f"{file}.{old}.{new}.{old}", text)
             if number % 6 == 0:
                 place.write(f"{file}.{new}", _lines(draw, 3))
             # an interrupted move, from `here` to `there`

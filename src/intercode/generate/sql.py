@@ -146,10 +146,10 @@ DOUBLES = 6
 
 
 def _with_namesakes(people: list[tuple[Any, ...]], towns: list[str]) -> list[tuple[Any, ...]]:
-    """Give the last of the people, one for each town, the name and the town of another one."""
-    others, last = people[: -len(towns)], people[-len(towns) :]
-    for (id, _, _, *rest), home in zip(last, towns, strict=True):
-        others.append((id, *next(row[1:3] for row in others if row[2] == home), *rest))
+    """Make the last of the people, one for each town, equal to another one of the town."""
+    others = people[: -len(towns)]
+    for (id, *_), home in zip(people[-len(towns) :], towns, strict=True):
+        others.append((id, *next(row[1:] for row in others if row[2] == home)))
     return others
 
 
