@@ -13,14 +13,13 @@ generated, checked and played.
                   training task solves once its names are replaced; at each step fewer, over all
                   families
     accepted, refused
-                  at most 3 % of the wrong solutions in `solutions.jsonl` (Python: 2 %) are
-                  accepted, and 1 % of the right ones refused. For each task, somebody who did not
-                  know the generator wrote six that a careless programmer might write, and two that
-                  are right but unlike the gold
+                  with --solutions: at most 3 % of the wrong ones (Python: 2 %) are accepted, and
+                  1 % of the right ones refused
 
-`python benchmarks/generated.py [--json] [--n N] [--seed N] [--no-check] [FAMILY …]`; exit status 1
-if a bound is missed. The solutions are for tasks of n=300 and seed 1; those for tasks that are not
-generated are left out.
+`python benchmarks/generated.py [--json] [--n N] [--seed N] [--no-check] [--solutions FILE]
+[FAMILY …]`; exit status 1 if a bound is missed. Each line of FILE is `{"family", "query", "wrong",
+"right"}` in JSON: lists of solutions, written for a task of the same N and seed by somebody who
+knows its query, but not the generator. Those whose task is not generated are left out.
 """
 
 from __future__ import annotations
@@ -31,10 +30,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from measuring.rows import Row, command, finish
 
@@ -45,10 +45,6 @@ from intercode.runner.run import evaluate, select
 from intercode.types import Task
 from intercode.validate.check import check
 
-SOLUTIONS = [
-    json.loads(line)
-    for line in Path(__file__).with_name("solutions.jsonl").read_text("utf-8").splitlines()
-]
 MOST_WRONG = {"bash": 0.03, "sql": 0.03, "python": 0.02}
 MOST_REFUSED = 0.01
 
@@ -73,7 +69,15 @@ def shape(task: Task) -> str:
     )
 
 
-def rows(name: str, tally: Tally, *, n: int, seed: int, checked: bool) -> Iterator[Row]:
+def rows(
+    name: str,
+    tally: Tally,
+    *,
+    n: int,
+    seed: int,
+    checked: bool,
+    solutions: Sequence[Mapping[str, Any]],
+) -> Iterator[Row]:
     """Yield the rows of a family, and add to the tally."""
     env = FAMILIES[name].env
     with tempfile.TemporaryDirectory() as folder:
@@ -93,10 +97,10 @@ def rows(name: str, tally: Tally, *, n: int, seed: int, checked: bool) -> Iterat
             yield Row(f"{name}: noop", found["noop_paid"], n, 0, unit="")
         queries = {task.query: task for task in factory.tasks}
         with closing(factory()) as made:
-            for known in SOLUTIONS:
-                task = queries.get(known["query"]) if known["family"] == name else None
+            for written in solutions:
+                task = queries.get(written["query"]) if written["family"] == name else None
                 for sort in ("wrong", "right") if task else ():
-                    for solution in known[sort]:
+                    for solution in written[sort]:
                         tally.solutions[env, sort, accepts(made, task, solution)] += 1
             answers = Counter(
                 FAMILIES[name].answer(task.gold, made.run_gold(task)) for task in factory.tasks
@@ -141,8 +145,15 @@ def main() -> int:
     parser.add_argument(
         "--no-check", action="store_true", help="leave out broken and noop, which take longest"
     )
+    parser.add_argument("--solutions", type=Path, metavar="FILE")
     options = parser.parse_args()
-    how = {"n": options.n, "seed": options.seed, "checked": not options.no_check}
+    lines = options.solutions.read_text("utf-8").splitlines() if options.solutions else ()
+    how = {
+        "n": options.n,
+        "seed": options.seed,
+        "checked": not options.no_check,
+        "solutions": list(map(json.loads, lines)),
+    }
     tally = Tally()
     measured = [row for name in options.families or FAMILIES for row in rows(name, tally, **how)]
     return finish(options, [*measured, *overall(tally)])
