@@ -97,10 +97,10 @@ def rows(
             yield Row(f"{name}: noop", found["noop_paid"], n, 0, unit="")
         queries = {task.query: task for task in factory.tasks}
         with closing(factory()) as made:
-            for written in solutions:
-                task = queries.get(written["query"]) if written["family"] == name else None
+            for row in solutions:
+                task = queries.get(row["query"]) if row["family"] == name else None
                 for sort in ("wrong", "right") if task else ():
-                    for solution in written[sort]:
+                    for solution in row[sort]:
                         tally.solutions[env, sort, accepts(made, task, solution)] += 1
             answers = Counter(
                 FAMILIES[name].answer(task.gold, made.run_gold(task)) for task in factory.tasks
@@ -126,6 +126,8 @@ def overall(tally: Tally) -> Iterator[Row]:
         before = 1.0
         for difficulty in sorted({number for _, number in tally.played}):
             solved, played = (count[split, difficulty] for count in (tally.solved, tally.played))
+            if not played:
+                continue
             what = f"nearest: {split}, difficulty {difficulty}"
             yield Row(what, solved, played, before, unit="")
             before = solved / played
