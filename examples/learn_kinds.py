@@ -1,0 +1,322 @@
+"""Does training help on kinds of tasks that training has never seen? A small transformer learns
+generated tasks about finding files, on the CPU: first it imitates golds, then it learns by GRPO.
+
+    pip install torch numpy
+    python examples/learn_kinds.py [--family bash-find] [--n 600] [--seeds 0 1 2]
+
+    query ──► common words, and slots for the others ──► encoder ──► decoder ──► one command
+
+The weights are random at first. Numbers, paths and rare words in a query are slots such as <1>, so
+names that training does not contain are no obstacle: a test task needs the right command around the
+slots. The policy acts once and submits, so it cannot read a rule first; tasks of difficulty 3 are
+left out unless their query shows the rule.
+
+It prints the success rate on test tasks whose kind has training tasks, on those of kinds that are
+`held_out`, and on each held-out kind: before training, after imitation, and after GRPO, where
+`intercode` executes and scores the commands that the policy samples for training tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
+
+import intercode
+from intercode.agents import Act, Ask, StrategySteps
+from intercode.generate import generate
+from intercode.rollouts import Rollout, RolloutPool, advantages, by_group, groups
+from intercode.types import Message, Reply, Sample, Task, Tool
+
+TOKEN = re.compile(
+    r"/[\w./-]*\w|[A-Za-z_]+|\d+|\s|.", re.DOTALL
+)  # /srv/x.txt, name, 38, a blank, *
+SLOTS = 48
+PAD, START, END = range(SLOTS, SLOTS + 3)
+RARE = 0.02
+"""A word that a smaller part of the training queries contains is a slot, as is each number."""
+WIDTH, HEADS, LAYERS, LONGEST = 64, 4, 2, 256
+BATCH, RATE = 32, 2e-3
+TASKS_A_STEP, GROUP, GRPO_RATE = 12, 8, 2e-4
+Token = str | int
+"""A word, or the number of a slot."""
+
+
+class Vocabulary:
+    """The common words of the training queries, and the words that only their golds contain. Ids
+    below `SLOTS` are slots: the other words of a query, in the order in which they appear."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        counts = Counter(word for task in tasks for word in set(TOKEN.findall(task.query)))
+        self.common = {
+            word
+            for word, count in counts.items()
+            if count >= RARE * len(tasks) and not word.isdigit()
+        }
+        words = self.common.union(
+            *(set(TOKEN.findall(str(task.gold))) - {*self.slots(task.query)} for task in tasks)
+        )
+        self.ids = {word: number for number, word in enumerate(sorted(words), END + 1)}
+        self.words = {number: word for word, number in self.ids.items()}
+        self.size = END + 1 + len(words)
+
+    def slots(self, query: str) -> dict[str, int]:
+        """Return the slot of each word in a query that is not common."""
+        rare = dict.fromkeys(word for word in TOKEN.findall(query) if word not in self.common)
+        return {word: number for number, word in enumerate(rare) if number < SLOTS}
+
+    def prompt(self, task: Task) -> Tensor:
+        ids = {**self.ids, **self.slots(task.query)}
+        words = [word for word in TOKEN.findall(task.query) if not word.isspace()]
+        return torch.tensor([ids[word] for word in words if word in ids])
+
+    def gold(self, task: Task) -> Tensor:
+        ids = {**self.ids, **self.slots(task.query)}
+        return torch.tensor([*(ids[word] for word in TOKEN.findall(str(task.gold))), END])
+
+    def text(self, ids: Iterable[int], query: str) -> str:
+        """Return the command for sampled ids, with the words of `query` in the slots."""
+        words = self.words | {number: word for word, number in self.slots(query).items()}
+        return "".join(words.get(number, "?") for number in ids if number != END)
+
+
+class Policy:
+    """A transformer from the tokens of a query to those of a command, with random weights."""
+
+    def __init__(self, vocabulary: Vocabulary, seed: int) -> None:
+        torch.manual_seed(seed)
+        self.vocabulary = vocabulary
+        self.words = nn.Embedding(vocabulary.size, WIDTH)
+        self.places = nn.Embedding(LONGEST, WIDTH)
+        self.transformer = nn.Transformer(
+            WIDTH, HEADS, LAYERS, LAYERS, 2 * WIDTH, dropout=0.0, batch_first=True, norm_first=True
+        )
+        nn.init.normal_(self.words.weight, std=WIDTH**-0.5)
+        nn.init.normal_(self.places.weight, std=0.1 * WIDTH**-0.5)
+        parts = nn.ModuleList([self.words, self.places, self.transformer])
+        self.parameters = list(parts.parameters())
+
+    def embed(self, ids: Tensor) -> Tensor:
+        places: Tensor = self.places(torch.arange(ids.shape[1]))
+        embedded: Tensor = self.words(ids) * WIDTH**0.5 / 2 + places * WIDTH**0.5 / 2
+        return embedded
+
+    def scores(self, prompts: Tensor, memory: Tensor, replies: Tensor) -> Tensor:
+        """Return the logits (batch, place, word) of the token after each of the `replies`."""
+        later = torch.triu(torch.full((replies.shape[1],) * 2, True), 1)
+        state: Tensor = self.transformer.decoder(
+            self.embed(replies), memory, tgt_mask=later, memory_key_padding_mask=prompts == PAD
+        )
+        return state @ self.words.weight.T
+
+    def encode(self, prompts: Tensor) -> Tensor:
+        memory: Tensor = self.transformer.encoder(
+            self.embed(prompts), src_key_padding_mask=prompts == PAD
+        )
+        return memory
+
+    def losses(self, prompts: Sequence[Tensor], replies: Sequence[Tensor]) -> Tensor:
+        """Return −log-probability (reply, token) of the tokens of `replies`, 0 after their ends."""
+        asked, answers = padded(prompts), padded(replies)
+        shifted = torch.cat([torch.full((len(answers), 1), START), answers[:, :-1]], 1)
+        logits = self.scores(asked, self.encode(asked), shifted)
+        return cross_entropy(logits.mT, answers, ignore_index=PAD, reduction="none")
+
+    def sample(self, prompts: Sequence[Tensor], longest: int, *, greedy: bool) -> list[Sample]:
+        """Return a reply of at most `longest` tokens for each prompt."""
+        with torch.no_grad():
+            asked = padded(prompts)
+            memory, waiting = self.encode(asked), torch.arange(len(prompts))
+            replies = torch.full((len(prompts), longest + 1), START)
+            logprobs = torch.zeros(len(prompts), longest + 1)
+            ends = torch.full((len(prompts),), longest + 1)
+            for place in range(1, longest + 1):
+                before = replies[waiting, :place]
+                logits = self.scores(asked[waiting], memory[waiting], before)[:, -1]
+                chances = logits.log_softmax(-1)
+                choice = (
+                    chances.argmax(-1) if greedy else torch.multinomial(chances.exp(), 1).squeeze(1)
+                )
+                replies[waiting, place] = choice
+                logprobs[waiting, place] = chances.gather(1, choice[:, None]).squeeze(1)
+                ends[waiting[choice == END]] = place + 1
+                waiting = waiting[choice != END]
+                if not len(waiting):
+                    break
+        return [
+            Sample(
+                tuple(replies[number, 1:end].tolist()),
+                tuple(logprobs[number, 1:end].tolist()),
+                "stop",
+                prompt_ids=tuple(prompts[number].tolist()),
+            )
+            for number, end in enumerate(ends.tolist())
+        ]
+
+
+class Replies:
+    """A model that hands out replies that were sampled before, in one batch: the same in each run,
+    whichever episode asks first."""
+
+    name = "small transformer"
+
+    def __init__(self) -> None:
+        self.waiting = defaultdict[str, list[Reply]](list)
+
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
+        return self.waiting[str(messages[-1]["content"])].pop()
+
+
+def one_command(task: Task, protocol: str) -> StrategySteps:
+    """Ask for one command, execute it, and submit."""
+    reply = yield Ask([{"role": "user", "content": task.query}])
+    yield Act(reply.text)
+    yield Act("submit")
+
+
+def padded(rows: Sequence[Tensor]) -> Tensor:
+    return pad_sequence(list(rows), batch_first=True, padding_value=PAD)
+
+
+class Run:
+    """One seed: a policy, and the pool that executes what it samples."""
+
+    def __init__(self, pool: RolloutPool, train: Sequence[Task], seed: int) -> None:
+        self.pool, self.train, self.chance = pool, train, random.Random(seed)
+        self.vocabulary = Vocabulary(train)
+        self.policy = Policy(self.vocabulary, seed)
+        self.golds = [self.vocabulary.gold(task) for task in train]
+        self.longest = max(map(len, self.golds))
+
+    def play(self, tasks: Sequence[Task], size: int, *, greedy: bool) -> list[list[Rollout]]:
+        """Return `size` rollouts of each task."""
+        jobs, replies = groups(tasks, size), Replies()
+        samples = self.policy.sample(
+            [self.vocabulary.prompt(tasks[job.group]) for job in jobs], self.longest, greedy=greedy
+        )
+        for job, sample in zip(jobs, samples, strict=True):
+            query = tasks[job.group].query
+            text = self.vocabulary.text(sample.token_ids, query)
+            replies.waiting[query].append(Reply(text, sample=sample))
+        played = by_group(self.pool.run(jobs, replies), size)
+        return sorted(played, key=lambda group: group[0].group)
+
+    def imitate(self, epochs: int) -> None:
+        """Train on the golds of the training tasks. Slots are renumbered at random, so that the
+        policy copies them from the query."""
+        optimizer = torch.optim.AdamW(self.policy.parameters, RATE)
+        prompts, steps = [self.vocabulary.prompt(task) for task in self.train], 0
+        total = epochs * -(-len(prompts) // BATCH)
+        for _ in range(epochs):
+            order = sorted(  # rows of about one length
+                range(len(prompts)), key=lambda i: len(prompts[i]) + self.chance.uniform(0, 20)
+            )
+            batches = [order[i : i + BATCH] for i in range(0, len(order), BATCH)]
+            self.chance.shuffle(batches)
+            for batch in batches:
+                asked, answers = [], []
+                for number in batch:
+                    renumbered = torch.arange(self.vocabulary.size)
+                    renumbered[:SLOTS] = torch.randperm(SLOTS)
+                    asked.append(renumbered[prompts[number]])
+                    answers.append(renumbered[self.golds[number]])
+                losses = self.policy.losses(asked, answers)
+                steps += 1
+                warm_up, decay = min(1.0, steps / 50), 1 - 0.9 * steps / total
+                optimizer.param_groups[0]["lr"] = RATE * warm_up * decay
+                self.step(optimizer, losses.sum() / sum(map(len, answers)))
+
+    def reinforce(self, steps: int) -> None:
+        """Train by GRPO: sample, execute, and prefer what was better than the rest of its group."""
+        optimizer = torch.optim.AdamW(self.policy.parameters, GRPO_RATE, weight_decay=0.0)
+        for _ in range(steps):
+            tasks = self.chance.sample(self.train, TASKS_A_STEP)
+            prompts, replies, weights = [], [], []
+            for group in self.play(tasks, GROUP, greedy=False):
+                values = advantages([rollout.reward for rollout in group], GROUP)
+                for rollout, value in zip(group, values, strict=True):
+                    if rollout.reward is not None and value:
+                        prompts.append(torch.tensor(rollout.segments[0].prompt_ids))
+                        replies.append(torch.tensor(rollout.segments[0].token_ids))
+                        weights.append(value)
+            if weights:
+                losses = self.policy.losses(prompts, replies).sum(1)
+                self.step(
+                    optimizer, (losses * torch.tensor(weights)).sum() / sum(map(len, replies))
+                )
+
+    def step(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        nn.utils.clip_grad_norm_(self.policy.parameters, 1.0)
+        optimizer.step()
+
+    def measure(self, tasks: Sequence[Task]) -> dict[str, float]:
+        """Return the success rate, in percent, of the likeliest reply: `seen` kinds, `held out`
+        kinds, and each held-out kind."""
+        rewards = defaultdict[str, list[float]](list)
+        for task, (rollout,) in zip(tasks, self.play(tasks, 1, greedy=True), strict=True):
+            held_out = task.extra.get("held_out", False)
+            for kind in ("held out", task.extra["kind"]) if held_out else ("seen",):
+                rewards[kind] += [rollout.reward] if rollout.reward is not None else []
+        return {kind: 100 * sum(values) / len(values) for kind, values in rewards.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--family", default="bash-find", help="a family of Bash or SQL tasks")
+    parser.add_argument("--n", type=int, default=600, help="the number of tasks")
+    parser.add_argument("--data", type=Path, help="use this generated folder instead")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--epochs", type=int, default=60, help="of imitation")
+    parser.add_argument("--steps", type=int, default=20, help="of GRPO")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # more threads only wait for each other on matrices this small
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        data = options.data or Path(folder) / options.family
+        if not options.data:
+            print("generating tasks …", flush=True)
+            generate(options.family, n=options.n, seed=1, out=data)
+        factory = intercode.prepare(options.family.split("-")[0], data=str(data))
+        tasks = [
+            task
+            for task in factory.tasks
+            if task.extra["difficulty"] < 3 or task.extra.get("rule_shown")
+        ]
+        train, test = (
+            [task for task in tasks if task.split == split] for split in ("train", "test")
+        )
+        print(f"{len(train)} training tasks, {len(test)} test tasks")
+        with RolloutPool(factory, one_command, envs=8) as pool:
+            for seed in options.seeds:
+                run = Run(pool, train, seed)
+                phases = [
+                    ("untrained", partial(run.imitate, 0)),
+                    ("imitation", partial(run.imitate, options.epochs)),
+                    ("GRPO", partial(run.reinforce, options.steps)),
+                ]
+                for phase, learn in phases:
+                    learn()
+                    rates = "  ".join(
+                        f"{kind} {rate:5.1f} %" for kind, rate in run.measure(test).items()
+                    )
+                    seconds = time.monotonic() - started
+                    print(f"seed {seed}  {phase:9}  {rates}  ({seconds:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
