@@ -55,23 +55,23 @@ awk '
 """
 _JOBS = {
     "big": (
-        "the names of the files in data that end in .txt and have at least {least} lines,"
-        " without folders, one per line, sorted",
+        "the names of the files directly in data that end in .txt and have at least {least}"
+        " lines, without folders, one per line, sorted",
         'for f in *.txt; do\n  [ "$(wc -l < $f)" -gt {least} ] && echo $f\ndone | sort > $out',
         "for f in *.txt; do if [ $(wc -l < $f) -ge {least} ]; then echo $f; fi; done | sort",
     ),
     "total": (
-        "the number of lines of all files in data that end in .txt, added up",
+        "the number of lines of all files directly in data that end in .txt, added up",
         "sum=0\nfor f in *.txt; do\n  sum=$(wc -l < $f)\ndone\necho $sum > $out",
         "cat *.txt | wc -l",
     ),
     "lines": (
-        "the different lines of the files in data that end in .txt, sorted, each once",
+        "the different lines of the files directly in data that end in .txt, sorted, each once",
         "cat *txt | uniq | sort > $out",
         "sort -u *.txt",
     ),
     "first": (
-        "the first line of each file in data that ends in .txt, in the order of the names",
+        "the first line of each file directly in data that ends in .txt, in the order of the names",
         "for file in *.txt; do\n  head -n 1 $f\ndone > $out",
         "for f in *.txt; do head -n 1 $f; done",
     ),
