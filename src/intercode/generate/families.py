@@ -156,7 +156,7 @@ class Family:
     `place` makes a place from a name; `draw` returns the parameters of one task that are not facts
     of the place. `inputs` returns the arguments of a Python task's tests from its kind and
     parameters. A data folder has one place for every `tasks_per_place` tasks, and for each task of
-    difficulty 3 one of its own. `answer` returns the
+    difficulty 3 one that no other of them shares. `answer` returns the
     answer of a gold that was executed, or "" if there is none. `judge` returns, for a place and a
     gold, a function that says whether a mistake is refused, or None if only the reward can say: it
     is fast, so that parameters are drawn again where they tell too little.
