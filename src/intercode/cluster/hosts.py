@@ -1,5 +1,5 @@
-"""One host on each node of a cluster, for the crew of an evaluation and for the environments of a
-pool.
+"""Start one host on each node of a cluster, and replace those that are lost: for the crew of an
+evaluation and for the environments of a pool.
 
     a node joins ──► start ──► begin ──► admitted ──► ready ──► lost ──► started anew,
                        │                                         │       if its node is alive
