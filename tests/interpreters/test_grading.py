@@ -328,7 +328,11 @@ def f(x):
         if os.fork() == 0: time.sleep(60)
         os._exit(0)
     return 42
-jobs = [subprocess.Popen(['sh', '-c', job]) for job in ('sleep 60', 'while :; do sleep 60; done')]
+loop = 'while :; do sleep 60 & echo; wait; done'
+jobs = [
+    subprocess.Popen(['sh', '-c', job], stdout=subprocess.PIPE) for job in ('exec sleep 60', loop)
+]
+jobs[1].stdout.readline()  # its sleep runs
 """
     alive = (
         "len([p for p in os.listdir('/proc') if p.isdigit() and "
