@@ -352,9 +352,10 @@ class _Generation:
         """Yield the solutions that the reward has to refuse."""
         normal = NORMAL[self.family.env]
         yield from (fill(solution, parameters) for solution in question.wrong)
-        seen = {normal(fill(text, parameters)) for text in (question.gold, *question.same)}
+        same = (normal(fill(text, parameters)) for text in (question.gold, *question.same))
+        seen = {" ".join(text.split()) for text in same}
         for mutant in MUTANTS[self.family.env](gold):
-            if (form := normal(mutant)) not in seen:
+            if (form := " ".join(mutant.split())) not in seen:
                 seen.add(form)
                 yield mutant
 

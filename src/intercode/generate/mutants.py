@@ -97,11 +97,6 @@ def bash_mutants(gold: str) -> Iterator[str]:
                 yield gold[: match.start()] + new + gold[match.end() :]
 
 
-def normal_bash(command: str) -> str:
-    """Return a command without needless spaces, to compare two."""
-    return " ".join(command.split())
-
-
 def normal_sql(query: str) -> str:
     """Return a query as sqlglot writes it, to compare two."""
     return sqlglot.parse_one(query, read="mysql").sql(dialect="mysql")
@@ -135,6 +130,10 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
     if other := _SHIFTED.get(type(node)):
         yield lambda there: there.replace(other(**there.args))
     match node:
+        case exp.GT() | exp.LTE() if node.expression.is_int:
+            yield lambda there: there.set("expression", _number(there.expression, 1))
+        case exp.GTE() | exp.LT() if node.expression.is_int:
+            yield lambda there: there.set("expression", _number(there.expression, -1))
         case exp.And():
             yield lambda there: there.replace(there.this)
             yield lambda there: there.replace(there.expression)
@@ -145,8 +144,15 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
             yield lambda there: there.replace(there.this)
         case exp.Where() | exp.Having() | exp.Distinct() | exp.Limit() | exp.Order():
             yield lambda there: there.pop()
-        case exp.Count(this=exp.Distinct()):
+        case exp.Count(this=exp.Distinct(expressions=[exp.Column() as counted])):
             yield lambda there: there.set("this", there.this.expressions[0])
+            table, key, _ = counted.name.rpartition("_id")
+            for label in ("name", "title") if key else ():  # namesakes count once
+                one = f"SELECT one.{label} FROM {table} AS one WHERE one.id = {counted.sql()}"
+                named = exp.Distinct(expressions=[sqlglot.parse_one(one).subquery()])
+                yield lambda there, named=named: there.set("this", named)  # type: ignore[misc]
+        case exp.Count(this=exp.Column()):
+            yield lambda there: there.set("this", exp.Star())
         case exp.Ordered(parent=exp.Order(expressions=keys)):
             up = bool(node.args.get("desc"))
             yield lambda there: there.replace(
@@ -154,8 +160,25 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
             )
             if len(keys) > 1:
                 yield lambda there: there.pop()
+            if len(keys) > 1 and node is keys[-1]:
+                names = {key.name for key in node.parent.find_all(exp.Column)}
+                for column in node.find_ancestor(exp.Select).expressions:
+                    if isinstance(column, exp.Column) and column.name not in names:
+                        yield lambda there, by=column: there.set("this", by.copy())  # type: ignore[misc]
         case exp.Join(side="LEFT"):
             yield lambda there: there.set("side", None)
+            yield _filter_later
+        case exp.EQ(expression=exp.Literal(is_string=True, this=text)) if text[1:].islower():
+            for pattern in (f"{text}%", f"%{text}"):  # a part of the name
+                like = exp.Like(this=node.this.copy(), expression=exp.Literal.string(pattern))
+                yield lambda there, like=like: there.replace(like)  # type: ignore[misc]
+        case exp.NEQ(this=exp.Column() as column):
+            unknown = exp.Is(this=column.copy(), expression=exp.Null())
+            yield lambda there: there.replace(exp.paren(exp.or_(there.copy(), unknown)))
+        case exp.Case(args={"default": exp.Expression()}, parent=exp.Sum()) if (
+            select := node.find_ancestor(exp.Select)
+        ) and select.args.get("group"):  # in some groups, none
+            yield lambda there: there.set("default", None)
         case exp.Between():
             yield lambda there: there.replace(
                 exp.and_(
@@ -171,15 +194,9 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
             )
         case exp.Select():
             yield from _select_changes(node)
-        case exp.Sum(this=exp.Case(args={"ifs": [_]})) if (
-            (select := node.find_ancestor(exp.Select))
-            and select.args.get("group")
-            and not select.args.get("having")
-            and len(list(select.find_all(exp.Case))) == 1
-        ):  # groups in which it is zero vanish
-            zero = exp.Literal.number(0)
-            some = exp.Having(this=exp.NEQ(this=node.copy(), expression=zero))
-            yield lambda there: there.find_ancestor(exp.Select).set("having", some)
+        case exp.Sum(this=exp.Column()):
+            once = exp.Distinct(expressions=[node.this.copy()])
+            yield lambda there: there.set("this", once)
         case exp.Column(parent=exp.Group(expressions=[_, _, *_] as keys)) if node.name == "id" or (
             not any(key.name == "id" and key.table == node.table for key in keys)
         ):  # beside the key of its table, a column makes no difference
@@ -208,19 +225,33 @@ def _select_changes(select: exp.Select) -> Iterator[Callable[[Any], object]]:
     unique = grouped or one_row or any(column.name == "id" for column in columns)
     if select.parent is None and not select.args.get("distinct") and not unique:
         yield lambda there: there.set("distinct", exp.Distinct())
-    names = {column.name: column for column in columns}
-    if select.parent is None and not grouped and {"id", "name"} <= names.keys():
+    others = [column.copy() for column in columns if column.name != "id"]
+    if select.parent is None and not grouped and 0 < len(others) < len(columns):
 
         def merge(there: Any) -> None:
-            """Put the rows of one name together."""
+            """Put rows together that are equal but for the id."""
             there.set("expressions", [_least(column) for column in there.expressions])
-            there.set("group", exp.Group(expressions=[names["name"].copy()]))
+            there.set("group", exp.Group(expressions=others))
 
         yield merge
 
 
 def _least(column: Any) -> Any:
     return exp.Min(this=column.copy()) if column.name == "id" else column
+
+
+def _number(literal: Any, step: int) -> Any:
+    return exp.Literal.number(int(literal.this) + step)
+
+
+def _filter_later(join: Any) -> None:
+    """Move the filter of a LEFT JOIN to WHERE, where it also drops rows of the left table."""
+    key, *filters = join.args["on"].flatten()
+    select = join.find_ancestor(exp.Select)
+    join.set("on", key.copy())
+    for condition in filters:
+        missing = exp.Is(this=exp.column("id", join.alias_or_name), expression=exp.Null())
+        select.where(exp.or_(condition.copy(), missing), copy=False)
 
 
 def normal_python(source: str) -> str:
@@ -305,5 +336,5 @@ def _python_changes(node: ast.AST) -> Iterator[Callable[[ast.AST], ast.AST | Non
 
 
 MUTANTS = {"bash": bash_mutants, "sql": sql_mutants, "python": python_mutants}
-NORMAL = {"bash": normal_bash, "sql": normal_sql, "python": normal_python}
-"""A form in which two golds that mean the same are equal."""
+NORMAL = {"bash": str, "sql": normal_sql, "python": normal_python}
+"""The form in which mutants are written, but for their spaces."""

@@ -92,9 +92,8 @@ def _judge(place: Place, gold: str) -> Callable[[str], bool | None]:
 
 def _people(draw: Draw, count: int) -> list[str]:
     """Return different full names."""
-    return draw.sample(
-        [f"{first} {town}er" for first in draw.part(PEOPLE) for town in draw.part(TOWNS)], count
-    )
+    ends = [f"{town}{end}" for town in draw.part(TOWNS) for end in ("er", "sen")]
+    return draw.sample([f"{first} {end}" for first in draw.part(PEOPLE) for end in ends], count)
 
 
 def _things(draw: Draw, count: int) -> list[str]:
@@ -104,10 +103,9 @@ def _things(draw: Draw, count: int) -> list[str]:
     )
 
 
-def _towns(draw: Draw) -> tuple[list[str], list[str]]:
-    """Return three towns, and three others whose names contain theirs."""
-    towns = draw.words(TOWNS, 3)
-    return towns, [f"{towns[0]} Harbor", f"Old {towns[1]}", f"{towns[2]} Mill"]
+def _alike(names: Sequence[str], end: str) -> list[str]:
+    """Return other names that contain these."""
+    return [f"Old {name}" for name in names] + [f"{name} {end}" for name in names]
 
 
 def _signs(draw: Draw, meanings: Sequence[str]) -> dict[str, str]:
@@ -154,15 +152,16 @@ def _with_namesakes(people: list[tuple[Any, ...]], towns: list[str]) -> list[tup
 
 
 def _shop(draw: Draw, name: str) -> Place:
-    names, (towns, others) = _people(draw, 40), _towns(draw)
+    names, (*towns, small, tiny) = _people(draw, 56), draw.words(TOWNS, 5)
     states, grades = _signs(draw, STATES), _signs(draw, GRADES)
-    homes = _evenly(draw, [*towns, *others, None], 40)
+    homes = _evenly(draw, [*towns, *towns, *_alike(towns, "Mill"), None], 54)
     customers = [
-        (id, names[max(id - 3, 0)], home, draw.randint(2000, 2030))
-        for id, home in enumerate(homes, 1)
+        (id, names[max(id - 3, 0)], home, draw.randint(2008, 2025))
+        for id, home in enumerate((small, tiny, *homes), 1)
     ]
     customers = _with_namesakes(customers, towns)
-    things, prices = _things(draw, 54), draw.sample(range(20, 480, 4), 20)
+    things = _things(draw, 54)
+    prices = [price + step for price in draw.sample(range(20, 480, 4), 7) for step in range(3)]
     articles = [
         (id, thing, grade, draw.choice(prices))
         for id, (thing, grade) in enumerate(
@@ -177,16 +176,17 @@ def _shop(draw: Draw, name: str) -> Place:
             draw.randint(1, 14),
             draw.choice(list(states.values())),
         )
-        rebate = draw.choice((None, None, 5, 10, 15))
+        rebate = draw.choice((None, None, None, 0, 5, 10))
         customer, article = (
-            draw.randint(1, 34),
+            draw.choice((*range(3, 48), *range(54, 57))),
             draw.choice((draw.randint(1, DOUBLES), draw.randint(1, 57))),
         )
-        if purchases and draw.random() < 0.5:  # another purchase by this customer on one day
-            _, customer, bought, day, _, other, _ = purchases[-1]
-            rebate = draw.choice((other, other, rebate))
-            if bought <= DOUBLES:
-                article = len(things) + bought
+        if len(purchases) < 4:  # the only ones of their towns
+            customer = 1 + len(purchases) % 2
+        elif draw.random() < 0.5:  # another purchase by this customer on one day
+            _, customer, bought, day, many, other, _ = purchases[-1]
+            rebate, pieces = draw.choice((other, other, rebate)), draw.choice((many, pieces))
+            article = len(things) + bought if bought <= DOUBLES else draw.choice((bought, article))
         purchases.append((id, customer, article, day, pieces, rebate, state))
     amounts = sorted(
         row[4] * articles[row[2] - 1][3]
@@ -217,6 +217,8 @@ def _shop(draw: Draw, name: str) -> Place:
             "grades": grades,
             "large": large,
             "large_is": compared,
+            "large_more": large + 1,
+            "large_less": large - 1,
             "begin": begin,
             "end": end,
         },
@@ -279,16 +281,16 @@ CONDITIONS, CLASSES = ("new", "worn", "torn", "missing"), ("pupil", "adult", "te
 
 
 def _library(draw: Draw, name: str) -> Place:
-    people, (towns, others) = _people(draw, 40), _towns(draw)
+    people, towns = _people(draw, 54), draw.words(TOWNS, 3)
     conditions, classes = _signs(draw, CONDITIONS), _signs(draw, CLASSES)
     days = dict(zip(CLASSES, draw.sample(range(8, 26), 4), strict=True))
     readers = [
-        (id, person, home, draw.randint(1975, 2010), kind)
+        (id, person, home, draw.randint(1985, 2010), kind)
         for id, (person, home, kind) in enumerate(
             zip(
-                people[:34],
-                _evenly(draw, [*towns, *towns, *others], 34),
-                _evenly(draw, list(classes.values()), 34),
+                people[:48],
+                _evenly(draw, [*towns, *towns, *_alike(towns, "Mill")], 48),
+                _evenly(draw, list(classes.values()), 48),
                 strict=True,
             ),
             1,
@@ -296,7 +298,7 @@ def _library(draw: Draw, name: str) -> Place:
     ]
     readers = _with_namesakes(readers, towns)
     # some readers are writers, and two writers have one name
-    names = [*people[34:], *people[:8], *people[:2], people[35]]
+    names = [*people[48:], *people[:8], *people[:2], people[49]]
     writers = [
         (id, writer, home)
         for id, (writer, home) in enumerate(
@@ -309,7 +311,7 @@ def _library(draw: Draw, name: str) -> Place:
             id,
             title,
             draw.randint(1, len(names) - 1),
-            draw.randint(1990, 2025),
+            draw.randint(2000, 2025),
             draw.choice(list(conditions.values())),
         )
         for id, title in enumerate(titles, 1)
@@ -317,10 +319,12 @@ def _library(draw: Draw, name: str) -> Place:
     books += [(len(titles) + place, *books[place][1:]) for place in range(1, DOUBLES + 1)]
     allowed = {classes[kind]: days[kind] for kind in CLASSES}
     loans = list[tuple[Any, ...]]()
-    for id in draw.sample(range(1, 281), 280):
-        book, reader, taken = draw.randint(1, 56), draw.randint(1, 31), draw.randint(1, DAYS)
-        if loans and draw.random() < 0.25:  # another loan to this reader on one day
-            reader, taken = loans[-1][2], loans[-1][3]
+    for id in draw.sample(range(1, 341), 340):
+        book, taken = draw.randint(1, 56), draw.randint(1, DAYS)
+        reader = draw.choice((*range(1, 42), *range(46, 49)))
+        if loans and draw.random() < 0.35:  # another loan to this reader on one day
+            _, lent, reader, taken, _ = loans[-1]
+            book = len(titles) + lent if lent < 3 else draw.choice((lent, book))
         limit = allowed[readers[reader - 1][4]]
         length = draw.choice((draw.randint(2, 30), limit + draw.choice((-1, 0, 0, 1))))
         loans.append((id, book, reader, taken, taken + length if draw.random() < 0.75 else None))
@@ -432,26 +436,24 @@ ROLES, KINDS = ("keeper", "back", "middle", "front"), ("league", "cup", "friendl
 
 
 def _league(draw: Draw, name: str) -> Place:
-    teams, people = [f"{noun.title()}s" for noun in draw.words(NOUNS, 8)], _people(draw, 40)
+    teams, people = [f"{noun.title()}s" for noun in draw.words(NOUNS, 9)], _people(draw, 45)
+    teams[3:3] = _alike(teams[:3], "United")
     roles, kinds = _signs(draw, ROLES), _signs(draw, KINDS)
     win, drawn = draw.sample(range(1, 10), 2)
-    squads = [*_evenly(draw, [*range(1, 9), None], 37), 1, 2, 3]
-    players = [  # the last three have the name of one in their team
-        (id, person, team, role, draw.randint(1985, 2012))
+    squads = [*_evenly(draw, [1, 2, 3, *range(1, 12), None], 42), 1, 2, 3]
+    players = [
+        (id, person, team, role, draw.randint(1990, 2012))
         for id, (person, team, role) in enumerate(
-            zip(
-                [*people, *people[37:]],
-                [*squads, 1, 2, 3],
-                _evenly(draw, list(roles.values()), 43),
-                strict=True,
-            ),
-            1,
+            zip(people, squads, _evenly(draw, list(roles.values()), 45), strict=True), 1
         )
     ]
+    players += [(id + 3, *row) for id, *row in players[-3:]]  # equal to one in their team
     games, goals = list[Row](), list[Row]()
     numbers = iter(draw.sample(range(1, 1000), 999))
-    for id in draw.sample(range(1, 131), 130):
-        home, away = draw.sample(range(1, 9), 2)
+    usual = [*range(1, 10)] * 3 + [10, 11, 12]  # of the others, one plays only at home,
+    for id in draw.sample(range(1, 161), 160):  # one only away, and one not at all
+        home = draw.choice([*usual, 13])
+        away = draw.choice([team for team in (*usual, 14) if team != home])
         score = [draw.randint(0, 3), draw.randint(0, 3)]
         day = games[-1][1] if games and draw.random() < 0.3 else draw.randint(1, DAYS)
         games.append((id, day, home, away, *score, draw.choice(list(kinds.values()))))
@@ -459,7 +461,7 @@ def _league(draw: Draw, name: str) -> Place:
             (
                 next(numbers),
                 id,
-                draw.choice((None, *(draw.randint(4, 43) for _ in range(4)))),
+                draw.choice((None, *(draw.randint(4, 48) for _ in range(4)))),
                 draw.randint(1, 90),
             )
             for _ in range(sum(score))
@@ -507,7 +509,7 @@ def _league(draw: Draw, name: str) -> Place:
 
 def _game(draw: Draw, place: Place) -> Parameters:
     players, games, goals = (place.data[name] for name in ("players", "games", "goals"))
-    team = draw.choice((draw.randint(1, 8), draw.randint(1, 3)))  # of these, two have one name
+    team = draw.randint(1, 3)
     role, kind = draw.choice(ROLES), draw.choice(KINDS)
     scored = [row for row in goals if row[2] and players[row[2]][2] == team]
     nobody = [row for row in goals if row[2] is None]
