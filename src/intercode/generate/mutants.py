@@ -8,7 +8,8 @@ reward refuses all that mean something else, so that its files tell wrong from r
              another aggregate, join or order; LIMIT 1; rows once, or as often as they are there;
              groups without zeros; rows of one name together
     Python   a condition or a call less; < for <= and so on; AND for OR; a number one off; + for -;
-             repeated spaces
+             repeated spaces; a part for the whole, any case; the first or last item of an argument
+             missed; the last for the sum; a slice without a limit
 
 A mutant that cannot be executed is refused as well, and costs only the time.
 """
@@ -301,6 +302,22 @@ def _python_changes(node: ast.AST) -> Iterator[Callable[[ast.AST], ast.AST | Non
     match node:
         case ast.Compare(ops=[operator]) if type(operator) in _COMPARED:
             yield changing("ops", [_COMPARED[type(operator)]()])
+        case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=str() as text)]) if (
+            len(text) > 1
+        ):  # a part for the whole, any case
+            whole = ast.unparse(node.left)
+            yield lambda there: ast.parse(f"{text!r} in {whole}", mode="eval").body
+            yield lambda there: ast.parse(f"{whole}.lower() == {text.lower()!r}", mode="eval").body
+        case ast.FunctionDef(args=ast.arguments(args=arguments)):  # the first or last item missed
+            for name in (argument.arg for argument in arguments):
+                for part in ("[1:]", "[:-1]"):
+                    yield changing("body", [*ast.parse(f"{name} = {name}{part}").body, *node.body])
+        case ast.AugAssign():
+            yield lambda there: ast.Assign([there.target], there.value)  # type: ignore[attr-defined]
+        case ast.Slice():
+            for name in ("lower", "upper", "step"):
+                if (limit := getattr(node, name)) and ast.unparse(limit) not in ("0", "1"):
+                    yield changing(name, None)
         case ast.BoolOp(op=operator, values=values):
             yield changing("op", ast.Or() if isinstance(operator, ast.And) else ast.And())
             for place in range(len(values)):

@@ -24,13 +24,48 @@ from intercode.generate.families import (
 
 SIGNS = "#;|~^%&+=@!:?$*"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-TESTS = 8
+TESTS = 12
 """The number of argument lists that are drawn for each task."""
 Arguments = Sequence[tuple[Any, ...]]
 
 
 def _words(draw: Draw, count: int) -> str:
     return " ".join(draw.choices(draw.part(NOUNS), k=count))
+
+
+def _odd_words(draw: Draw, count: int) -> list[str]:
+    """Return words, some of them short, joined, repeated, or with accents, capitals or digits."""
+    one, two = draw.words(NOUNS, 2)
+    forms = (
+        one,
+        two,
+        one.title(),
+        f"{one}-{two}",
+        f"{two}'s",
+        f"{two}é",
+        "a",
+        "B",
+        "-",
+        "3rd",
+        "70",
+    )
+    return draw.choices([*forms, *draw.part(NOUNS)[:3]], k=count)
+
+
+def _spaced(draw: Draw, words: Sequence[str]) -> str:
+    """Return the words with one or more spaces between them, and often some at the ends."""
+    ends = [draw.choice(("", "", " ", "   ")) for _ in range(2)]
+    between = (draw.choice((" ", " ", "  ", "   ", "     ")) for _ in words[1:])
+    text = "".join(gap + word for gap, word in zip(("", *between), words, strict=False))
+    return ends[0] + text + ends[1]
+
+
+def _characters(draw: Draw, length: int) -> str:
+    """Return a text of any characters, often with spaces at both ends."""
+    signs = f"{SIGNS}'\"\\{{}}-_.,/"
+    letters = LETTERS * 2 + LETTERS.upper() + "éöñÅ" * 2
+    text = "".join(draw.choices(f"{letters}0123456789{signs}\n\t" + " " * 16, k=length))
+    return f" {text[2:]} " if length > 2 and draw.random() < 0.4 else text
 
 
 # -- python-text -----------------------------------------------------------------------------------
@@ -84,77 +119,69 @@ def _script(draw: Draw, place: Place) -> Parameters:
 
 
 def _texts(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
-    run = parameters["run"]
+    run, word = parameters["run"], parameters["word"]
     match kind:
         case "label":
             width, zeros = parameters["width"], parameters["zeros"]
-            lengths = [0, width - 1, width, width + 1, width + 5, draw.randint(1, width), 3, 1]
-            digits = [1, zeros + 1, zeros, zeros - 1, zeros + 3, draw.randint(1, zeros), 2, 1]
-            return [
-                (_words(draw, 12)[:length], draw.randint(10 ** (count - 1), 10**count - 1))
-                for length, count in zip(draw.sample(lengths, 8), digits, strict=True)
-            ]
+            lengths = [0, 1, width - 2, width - 1, width, width + 1, width + 9, 2 * width]
+            lengths += [draw.randint(1, width) for _ in range(4)]
+            counts = [1, 2, zeros - 1, zeros, zeros + 1, zeros + 20]
+            counts += [draw.randint(1, zeros) for _ in range(4)]
+            numbers = [draw.randint(10 ** (count - 1), 10**count - 1) for count in counts]
+            numbers = draw.sample([0, 10, *numbers], len(lengths))
+            names = [_characters(draw, length) for length in draw.sample(lengths, len(lengths))]
+            return list(zip(names, numbers, strict=True))
         case "pick":
             start, step = parameters["start"], parameters["step"]
-            counts = [start - 1, start, start + step - 1, start + step, start + 3 * step]
-            counts = [*counts, *(draw.randint(30, 60) for _ in range(3))]
+            counts = [0, start - 1, start, start + step - 1, start + step, start + 3 * step]
+            counts = [*counts, *(draw.randint(30, 60) for _ in range(6))]
             return [
-                (
-                    "".join(
-                        f"{word}{draw.choice((' ', ' ', '  '))}"
-                        for word in _words(draw, count).split()
-                    ).rstrip(),
-                )
-                for count in draw.sample(counts, 8)
+                (_spaced(draw, _odd_words(draw, count)),)
+                for count in draw.sample(counts, len(counts))
             ]
         case "shout":
             texts = []
             for _ in range(TESTS):
-                words = [
-                    *draw.choices(draw.part(NOUNS), k=draw.randint(2, 6)),
-                    *_words(draw, 2).title().split(),
-                ]
-                words += [("".join(draw.choices(LETTERS, k=run + more))) for more in (0, 1)]
-                words.append(draw.choice(LETTERS).upper() + draw.choice(LETTERS))
-                texts.append((" ".join(draw.sample(words, len(words))),))
+                short, twin = ("".join(draw.choices(LETTERS, k=run)) for _ in range(2))
+                longer = short[:1] + draw.choice((twin[:1].upper(), "-", "'", "é", "4")) + short[1:]
+                words = [short, twin.title(), longer, longer + twin, twin + longer, twin + "x"]
+                words += _odd_words(draw, draw.randint(2, 6))
+                texts.append((" ".join(draw.sample(words, draw.randint(1, len(words)))),))
             return texts
         case "squeeze":
-            rows = [draw.choices("aaAbBc 1", k=draw.randint(4, 8)) for _ in range(TESTS)]
+            characters = f"aaAbBé. \n1{run}{run + 1}"
+            sizes = (1, 2, run - 1, run, run, run + 1, run + 1, run + 1, run + 10, 2 * run)
             return [
-                (
-                    "".join(
-                        letter * draw.choice((draw.randint(1, run + 3), run, run + 1))
-                        for letter in row
-                    ),
-                )
-                for row in rows
-            ]
+                ("".join(character * draw.choice(sizes) for character in row),)
+                for row in [draw.choices(characters, k=draw.randint(3, 9)) for _ in range(TESTS)]
+            ] + [("",)]
         case "expand":
-            numbers = ["", "", "0", "1", str(run), str(run + 1), "10", "12", str(run - 1)]
+            times = ["", "", "", "0", "0", "1", "2", "10", "12", "100", "01", "007"]
+            times += map(str, (run - 1, run, run + 1, run + 2))
             return [
                 (
                     "".join(
-                        draw.choice(numbers) + draw.choice("abcXYZ")
-                        for _ in range(draw.randint(3, 8))
+                        draw.choice(times) + draw.choice("abcXYZ")
+                        for _ in range(draw.randint(1, 9))
                     ),
                 )
                 for _ in range(TESTS)
-            ]
+            ] + [("",)]
         case "wrap":
             columns = parameters["columns"]
-            texts = [("",), ("x" * columns + " a",)]
+            texts = [("",), ("  ",), ("x" * columns + " a",), ("x" * (columns + 3),)]
             for _ in range(TESTS):
-                words = _words(draw, draw.randint(3, 9)).split()
+                words = _odd_words(draw, draw.randint(3, 12))
                 exact = draw.randint(1, columns - 2)
                 words += ["y" * exact, "z" * (columns - 1 - exact), "w" * (columns + 2), "v"]
+                words += ["u" * (columns - 3), "ts-rq", "..", "_*"]
                 at = draw.randint(0, len(words))
-                texts.append((" ".join([*words[at:], *words[:at]]).replace(" ", "  ", 2),))
+                texts.append((_spaced(draw, [*words[at:], *words[:at]]),))
             return texts
-    texts = [
-        (f"{_words(draw, draw.randint(1, 6))} {draw.randint(0, 999)}{draw.choice(TOWNS)}",)
-        for _ in range(TESTS - 2)
-    ]
-    return [*texts, (draw.choice(LETTERS) * 2,), (f" {draw.choice(TOWNS)}-X",), ("",)]
+    least = draw.randint(9, 40)  # all remainders of lengths occur
+    texts = [(_characters(draw, length),) for length in (*range(least, least + 9), 1, 2, 200)]
+    near = [(f"{word} {word}s x{word}",), (f"{_words(draw, 2)}  {word} ",)]
+    return [*draw.sample(texts + near, len(texts) + 2), (draw.choice(LETTERS) * 4,), ("",)]
 
 
 # -- python-records --------------------------------------------------------------------------------
@@ -187,10 +214,10 @@ def _office(draw: Draw, name: str) -> Place:
     place.explain(
         f"{site}/HANDBOOK",
         f"FEES\n{listed}any other town: {other}\nFrom record number {nth} of one name on, in the "
-        f"order in which the records are taken, the fee is {rebate} less.\n\nDUTY\nAmounts up to "
-        f"and with {low} bear no duty. Each unit of the part above {low}, up to {high}, costs "
-        f"{first} pence, and each unit of the part above {high} costs {second} pence.\n"
-        f"If the duty is not 0, add {paper} pence for the paper.\n\n"
+        f"order in which the records are taken, the fee is {rebate} in every town.\n\nDUTY\n"
+        f"Amounts up to and with {low} bear no duty. Each unit of the part above {low}, up to "
+        f"{high}, costs {first} pence, and each unit of the part above {high} costs {second} "
+        f"pence.\nIf the duty is not 0, add {paper} pence for the paper.\n\n"
         f"BANDS\nAmounts up to and with {low} are in the band low, higher ones up to and with "
         f"{high} in the band middle, all others in the band high.\n",
     )
@@ -218,7 +245,7 @@ def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
         case "tariff":
             units = parameters["units"]
             turns = {0, 1, units, units + 1, 2 * units, 2 * units + 1, 2 * units - 1}
-            numbers = [*turns, *draw.sample(range(3 * units), 4)]
+            numbers = [*turns, *draw.sample(range(3 * units), 6), 10**17 + draw.randint(1, 99)]
             return [(number,) for number in draw.sample(numbers, len(numbers))]
         case "duty":
             limits = [
@@ -227,55 +254,75 @@ def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                 for shift in (-more, more)
                 for step in (0, 1, draw.randint(20, 99))
             ]
-            numbers = [*limits, *draw.sample(range(high, 2 * high), 5)]
-            return [(number,) for number in draw.sample(numbers, len(numbers)) if number > 0]
+            numbers = [*limits, *draw.sample(range(high, 2 * high), 5), 0, 10**17 + limits[-1]]
+            return [(number,) for number in draw.sample(numbers, len(numbers)) if number >= 0]
         case "merge":
             rows = []
             for _ in range(TESTS):
-                spans, start = [], draw.randint(0, 50)
-                for _ in range(draw.randint(4, 7)):
-                    end = start + draw.choice((draw.randint(1, 50), length, length - 1, length + 1))
+                spans, start = [], draw.randint(-50, 50)
+                for _ in range(draw.randint(3, 9)):
+                    end = start + draw.choice((draw.randint(0, 50), length, length - 1, length + 1))
                     spans.append((start, end))
-                    if draw.random() < 0.3:  # a span inside of another
-                        spans.append((start + 1, max(start + 1, end - 2)))
-                    start = end + draw.choice((gap, gap + 1, gap - 1, 2 * gap, -1))
+                    if draw.random() < 0.4:  # a span inside of another, or around several
+                        first = draw.choice(spans)[0]
+                        spans.append(
+                            draw.choice([(start, start + 1), (first, end), (first - 1, end)])
+                        )
+                    start = end + draw.choice((gap, gap + 1, gap - 1, 2 * gap, 0, -1, -length))
                 rows.append((draw.sample(spans, len(spans)),))
             return [*rows, ([],)]
         case "meter":
+            most = 2 * amount
             return [
                 (
                     [
                         draw.choice(
-                            (draw.randint(1, amount), amount // 2, 0, -draw.randint(1, 2 * amount))
+                            (draw.randint(1, amount), amount // 2, 0, -draw.randint(1, most))
                         )
-                        for _ in range(draw.randint(4, 9))
+                        for _ in range(draw.randint(0, 9))
                     ]
-                    + draw.choice(([], [-1, amount], [-1, amount - 1, 1], [-amount - 1])),
+                    + draw.choice(([], [-1, amount], [-1, amount - 1, 1], [-amount - 1]))
+                    + draw.choice(([], [amount, amount, amount], [2 * most, -3, 0], [-most, 2])),
                 )
                 for _ in range(TESTS)
             ] + [([],), ([amount, 1, -2, 3],), ([2 * amount + 5, -7, 1],)]
     town = parameters["town"]
-    towns = [*parameters["towns"], town, f"{town}s", f"Old {town}", town.lower(), "Nowhere"]
-    people = draw.words(PEOPLE, 3)
+    near = [f"{town}s", f"Old {town}", f"{town} ", town.upper()]
+    towns = [*parameters["towns"], town, town, *near, "Nowhere"]
+    if kind in ("tops", "fees"):  # towns in an order that does not depend on capitals
+        towns.remove(town.upper())
     limits = [amount - 1, amount, amount, amount + 1, low, low + 1, high, high + 1]
-
-    often = 1
-    if kind == "regulars":
-        often, limits = 9, [amount, amount + 1, amount + 1, amount + 9]
-
-    def record() -> tuple[str, str, int]:  # every other amount is at a limit
-        near = draw.choice((draw.randint(1, 999), *draw.choices(limits, k=often)))
-        return draw.choice(people), draw.choice(towns), near
-
-    lists = [[record() for _ in range(draw.randint(9, 15))] for _ in range(TESTS)]
-    for row in lists:
+    least = parameters["least"]
+    lists = []
+    for _ in range(TESTS):
+        people = draw.words(PEOPLE, draw.randint(2, 5))
+        people.append(f"{people[0]}s")
+        often = draw.choice((1, 9))  # every other amount is at a limit, or almost all are
+        row = [
+            (
+                draw.choice(people),
+                draw.choice(towns),
+                draw.choice((draw.randint(-9, 999), *draw.choices(limits, k=often))),
+            )
+            for _ in range(draw.randint(3, 16))
+        ]
         row += draw.sample(row, 3)  # records that occur twice
         row += [(draw.choice(people), row[0][1], row[0][2]) for _ in range(2)]  # ties
-    # sums at the limit, of as few records as count
-    for row, total in zip(lists, (amount, amount + 1, amount - 1, amount), strict=False):
-        row += [(draw.choice(people), "Elsewhere", 1) for _ in range(parameters["least"] - 1)]
-        row.append((draw.choice(people), "Elsewhere", total - parameters["least"] + 1))
-    return [([*draw.sample(row, len(row))],) for row in lists] + [([],)]
+        # sums at the limit, of as few records as count, some of them equal
+        for place in draw.sample(("Elsewhere", "Faraway", "Longago"), 3):
+            count = max(2, least + draw.choice((-1, 0, 0, 0, 1)))
+            total = draw.choice((amount - 1, amount, amount, amount + 1, 0))
+            part = draw.choice((total // count, 1, 0))
+            row += [(draw.choice(people[:2]), place, part) for _ in range(count - 1)]
+            row.append((draw.choice(people), place, total - part * (count - 1)))
+        # one sum of two people, and half of it of a third
+        one, two = draw.choices([*limits, 1], k=2)
+        first, second, third = draw.sample([*people, "Zo"], 3)
+        row += [(first, "Nowhere", one), (first, "Nowhere", two), (second, "Nowhere", two)]
+        row += [(second, "Nowhere", one), (third, "Nowhere", one + two)]
+        lists.append(row)
+    lists += [[("Zo", town, amount + step)] for step in (0, 1)]
+    return [(draw.sample(row, len(row)),) for row in lists] + [([],)]
 
 
 # -- python-parsing --------------------------------------------------------------------------------
@@ -348,136 +395,165 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
             texts = []
             for _ in range(TESTS):
                 keys = draw.sample(NOUNS, 4)
-                values = [draw.choice((draw.randint(0, 1200), cap, cap + 1)) for _ in range(7)]
-                lines = [
-                    f"{key}{draw.choice((' ', '', '  '))}={draw.choice((' ', '', '  '))}{value}"
-                    for key, value in zip([*keys, *keys[:3]], values, strict=True)
-                ]
-                lines += [f"#{keys[0]} = 7", f"{keys[1]}#2 = {draw.randint(0, 99)}", ""]
-                texts.append(("\n".join(draw.sample(lines, len(lines))),))
-            return texts
+                keys += [keys[0].title(), f"{keys[1]}.{keys[2]}", f"{keys[3]}2"]
+                values = (-cap, draw.randint(-9, 99), draw.randint(0, 1200), cap, cap + 1, 9 * cap)
+                lines = []
+                for key in draw.sample(keys * 2, 9):
+                    blanks = [draw.choice(("", " ", "   ")) for _ in range(4)]
+                    value = draw.choice((*values, "007", "0"))
+                    lines.append("{}{key}{}={}{value}{}".format(*blanks, key=key, value=value))
+                lines += [f"#{keys[0]} = 7", "# a=b = c", "#", f"{keys[1]}#2 = {cap - 1}", ""]
+                texts.append(("\n".join(draw.sample(lines, draw.randint(1, len(lines)))),))
+            return [*texts, ("",)]
         case "measure":
+            numbers = [-1, 0, 1, 12, *draw.sample(range(-50, 30000), 7)]
+            pairs = [draw.sample(numbers, 2) for _ in range(TESTS - 3)]
+            pairs += [[10**17 + 1, -7], [-3, 10**18 + 1], [-draw.randint(1, 99), 0]]
+            return [
+                (f"{big} {parameters['one']} {small} {parameters['two']}",)
+                for big, small in draw.sample(pairs, len(pairs))
+            ]
+        case "columns":
+            skip = parameters["skip"]
+            cells = ["", " ", "  ", "0", '"b', 'c" ', " d   e ", "F-g "]
+            cells += [f" {_words(draw, 2)} " for _ in range(3)]
+            counts = [1, skip, skip + 1, *(skip + draw.randint(2, 9) for _ in range(TESTS))]
+            return [(",".join(draw.choices(cells, k=count)),) for count in counts]
+        case "fields":
+            pieces = ["", " ", "", *draw.words(NOUNS, 2), "a B", quote * 2]
+            pieces += [f"{quote}{piece}{quote}" for piece in (sign, f"a{sign}", f" {sign * 2}b ")]
             return [
                 (
-                    (
-                        f"{draw.randint(-5, draw.choice((30, 4000)))} {parameters['one']} "
-                        f"{draw.randint(-9, draw.choice((99, 30000)))} {parameters['two']}"
+                    sign.join(
+                        "".join(draw.choices(pieces, k=draw.randint(0, 3)))
+                        for _ in range(draw.randint(1, 6))
                     ),
                 )
                 for _ in range(TESTS)
             ]
-        case "columns":
-            cells = ["", " ", "  ", *(f" {_words(draw, 2)} " for _ in range(4)), _words(draw, 1)]
-            return [
-                (",".join(draw.choices(cells, k=parameters["skip"] + draw.randint(0, 6))),)
-                for _ in range(TESTS)
-            ]
-        case "fields":
-            parts = [
-                [
-                    _words(draw, 1),
-                    f"{quote}{draw.choice(NOUNS)}{sign}{draw.choice(NOUNS)}{quote}",
-                    "",
-                    f"{draw.choice(NOUNS)}{quote}{sign}{quote} ",
-                ]
-                for _ in range(TESTS)
-            ]
-            return [
-                (sign.join(draw.sample(row * 2, draw.randint(2, 5))) + sign + _words(draw, 1),)
-                for row in parts
-            ]
         case "calculate":
+            numbers = [-7, -6, -3, -2, -1, 0, 1, 2, 3, 6, 10, *draw.sample(range(-99, 999), 9)]
             sums = [
-                [str(draw.randint(1, 99)) for _ in range(count)]
-                for count in (4, 2, 5, 3, 1, 6, 4, 5)
+                draw.choices(numbers, k=count) for count in (1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 9)
             ]
+            sums += [[5, 5, 4], [-2, 1, 3], [2, -1, 7], [1, 3, 8], [-7, -7, 2]]  # 0 on the way
             return [
                 (
-                    row[0]
+                    str(row[0])
                     + "".join(f" {draw.choice((sign, remark))} {number}" for number in row[1:]),
                 )
-                for row in sums
+                for row in draw.sample(sums, len(sums))
             ]
         case "duration":
             units = [parameters[name] for name in "abc"]
-            return [
-                (
-                    draw.choice(("", " ")).join(
-                        f"{draw.choice(('', draw.randint(0, 9), draw.randint(10, 200)))}{unit}"
-                        for unit in draw.choices(units, k=draw.randint(1, 5))
-                    ),
-                )
-                for _ in range(TESTS + 2)
-            ]
-        case "nested":
-            return [(_nested(draw, 3),) for _ in range(TESTS)]
-        case "telegram":
-            shift, (_, _, last) = parameters["shift"], parameters["widths"]
-            numbers = [cap + shift, cap + shift + 1, cap + shift - 1, shift, 0]
-            numbers += [draw.randint(0, 10**last - 1) for _ in range(5)]
+            times = ["", "", "0", "00", "07", "1", *map(str, draw.sample(range(2, 200), 6))]
             return [
                 (
                     "".join(
-                        draw.choice((str.ljust, str.rjust))(str(value)[:width], width)
-                        for value, width in zip(
-                            (
-                                f"{draw.choice(LETTERS)} {_words(draw, 1)[: draw.randint(1, 9)]}",
-                                draw.choice(PEOPLE)[: draw.randint(2, 9)],
-                                number,
-                            ),
-                            parameters["widths"],
-                            strict=True,
+                        f"{draw.choice(times)}{unit}{draw.choice(('', gap))}"
+                        for unit in draw.choices(units, k=draw.randint(1, 7))
+                    ).strip(),
+                )
+                for gap in ("", " ", "  ") * 5
+            ]
+        case "nested":
+            level = parameters["level"]
+            shallow = [_nested(draw, depth) for depth in (1, 1, 2, 2, *[3] * TESTS)]
+            deep = [
+                "(" * depth + f"aB{draw.choice(LETTERS)}a" + ")" * depth + "a" + text
+                for depth, text in zip((level - 1, level, level + 10), shallow, strict=False)
+            ]
+            return [(text,) for text in draw.sample(shallow + deep, len(shallow + deep))]
+        case "telegram":
+            shift, (_, _, last) = parameters["shift"], parameters["widths"]
+            sent = [cap + shift, cap + shift + 1, cap + shift - 1, shift, 0, "007", "-3"]
+            sent += [draw.randint(0, 10**last - 1) for _ in range(8)]
+            phrases = [f"{draw.choice(LETTERS)} {word}" for word in _odd_words(draw, 6)]
+            phrases += ["", "4  U", *_odd_words(draw, 6)]
+            return [
+                (
+                    "".join(
+                        draw.choice((str.ljust, str.rjust, str.center))(str(part)[:width], width)
+                        for part, width in zip(
+                            (*draw.sample(phrases, 2), value), parameters["widths"], strict=True
                         )
                     ),
                 )
-                for number in numbers
+                for value in draw.sample(sent, len(sent))
             ]
         case "zone":
             begin, end = parameters["from"], parameters["to"]
             lists = []
             for _ in range(TESTS):
                 zones = [
-                    str(draw.choice((draw.randint(0, 9), draw.randint(0, 999)))).zfill(3)[
+                    str(draw.choice((0, draw.randint(0, 9), draw.randint(0, 999)))).zfill(3)[
                         begin - end :
                     ]
-                    for _ in range(3)
+                    for _ in range(4)
                 ]
                 tickets = [
                     draw.choice(LETTERS.upper())
                     + "".join(draw.choices("0123456789", k=begin - 1))
                     + draw.choice(zones)
                     + "".join(draw.choices("0123456789", k=draw.randint(1, 3)))
-                    for _ in range(draw.randint(4, 7))
+                    for _ in range(draw.randint(1, 9))
                 ]
                 lists.append(([*tickets, tickets[0]],))
-            return lists
-    return [(_ticket(draw, parameters, fault),) for fault in (0, 1, 2, 0, 3, 4, 5, 1, 1, *[0] * 7)]
+            return [*lists, ([],)]
+    faults = [1, 1, 1, *range(2, len(_FAULTS) + 1)]
+    faults = draw.sample([*faults, *[0] * len(faults)], 2 * len(faults))
+    return [(_ticket(draw, parameters, fault),) for fault in faults] + [
+        (f"{parameters['letter']}0000",)
+    ]
 
 
 def _nested(draw: Draw, depth: int) -> str:
-    """Return letters with balanced brackets, up to two times so deep."""
-    parts = [draw.choice(LETTERS) for _ in range(draw.randint(1, 3))]
+    """Return letters, capitals too, with balanced brackets, up to two times so deep."""
+    parts = [draw.choice(f"aabB{LETTERS}{LETTERS.upper()}") for _ in range(draw.randint(0, 3))]
     for _ in range(draw.randint(1, 2) if depth > 0 else 0):
         inner = _nested(draw, depth - 1)
         parts.append(draw.choice((f"({inner})", f"(({inner}){draw.choice(LETTERS)})")))
     return "".join(draw.sample(parts, len(parts)))
 
 
+_FAULTS = (
+    "a wrong sum",
+    "another letter",
+    "a sign among the digits",
+    "too short",
+    "a small letter",
+    "a letter at the end",
+    "a letter at the start",
+    "the letter twice",
+    "digits alone",
+    "a space at the end",
+    "a wrong sum without the last digit twice",
+)
+
+
 def _ticket(draw: Draw, parameters: Parameters, fault: int) -> str:
-    """Return a valid ticket, or one with a fault: 1 a wrong sum, 2 another letter, 3 a letter among
-    the digits, 4 too short, 5 a small letter."""
+    """Return a valid ticket, or one with the fault that has this number in `_FAULTS`, from 1."""
+    divisor, letter = parameters["divisor"], parameters["letter"]
     while True:
-        digits = "".join(
-            draw.choices("0123456789", k=3 if fault == 4 else draw.choice((4, draw.randint(4, 9))))
-        )
-        if ((sum(map(int, digits)) + int(digits[-1])) % parameters["divisor"] == 0) is (fault != 1):
+        count = 3 if fault == 4 else draw.choice((4, draw.randint(4, 12)))
+        digits = "".join(draw.choices("0123456789", k=count))
+        total = sum(map(int, digits))
+        if fault == 11 and total % divisor == 0 and int(digits[-1]) % divisor:
             break
-    letter: str = parameters["letter"]
-    if fault == 2:
-        letter = draw.choice(LETTERS.upper().replace(letter, ""))
-    if fault == 5:
-        letter = letter.lower()
-    return letter + (f"{digits[:2]}x{digits[2:]}" if fault == 3 else digits)
+        if fault != 11 and ((total + int(digits[-1])) % divisor == 0) is (fault != 1):
+            break
+    other = draw.choice(LETTERS.upper().replace(letter, ""))
+    faulty = {
+        2: f"{other}{digits}",
+        3: f"{letter}{digits[:2]}{draw.choice('x-. ')}{digits[2:]}",
+        5: f"{letter.lower()}{digits}",
+        6: f"{letter}{digits}{other}",
+        7: f"{other}{letter}{digits}",
+        8: f"{letter}{letter}{digits}",
+        9: digits,
+        10: f"{letter}{digits} ",
+    }
+    return faulty.get(fault, f"{letter}{digits}")
 
 
 FAMILIES = (
