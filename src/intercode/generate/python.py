@@ -151,10 +151,11 @@ def _texts(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
         case "squeeze":
             characters = f"aaAbBé. \n1{run}{run + 1}"
             sizes = (1, 2, run - 1, run, run, run + 1, run + 1, run + 1, run + 10, 2 * run)
+            digits = "".join("1" * ones + "a" * (run + 10) + "b" for ones in (run - 1, run))
             return [
                 ("".join(character * draw.choice(sizes) for character in row),)
                 for row in [draw.choices(characters, k=draw.randint(3, 9)) for _ in range(TESTS)]
-            ] + [("",)]
+            ] + [(digits,), ("",)]
         case "expand":
             times = ["", "", "", "0", "0", "1", "2", "10", "12", "100", "01", "007"]
             times += map(str, (run - 1, run, run + 1, run + 2))
@@ -245,7 +246,7 @@ def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
         case "tariff":
             units = parameters["units"]
             turns = {0, 1, units, units + 1, 2 * units, 2 * units + 1, 2 * units - 1}
-            numbers = [*turns, *draw.sample(range(3 * units), 6), 10**17 + draw.randint(1, 99)]
+            numbers = [*turns, *draw.sample(range(3 * units), 6), 10**6 + draw.randint(1, 99)]
             return [(number,) for number in draw.sample(numbers, len(numbers))]
         case "duty":
             limits = [
@@ -254,7 +255,7 @@ def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                 for shift in (-more, more)
                 for step in (0, 1, draw.randint(20, 99))
             ]
-            numbers = [*limits, *draw.sample(range(high, 2 * high), 5), 0, 10**17 + limits[-1]]
+            numbers = [*limits, *draw.sample(range(high, 2 * high), 5), 0, 10**6 + limits[-1]]
             return [(number,) for number in draw.sample(numbers, len(numbers)) if number >= 0]
         case "merge":
             rows = []
@@ -292,6 +293,8 @@ def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
     if kind in ("tops", "fees"):  # towns in an order that does not depend on capitals
         towns.remove(town.upper())
     limits = [amount - 1, amount, amount, amount + 1, low, low + 1, high, high + 1]
+    if kind == "regulars":
+        limits = [amount, amount + 1, amount + 1, amount + 9]
     least = parameters["least"]
     lists = []
     for _ in range(TESTS):
@@ -455,7 +458,7 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                     ).strip(),
                 )
                 for gap in ("", " ", "  ") * 5
-            ]
+            ] + [(f"1{units[2]}",)]
         case "nested":
             level = parameters["level"]
             shallow = [_nested(draw, depth) for depth in (1, 1, 2, 2, *[3] * TESTS)]
