@@ -19,7 +19,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import sqlglot
@@ -150,7 +150,7 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
             table, key, _ = counted.name.rpartition("_id")
             for label in ("name", "title") if key else ():  # namesakes count once
                 one = f"SELECT one.{label} FROM {table} AS one WHERE one.id = {counted.sql()}"
-                named = exp.Distinct(expressions=[sqlglot.parse_one(one).subquery()])
+                named = exp.Distinct(expressions=[exp.Subquery(this=sqlglot.parse_one(one))])
                 yield lambda there, named=named: there.set("this", named)  # type: ignore[misc]
         case exp.Count(this=exp.Column()):
             yield lambda there: there.set("this", exp.Star())
@@ -353,5 +353,9 @@ def _python_changes(node: ast.AST) -> Iterator[Callable[[ast.AST], ast.AST | Non
 
 
 MUTANTS = {"bash": bash_mutants, "sql": sql_mutants, "python": python_mutants}
-NORMAL = {"bash": str, "sql": normal_sql, "python": normal_python}
+NORMAL: Mapping[str, Callable[[str], str]] = {
+    "bash": str,
+    "sql": normal_sql,
+    "python": normal_python,
+}
 """The form in which mutants are written, but for their spaces."""
