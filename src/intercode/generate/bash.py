@@ -54,43 +54,54 @@ def _prose(draw: Draw, count: int, loud: list[str], marks: tuple[str, str]) -> s
     """Return the lines of a note, in which the words `loud` are frequent.
 
     There are words within words, capital letters, numbers, blank lines, needless spaces, repeated
-    lines, and ties for the longest and the shortest line. `marks` are the top and the last line of
-    two blocks; they also occur outside and as parts of lines.
+    lines and words, and ties for the longest and the shortest line, also among those that are so
+    by their spaces. `marks` are the top and the last line of two blocks; they also occur outside
+    and as parts of lines.
     """
-    words, lines = draw.part(NOUNS), list[str]()
+    words, lines = [noun for noun in draw.part(NOUNS) if noun not in marks], list[str]()
 
-    def word() -> str:
-        noun = draw.choice(loud if draw.random() < 0.4 else words)
+    def word(often: list[str] = loud) -> str:
+        noun = draw.choice(often if draw.random() < 0.4 else words)
         return draw.choice((noun, noun, noun, noun, noun.capitalize(), f"{noun}s", f"sea{noun}"))
 
     while len(lines) < count:
         old = draw.choice(lines) if len(lines) > 3 else ""
-        new = " ".join(word() for _ in range(draw.randint(1, 9)))
+        often = [draw.choice(loud)]
+        new = " ".join(word(often) for _ in range(draw.randint(1, 9)))
         kind = draw.random()
         if kind < 0.6:
             lines.append(new)
         elif kind < 0.7:
             lines.append(f"{draw.randint(2, 40)} {new}")
-        elif kind < 0.8:
-            lines.append(draw.choice((f" {new}", f"  {new}", new.replace(" ", "  ", 1))))
-        elif kind < 0.9:
+        elif kind < 0.83:
+            lines.append(draw.choice((f" {new}", f"  {new}", new.replace(" ", "  ", 1), f"{new} ")))
+        elif kind < 0.91:
             lines.append(draw.choice(("", "", "  ")))
         else:
             lines += [old] * draw.randint(1, 2)
-    for extreme in (max(lines, key=len), min(filter(str.split, lines), key=len)):
-        lines.insert(draw.randint(0, count - 1), " ".join(extreme.split()[::-1]))
+    longest, shortest = max(lines, key=len), min(filter(str.split, lines), key=len)
+    most, least = longest.split()[::-1], shortest.split()[::-1]
+    extremes = [" ".join(most), " ".join(least).capitalize(), "9".rjust(len(shortest) + 1)]
+    extremes += ["    ".join(most[1:]), "    ".join(most[:0:-1])]
+    for extreme in extremes:
+        lines.insert(draw.randint(0, count - 1), extreme)
     old = draw.choice(list(filter(str.islower, lines)) or loud)
-    for repeated in ([old], [old, old], [""], [f" {old}"], [old.capitalize()]):
+    for repeated in (
+        *([old], [old, old], [f" {old}"], [old.capitalize()], [f" {old.capitalize()}"]),
+        *([f"9 {word()}", f"10 {word()}", f" 9 {old}"], [f"{word()} café {word()}"]),
+    ):
         place = draw.randrange(len(lines))
         lines[place:place] = repeated
     top, last = marks
     for place in sorted(draw.sample(range(3, count, 5), 2), reverse=True):
-        inside = [f"{last} {word()}", f"{word()} {last}", f" {top}s", word(), word()]
-        lines[place:place] = [top, *draw.sample(inside, 5), last]
+        inside = [f"{last} {word()}", f"{word()} {last}", f" {top}s", old, old, word(), ""]
+        lines[place:place] = [top, *draw.sample(inside, 7), last]
     lines[1:1] = [f"{top} {word()}", f"{word()} {top}", last]
+    for place in (1, -1):
+        lines[place:place] = ["", "", "  "]
     for place in (0, len(lines) + 1):
-        often = [*loud, *loud, f"{loud[0]}s", f"sea{loud[1]}"]
-        lines.insert(place, " ".join(draw.sample(often, 8)))
+        often = [*(f"{noun} {noun}" for noun in loud), f"{loud[0]}s", f"sea{loud[1]}"]
+        lines.insert(place, "  ".join(draw.sample(often, 5)))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -109,12 +120,14 @@ def _desk(draw: Draw, name: str) -> Place:
         for alike in (f"{file}.old", f"old-{file}", file.capitalize(), f"old/{file}"):
             place.write(f"{folder}/{alike}", _prose(draw, 16, loud, (top, last)))
     least, void = draw.randint(3, 6), draw.choice(loud)
-    few, few_code = draw.choice((("fewer", f"NF < {least}"), ("more", f"NF > {least}")))
+    few, few_code, blank = draw.choice(
+        (("fewer", f"NF < {least}", "NF &&"), ("more", f"NF > {least}", "!NF ||"))
+    )
     named, named_code = draw.choice(
         (
-            ("contains the whole word", f"/(^| ){void}( |$)/"),
-            ("begins with the whole word", f'$1 == "{void}"'),
-            ("ends with the whole word", f'$NF == "{void}"'),
+            ("one of whose words is", f"/(^| ){void}( |$)/"),
+            ("whose first word is", f'$1 == "{void}"'),
+            ("whose last word is", f'$NF == "{void}"'),
         )
     )
     begin, entry = draw.choice(
@@ -126,11 +139,11 @@ def _desk(draw: Draw, name: str) -> Place:
             ("a letter, small or capital", "^[A-Za-z]"),
         )
     )
-    place.facts |= {"void": f"{few_code} || {named_code}", "entry": entry}
+    place.facts |= {"void": f"{few_code} || {named_code}", "blank": blank, "entry": entry}
     place.explain(
         f"{site}/HANDBOOK",
-        f"A line of a note is void if it has {few} than {least} words; so is a line that {named} "
-        f"{void}, in small letters.\n"
+        f"A line of a note is void if it has {few} than {least} words (a blank line has none); so "
+        f"is a line {named} {void}, in small letters.\n"
         f"An entry of a note is a line whose first character is {begin}.\n"
         + "".join(
             f"The note of {owner} is notes/{path.rpartition('/')[2]}.\n"
@@ -145,9 +158,9 @@ def _note(draw: Draw, place: Place) -> Parameters:
     owner = draw.randrange(5)
     return {
         "path": path,
-        "line": draw.randint(3, text.count("\n") // 2),
+        "line": draw.randint(5, text.count("\n") // 2),
         "half": draw.randint(text.count("\n") // 2, text.count("\n") - 4),
-        "rank": draw.randint(1, 6),
+        "rank": draw.randint(3, 9),
         "word": draw.choice(place.facts["loud"]),
         "new": draw.word(TOWNS).lower(),
         "owner": place.facts["owners"][owner],
@@ -166,12 +179,13 @@ def _yard(draw: Draw, name: str) -> Place:
     folders = [
         "",
         f"/{hidden}",
-        f"/{hidden}/{topics[0]}",
+        f"/{hidden}/{topics[0]}/{hidden}",
         f"/{hidden}s/{other}",
         f"/{other}",
-        f"/{other}/{hidden}",
-        f"/{other}/{deep}/{topics[1]}",
+        f"/{other}/{hidden}/{other}",
+        f"/{other}/{deep}/{topics[1]}/{deep}",
         f"/{topics[2]}s",
+        f"/{deep}s/{topics[1]}",
         f"/{deep.capitalize()}",
         f"/{other.capitalize()}/{hidden.capitalize()}",
         f"/old-{hidden}",
@@ -205,8 +219,23 @@ def _yard(draw: Draw, name: str) -> Place:
         add(f"{three}{ending}", most + 2, folders[2])
         files[f"{site}{folders[3]}/{two}{ending}"] = files[f"{site}{folders[2]}/{three}{ending}"]
         add(f"{two}.{ending.upper()}", most)
+        add(f"{one}-{draw.randint(2, 99)}.{ending}", most, f"/{other.capitalize()}")
+        add(f"{three}-{draw.randint(2, 99)}.{ending}", most, "")
+        for name in (f".{one}.{ending.upper()}", f".{two}{ending}"):
+            add(name, draw.choice(sizes))
+        for folder in ("", f"/{hidden}", f"/{other}"):  # hidden, empty, and in capitals
+            one, two = draw.sample(topics, 2)
+            add(f".{one}-{draw.randint(2, 99)}.{ending}", draw.choice(sizes), folder)
+            add(f"{one}-{draw.randint(100, 999)}.{ending}", 0, folder)
+            add(f"{two}-{draw.randint(2, 99)}.{ending.upper()}", draw.choice(sizes), folder)
+    for folder in ("", *folders[6:9]):  # dots elsewhere than in the middle
+        one, two, three = draw.sample(topics, 3)
+        add(f".{one}/{two}", draw.choice(sizes), folder)
+        add(f"{one}.d/.{three}", draw.choice(sizes), folder)
     begun = [f"{folder}-list" for folder in (hidden, other, deep)]
     begun += [name for topic in topics[:3] for name in (topic.capitalize(), f"old-{topic}")]
+    for topic, folder in zip(topics[:3] * 2, folders[4:10], strict=True):
+        add(f"{topic}-list.{endings[0]}", draw.choice(sizes), folder)
     for name in begun:  # names that begin or go on in another way
         add(f"{name}.{draw.choice(endings)}", draw.choice((0, 0, *sizes)))
     for path in draw.sample(sorted(files), 5):  # copies under other names
@@ -262,7 +291,7 @@ def _search(draw: Draw, place: Place) -> Parameters:
         "prefix": draw.choice(place.facts["topics"])[: draw.randint(1, 4)],
         "start": draw.choice(place.facts["topics"] + place.facts["folders"])[: draw.randint(1, 3)],
         "letters": draw.choice(place.facts["folders"])[: draw.randint(1, 4)],
-        "rank": draw.randint(1, 3),
+        "rank": draw.randint(2, 6),
         "few": draw.choice(place.facts["counts"]),
         "total": draw.choice(place.facts["totals"]),
     }
@@ -280,7 +309,7 @@ def _stock(draw: Draw, name: str) -> Place:
     first, second, third = draw.words(TOWNS, 3)
     asked, shelves = [first, second], [first, second, f"{first}-{second}", f"{second}-{first}"]
     one, two, three = draw.words(PEOPLE, 3)
-    codes = draw.sample(range(100, 1000), 7)
+    codes = draw.sample(range(100, 1000), 9)
     quantities, prices = (  # as text, 92 is more than 734
         [draw.number(70, 100), draw.number(70, 100), *(draw.number(116, 1150) for _ in range(6))]
         for _ in range(2)
@@ -289,7 +318,7 @@ def _stock(draw: Draw, name: str) -> Place:
     columns = draw.sample(range(6, 9), 3)
     place.facts |= dict(zip(MEASURES, columns, strict=True))
     ids = [draw.sample(range(*ends), 40) for ends in ((30, 100), (100, 300))]
-    ids += [draw.sample(range(10, 30), 4), draw.sample(range(300, 400), 4)]
+    ids += [draw.sample(range(10, 30), 10), draw.sample(range(300, 400), 10)]
     starts: list[tuple[str, int | None, int | None]]
     starts = [(draw.choice((*asked, *shelves, third)), None, None) for _ in range(26)]
     extremes: list[tuple[int | None, int | None]]
@@ -297,19 +326,27 @@ def _stock(draw: Draw, name: str) -> Place:
     extremes += [(None, min(prices)), (None, max(prices))]
     for extreme in extremes:  # ties, of ids whose order as text is another
         starts += [(shelf, *extreme) for shelf in asked for _ in range(4)]
-    pools = [number % 2 for number in range(len(starts))] + [2, 3] * 4
-    starts += [(shelves[2], *extreme) for extreme in extremes for _ in range(2)]
+    pools = [number % 2 for number in range(len(starts))] + [2, 3] * 10
+    starts += [(shelf, *extreme) for shelf in shelves[2:] for extreme in extremes for _ in range(2)]
+    lone = {f"{first}-{third}": codes.pop(), f"{second}-{third}": codes.pop()}
+    for shelf, end in zip(lone, (min, max), strict=True):  # with no row on one side of a limit
+        starts += [(shelf, end(quantities), end(prices))] * 2
     rows = list[list[Any]]()
     for (shelf, quantity, price), pool in zip(starts, pools, strict=True):
         part = f"{draw.choice((*shelves, *draw.words(NOUNS, 3)))}-{draw.randint(10, 99)}"
         amounts = quantity or draw.choice(quantities), price or draw.choice(prices)
-        others = draw.sample(ids[0] + ids[1], 3)
-        rows.append([ids[pool].pop(), part, shelf, *amounts, *others, draw.choice(codes)])
-    draw.shuffle(rows)
+        others = draw.sample([*ids[0], *ids[1], *codes], 3)
+        code = lone.get(shelf) or draw.choice(codes)
+        rows.append([ids[pool].pop(), part, shelf, *amounts, *others, code])
+    largest = rows.pop()
+    rows.sort(key=lambda row: draw.uniform(-1, 1) / (1 + abs(row[0] - 100)))
+    rows.insert(0, largest)  # and of a tie, the first and the last row have middling ids
     numbers = [row[0] for row in rows]
     place.facts["rows"] = [row for row in rows if row[2] in asked]
     place.facts["ids"] = [
-        number for number in numbers if any(longer // 10 == number for longer in numbers)
+        number
+        for number in numbers
+        if {number} == {n // 10 for n in numbers} & {n % 100 for n in numbers if n > 99} & {number}
     ] or numbers
     place.write(
         f"{site}/parts.csv",
@@ -318,11 +355,11 @@ def _stock(draw: Draw, name: str) -> Place:
             for row in [["id", "name", "shelf", "qty", "price", *"abc", "supplier"], *rows]
         ),
     )
-    people = [f"{one}-{two}", f"{two}-{one}", one, two, three, one, two]
-    pairs = [("code", "person"), *zip(codes, people, strict=True)]
+    people = [f"{one}-{two}", f"{two}-{one}", one, two, three, one, two, three, three]
+    pairs = [("code", "person"), *zip([*codes, *lone.values()], people, strict=True)]
     place.write(f"{site}/suppliers.csv", "".join(f"{code},{who}\n" for code, who in pairs))
     column, words = draw.choice(((4, "qty"), (5, "price")))
-    amount = draw.choice(quantities if column == 4 else prices)
+    amount = draw.choice(sorted(quantities if column == 4 else prices)[1:-1])
     than, sign = draw.choice(
         (("below", "<"), ("above", ">"), ("not above", "<="), ("not below", ">="))
     )
@@ -341,13 +378,18 @@ def _stock(draw: Draw, name: str) -> Place:
 
 
 def _row(draw: Draw, place: Place) -> Parameters:
-    row = draw.choice(place.facts["rows"])
-    measure = draw.choice(MEASURES)
+    rows, measure = place.facts["rows"], draw.choice(MEASURES)
+    shelf = draw.choice(rows)[2]
+    quantity, price = (
+        draw.choice([row[n] for row in rows if row[2] == shelf and row[n] not in ends] or ends)
+        for n in (3, 4)
+        for ends in [(min(row[n] for row in rows), max(row[n] for row in rows))]
+    )
     return {
         "id": draw.choice(place.facts["ids"]),
-        "shelf": row[2],
-        "qty": row[3],
-        "price": row[4],
+        "shelf": shelf,
+        "qty": quantity,
+        "price": price,
         "person": draw.choice(place.facts["people"]),
         "measure": measure,
         "column": place.facts[measure],

@@ -83,6 +83,14 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"comm -23", "comm -13"),
     (r"comm -13", "comm -23"),
     (r"sort -u", "sort"),
+    (r"(find \S+)(?= )(?! -m(?:ax|in)depth| .*(?:-path|NR ==))", r"\1 -mindepth 2"),
+    (r"\|\|", "&&"),
+    (r"(\$\d+ [<>]=? )(\d+)", r'\1"\2"'),  # compared as text
+    (r"\bNR > 1\b", "NR > 2"),
+    (r'\$NF == "(\w+)"', r"/\1$/"),  # a part for the whole
+    (r'\$NF == "(\w+)"', r"$NF ~ /^\1/"),
+    (r'\$(\d+) == "(\w+)"', r"$\1 ~ /\2$/"),
+    (r"\(\^\| \)|\( \|\$\)", _dropped),
 )
 
 
