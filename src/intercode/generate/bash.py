@@ -223,7 +223,7 @@ def _yard(draw: Draw, name: str) -> Place:
         add(f"{three}-{draw.randint(2, 99)}.{ending}", most, "")
         for name in (f".{one}.{ending.upper()}", f".{two}{ending}"):
             add(name, draw.choice(sizes))
-        for folder in ("", f"/{hidden}", f"/{other}"):  # hidden, empty, and in capitals
+        for folder in (f"/{hidden}", f"/{other}"):  # hidden, empty, and in capitals
             one, two = draw.sample(topics, 2)
             add(f".{one}-{draw.randint(2, 99)}.{ending}", draw.choice(sizes), folder)
             add(f"{one}-{draw.randint(100, 999)}.{ending}", 0, folder)
@@ -336,8 +336,8 @@ def _stock(draw: Draw, name: str) -> Place:
         part = f"{draw.choice((*shelves, *draw.words(NOUNS, 3)))}-{draw.randint(10, 99)}"
         amounts = quantity or draw.choice(quantities), price or draw.choice(prices)
         others = draw.sample([*ids[0], *ids[1], *codes], 3)
-        code = lone.get(shelf) or draw.choice(codes)
-        rows.append([ids[pool].pop(), part, shelf, *amounts, *others, code])
+        supplier = lone.get(shelf) or draw.choice(codes)
+        rows.append([ids[pool].pop(), part, shelf, *amounts, *others, supplier])
     largest = rows.pop()
     rows.sort(key=lambda row: draw.uniform(-1, 1) / (1 + abs(row[0] - 100)))
     rows.insert(0, largest)  # and of a tie, the first and the last row have middling ids
