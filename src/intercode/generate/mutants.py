@@ -85,7 +85,7 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"sort -u", "sort"),
     (r"(find \S+)(?= )(?! -m(?:ax|in)depth| .*(?:-path|NR ==))", r"\1 -mindepth 2"),
     (r"\|\|", "&&"),
-    (r"(\$\d+ [<>]=? )(\d+)(?<!00)\b", r'\1"\2"'),  # as text; not a status
+    (r"(?<=-F, ')([^|]*?\$\d+ [<>]=? )(\d+)", r'\1"\2"'),  # compared as text
     (r"\bNR > 1\b", "NR > 2"),
     (r'\$NF == "(\w+)"', r"/\1$/"),  # a part for the whole
     (r'\$NF == "(\w+)"', r"$NF ~ /^\1/"),
