@@ -14,6 +14,7 @@ import gzip
 import io
 import tarfile
 from collections import Counter
+from itertools import product
 from typing import Any
 
 from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
@@ -399,12 +400,16 @@ def _row(draw: Draw, place: Place) -> Parameters:
 
 # -- bash-logs -------------------------------------------------------------------------------------
 
-STATUSES = [200, 301, 400, 403, 404, 500, 503]
+STATUSES = [101, 200, 301, 400, 403, 404, 500, 503, 504]
 
 
 def _gate(draw: Draw, name: str) -> Place:
-    """Return a log with few different values, so that many are at a limit or tied, and with clients
-    and pages that contain each other."""
+    """Return a log with clients and pages that contain each other.
+
+    Some values are frequent, so that many are at a limit or tied, and some occur once, so that
+    each line that is taken by mistake shows. Each status is also a number of bytes and of
+    milliseconds; lines occur twice, and not all lines of a minute are in sorted order.
+    """
     site = f"/gate/{name}"
     clients, others = list[str](), list[str]()
     for _ in range(4):
@@ -415,22 +420,37 @@ def _gate(draw: Draw, name: str) -> Place:
     pages = [f"/{one}/{two}", f"/{three}/{four}"]
     other_pages = [f"{page}s" for page in pages] + [f"/old{page}" for page in pages]
     other_pages += [f"/trace/{client}" for client in clients]
-    sizes = [draw.number(90, 11500) for _ in range(12)]
-    times = [draw.number(3, 1150) for _ in range(9)]
+    sizes = [draw.number(120, 11500) for _ in range(6)]
+    times = [draw.number(120, 1150) for _ in range(5)]
+    all_sizes = [*sizes, *sizes, *draw.sample(range(91, 100), 2), draw.randint(10_000, 10_999)]
+    all_times = [*times, *times, *draw.sample(range(91, 100), 2), draw.randint(1000, 1099)]
     place = Place(name, facts={"site": site, "path": f"{site}/access.log"})
-    minutes = [draw.randrange(24 * 60) for _ in range(draw.randint(100, 150))]
-    minutes += [60 * hour for hour in draw.sample(range(5, 22), 12) for _ in range(3)]
+    draws = list[tuple[Any, ...]]()
+
+    def pick(asked: list[Any], others: list[Any], once: Any) -> Any:
+        return draw.choice(draw.choices((asked, others, [once]), (9, 7, 4))[0])
+
+    for _ in range(draw.randint(110, 150)):
+        client = pick(clients, others, f"10.{draw.randint(1, 250)}.{draw.randint(1, 250)}.1")
+        page = pick(pages, other_pages, f"{draw.choice(pages)}/{draw.randint(1, 999)}")
+        size, time = draw.randint(100, 11600), draw.randint(100, 1200)
+        numbers = pick(all_sizes, all_sizes, size), pick(all_times, STATUSES, time)
+        draws.append((client, page, draw.choice(STATUSES), *numbers))
+    for number, (client, size) in enumerate(product(clients, STATUSES)):
+        status = draw.choice([status for status in STATUSES if status != size])
+        draws.append((client, pages[number % 2], status, size, draw.choice(all_times)))
+    draw.shuffle(draws)
+    minutes = [60 * hour for hour in draw.sample(range(5, 22), 12) for _ in range(3)]
+    minutes += [draw.randrange(24 * 60) for _ in draws[72:]]
+    minutes += [min(minutes), max(minutes)] * 18
     requests = list[list[str]]()
-    for minute in sorted(minutes):
-        client = draw.choice(clients if draw.random() < 0.45 else others)
-        page = draw.choice(pages if draw.random() < 0.45 else other_pages)
-        milliseconds = draw.choice(times if draw.random() < 0.7 else STATUSES)
-        request = client, page, draw.choice(STATUSES), draw.choice(sizes), milliseconds
-        requests.append([f"{minute // 60:02}:{minute % 60:02}", *map(str, request)])
+    for minute, request in zip(sorted(minutes), draws, strict=True):
+        row = [f"{minute // 60:02}:{minute % 60:02}", *map(str, request)]
+        requests += [row] * draw.choice((1, 1, 1, 2))
     place.facts["requests"] = [
         row
         for row in requests
-        if row[1] in clients and row[2] in pages and int(row[5]) not in STATUSES
+        if row[1] in clients and row[2] in pages and int(row[4]) in sizes and int(row[5]) in times
     ]
     heading = ["time", "client", "page", "status", "bytes", "milliseconds"]
     place.write(f"{site}/access.log", "".join(f"{' '.join(row)}\n" for row in [heading, *requests]))
