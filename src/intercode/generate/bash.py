@@ -499,7 +499,7 @@ def _request(draw: Draw, place: Place) -> Parameters:
         "bytes": size,
         "milliseconds": milliseconds,
         "count": draw.number(3, 40),
-        "rank": draw.randint(2, 7),
+        "rank": draw.randint(2, 9),
         "few": draw.randint(2, 5),
     }
 
@@ -525,7 +525,8 @@ def _panel(draw: Draw, name: str) -> Place:
     place.facts |= {"columns": columns, "paths": [f"{site}/{unit}.conf" for unit in units]}
     for number, path in enumerate(place.facts["paths"]):
         place.write(path, _conf(draw, {key: [columns[key][number]] for key in keys}, edges, towns))
-    for path in (f"{units[2]}.conf.bak", f"{units[3]}conf", f"old/{units[0]}.conf"):
+    others = [f"old/{unit}.conf" for unit in units]
+    for path in (f"{units[2]}.conf.bak", f"{units[3]}conf", *others):
         place.write(f"{site}/{path}", _conf(draw, columns, edges, towns))
     members = draw.sample(units, 5)
     place.facts["groups"] = dict(
@@ -547,26 +548,30 @@ def _panel(draw: Draw, name: str) -> Place:
 
 
 def _conf(draw: Draw, columns: dict[str, list[int]], edges: list[int], towns: list[str]) -> str:
-    """Return a settings file with the values of each key, and with comments and keys that look
-    alike."""
-    lines = []
-
-    def value() -> int:
-        return draw.choice([*edges, draw.randint(10, 89), draw.randint(3000, 3999)])
-
+    """Return a settings file with the values of each key, and with comments (of which one is there
+    twice) and keys that look alike. Each key is commented out above and below its line."""
+    lines, remarks = (
+        list[str](),
+        [f"# {draw.word(NOUNS)} of {draw.choice(towns)}" for _ in range(draw.randint(2, 12))],
+    )
     for key, values in columns.items():
         lines += [f"{key} = {given} # {draw.choice(towns)}" for given in values]
         others = [f"old-{key}", f"{key}.top", f"{key}-top", f"old-{key}.top", f"{key}s"]
-        shares = (0.9, 0.75, 1, 0.75, 0.6)
+        others += [f"{key}.tops", f"{key}s-top", f"old-{key}s"]
+        amounts = [*edges, *values, draw.randint(10, 89), draw.randint(3000, 3999)]
         lines += [
-            f"{other} = {value()}"
-            for other, share in zip(others, shares, strict=True)
+            f"{other} = {draw.choice(amounts)}"
+            for other, share in zip(others, (0.9, 0.75, 1, 0.75, 0.6, 0.6, 0.6, 0.6), strict=True)
             if draw.random() < share
         ]
-        lines += [f"#{other} = {value()}" for other in (key, *others)]
-    lines += [f"# {draw.word(NOUNS)} of {draw.choice(towns)}" for _ in range(draw.randint(1, 12))]
-    lines += [""] * draw.randint(3, 6)
+        lines += [f"#{other} = {draw.choice(amounts)}" for other in others]
+    lines += [*remarks, remarks[0], f"  {remarks[1]}"] + [""] * draw.randint(3, 6)
     draw.shuffle(lines)
+    for key, values in columns.items():
+        places = [number for number, line in enumerate(lines) if line.startswith(f"{key} = ")]
+        for low, high in ((places[-1] + 1, len(lines)), (0, places[0])):
+            value = draw.choice((*edges, draw.randint(3000, 3999)))
+            lines.insert(draw.randint(low, high), f"#{key} = {value}")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -607,17 +612,20 @@ def _tray(draw: Draw, name: str) -> Place:
     place.facts["paths"] = []
     for code, end in pairs:
         numbers = [old, old + draw.randint(1, 99), draw.randint(5, 9), draw.randint(20, 99)]
+        numbers.append(draw.randint(1000, 1999))
         sizes = [draw.randint(5, 9), draw.randint(15, 99), draw.randint(200, 900)]
-        sizes.append(draw.randint(1000, 1300))  # as texts, in another order than as numbers
-        nouns = draw.words(NOUNS, 8)
-        stems = [f"{code}-{noun}" for noun in nouns[:4]]
+        sizes += [draw.randint(1000, 1300), 110]  # as texts, in another order than as numbers
+        nouns = draw.words(NOUNS, 9)
+        stems = [f"{code}-{noun}" for noun in nouns[:5]]
         draw.shuffle(sizes)
         for stem, number, size in zip(stems, numbers, sizes, strict=True):
             file = f"{stem}-{number}.{end}"
             place.facts["paths"].append(f"{site}/in/{file}")
-            place.write(f"{site}/in/{file}", _sized(draw, size))
+            program = draw.random() < 0.5
+            place.write(f"{site}/in/{file}", _sized(draw, size), program=program)
             for alike in (f"{file}.{ends[2]}", f"{codes[3]}{file}", file.lower(), f"later/{file}"):
                 place.write(f"{site}/in/{alike}", _sized(draw, draw.randint(5, 1300)))
+        pair = draw.randint(10, old - 1), draw.randint(old, 299)
         for start, tail in (
             (code + codes[3], f".{end}"),
             (codes[3] + code, f".{end}"),
@@ -629,14 +637,19 @@ def _tray(draw: Draw, name: str) -> Place:
             (f"later/{code}", f".{end}"),
             (f"later/still/{code}", f".{end}"),
         ):
-            for number in (draw.randint(10, old - 1), draw.randint(old, 299)):
-                file = f"{start}-{draw.choice(nouns[4:])}-{number}{tail}"
+            for number in pair:
+                file = f"{start}-{draw.choice(nouns[5:])}-{number}{tail}"
                 place.write(f"{site}/in/{file}", _sized(draw, draw.randint(5, 1300)))
+    place.write(f"{site}/in/.later/.kept.note", "This folder is hidden.\n")
     for folder in folders:
         place.write(f"{folder}/kept.note", f"This is {folder}.\n")
-    homes = {codes[3] + code: folders[number - 1] for number, code in enumerate(codes[:3])}
-    homes |= dict(zip(codes, folders, strict=True))
-    rows = "".join(f"{code} {homes[code]}\n" for code in draw.sample(list(homes), len(homes)))
+    lines = [
+        [f"{code}X {folders[number - 2]}\n" for number, code in enumerate(codes[:3])]
+        + [f"{codes[3]}{code} {folders[number - 1]}\n" for number, code in enumerate(codes[:3])],
+        [f"{code} {folder}\n" for code, folder in zip(codes, folders, strict=True)],
+        [f"{code}Y {folders[number - 1]}\n" for number, code in enumerate(codes[:3])],
+    ]
+    rows = "".join(line for part in lines for line in draw.sample(part, len(part)))
     place.explain(
         f"{site}/HANDBOOK",
         "The code of a file is what stands in its name before the first -.\n"
@@ -647,8 +660,10 @@ def _tray(draw: Draw, name: str) -> Place:
 
 
 def _sized(draw: Draw, size: int) -> str:
-    """Return a line of so many bytes."""
-    return " ".join(draw.choices(draw.part(NOUNS), k=size // 4 + 1))[: size - 1] + "\n"
+    """Return a line of so many bytes, without a newline at its end or with an empty line after
+    it."""
+    end = draw.choice(("", "\n\n"))
+    return " ".join(draw.choices(draw.part(NOUNS), k=size // 4 + 1))[: size - len(end)] + end
 
 
 def _document(draw: Draw, place: Place) -> Parameters:
@@ -667,7 +682,6 @@ def _document(draw: Draw, place: Place) -> Parameters:
         "home": home,
         "ending": ending,
         "new": draw.word(PEOPLE).lower(),
-        "mode": draw.choice(["600", "640", "400", "755"]),
     }
 
 
