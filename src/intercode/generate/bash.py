@@ -550,10 +550,9 @@ def _panel(draw: Draw, name: str) -> Place:
 def _conf(draw: Draw, columns: dict[str, list[int]], edges: list[int], towns: list[str]) -> str:
     """Return a settings file with the values of each key, and with comments (of which one is there
     twice) and keys that look alike. Each key is commented out above and below its line."""
-    lines, remarks = (
-        list[str](),
-        [f"# {draw.word(NOUNS)} of {draw.choice(towns)}" for _ in range(draw.randint(2, 12))],
-    )
+    lines = list[str]()
+    count = draw.randint(2, 12)
+    remarks = [f"# {draw.word(NOUNS)} of {draw.choice(towns)}" for _ in range(count)]
     for key, values in columns.items():
         lines += [f"{key} = {given} # {draw.choice(towns)}" for given in values]
         others = [f"old-{key}", f"{key}.top", f"{key}-top", f"old-{key}.top", f"{key}s"]
@@ -567,7 +566,7 @@ def _conf(draw: Draw, columns: dict[str, list[int]], edges: list[int], towns: li
         lines += [f"#{other} = {draw.choice(amounts)}" for other in others]
     lines += [*remarks, remarks[0], f"  {remarks[1]}"] + [""] * draw.randint(3, 6)
     draw.shuffle(lines)
-    for key, values in columns.items():
+    for key in columns:
         places = [number for number, line in enumerate(lines) if line.startswith(f"{key} = ")]
         for low, high in ((places[-1] + 1, len(lines)), (0, places[0])):
             value = draw.choice((*edges, draw.randint(3000, 3999)))
