@@ -439,6 +439,9 @@ def _gate(draw: Draw, name: str) -> Place:
     for number, (client, size) in enumerate(product(clients, STATUSES)):
         status = draw.choice([status for status in STATUSES if status != size])
         draws.append((client, pages[number % 2], status, size, draw.choice(all_times)))
+    for client, page in product(clients, pages):
+        numbers = draw.choice(sizes), draw.choice(times)
+        draws.append((client, page, draw.choice(STATUSES), *numbers))
     draw.shuffle(draws)
     minutes = [60 * hour for hour in draw.sample(range(5, 22), 12) for _ in range(3)]
     minutes += [draw.randrange(24 * 60) for _ in draws[72:]]
