@@ -92,14 +92,39 @@ def test_a_command_is_mutated(gold: str, mistakes: list[str]) -> None:
         ),
         (
             "SELECT a, SUM(CASE WHEN b THEN c ELSE 0 END) FROM t GROUP BY a",
+            ["SELECT a, SUM(CASE WHEN b THEN c END) FROM t GROUP BY a"],
+        ),
+        (
+            "SELECT COUNT(DISTINCT u_id), COUNT(c), SUM(d) FROM t WHERE e = 'Abc' AND f <> 'g'",
             [
-                "SELECT a, SUM(CASE WHEN b THEN c ELSE 0 END) FROM t GROUP BY a"
-                " HAVING SUM(CASE WHEN b THEN c ELSE 0 END) <> 0"
+                "SELECT COUNT(DISTINCT (SELECT one.name FROM u AS one WHERE one.id = u_id)), "
+                "COUNT(c), SUM(d) FROM t WHERE e = 'Abc' AND f <> 'g'",
+                "SELECT COUNT(DISTINCT u_id), COUNT(*), SUM(d) FROM t WHERE e = 'Abc' AND f <> 'g'",
+                "SELECT COUNT(DISTINCT u_id), COUNT(c), SUM(DISTINCT d) FROM t "
+                "WHERE e = 'Abc' AND f <> 'g'",
+                "SELECT COUNT(DISTINCT u_id), COUNT(c), SUM(d) FROM t "
+                "WHERE e LIKE 'Abc%' AND f <> 'g'",
+                "SELECT COUNT(DISTINCT u_id), COUNT(c), SUM(d) FROM t "
+                "WHERE e = 'Abc' AND (f <> 'g' OR f IS NULL)",
+            ],
+        ),
+        (
+            "SELECT a, b FROM t WHERE c > 3 ORDER BY d, id DESC",
+            [
+                "SELECT a, b FROM t WHERE c > 4 ORDER BY d, id DESC",
+                "SELECT a, b FROM t WHERE c > 3 ORDER BY d, b DESC",
             ],
         ),
         (
             "SELECT id, name FROM t WHERE a < 3",
             ["SELECT MIN(id), name FROM t WHERE a < 3 GROUP BY name"],
+        ),
+        (
+            "SELECT t.a, COUNT(u.id) FROM t LEFT JOIN u ON u.t_id = t.id AND b > 3 GROUP BY t.a",
+            [
+                "SELECT t.a, COUNT(u.id) FROM t LEFT JOIN u ON u.t_id = t.id "
+                "WHERE b > 3 OR u.id IS NULL GROUP BY t.a"
+            ],
         ),
         ("SELECT t.a FROM t LEFT JOIN u ON t.a = u.a", ["SELECT t.a FROM t JOIN u ON t.a = u.a"]),
     ],
