@@ -343,12 +343,9 @@ def _stock(draw: Draw, name: str) -> Place:
     rows.sort(key=lambda row: draw.uniform(-1, 1) / (1 + abs(row[0] - 100)))
     rows.insert(0, largest)  # and of a tie, the first and the last row have middling ids
     numbers = [row[0] for row in rows]
+    begins, ends = {number // 10 for number in numbers}, {n % 100 for n in numbers if n > 99}
     place.facts["rows"] = [row for row in rows if row[2] in asked]
-    place.facts["ids"] = [
-        number
-        for number in numbers
-        if {number} == {n // 10 for n in numbers} & {n % 100 for n in numbers if n > 99} & {number}
-    ] or numbers
+    place.facts["ids"] = [n for n in numbers if n in begins and n in ends] or numbers
     place.write(
         f"{site}/parts.csv",
         "".join(
