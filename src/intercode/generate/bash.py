@@ -692,16 +692,21 @@ def _pack(files: dict[str, str]) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for name, text in files.items():
-            (member := tarfile.TarInfo(name)).size = len(text)
+            (member := tarfile.TarInfo(name)).size = len(text.encode())
             tar.addfile(member, io.BytesIO(text.encode()))
     return gzip.compress(packed.getvalue(), mtime=0)
 
 
 def _sentences(draw: Draw, words: list[str], count: int) -> str:
-    """Return lines of the words, and of others that contain them, at times twice on a line."""
+    """Return lines of the words, and of others that contain them, at times twice on a line.
+
+    Near both ends there are an empty line, and one that occurs twice and has blanks at its ends.
+    """
     alike = [*words, *words, *words]
     alike += [other for word in words for other in (f"{word}s", word.title(), f"sub{word}")]
     lines = [" ".join(draw.choices(alike, k=draw.randint(1, 5))) for _ in range(count)]
+    lines[1:1] = ["", *[f" {lines[0]} "] * 2]
+    lines[-1:-1] = [*[f"  {draw.choice(words)} café"] * 2, ""]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -720,7 +725,9 @@ def _vault(draw: Draw, name: str) -> Place:
     }
     bases = [f"{noun}{number}.{end}" for noun in shared for number in "01" for end in endings]
     for topic in topics:
-        folder, bare = f"{topic}/{draw.choice(words)}", draw.sample(bases, draw.randint(5, 9))
+        inner, bare = draw.choice(words), draw.sample(bases, draw.randint(5, 9))
+        folder = f"{topic}/{inner}"
+        near = [f"{folder}s", f"{folder}/more", f"{topic}/more/{inner}", f"{topic}/sub{inner}"]
         nested = {*draw.sample(bare, draw.randint(2, 4)), *draw.sample(bases, draw.randint(2, 4))}
         members = [f"{topic}/{base}" for base in bare]
         members += [f"{folder}/{base}" for base in sorted(nested)]
@@ -729,6 +736,8 @@ def _vault(draw: Draw, name: str) -> Place:
         for end in endings:
             stem = f"{draw.choice(shared)}{draw.randint(2, 4)}"
             members += [f"{topic}/{stem}.x{end}", f"{folder}/{stem}.{end.upper()}"]
+            members += [f"{spot}/{stem}.{end}" for spot in draw.sample(near, 2)]
+            members += [f"{folder}{stem}.{end}", f"{topic}/.{stem}.{end}"]
         draw.shuffle(members)
         texts = {
             member: _sentences(draw, words, draw.randint(4, 9))
@@ -739,10 +748,11 @@ def _vault(draw: Draw, name: str) -> Place:
         for member, text in texts.items():
             place.write(f"{site}/loose/{member}", text)
     for path in place.facts["zipped"]:
-        text = _sentences(draw, words, draw.number(10, 90))
+        text = _sentences(draw, words, draw.number(10, 90)).rstrip("\n")
         place.write(path, gzip.compress(text.encode(), mtime=0))
     for path in (f"packs/{words[0]}-tar.gz", f"packs/old/{words[1]}.tar.gz"):
         place.write(f"{site}/{path}", _pack(texts))
+    place.write(f"{site}/packs/{words[2]}.tar.gz", _pack({}))
     place.write(f"{site}/out/kept.note", "Members that someone extracted.\n")
     rows = "".join(
         f"{label}: packs/{topic}.tar.gz\n" for label, topic in zip(labels, topics, strict=True)
@@ -772,7 +782,7 @@ def _member(draw: Draw, place: Place) -> Parameters:
         "topic": draw.choice(place.facts["topics"]),
         "word": draw.choice(place.facts["words"]),
         "new": draw.word(TOWNS).lower(),
-        "few": draw.randint(2, 3),
+        "few": draw.randint(4, 5),
         "sub": next(name for name in packs[pack] if name.endswith("/read.me")).rpartition("/")[0],
     }
 
@@ -795,9 +805,13 @@ def _mirror(draw: Draw, name: str) -> Place:
                 place.write(f"{side}/{file}", text)
 
     for ending in endings:
-        same, double = _text(draw, 5), _text(draw, 6)
-        for folder in ("", "sub/"):
-            text, moved, lone, alone = (_text(draw, draw.randint(4, 12)) for _ in range(4))
+        same, double, spare = _text(draw, 5), _text(draw, 6), _text(draw, 7)
+        lone, alone = (_text(draw, draw.randint(4, 12)) for _ in range(2))
+        low = f"{next(names)}.{ending}"
+        high = low.capitalize()
+        for folder, first, second in (("", low, high), ("sub/", high, low)):
+            text, moved = (_text(draw, draw.randint(4, 12)) for _ in range(2))
+            brief = f"{text[: draw.randint(80, 98)]}\n"
 
             def new(tail: str, folder: str = folder) -> str:
                 return f"{folder}{next(names)}{tail}"
@@ -805,10 +819,10 @@ def _mirror(draw: Draw, name: str) -> Place:
             for tail in (f".{ending}", f".x{ending}", f".{ending}.old", f".{ending.upper()}"):
                 if folder and tail not in (f".{ending}", f".x{ending}"):
                     continue
-                put(new(tail), _changed(draw, text), text)
-                put(new(tail), text, _changed(draw, text))
-                put(new(tail), f"{text[:-2]}x\n", text)  # of the same size
-                put(new(tail), text, f"{text[:-2]}x\n")
+                put(new(tail), _changed(draw, brief), brief)  # as text, 98 is more than 300
+                put(new(tail), brief, _changed(draw, brief))
+                put(new(tail), f"{text[:-3]}é\n", text)  # of as many bytes
+                put(new(tail), text, f"{text[:-3]}é\n")
                 put(new(tail), same, same)
                 put(one := new(tail), double, "")
                 put(other := new(tail), "", double)
@@ -818,18 +832,22 @@ def _mirror(draw: Draw, name: str) -> Place:
                     put(new(tail), moved, "")
                 elif tail == f".{ending}":
                     put(f"{folder}sub-{one.removeprefix(folder)}", "", same)  # contains a name
-                    put(f"{folder}sub-{other.removeprefix(folder)}", same, "")
-                    put(new(tail), moved, moved)
+                    put(f"{folder}sub-{other.removeprefix(folder)}", spare, "")
+                    put(new(tail), spare, spare)
                     put(new(tail), moved, "")
                     put(new(tail), "", moved)
-                    put(new(tail), lone, "")
-                    put(new(tail), "", alone)
+                    put(f"{folder}{first}", lone, "")  # the same names, elsewhere or in capitals
+                    put(f"{folder}{second}", "", alone)
                     put(new(tail), "", lone[:-2] + "x\n")
-                    for _ in range(draw.randint(0, 3)):
+                    for _ in range(draw.randint(0, 1)):
                         put(new(tail), _text(draw, 4), "")
-                    for _ in range(draw.randint(0, 3)):
+                    for _ in range(draw.randint(0, 1)):
                         put(new(tail), "", _text(draw, 4))
                     if not folder:
+                        put(new(tail), text, text.capitalize())  # almost equal
+                        put(new(tail), text.replace(" ", "  ", 1), text)
+                        put(new(tail), f"{text}\n", text)
+                        put(new(tail), double * 10, f"{double[:-3]}é\n")
                         place.facts["doubled"].append(f"{sides[0]}/{one}")
                         for _ in range(3):
                             file = new(tail)
@@ -846,11 +864,12 @@ def _mirror(draw: Draw, name: str) -> Place:
 
 def _changed(draw: Draw, text: str) -> str:
     """Return the text in another order, with lines that contain lines of it, repeated lines, and
-    lines that begin with a capital."""
+    lines that begin with a capital or a blank."""
     lines = text.splitlines()
     lines += [f"{lines[0]} {draw.word(NOUNS)}", f"{draw.word(NOUNS)} {lines[-1]}"]
     lines += [*draw.choices(lines, k=draw.randint(1, 9)), lines[-1]]
     lines += [line.capitalize() for line in draw.sample(lines, 2)]
+    lines += [f" {line}" for line in draw.sample(lines, 2)]
     lines.append(f"{draw.word(TOWNS)} {draw.word(PEOPLE)}")
     return "".join(f"{line}\n" for line in draw.sample(lines, len(lines)))
 

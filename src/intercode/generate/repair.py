@@ -59,29 +59,35 @@ _JOBS = {
         " lines, without folders, one per line, sorted",
         'for f in *.txt; do\n  [ "$(wc -l < $f)" -gt {least} ] && echo $f\ndone | sort > $out',
         "for f in *.txt; do if [ $(wc -l < $f) -ge {least} ]; then echo $f; fi; done | sort",
+        "for f in *.txt; do if [ $(grep -c . $f) -ge {least} ]; then echo $f; fi; done | sort",
     ),
     "total": (
         "the number of lines of all files directly in data that end in .txt, added up",
         "sum=0\nfor f in *.txt; do\n  sum=$(wc -l < $f)\ndone\necho $sum > $out",
         "cat *.txt | wc -l",
+        "cat *.txt | grep -c .",
     ),
     "lines": (
         "the different lines of the files directly in data that end in .txt, sorted, each once",
         "cat *txt | uniq | sort > $out",
         "sort -u *.txt",
+        "cat *.txt | grep . | sort -u",
     ),
     "first": (
         "the first line of each file directly in data that ends in .txt, in the order of the names",
         "for file in *.txt; do\n  head -n 1 $f\ndone > $out",
         "for f in *.txt; do head -n 1 $f; done",
+        "for f in *.txt; do grep -m 1 . $f; done",
     ),
     "ends": (
         "how many files directly in data end in .txt",
         "find . -name '*txt' | wc -l > $out",
         "ls | grep -c '[.]txt$'",
+        "ls | grep -c '[.]txt'",
     ),
 }
-"""Name → what a script should write, its wrong commands, and the right ones, in the folder data."""
+"""Name → what a script should write, its wrong commands, and in the folder data right and careless
+ones."""
 
 
 def _forge(draw: Draw, name: str) -> Place:
@@ -97,7 +103,7 @@ def _forge(draw: Draw, name: str) -> Place:
         _conf(draw, place, site, words),
     ]
     place.explain(f"{site}/HANDBOOK", "".join(rules))
-    for job, (text, wrong, _) in _JOBS.items():
+    for job, (text, wrong, *_) in _JOBS.items():
         about = f"# Writes to out/{job}: {text}."
         code = wrong.format(least=place.facts["least"])
         about = about.format(**place.facts)
@@ -162,6 +168,9 @@ def _stock(draw: Draw, place: Place, site: str) -> str:
                 place.write(f"{file}.{old}.{new}", text)
                 place.write(f"{file}.{new}.{old}", text)
                 place.write(f"{file}.{old}.{new}.{old}", text)
+                place.write(f"{file}.{old.upper()}", text)
+                place.write(f"{file}.{new.upper()}", text)
+                place.write(f"{site}/{here.lower()}/{folder}{noun}{number}.TXT", text)
             if number % 6 == 0:
                 place.write(f"{file}.{new}", _lines(draw, 3))
             # an interrupted move, from `here` to `there`
@@ -169,7 +178,8 @@ def _stock(draw: Draw, place: Place, site: str) -> str:
                 place.write(f"{site}/{here.lower()}/{folder}{noun}{number}.txt", text)
                 place.write(f"{site}/{here.lower()}/{folder}{noun}{number}.xtxt", text)
             if number % 4 in (1, 2, 3):
-                change = text if number % 4 == 1 else text[:-2] + "x\n"
+                almost = (f"{text[:-2]}x\n", text.capitalize(), f"{text}\n")[number // 4]
+                change = text if number % 4 == 1 else almost
                 place.write(f"{site}/{there.lower()}/{folder}{noun}{number}.txt", change)
     return (
         "The files in stock get other endings. Where the new name of a file is taken, the file"
@@ -199,15 +209,18 @@ def _data(draw: Draw, place: Place, site: str, words: list[str]) -> str:
     mark = draw.choice(["end", "done", "finis", "ready"])
     place.facts["mark"] = mark
     lists: dict[str, list[str]] = {"bytes": [], "lines": [], "words": [], "SUMS": []}
+    almost = [f"{mark}ed", f"the {mark}", f"{mark}\ncafé", f"{mark}\n", mark.title(), f" {mark}"]
+    ends, before = draw.sample([*almost, *almost, *[mark] * 6], 14), ""
     for number in range(14):
-        file, text = f"{words[number % 7]}{number}.txt", _lines(draw, number % 5 + 2)
-        text += draw.choice(
-            [f"{mark}\n", f"{mark}\n", f"{mark}ed\n", f"the {mark}\n", f"{mark}\nno\n"]
-        )
+        file = f"{'old-' if number > 6 else ''}{words[number % 7]}{number % 7}.txt"
+        text = _lines(draw, number % 5 + 2)
         if draw.random() < 0.3:
             text += text.splitlines()[0] + "\n"
+        text = f"{chr(10) if number % 2 else ''}{text}{ends[number]}\n"
+        if number % 6 == 1:
+            text = before  # its sum is that of another file
         before = text if number % 3 == 0 else _lines(draw, 3) + text[:-2] + "y\n"
-        counts = (len(before), before.count("\n"), len(before.split()))
+        counts = (len(before.encode()), before.count("\n"), len(before.split()))
         for unit, count in zip(("bytes", "lines", "words"), counts, strict=True):
             lists[unit].append(f"{count} {file}")
         lists["SUMS"].append(f"{md5(before.encode()).hexdigest()}  {file}")
@@ -318,7 +331,7 @@ def _fault(draw: Draw, place: Place) -> Parameters:
         "correct_known": "; ".join([*corrections[:2], corrections[3]]),
         "job": job,
         "result": _JOBS[job][2].format(least=facts["least"]),
-        "half": _JOBS[job][1].format(least=facts["least"]).replace("$out", f"../out/{job}"),
+        "careless": _JOBS[job][3].format(least=facts["least"]),
     }
 
 
