@@ -170,7 +170,7 @@ def _texts(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
             ] + [("",)]
         case "wrap":
             columns = parameters["columns"]
-            texts = [("",), ("  ",), ("x" * columns + " a",), ("x" * (columns + 3),)]
+            texts = [("x" * columns + " a",), ("x" * (columns + 3),)]
             for _ in range(TESTS):
                 words = _odd_words(draw, draw.randint(3, 12))
                 exact = draw.randint(1, columns - 2)
@@ -178,7 +178,7 @@ def _texts(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
                 words += ["u" * (columns - 3), "ts-rq", "..", "_*"]
                 at = draw.randint(0, len(words))
                 texts.append((_spaced(draw, [*words[at:], *words[:at]]),))
-            return texts
+            return [("  ",), *draw.sample(texts, len(texts)), ("",)]
     least = draw.randint(9, 40)  # all remainders of lengths occur
     texts = [(_characters(draw, length),) for length in (*range(least, least + 9), 1, 2, 200)]
     near = [(f"{word} {word}s x{word}",), (f"{_words(draw, 2)}  {word} ",)]
@@ -421,7 +421,10 @@ def _messages(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
             cells = ["", " ", "  ", "0", '"b', 'c" ', " d   e ", "F-g "]
             cells += [f" {_words(draw, 2)} " for _ in range(3)]
             counts = [1, skip, skip + 1, *(skip + draw.randint(2, 9) for _ in range(TESTS))]
-            return [(",".join(draw.choices(cells, k=count)),) for count in counts]
+            return [
+                (",".join(draw.choices(cells, k=count)),)
+                for count in draw.sample(counts, len(counts))
+            ]
         case "fields":
             pieces = ["", " ", "", *draw.words(NOUNS, 2), "a B", quote * 2]
             pieces += [f"{quote}{piece}{quote}" for piece in (sign, f"a{sign}", f" {sign * 2}b ")]
