@@ -91,7 +91,6 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r'\$NF == "(\w+)"', r"$NF ~ /^\1/"),
     (r'\$(\d+) == "(\w+)"', r"$\1 ~ /\2$/"),
     (r"\(\^\| \)|\( \|\$\)", _dropped),
-    (r"(?<=\w) = (?=/)", _dropped),  # a beginning for the key
     (r"\$(\d+) != (\d+)", r"$\1 < \2"),
     (r"\$(\d+) != (\d+)", r'$0 !~ " \2( |$)"'),
 )
