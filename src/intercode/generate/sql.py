@@ -156,7 +156,7 @@ def _shop(draw: Draw, name: str) -> Place:
     states, grades = _signs(draw, STATES), _signs(draw, GRADES)
     homes = _evenly(draw, [*towns, *towns, *_alike(towns, "Mill"), None], 54)
     customers = [
-        (id, names[max(id - 3, 0)], home, draw.randint(2008, 2025))
+        (id, names[max(id - 3, 0)], home, draw.randint(2012, 2021))
         for id, home in enumerate((small, tiny, *homes), 1)
     ]
     customers = _with_namesakes(customers, towns)
@@ -282,18 +282,14 @@ CONDITIONS, CLASSES = ("new", "worn", "torn", "missing"), ("pupil", "adult", "te
 
 def _library(draw: Draw, name: str) -> Place:
     people, towns = _people(draw, 54), draw.words(TOWNS, 3)
+    others = {town: _alike([town], "Mill") for town in towns}
     conditions, classes = _signs(draw, CONDITIONS), _signs(draw, CLASSES)
     days = dict(zip(CLASSES, draw.sample(range(8, 26), 4), strict=True))
+    signs, alike = list(classes.values()), [name for names in others.values() for name in names]
     readers = [
-        (id, person, home, draw.randint(1985, 2010), kind)
-        for id, (person, home, kind) in enumerate(
-            zip(
-                people[:48],
-                _evenly(draw, [*towns, *towns, *_alike(towns, "Mill")], 48),
-                _evenly(draw, list(classes.values()), 48),
-                strict=True,
-            ),
-            1,
+        (id, person, home, draw.randint(1994, 2004), signs[id % (2 if home in alike else 4)])
+        for id, (person, home) in enumerate(
+            zip(people[:48], _evenly(draw, [*towns, *towns, *alike], 48), strict=True), 1
         )
     ]
     readers = _with_namesakes(readers, towns)
@@ -320,7 +316,7 @@ def _library(draw: Draw, name: str) -> Place:
     allowed = {classes[kind]: days[kind] for kind in CLASSES}
     loans = list[tuple[Any, ...]]()
     for id in draw.sample(range(1, 341), 340):
-        book, taken = draw.randint(1, 56), draw.randint(1, DAYS)
+        book, taken = draw.randint(1, 56), draw.randint(1, DAYS // 2)
         reader = draw.choice((*range(1, 42), *range(46, 49)))
         if loans and draw.random() < 0.35:  # another loan to this reader on one day
             _, lent, reader, taken, _ = loans[-1]
@@ -328,14 +324,16 @@ def _library(draw: Draw, name: str) -> Place:
         limit = allowed[readers[reader - 1][4]]
         length = draw.choice((draw.randint(2, 30), limit + draw.choice((-1, 0, 0, 1))))
         loans.append((id, book, reader, taken, taken + length if draw.random() < 0.75 else None))
-    for home in towns:  # the longest and the shortest loan to a town are two
-        row = sorted(
-            (loan[4] - loan[3], place)
-            for place, loan in enumerate(loans)
-            if loan[4] is not None and readers[loan[2] - 1][2] == home
-        )
-        for (length, _), (_, place) in (row[:2], row[:-3:-1]):
-            loans[place] = (*loans[place][:4], loans[place][3] + length)
+    finished: dict[str, list[tuple[int, int]]] = {}
+    for place, (_, _, reader, taken, back) in enumerate(loans):
+        if back is not None:
+            finished.setdefault(readers[reader - 1][2], []).append((back - taken, place))
+    for town in towns:  # its longest and its shortest loan are two, and towns alike have such too
+        lengths = sorted(finished[town])
+        for step in (0, -1):
+            places = [sorted(finished[name])[step][1] for name in others[town] if name in finished]
+            for place in (lengths[3 * step + 1][1], *places):
+                loans[place] = (*loans[place][:4], loans[place][3] + lengths[step][0])
     compared, words = draw.choice(
         (
             (">", "more days than reader_class allows"),
