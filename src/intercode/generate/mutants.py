@@ -3,10 +3,11 @@ reward refuses all that mean something else, so that its files tell wrong from r
 
     Bash     an option, a stage of a pipe, an anchor, an escape or a condition less; < for <= and
              so on; first for last; another column; a part for the whole, the size for the content;
-             small letters for capitals; all files with such a name
-    SQL      a condition, a sort key, a group or a DISTINCT less; < for <= and so on; AND for OR;
-             another aggregate, join or order; LIMIT 1; rows once, or as often as they are there;
-             groups without zeros; rows of one name together
+             small letters for capitals; all files with such a name; numbers as text
+    SQL      a condition, a sort key, a group or a DISTINCT less; < for <= and so on; a number one
+             off; AND for OR; another aggregate, join or order; LIMIT 1; rows or values once, or as
+             often as they are there; a part of a name; namesakes as one; NULL for 0, or among
+             others; the filter of a LEFT JOIN in WHERE
     Python   a condition or a call less; < for <= and so on; AND for OR; a number one off; + for -;
              repeated spaces; a part for the whole, any case; the first or last item of an argument
              missed; the last for the sum; a slice without a limit
@@ -141,10 +142,10 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
     if other := _SHIFTED.get(type(node)):
         yield lambda there: there.replace(other(**there.args))
     match node:
-        case exp.GT() | exp.LTE() if node.expression.is_int:
-            yield lambda there: there.set("expression", _number(there.expression, 1))
-        case exp.GTE() | exp.LT() if node.expression.is_int:
-            yield lambda there: there.set("expression", _number(there.expression, -1))
+        case exp.GT() | exp.GTE() | exp.LT() | exp.LTE() if node.expression.is_int:
+            step = 1 if isinstance(node, (exp.GT, exp.LTE)) else -1
+            limit = exp.Literal.number(int(node.expression.this) + step)
+            yield lambda there: there.set("expression", limit)
         case exp.And():
             yield lambda there: there.replace(there.this)
             yield lambda there: there.replace(there.expression)
@@ -249,10 +250,6 @@ def _select_changes(select: exp.Select) -> Iterator[Callable[[Any], object]]:
 
 def _least(column: Any) -> Any:
     return exp.Min(this=column.copy()) if column.name == "id" else column
-
-
-def _number(literal: Any, step: int) -> Any:
-    return exp.Literal.number(int(literal.this) + step)
 
 
 def _filter_later(join: Any) -> None:
