@@ -15,7 +15,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, cycle, product
 from typing import Any, TypeVar
 
 from intercode.generate.families import (
@@ -143,23 +143,35 @@ DOUBLES = 6
 """So many articles, books and the like have the name of another."""
 
 
-def _with_namesakes(people: list[tuple[Any, ...]], towns: list[str]) -> list[tuple[Any, ...]]:
-    """Make the last of the people, one for each town, equal to another one of the town."""
+def _with_namesakes(
+    people: list[tuple[Any, ...]], towns: list[str], end: Callable[..., tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
+    """Make the last of the people, one for each town, equal to the one of the town with the first
+    or the last year (`end`: min or max)."""
     others = people[: -len(towns)]
-    for (id, *_), home in zip(people[-len(towns) :], towns, strict=True):
-        others.append((id, *next(row[1:] for row in others if row[2] == home)))
+    for (id, *_), town in zip(people[-len(towns) :], towns, strict=True):
+        twin = end((row for row in others if row[2] == town), key=lambda row: row[3])
+        others.append((id, *twin[1:]))
     return others
+
+
+def _years(draw: Draw, homes: Sequence[str | None], first: int) -> list[int]:
+    """Return a year for each of the homes: those of one home are nine years in a row, shuffled."""
+    years = {home: cycle(draw.sample(range(first, first + 9), 9)) for home in dict.fromkeys(homes)}
+    return [next(years[home]) for home in homes]
 
 
 def _shop(draw: Draw, name: str) -> Place:
     names, (*towns, small, tiny) = _people(draw, 56), draw.words(TOWNS, 5)
     states, grades = _signs(draw, STATES), _signs(draw, GRADES)
-    homes = _evenly(draw, [*towns, *towns, *_alike(towns, "Mill"), None], 54)
+    around = _evenly(draw, [*towns, *towns, *_alike(towns, "Mill"), None], 54)
+    homes = [small, tiny, *around]
+    years = _years(draw, homes, draw.randint(2005, 2016))
     customers = [
-        (id, names[max(id - 3, 0)], home, draw.randint(2012, 2021))
-        for id, home in enumerate((small, tiny, *homes), 1)
+        (id, names[max(id - 3, 0)], home, year)
+        for id, (home, year) in enumerate(zip(homes, years, strict=True), 1)
     ]
-    customers = _with_namesakes(customers, towns)
+    customers = _with_namesakes(customers, towns, min)
     things = _things(draw, 54)
     prices = [price + step for price in draw.sample(range(20, 480, 4), 7) for step in range(3)]
     articles = [
@@ -169,6 +181,7 @@ def _shop(draw: Draw, name: str) -> Place:
         )
     ]
     articles += [(len(things) + place, *articles[place][1:]) for place in range(1, DOUBLES + 1)]
+    span = {town: (draw.randint(2, 6), draw.randint(DAYS - 5, DAYS - 1)) for town in towns}
     purchases = list[tuple[Any, ...]]()
     for id in draw.sample(range(1, 421), 420):
         day, pieces, state = (
@@ -178,7 +191,7 @@ def _shop(draw: Draw, name: str) -> Place:
         )
         rebate = draw.choice((None, None, None, 0, 5, 10))
         customer, article = (
-            draw.choice((*range(3, 48), *range(54, 57))),
+            draw.choice([*(id for id in range(3, 54) if id % 4), 54, 55, 56]),
             draw.choice((draw.randint(1, DOUBLES), draw.randint(1, 57))),
         )
         if len(purchases) < 4:  # the only ones of their towns
@@ -187,7 +200,17 @@ def _shop(draw: Draw, name: str) -> Place:
             _, customer, bought, day, many, other, _ = purchases[-1]
             rebate, pieces = draw.choice((other, other, rebate)), draw.choice((many, pieces))
             article = len(things) + bought if bought <= DOUBLES else draw.choice((bought, article))
-        purchases.append((id, customer, article, day, pieces, rebate, state))
+        first, last = span.get(customers[customer - 1][2], (1, DAYS))
+        purchases.append((id, customer, article, min(max(day, first), last), pieces, rebate, state))
+    for (town, ends), free in product(span.items(), (True, False)):  # two on its first and last day
+        dated = sorted(
+            (row[3], place)
+            for place, row in enumerate(purchases)
+            if customers[row[1] - 1][2] == town and (row[5] is None) is free
+        )
+        for part, day in zip((dated[:2], dated[-2:]), ends, strict=True):
+            for _, place in part:
+                purchases[place] = (*purchases[place][:3], day, *purchases[place][4:])
     amounts = sorted(
         row[4] * articles[row[2] - 1][3]
         for row in purchases
@@ -286,13 +309,13 @@ def _library(draw: Draw, name: str) -> Place:
     conditions, classes = _signs(draw, CONDITIONS), _signs(draw, CLASSES)
     days = dict(zip(CLASSES, draw.sample(range(8, 26), 4), strict=True))
     signs, alike = list(classes.values()), [name for names in others.values() for name in names]
+    homes = _evenly(draw, [*towns, *towns, *alike], 48)
+    years = _years(draw, homes, draw.randint(1985, 2000))
     readers = [
-        (id, person, home, draw.randint(1994, 2004), signs[id % (2 if home in alike else 4)])
-        for id, (person, home) in enumerate(
-            zip(people[:48], _evenly(draw, [*towns, *towns, *alike], 48), strict=True), 1
-        )
+        (id, person, home, year, signs[id % (2 if home in alike else 4)])
+        for id, (person, home, year) in enumerate(zip(people[:48], homes, years, strict=True), 1)
     ]
-    readers = _with_namesakes(readers, towns)
+    readers = _with_namesakes(readers, towns, max)
     # some readers are writers, and two writers have one name
     names = [*people[48:], *people[:8], *people[:2], people[49]]
     writers = [
@@ -317,7 +340,7 @@ def _library(draw: Draw, name: str) -> Place:
     loans = list[tuple[Any, ...]]()
     for id in draw.sample(range(1, 341), 340):
         book, taken = draw.randint(1, 56), draw.randint(1, DAYS // 2)
-        reader = draw.choice((*range(1, 42), *range(46, 49)))
+        reader = draw.choice([*(id for id in range(1, 46) if id % 4), 46, 47, 48])
         if loans and draw.random() < 0.35:  # another loan to this reader on one day
             _, lent, reader, taken, _ = loans[-1]
             book = len(titles) + lent if lent < 3 else draw.choice((lent, book))
@@ -438,7 +461,7 @@ def _league(draw: Draw, name: str) -> Place:
     teams[3:3] = _alike(teams[:3], "United")
     roles, kinds = _signs(draw, ROLES), _signs(draw, KINDS)
     win, drawn = draw.sample(range(1, 10), 2)
-    squads = [*_evenly(draw, [1, 2, 3, *range(1, 12), None], 42), 1, 2, 3]
+    squads = [1, 2, 3, *_evenly(draw, [1, 2, 3, *range(1, 12), None], 39), 1, 2, 3]
     players = [
         (id, person, team, role, draw.randint(1990, 2012))
         for id, (person, team, role) in enumerate(
