@@ -221,6 +221,14 @@ class Sandbox(ABC):
         """
         self.exec("", argv=["bash", "-c", "kill -9 -1"], cwd="/")
 
+    def seal(self, *paths: str) -> bool:
+        """From the next reset on, keep programs inside from changing these paths, which `write`
+        makes and changes. A path that ends with / is a folder, any other a file.
+
+        Return whether this sandbox can do that. Providers need not support this.
+        """
+        return not paths
+
     @abstractmethod
     def reset(self) -> None:
         """Return to the start: no earlier file, process, variable or socket remains."""

@@ -70,6 +70,7 @@ class GuestSandbox(Sandbox):
     """The commands that have ended since the last one began, for the episode server."""
     _spare: Server | None
     """The episode server of the next episode, which starts while this one is played."""
+    _sealed: tuple[str, ...] = ()
 
     def __init__(self, host: Host, limits: Limits, session: Session) -> None:
         self.host, self.limits, self.session, self._pid = host, limits, session, os.getpid()
@@ -249,6 +250,14 @@ class GuestSandbox(Sandbox):
         if its disk is full."""
         self._request({"op": "export", "path": str(folder)}, wait=600)
 
+    def seal(self, *paths: str) -> bool:
+        if paths != self._sealed and self._spare:
+            self._spare[1].close()
+            self.host.end_episode(self._spare[0])
+            self._spare = None
+        self._sealed = paths
+        return True
+
     def reset(self) -> None:
         self._require_open()
         spare, self._spare = self._spare, None
@@ -256,7 +265,9 @@ class GuestSandbox(Sandbox):
         with self._sock:
             self._open_episode(replaces=number, spare=spare)
             if self.host.spares:
-                self._spare = self.host.request_spare(replaces=number if spare else None)
+                self._spare = self.host.request_spare(
+                    replaces=number if spare else None, sealed=self._sealed
+                )
 
     def sibling(self) -> Self:
         """Open an untouched sandbox of the same host."""
@@ -329,7 +340,9 @@ class GuestSandbox(Sandbox):
             self.host.users += 1
         try:
             require_processes(min(self.limits.processes, Limits().processes))
-            self._number, sock = self.host.start_episode(replaces=replaces, **start)
+            self._number, sock = self.host.start_episode(
+                replaces=replaces, sealed=self._sealed, **start
+            )
         except BaseException:
             if replaces is None:
                 self.host.users -= 1

@@ -21,7 +21,7 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -118,17 +118,19 @@ class Host(ABC):
         replaces: int | None = None,
         upper: int | None = None,
         spare: Server | None = None,
+        sealed: Sequence[str] = (),
     ) -> Server:
         """Start an episode server in place of the one numbered `replaces`, or take the `spare`
         one; return its number and a socket when it is ready.
 
-        `upper` is the descriptor of a folder whose files the episode begins with.
+        `upper` is the descriptor of a folder whose files the episode begins with; for `sealed` see
+        `Sandbox.seal`.
         """
         for pause in (0.0, *_PAUSES):
             if pause:
                 time.sleep(pause)
             number, sock = spare or self._request_episode(
-                {"cwd": cwd or self.cwd, "replaces": replaces}, upper
+                {"cwd": cwd or self.cwd, "replaces": replaces, "sealed": list(sealed)}, upper
             )
             if not (missing := self._await_ready(sock)):
                 return number, sock
@@ -140,10 +142,11 @@ class Host(ABC):
             "or the limit is too low (`ulimit -u`, `ulimit -n`; of a container, its pids limit)"
         )
 
-    def request_spare(self, *, replaces: int | None) -> Server:
+    def request_spare(self, *, replaces: int | None, sealed: Sequence[str] = ()) -> Server:
         """Ask for an episode server in place of the one numbered `replaces`; `start_episode` waits
         for it."""
-        return self._request_episode({"cwd": self.cwd, "replaces": replaces}, None)
+        about = {"cwd": self.cwd, "replaces": replaces, "sealed": list(sealed)}
+        return self._request_episode(about, None)
 
     def _request_episode(self, about: dict[str, Any], upper: int | None) -> Server:
         with room_left():

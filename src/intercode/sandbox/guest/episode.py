@@ -89,6 +89,8 @@ class EpisodeServer:
         self._table = world.table
         Job.become_agent = staticmethod(world.become_agent)
         self._root = kernel.open_folder("/")
+        self._sealed: tuple[str, ...] = tuple(config["sealed"])
+        """Paths that only the host can write: by mounts, in a pod by their owner."""
         self._out, self._out_write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._out, False)
         # readable whenever a child has ended
@@ -127,9 +129,8 @@ class EpisodeServer:
                 return
             self._got_request = True
             try:
-                with (
-                    self._world.as_agent() if head["op"] in _AS_AGENT else contextlib.nullcontext()
-                ):
+                by_agent = head["op"] in _AS_AGENT and not self._is_sealed(head["path"])
+                with self._world.as_agent() if by_agent else contextlib.nullcontext():
                     getattr(self, "_op_" + head["op"])(head, payload)
             except OSError as error:
                 wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
@@ -467,9 +468,10 @@ class EpisodeServer:
 
         A large file comes in pieces, the last with the mode.
         """
-        parent = ""
+        is_below = self._is_sealed(head["path"]) and self._world.below_seals >= 0
+        root, parent = self._world.below_seals if is_below else self._root, ""
         for name in filter(None, os.path.dirname(head["path"]).split("/")):
-            folder = kernel.open_inside(self._root, parent or "/", os.O_PATH | os.O_DIRECTORY)
+            folder = kernel.open_inside(root, parent or "/", os.O_PATH | os.O_DIRECTORY)
             parent = f"{parent}/{name}"
             try:
                 os.mkdir(name, dir_fd=folder)
@@ -478,13 +480,16 @@ class EpisodeServer:
             finally:
                 os.close(folder)
         flags = os.O_WRONLY | os.O_CREAT | _CAREFUL | (0 if head["at"] else os.O_TRUNC)
-        with open(kernel.open_inside(self._root, head["path"], flags, 0o600), "wb") as file:
+        with open(kernel.open_inside(root, head["path"], flags, 0o600), "wb") as file:
             _require_file(file.fileno())
             file.seek(head["at"])
             file.write(payload)
             if head["mode"] is not None:
                 os.fchmod(file.fileno(), head["mode"])
         wire.send(self._sock, {})
+
+    def _is_sealed(self, path: str) -> bool:
+        return path.startswith(self._sealed)
 
     def _op_connect(self, head: dict[str, Any], payload: bytes) -> None:
         """Send a stream to an agent's program that listens on a Unix socket. A full queue raises

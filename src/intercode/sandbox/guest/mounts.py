@@ -24,6 +24,7 @@ made:
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from . import kernel, layers, wire
@@ -107,6 +108,8 @@ class Folders(NamedTuple):
     tree: str = TREE
     copies: Copies | None = None
     """The names in `tree` for which the first folder has all files, not only the changes."""
+    below_seals: int = -1
+    """The agent's / below the mounts that seal parts of it, if any do: here they can be written."""
 
 
 def prepare(config: MountConfig) -> MountConfig:
@@ -156,9 +159,9 @@ def _hide_what_is_copied(limit: int) -> Copies:
     return copies
 
 
-def build(config: MountConfig, inherited: int | None) -> Folders:
+def build(config: MountConfig, inherited: int | None, sealed: Sequence[str] = ()) -> Folders:
     """Mount everything but /proc. `inherited` is another episode's upper folder, which is copied
-    first."""
+    first. `sealed` are paths that are read-only for the agent; folders end with /."""
     copies, disk, inodes = config.copies, config.disk, config.disk // INODE_SHARE
     if copies:
         disk, inodes = disk + copies.bytes, inodes + len(copies)
@@ -188,6 +191,8 @@ def build(config: MountConfig, inherited: int | None) -> Folders:
     kernel.mount(
         "overlay", "/episode/all" + config.top, "overlay", kernel.NOSUID | kernel.NODEV, overlay
     )
+    if sealed:
+        folders = folders._replace(below_seals=kernel.open_folder(ROOT))
     kernel.mount(ROOT, ROOT, flags=kernel.BIND)
     for path in config.lent:
         kernel.bind(path, ROOT + path)
@@ -205,7 +210,21 @@ def build(config: MountConfig, inherited: int | None) -> Folders:
     kernel.mount(
         "tmpfs", ROOT + "/dev/shm", "tmpfs", kernel.NOSUID | kernel.NODEV, "size=64m,mode=1777"
     )
+    for path in sealed:
+        _seal(ROOT + path)
     return folders
+
+
+def _seal(path: str) -> None:
+    """Make a folder or a file read-only, and make it first if it is missing."""
+    place, name = os.path.split(path)
+    if os.path.islink(place if not name else path):
+        os.unlink(place if not name else path)
+    os.makedirs(place, exist_ok=True)
+    if name:
+        open(path, "ab").close()
+    kernel.bind(path, path)
+    kernel.mount("none", path, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
 
 
 def mount_proc(config: MountConfig) -> None:

@@ -87,11 +87,14 @@ class World:
 
     copied = False
     """The episode began with a copy of files that are usually below an overlay."""
+    below_seals = -1
+    """A descriptor of the agent's / in which sealed paths can be written; -1 for the usual one."""
 
     def __init__(
         self, table: processes.Table, folders: mounts.Folders, proc: int, init: Init, config: Config
     ) -> None:
         self.table, self.init, self.proc, self.files = table, init, proc, folders.upper
+        self.below_seals = folders.below_seals
         self._folders, self._disabled = folders, config["disabled"]
         self._limits = {**config["rlimits"], "NPROC": config["rlimits"]["NPROC"] + _OWN_PROCESSES}
         self.copied = folders.copies is not None
@@ -191,7 +194,7 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
             _write(f"/proc/sys/user/max_{name}", value)
     _write("/proc/self/oom_score_adj", "1000")
     proc = kernel.open_folder("/proc")
-    folders = mounts.build(mount_config, inherited)
+    folders = mounts.build(mount_config, inherited, config["sealed"])
     if "capabilities" not in config["disabled"]:
         kernel.limit_capabilities(agent_rights)
     if not config["own_network"]:  # before init, which the server could not inspect otherwise

@@ -238,7 +238,7 @@ class PodSupervisor(supervisor.Supervisor):
                 supervisor.run_server(
                     self._server,
                     sock,
-                    {**self._config, "cwd": head["cwd"]},
+                    {**self._config, "cwd": head["cwd"], "sealed": head["sealed"]},
                     partial(self._enter, slot),
                 )
             self._pids[head["number"]] = pid

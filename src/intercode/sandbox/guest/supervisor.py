@@ -85,7 +85,7 @@ class Supervisor:
                 kernel.die_with_parent()
                 os.close(self._control.fileno())
                 sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
-                config = {**self._config, "cwd": head["cwd"]}
+                config = {**self._config, "cwd": head["cwd"], "sealed": head["sealed"]}
                 run_server(
                     self._server,
                     sock,
