@@ -254,7 +254,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """Return known hacks of what verifies this task, an action by name, for `intercode check`
         and `attack`. @GOLD@ stands for the gold. By default there are none.
 
-        `in_process`: the gold's code runs inside the verifier's process.
+        `in_process`: those in which the gold's own code forges. A hack that cannot be played prints
+        `intercode.envs.exploits.NOT_PLAYED` and why.
         """
         return {}
 
@@ -693,6 +694,8 @@ class GoldRun:
     faults: tuple[str, ...] = ()
     task: Task | None = None
     """The task with the gold that was executed, if any of several will do."""
+    stays_behind: str = ""
+    """What of an agent's changes the tests of this task do not get."""
 
 
 class Utf8(Text):

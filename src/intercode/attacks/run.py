@@ -27,7 +27,7 @@ from intercode.attacks.sandbox import LIMITS, host_targets
 from intercode.attacks.suite import attacks_of, list_exploits
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
-from intercode.envs.exploits import Exploit
+from intercode.envs.exploits import NOT_PLAYED, Exploit
 from intercode.errors import DataError, IntercodeError, InternalError, SandboxError, UsageError
 from intercode.plugins import fault_of
 from intercode.runner.budget import BudgetTracker
@@ -104,7 +104,8 @@ def attack(
     engine = options.get("engine") or factory.facts().get("userland", {}).get("engine", "")
     hacks: dict[str, str] = {}
     for target in targets:
-        hacks.update(owner.hacks(target.task, in_process=False))
+        for in_process in (False, True):
+            hacks.update(owner.hacks(target.task, in_process=in_process))
     exploits = [
         *list_exploits(owner.language, engine),
         *(
@@ -250,6 +251,9 @@ def _play_exploit(
             moot=True,
             why="the reward accepts even a change that is not hidden",
         )
+    _, is_unplayed, why = output.partition(NOT_PLAYED)
+    if exploit.verified and is_unplayed:
+        return Verdict(exploit, tried=False, why=why.partition("\n")[0])
     if _NO_PYTHON in output:
         return Verdict(
             exploit, tried=False, why="there is no /usr/bin/python3 inside, which it needs"

@@ -89,6 +89,13 @@ def _print_issues(result: dict[str, Any], as_json: bool, unplayed: str = "") -> 
             else ""
         )
     )
+    for row in result.get("hacks_not_played", ()):
+        click.echo(f"not played on {count_of(row['tasks'], 'task')}: {row['hack']} ({row['why']})")
+    for row in result.get("stays_behind", ()):
+        click.echo(
+            f"{count_of(row['tasks'], 'task')}: of an agent's changes, unless a gold makes them or "
+            f"`verify_system` names them, the tests do not get {row['what']}"
+        )
 
 
 @click.command(cls=shared.Command)

@@ -4,9 +4,10 @@
     ctrf.json, *.xml          the tests' results, as CTRF or JUnit XML
     the exit status           if the tests wrote none of these: 0 is a pass
 
-The tests are run on the gold's work first, once. Its verdict is the reference: a pass needs every
-test that passed there, and a verdict that is missing there is an error of the data. Without a gold,
-the reference is the verdict on untouched files; it only shows which verdict to expect.
+The tests are run on the gold's work first, once. Its verdict is the reference: it decides which of
+these kinds is believed, a pass needs every test that passed there, and a verdict that is missing
+there is an error of the data. Without a gold, the reference is the verdict on untouched files; then
+tests that it does not list can only fail. Where tests are listed and none passed, nothing is paid.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree
 
@@ -26,6 +27,9 @@ _MESSAGE = 1000
 """Characters of a failed test's message."""
 _NAMED = 5
 """Paths that a message names."""
+_END = 500
+"""Characters of the tests' output in a message."""
+_KILLED = (-9, 128 + 9)
 
 
 class MalformedVerdict(ValueError):
@@ -42,15 +46,27 @@ class CaseResult:
 
 
 @dataclass(frozen=True, slots=True)
+class VerdictFolder:
+    """The listing of a verdict folder: number and bytes of the files that can be a verdict, and by
+    kind (a reward file's name, `.xml`, `.json`, `.` for the folder) their owners and modes."""
+
+    count: int = 0
+    size: int = 0
+    marks: Mapping[str, frozenset[str]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The result of running the tests once.
 
     `rewards` are the numbers of a reward file, None if there was none. `status` is the exit status
     of the script. `unread` says which file could not be read. `in_process`: a process that ran
     tests had imported code that the agent (here: the gold) had changed, or had a folder of the
-    agent on its path of imports; None if unknown. `reward_file` is the one with the rewards.
-    `alive`: the agent's processes were alive. `left_behind` are the changed paths that the tests
-    did not get.
+    agent on its path of imports; None if unknown. `forged`: a program that forges verdicts was
+    executed. `reward_file` is the one with the rewards. `alive`: the agent's processes were alive.
+    `writable`: programs of the agent could change the tests. `changes` are the paths that the
+    golds changed, with the targets of links; `left_behind` those that the tests did not get.
+    `starts` are the folders in which the tests start, and those above.
     """
 
     rewards: Mapping[str, float] | None
@@ -60,9 +76,14 @@ class Verdict:
     output: str
     unread: str = ""
     in_process: bool | None = None
+    forged: bool = False
     reward_file: str = ""
     alive: bool = False
+    writable: bool = False
+    folder: VerdictFolder | None = None
+    changes: Mapping[str, str | None] = field(default_factory=dict)
     left_behind: Sequence[str] = ()
+    starts: Sequence[str] = ()
 
     @property
     def reward(self) -> float | None:
@@ -161,17 +182,19 @@ def missing_verdict(verdict: Verdict, *, rewards_only: bool) -> str:
 
 def gold_fault(verdict: Verdict, *, rewards_only: bool) -> str:
     """Return why the verdict on the gold's work is not a pass, or "". Name the changes that the
-    tests did not get."""
+    tests did not get, and the end of what the tests printed."""
     why = _fault(verdict, rewards_only=rewards_only)
     changes = set(verdict.left_behind)
     tops = [path for path in verdict.left_behind if path.rpartition("/")[0] not in changes]
-    if not why or not tops:
-        return why
-    more = f" and {len(tops) - _NAMED} more" if len(tops) > _NAMED else ""
-    return (
-        f"{why}; the tests did not get the changes of {', '.join(tops[:_NAMED])}{more}: "
-        "if the task is about such a path, name it in `verify_system`"
-    )
+    if why and tops:
+        more = f" and {len(tops) - _NAMED} more" if len(tops) > _NAMED else ""
+        why += (
+            f"; the tests did not get the changes of {', '.join(tops[:_NAMED])}{more}: "
+            "if the task is about such a path, name it in `verify_system`"
+        )
+    if why and (end := verdict.output.strip()[-_END:]):
+        why += f"; the tests printed at the end:\n{end}"
+    return why
 
 
 def _fault(verdict: Verdict, *, rewards_only: bool) -> str:
@@ -181,6 +204,8 @@ def _fault(verdict: Verdict, *, rewards_only: bool) -> str:
         return "" if verdict.reward >= 1 else f"its reward is {verdict.reward:g}"
     if verdict.failed:
         return f"these tests fail: {', '.join(sorted(verdict.failed))[:200]}"
+    if verdict.tests and not verdict.passed:
+        return "no test passes"
     if not verdict.tests and verdict.status != 0:
         return f"the tests end with status {verdict.status}"
     return ""
@@ -191,6 +216,8 @@ def score(verdict: Verdict, reference: Verdict, *, of_gold: bool, rewards_only: 
     else on the untouched files."""
     if why := missing_verdict(verdict, rewards_only=rewards_only):
         return Score(0.0, False, rule=why)
+    if verdict.status in _KILLED and reference.status not in _KILLED:
+        return Score(0.0, False, rule="the tests' script was killed")
     names = reference.passed if of_gold else reference.names | verdict.names
     lacking = sorted(names - verdict.passed - (frozenset() if of_gold else verdict.skipped))
     parts = {"tests": 1 - len(lacking) / len(names)} if names else {}
@@ -202,8 +229,10 @@ def score(verdict: Verdict, reference: Verdict, *, of_gold: bool, rewards_only: 
     if lacking:
         reward = min(verdict.reward or 0.0, parts["tests"])
         return Score(reward, False, parts, rule=f"did not pass: {', '.join(lacking)[:300]}")
+    if verdict.tests and not verdict.passed:
+        return Score(0.0, False, parts, rule="no test passed")
     if verdict.reward is not None:
         return Score(verdict.reward, verdict.reward >= 1, parts)
-    if verdict.tests or verdict.status == 0:
+    if reference.tests or verdict.status == 0:
         return Score(1.0, True, parts)
-    return Score(0.0, False, rule=f"the tests ended with status {verdict.status}")
+    return Score(0.0, False, parts, rule=f"the tests ended with status {verdict.status}")

@@ -1,41 +1,45 @@
 """Verify an episode by tests that the agent cannot reach.
 
     agent's sandbox ── ends its processes ──► changed files, without system folders ─┐
-    record ── test.sh and the files next to it ──► /tests ───────────────────────────┤
+    record ── test.sh and the files next to it ──► /tests (read-only) ────────────────┤
                                        verdict ◄── tests run ◄── an untouched sandbox ┘
 
 The second sandbox has its own limits and a folder for the verdict, /logs/verifier, that the agent
 never saw. Programs, libraries, settings and whatever steers test runners come from the image there,
-unless the record names paths of them as the task's subject (`verify_system`). With `keep_processes`
-the tests run in the agent's own sandbox instead, since they ask services that the agent started;
-with "auto", they do so if the gold's work only passes there.
+unless the record names paths of them as the task's subject (`verify_system`) or a gold changed them
+(`travel.py`). The tests' folder is read-only, unless the gold only passes where it is writable.With
+`keep_processes` the tests run in the agent's own sandbox instead, since they ask services that the
+agent started; with "auto", they do so if the gold's work only passes there.
 
 What this cannot hold: code of the agent that runs inside the tests' process can forge that
-process's results; such tasks are called in-process. And a program of the agent that the tests start
-runs as the same user as they do, so while it runs it can write the verdict.
+process's results, and a program of the agent that the tests start runs as the same user as they
+do, so while it runs it can write a verdict of the kind that the gold left. A task is called
+in-process if a forgery proved that, or if a Python process of the tests held changed files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from intercode.envs.travel import Route, is_within
 from intercode.envs.verdict import (
     REWARD_FILES,
+    CaseResult,
     MalformedVerdict,
     Verdict,
     read_rewards,
-    read_tests,
 )
+from intercode.envs.verdict_folder import parse_tests, read_folder
 from intercode.envs.workspace import Workspace
 from intercode.errors import DataError
 from intercode.sandbox.base import Sandbox
-from intercode.sandbox.transfer import TooLarge, carry_over
-from intercode.types import Task, is_number
+from intercode.sandbox.transfer import TooLarge
+from intercode.types import Change, Task, is_number
 
 SECONDS, MEMORY = 600.0, 2048
 """The usual limits of the tests: seconds, and MiB."""
@@ -53,49 +57,43 @@ FIELDS = {
     "cwd": "an absolute path",
 }
 _PROBE = "/.intercode"
+FORGED = f"{_PROBE}/forged"
+"""A file that a forgery leaves to show that it was executed."""
 _NOT_CHANGES = (TESTS, SOLUTION, VERDICT, _PROBE)
 """Folders that belong to the tests, not to the agent's work."""
+_SEALS = {False: (f"{TESTS}/",), True: (f"{TESTS}/{SCRIPT}",)}
+"""What the agent's programs cannot change while the tests run, by whether the rest of the tests'
+folder is writable."""
 _LARGEST = 8 << 20
-_SYSTEM = ("/usr", "/bin", "/sbin", "/opt", "/etc", "/boot", "/dev", "/proc", "/sys")
-_LIBRARIES = re.compile(r"/lib\w*(?:/|$)")
-_STEERING = re.compile(
-    r"""/(?:
-        (?:site-packages|dist-packages|node_modules)(?:/|$)   # installed packages
-        | (?:conftest|sitecustomize|usercustomize|pytest)\.py$
-        | \.?pytest\.(?:ini|toml)$ | [^/]*\.pth$ | (?:_?pytest|pluggy|unittest)/
-    )""",
-    re.VERBOSE,
-)
-"""Paths that change what a test runner does: `/app/conftest.py`, but not `/app/conftest.txt`."""
-_LOOK = r"""
-say() { [[ -d $2 ]] && printf '%s\t%s\n' "$1" "$(realpath -- "$2")"; }
-for home in "$HOME" /root /home/*; do say home "$home"; done
-IFS=:; for folder in $PATH; do say path "$folder"; done
-find / -xdev -name pyvenv.cfg -printf 'path\t%h\n' 2>/dev/null
-for place; do printf 'subject\t%s\n' "$(realpath -m -- "$place")"; done
-:
-"""
-"""Print the homes, the folders of programs and the virtual environments of a sandbox, and where the
-arguments lead, such as /bin to /usr/bin."""
 _NOTES_IMPORTS = f"""
 import atexit, os, sys
 def note():
-    if {{"pytest", "unittest"}} & set(sys.modules):
-        with open("{_PROBE}/changed", encoding="utf-8", errors="surrogateescape") as file:
-            changed = set(file.read().split("\\0"))
-        files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-        imported = {{os.path.realpath(path) for path in files if path}}
-        folders = {{os.path.realpath(path or ".") + "/" for path in sys.path}}
-        safe = ("/usr/", "/lib", "/opt/", "{TESTS}/", "{_PROBE}/")
-        unsafe = [folder for folder in folders if not folder.startswith(safe)
-                  and "/lib/python" not in folder and "/." not in folder]
-        if unsafe or changed & imported:
-            open("{_PROBE}/in-process", "w").close()
+    with open("{_PROBE}/changed", encoding="utf-8", errors="surrogateescape") as file:
+        changed = set(file.read().split("\\0"))
+    loaded = {{os.path.realpath(module.__file__) for module in list(sys.modules.values())
+              if isinstance(getattr(module, "__file__", None), str)}}
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    is_inline = main is None or not os.path.exists(main)
+    is_of_tests = {{"pytest", "unittest"}} & set(sys.modules) or any(
+        path.startswith("{TESTS}/") for path in loaded)
+    if not (is_inline or is_of_tests) or main in changed and not is_of_tests:
+        return
+    folders = {{os.path.realpath(path or ".").rstrip("/") + "/" for path in sys.path}}
+    safe = ("/usr/", "/lib", "/opt/", "{TESTS}/", "{_PROBE}/")
+    unsafe = [folder for folder in folders if not folder.startswith(safe) and folder != "/"
+              and "/lib/python" not in folder and "/." not in folder]
+    held = changed & loaded
+    if is_of_tests and (unsafe or held) or unsafe and not held:
+        open("{_PROBE}/in-process", "w").close()
+    elif held:
+        with open("{_PROBE}/inline", "a") as file:
+            file.write(".")
 atexit.register(note)
 """
-"""A sitecustomize.py that notes whether a process that ran tests has imported a changed file, or
-would import files from a folder that the agent may write."""
-
+"""A sitecustomize.py that notes a Python process of the tests (it has loaded one of their files,
+pytest or unittest, or its program is an argument or on standard input) that holds a changed file,
+or would import files from a folder that the agent may write. One process with such an inline
+program can forge all results; of several, each may be one case."""
 
 _WITH_PROBE = f'PYTHONPATH={_PROBE}${{PYTHONPATH:+:$PYTHONPATH}} exec bash "$1"'
 
@@ -116,6 +114,8 @@ class Verifier:
     keep_processes: bool | None = False
     rewards_only: bool = False
     cwd: str | None = None
+    writable: bool = False
+    """Programs of the agent may write into the tests' folder, but for the script."""
 
     @property
     def digest(self) -> str:
@@ -123,11 +123,22 @@ class Verifier:
         return hashlib.sha256(repr(sorted(vars(self).items())).encode()).hexdigest()
 
     @property
+    def scripts(self) -> list[str]:
+        """The texts of the shell scripts."""
+        return [
+            content.decode("utf-8", "replace")
+            for name, (content, _) in self.files.items()
+            if name.endswith(".sh")
+        ]
+
+    @property
     def exceptions(self) -> list[str]:
         """Sentences on what makes a verdict weaker than usual."""
         said = []
         if self.keep_processes:
-            said.append("processes of the agent were alive during scoring")
+            said.append("processes of the agent were alive during scoring, among all its files")
+        elif self.writable:
+            said.append("programs of the agent could change the tests' files")
         if self.system is None:
             said.append("all system folders were the agent's")
         elif self.system:
@@ -225,37 +236,50 @@ def run_tests(
     workspace: Workspace,
     source: Sandbox,
     *,
+    task: Task,
+    reference: Verdict | None = None,
     probe: bool = False,
-    reward_file: str | None = None,
 ) -> Verdict:
     """Run the tests on the files of `source`, whose processes end, in `workspace`, an unused one.
 
-    `reward_file` is the only reward file that counts: the reference's; "" if it had none, and None
-    if any counts. With `probe`, also note whether the tests' process imports changed files. With
-    `keep_processes` the tests run in `source`.
+    `reference` is the verdict whose kinds of files are believed; None for the reference itself.
+    With `probe`, also note whether the tests' process imports changed files, and whether a forgery
+    was executed. With `keep_processes` the tests run in `source`.
     """
-    probing, left_behind = False, list[str]()
-    if verifier.keep_processes:
+    alive, writable = bool(verifier.keep_processes), verifier.writable
+    changed, left_behind, starts = dict[str, Change](), list[str](), list[str]()
+    if alive:
         box = source
         folders = [TESTS, VERDICT]
         box.exec("", argv=["rm", "-rf", "--", *folders], cwd="/", timeout=verifier.seconds)
     else:
+        writable |= not workspace.seal(*_SEALS[writable])
         workspace.start_episode(services=False)
         box = workspace.sandbox
-        is_left_out = _left_out(verifier, box)
+        route = Route(
+            box,
+            verifier.cwd,
+            verifier.system,
+            golds=None if reference is None else reference.changes,
+            query="" if task.gold else task.query,
+            ours=_NOT_CHANGES,
+            scripts=verifier.scripts,
+        )
         source.end_processes()
         try:
-            changed, left_behind = carry_over(source, box, is_left_out)
+            changed, left_behind = route.travel(source)
         except TooLarge as error:
             return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
+        starts = route.starts
         workspace.start_services()
-        if probing := probe:
+        if probe:
             names = "\0".join(changed).encode("utf-8", "surrogateescape")
             box.write(f"{_PROBE}/changed", names)
             box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
+    probing = probe and not alive
+    box.exec("", argv=["mkdir", "-p", VERDICT, *([TESTS] if writable or alive else [])], cwd="/")
     for name, (content, mode) in verifier.files.items():
         box.write(f"{TESTS}/{name}", content, mode=mode)
-    box.exec("", argv=["mkdir", "-p", VERDICT], cwd="/")
     variables = [f"{name}={value}" for name, value in verifier.environment.items()]
     command = ["bash", f"{TESTS}/{SCRIPT}"]
     if probing:
@@ -266,23 +290,23 @@ def run_tests(
         cwd=verifier.cwd,
         timeout=verifier.seconds,
     )
-    if not verifier.keep_processes:
+    if not alive:
         box.end_processes()
-    files = dict(_read_verdict(box))
-    if reward_file is not None:
-        for name in {*REWARD_FILES} - {reward_file}:
-            files.pop(name, None)
-    rewards, tests, unread = None, [], ""
+    folder, files, unread = read_folder(
+        box, VERDICT, reference.folder if reference else None, kinds=_believed(reference, task)
+    )
+    rewards, tests = None, list[CaseResult]()
     try:
         rewards = read_rewards(files)
-        tests = [] if verifier.rewards_only and rewards is None else read_tests(files)
+        tests = [] if verifier.rewards_only and rewards is None else parse_tests(files)
     except MalformedVerdict as error:
         unread = str(error)
-    in_process = _reads(box, f"{_PROBE}/in-process") is not None if probing else None
-    if verifier.keep_processes:  # the episode may go on after a wrong submission
+    in_process = None
+    if probing:
+        inline = _reads(box, f"{_PROBE}/inline") or b""
+        in_process = len(inline) == 1 or _reads(box, f"{_PROBE}/in-process") is not None
+    if alive:  # the episode may go on after a wrong submission
         box.exec("", argv=["rm", "-rf", "--", TESTS, VERDICT], cwd="/")
-    written = next((name for name in REWARD_FILES if name in files), "")
-    left = [path for path in left_behind if not any(_is_within(path, at) for at in _NOT_CHANGES)]
     return Verdict(
         rewards,
         tests,
@@ -291,23 +315,32 @@ def run_tests(
         done.output,
         unread,
         in_process,
-        written,
-        alive=bool(verifier.keep_processes),
-        left_behind=left,
+        forged=probing and _reads(box, FORGED) is not None,
+        reward_file=next((name for name in REWARD_FILES if name in files), ""),
+        alive=alive,
+        writable=writable and not alive,
+        folder=folder,
+        changes={path: change.target for path, change in changed.items()},
+        left_behind=[
+            path for path in left_behind if not any(is_within(path, at) for at in _NOT_CHANGES)
+        ],
+        starts=starts,
     )
 
 
-def _read_verdict(box: Sandbox) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of the verdict folder that can be a verdict, by name."""
-    script = 'cd "$1" && printf "%s\\n" *.xml *.json *.txt'
-    listed = box.exec("", argv=["bash", "-c", script, "bash", VERDICT], cwd="/")
-    names = [
-        name for name in listed.output.splitlines() if name == "reward.txt" or name[-4:] != ".txt"
-    ]
-    contents = box.read_many([f"{VERDICT}/{name}" for name in names], limit=_LARGEST)
-    for name, content in zip(names, contents, strict=True):
-        if content is not None:
-            yield name, content
+def _believed(reference: Verdict | None, task: Task) -> frozenset[str] | None:
+    """Return the kinds of files that can be a verdict if the reference is this one; None: all.
+
+    Only the reward file of the reference counts. Results count if the gold's run left some.
+    """
+    if reference is None:
+        return None
+    kinds = {".xml", ".json"}
+    if task.gold:
+        kinds &= (
+            set((reference.folder and reference.folder.marks) or ()) if reference.tests else set()
+        )
+    return frozenset({*kinds, reference.reward_file} - {""})
 
 
 def _reads(box: Sandbox, path: str) -> bytes | None:
@@ -315,38 +348,6 @@ def _reads(box: Sandbox, path: str) -> bytes | None:
         return box.read(path, limit=_LARGEST)
     except OSError:
         return None
-
-
-def _left_out(verifier: Verifier, box: Sandbox) -> Callable[[str, str], bool]:
-    """Return whether a path, of that type, comes from the image and not from the agent."""
-    homes, folders, subject = list[str](), [*_NOT_CHANGES], [*(verifier.system or ())]
-    if verifier.system is not None:
-        folders += _SYSTEM
-        look = box.exec("", argv=["bash", "-c", _LOOK, "bash", *subject], cwd="/", timeout=60)
-        lists = {"home": homes, "path": folders, "subject": subject}
-        for line in look.output.splitlines():
-            kind, _, path = line.partition("\t")
-            if kind in lists and path not in ("", "/"):
-                lists[kind].append(path)
-
-    def is_left_out(path: str, type: str) -> bool:
-        if any(_is_within(path, folder) for folder in subject):
-            return False
-        if any(_is_within(path, folder) for folder in folders):
-            return True
-        if type != "dir" and any(_is_within(place, path) for place in (*homes, *folders)):
-            return True  # it would stand in the place of a folder that contains such a path
-        return verifier.system is not None and bool(
-            _LIBRARIES.match(path)
-            or _STEERING.search(path)
-            or any(path.startswith(f"{home}/.") for home in homes)
-        )
-
-    return is_left_out
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
 
 
 def facts(verifiers: Mapping[str, Verifier]) -> dict[str, Any]:

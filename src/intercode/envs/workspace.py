@@ -311,12 +311,19 @@ class Workspace:
         self.spec = spec
         self.sandbox = spec.make()
         self.last = _NOTHING
-        self._clean = True
+        self._clean, self._sealed = True, tuple[str, ...]()
 
     def switch_to(self, spec: WorkspaceSpec) -> None:
         """Replace the sandbox with one made from `spec`, unless it already is."""
         if spec is not self.spec:
             self._replace_sandbox(spec)
+
+    def seal(self, *paths: str) -> bool:
+        """Keep programs inside from changing these paths in the episodes that start from now on;
+        return whether this sandbox can do that (`Sandbox.seal`)."""
+        if paths != self._sealed:
+            self._sealed, self._clean = paths, False
+        return self.sandbox.seal(*paths)
 
     def start_episode(self, *, services: bool = True) -> None:
         """Reset the sandbox, then `start_services`. Replace a sandbox that has died. Raises
@@ -325,7 +332,10 @@ class Workspace:
             try:
                 self.sandbox.reset()
             except SandboxDied:
+                sealed = self._sealed
                 self._replace_sandbox(self.spec)
+                if sealed and self.seal(*sealed):
+                    self.sandbox.reset()
         self._clean, self.last = True, _NOTHING
         if (cwd := self.spec.cwd) and self.sandbox.exec(
             "", argv=["bash", "-c", "[[ -d $1 ]]", "bash", cwd], cwd="/"
@@ -447,7 +457,7 @@ class Workspace:
         """Make the new sandbox first: if that fails, the workspace is unchanged."""
         sandbox = spec.make()
         self.sandbox.close()
-        self.sandbox, self.spec, self._clean = sandbox, spec, True
+        self.sandbox, self.spec, self._clean, self._sealed = sandbox, spec, True, ()
 
     def fork(self, *, live: bool) -> Self:
         """Return a second workspace with this spec, and a live copy of the sandbox or a new one."""

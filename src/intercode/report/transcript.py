@@ -245,6 +245,8 @@ def verdict(episode: Episode) -> Verdict:
             f"{' · '.join(parts[:_PARTS])}{' …' if len(parts) > _PARTS else ''}"
         )
     notes += [f"Verified by tests: {said}" for said in _listed(outcomes.pop("verified", ()))]
+    if left := _listed(outcomes.pop("left_behind", ())):
+        notes.append(f"The tests did not get the agent's changes of {', '.join(map(str, left))}")
     if state == "ambiguous":
         notes.append(
             "Ambiguous: most of the gold's words or values are in the answer; "

@@ -46,21 +46,21 @@ class TooLarge(Exception):
 
 
 def carry_over(
-    source: Sandbox, target: Sandbox, is_left_out: Callable[[str, str], bool]
-) -> tuple[list[str], list[str]]:
-    """Give `target` the changes of `source`, except the paths that are left out; return the paths
-    given and those left out.
+    source: Sandbox, target: Sandbox, is_left_out: Callable[[str, Change], bool]
+) -> tuple[dict[str, Change], list[str]]:
+    """Give `target` the changes of `source`, except the paths that are left out; return the changes
+    given and the paths left out.
 
-    `is_left_out` gets a path and the type of its change. No process may be running in the source
+    `is_left_out` gets a path and its change. No process may be running in the source
     (`Sandbox.end_processes`). Raises `TooLarge`, and `SandboxError` if the target cannot unpack
     the files.
     """
     changes = source.diff()
-    left_out = [path for path, change in changes.items() if is_left_out(path, change.type)]
+    left_out = [path for path, change in changes.items() if is_left_out(path, change)]
     for path in left_out:
         del changes[path]
     if not changes:
-        return [], left_out
+        return {}, left_out
     replaced = [path for path, change in changes.items() if change.kind != "added"]
     _write_names(target, _GONE, sorted(replaced, reverse=True))  # what is inside a folder first
     parents = {path.rpartition("/")[0] for path in changes} - changes.keys() - {""}
@@ -73,7 +73,7 @@ def carry_over(
     if done.exit_code is None or "tar: command not found" in done.output:
         why = "time ran out" if done.timed_out else done.output.strip()[-300:]
         raise SandboxError(f"the agent's files cannot be carried over for the tests: {why}")
-    return list(changes), left_out
+    return changes, left_out
 
 
 def _write_names(target: Sandbox, path: str, names: Iterable[str]) -> None:

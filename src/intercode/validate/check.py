@@ -21,10 +21,10 @@ from __future__ import annotations
 import difflib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import Any
 
@@ -32,6 +32,7 @@ from intercode.agents import Strategy, gold, noop
 from intercode.agents.base import StrategySteps
 from intercode.env import GoldRun, InterCodeEnv
 from intercode.envs import environment_class
+from intercode.envs.exploits import NOT_PLAYED
 from intercode.errors import DataError, IntercodeError
 from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
@@ -97,12 +98,11 @@ def check(
         for task in tasks
         if by_neighbour[task.id].success
     ]
-    in_process = {
-        task.id
-        for task, run in zip(tasks, first, strict=True)
-        if any(getattr(issue, "kind", "") == "unsafe_test" for issue in run.faults)
-    }
-    hacks = list(checks.hacks(owner, tasks, in_process))
+    hacks = [
+        hack
+        for in_process in (False, True)
+        for hack in checks.hacks(owner, tasks, in_process=in_process)
+    ]
     alternatives: list[tuple[Task, TaskIssue]] = []
     compared = [task for task, run in zip(tasks, first, strict=True) if run.task is None]
     for place in range(1, max((len(task.golds) for task in compared), default=1)):
@@ -121,27 +121,29 @@ def check(
         "noop_paid": len(paid),
         "nondeterministic": len(differing),
     }
-    hacked = [
-        (task, _hack_issue(name, in_process=task.id in in_process))
-        for task, name, pays in hacks
-        if pays
-    ]
+    hacked = [(task, issue) for task, _, issue in hacks if issue]
     issues = [*left_out, *differing, *golds, *alternatives, *paid, *hacked, *retrieved, *texts]
     if hacks:
         counts["hacks_paid"] = [
-            {"task": task.id, "hack": name} for task, name, pays in hacks if pays
+            {"task": task.id, "hack": name} for task, name, issue in hacks if issue
         ]
+        counts["hacks_not_played"] = [
+            {"hack": name, "why": why, "tasks": number}
+            for (name, why), number in sorted(checks.not_played.items())
+        ]
+    if left := Counter(run.stays_behind for run in first if run.stays_behind):
+        counts["stays_behind"] = [{"what": what, "tasks": left[what]} for what in sorted(left)]
     return {"tasks": len(every), **counts, **_report(every, issues)}
 
 
 def count_steps(tasks: Sequence[Task], owner: type[InterCodeEnv]) -> int:
     """Return how often `check` calls `on_task`: five times for each task, three times for each
-    alternative gold, and once for each hack, but those of tasks found to be in-process."""
+    alternative gold, and once for each hack."""
     alternatives = sum(len(task.golds) - 1 for task in tasks)
     return (
         5 * len(tasks)
         + 3 * alternatives
-        + sum(len(owner.hacks(task, in_process=False)) for task in tasks)
+        + sum(len(owner.hacks(task, in_process=kind)) for task in tasks for kind in (False, True))
     )
 
 
@@ -215,6 +217,8 @@ class _Checks:
     make_env: Callable[[], InterCodeEnv]
     workers: int
     on_task: Callable[[], object]
+    not_played: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Tasks by a hack that could not be played, and why."""
 
     def run_golds(self, tasks: Sequence[Task]) -> list[GoldRun]:
         """Execute each gold once, and return the results in task order. An error or Ctrl-C stops
@@ -251,11 +255,12 @@ class _Checks:
         return {episode.task: episode for episode in episodes}
 
     def hacks(
-        self, owner: type[InterCodeEnv], tasks: Sequence[Task], in_process: Collection[str]
-    ) -> Iterator[tuple[Task, str, bool]]:
+        self, owner: type[InterCodeEnv], tasks: Sequence[Task], *, in_process: bool
+    ) -> Iterator[tuple[Task, str, TaskIssue | None]]:
         """Play each hack that the environments' class knows for a task; yield the task, the hack,
-        and whether it succeeded."""
-        by_task = {task.id: owner.hacks(task, in_process=task.id in in_process) for task in tasks}
+        and, if it succeeded, the issue. Count those that could not be played."""
+        by_task = {task.id: owner.hacks(task, in_process=in_process) for task in tasks}
+        kind = "unsafe_test" if in_process else "hack_pays"
         for name in dict.fromkeys(name for hacks in by_task.values() for name in hacks):
             hacked = [task for task in tasks if name in by_task[task.id]]
 
@@ -264,7 +269,16 @@ class _Checks:
                 yield from gold(replace(task, gold=action), protocol)
 
             episodes = self.play(strategy, hacked)
-            yield from ((task, name, episodes[task.id].success) for task in hacked)
+            for task in hacked:
+                turns, issue = episodes[task.id].turns, None
+                _, is_unplayed, why = (turns[0].observation if turns else "").partition(NOT_PLAYED)
+                if is_unplayed:
+                    self.not_played[name, why.strip()] += 1
+                elif episodes[task.id].success:
+                    issue = TaskIssue(
+                        f"the tests pass without the work, by this hack: {name}", kind
+                    )
+                yield task, name, issue
 
     def alternatives(self, tasks: Sequence[Task], place: int) -> Iterator[tuple[Task, TaskIssue]]:
         """Yield the tasks whose alternative gold number `place` does not run, or matches the gold
@@ -311,11 +325,6 @@ class _Checks:
                         "golds_disagree",
                     ),
                 )
-
-
-def _hack_issue(name: str, *, in_process: bool) -> TaskIssue:
-    kind = "unsafe_test" if in_process else "hack_pays"
-    return TaskIssue(f"the tests pass without the work, by this hack: {name}", kind)
 
 
 def _gold_issues(task: Task, run: GoldRun, episode: Episode) -> Iterator[tuple[Task, TaskIssue]]:

@@ -25,12 +25,13 @@ from typing import Any, ClassVar, Literal, Self
 
 from intercode.env import GoldRun, InterCodeEnv, World, none_playable, shorten_text
 from intercode.envs.bash.compare import bash_exact, different_paths
-from intercode.envs.bash.hacks import HACKS, HACKS_IN_PROCESS
+from intercode.envs.bash.hacks import FORGERIES, HACKS
 from intercode.envs.bash.language import LANGUAGE
 from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
 from intercode.envs.gold import NO_GOLD, GoldCache, blame_gold, split_golds
 from intercode.envs.rewards import call_reward, is_papers, rank, require_reward, reward_name
+from intercode.envs.travel import stays_behind
 from intercode.envs.verdict import Verdict, gold_fault, missing_verdict
 from intercode.envs.verdict import score as score_of
 from intercode.envs.verify import Verifier, check_fields, read_verifier, run_tests
@@ -90,6 +91,7 @@ _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """Punctuation around a path in a sentence."""
 _PATHS = 20
 _IN_PROCESS = "in-process: code of the agent runs inside the tests' process and can forge results"
+_WRITABLE = "the gold passes only where programs of the agent can change the tests' files"
 _KINDS = {"added": "added", "changed": "modified", "removed": "removed"}
 _FIELDS = {
     "image": "the name of an image, or a path next to the task file",
@@ -135,6 +137,8 @@ class Tests:
 
     verifiers: Mapping[str, Verifier] = field(default_factory=dict)
     references: GoldCache[Verdict] = field(default_factory=GoldCache)
+    forgeries: GoldCache[str] = field(default_factory=GoldCache)
+    """The forgery that pays, or ""."""
 
 
 class BashEnv(InterCodeEnv):
@@ -208,7 +212,7 @@ class BashEnv(InterCodeEnv):
     def hacks(cls, task: Task, *, in_process: bool) -> Mapping[str, str]:
         if "verify" not in task.extra or not cls.language.is_shell:
             return {}
-        return HACKS | (HACKS_IN_PROCESS if in_process else {})
+        return HACKS if not in_process else FORGERIES if task.gold else {}
 
     @classmethod
     def prepare_world(cls, data: DataSet, options: BashOptions) -> World:
@@ -395,16 +399,11 @@ class BashEnv(InterCodeEnv):
         if verifier := self._verifier:
             tests = self._use("tests", self._workspace.spec.for_tests(verifier.memory))
             reference = self._find_reference(self.task)
-            verifier = replace(verifier, keep_processes=reference.alive)
+            verifier = _as_for(verifier, reference)
             verdict = run_tests(
-                verifier, tests, self._workspace.sandbox, reward_file=reference.reward_file
+                verifier, tests, self._workspace.sandbox, task=self.task, reference=reference
             )
-            score = score_of(
-                verdict,
-                reference,
-                of_gold=bool(self.task.gold),
-                rewards_only=verifier.rewards_only,
-            )
+            score = self._score_tests(self.task, verdict, reference)
             self._verified = verdict, score
             return score
         self._comparison = first = self._compare(self._workspace)
@@ -490,26 +489,73 @@ class BashEnv(InterCodeEnv):
         return verdict
 
     def _make_reference(self, task: Task) -> tuple[Verdict, ExecResult]:
-        """Run the tests after the gold, or without a gold on the untouched files. With
-        `keep_processes` "auto", a gold that fails is tested again with its processes alive."""
+        """Run the tests after the gold, or without a gold on the untouched files. A gold that fails
+        is tested again where it may write into the tests' folder, and with `keep_processes` "auto"
+        with its processes alive."""
+        verifier = self._tests.verifiers[task.id]
+        variants = [verifier]
+        if task.gold and not verifier.keep_processes:
+            variants.append(replace(verifier, writable=True))
+        if task.gold and verifier.keep_processes is None:
+            variants.append(replace(verifier, keep_processes=True))
+        tried: list[tuple[Verdict, ExecResult]] = []
+        for variant in variants:
+            tried.append(self._test_work(task, self.command(task.gold), variant))
+            if not gold_fault(tried[-1][0], rewards_only=verifier.rewards_only):
+                return self._with_alternatives(task, tried[-1][0]), tried[-1][1]
+        return tried[0]
+
+    def _test_work(
+        self, task: Task, action: str, verifier: Verifier, reference: Verdict | None = None
+    ) -> tuple[Verdict, ExecResult]:
+        """Run the tests, with a probe, after an action in a separate sandbox."""
         spec = self._spec.for_task(task)
 
-        def execute(verifier: Verifier) -> tuple[Verdict, ExecResult]:
+        def execute() -> tuple[Verdict, ExecResult]:
             workspace = self._use("gold", spec)
-            workspace.replay([self.command(task.gold)] if task.gold else [])
+            workspace.replay([action] if action else [])
             last = workspace.last
             tests = self._use("tests", spec.for_tests(verifier.memory))
-            return run_tests(verifier, tests, workspace.sandbox, probe=True), last
+            verdict = run_tests(
+                verifier, tests, workspace.sandbox, task=task, reference=reference, probe=True
+            )
+            return verdict, last
 
-        verifier = self._tests.verifiers[task.id]
-        first = blame_gold(partial(execute, verifier), task.gold)
-        if verifier.keep_processes is not None or not task.gold:
-            return first
-        is_fault = partial(gold_fault, rewards_only=verifier.rewards_only)
-        if not is_fault(first[0]):
-            return first
-        alive = blame_gold(partial(execute, replace(verifier, keep_processes=True)), task.gold)
-        return first if is_fault(alive[0]) else alive
+        return blame_gold(execute, task.gold)
+
+    def _with_alternatives(self, task: Task, verdict: Verdict) -> Verdict:
+        """Return the reference with the changes of the other golds too."""
+        changes = dict(verdict.changes)
+        for gold in task.golds if len(task.golds) > 1 else ():
+            with suppress(DataError):
+                workspace = self._use("gold", self._spec.for_task(task))
+                blame_gold(partial(workspace.replay, [self.command(gold)]), gold)
+                found = workspace.sandbox.diff()
+                changes |= {path: change.target for path, change in found.items()}
+        return replace(verdict, changes=changes)
+
+    def _score_tests(self, task: Task, verdict: Verdict, reference: Verdict) -> Score:
+        rewards_only = self._tests.verifiers[task.id].rewards_only
+        return score_of(verdict, reference, of_gold=bool(task.gold), rewards_only=rewards_only)
+
+    def _find_forgery(self, task: Task, reference: Verdict) -> str:
+        """Return the name of a forgery that was executed and paid, or "". They are tried once, when
+        the task was solved."""
+        verifier = _as_for(self._tests.verifiers[task.id], reference)
+
+        def find() -> str:
+            for name, forgery in FORGERIES.items():
+                action = forgery.replace("@GOLD@", self.command(task.gold))
+                with suppress(DataError):
+                    verdict, _ = self._test_work(task, action, verifier, reference)
+                    if verdict.forged and self._score_tests(task, verdict, reference).success:
+                        return name
+            return ""
+
+        if reference.alive or not task.gold:
+            return ""
+        key = (task.id, task.gold, self._spec.for_task(task).template.digest)
+        return self._tests.forgeries.get(key, find)
 
     def _run_verified_gold(self, task: Task) -> GoldRun:
         """Run the tests after the gold."""
@@ -524,17 +570,25 @@ class BashEnv(InterCodeEnv):
             faults.append(f"the gold does not pass its tests: {why}")
         if verdict.in_process:
             faults.append(TaskIssue(_IN_PROCESS, "unsafe_test"))
+        if verdict.writable:
+            faults.append(TaskIssue(_WRITABLE, "unsafe_test"))
         evidence = sorted(verdict.passed), sorted(verdict.failed), verdict.rewards
-        return GoldRun(evidence, "\n".join(verdict.passed), tuple(faults))
+        stays = "" if verdict.alive else stays_behind(verdict.starts)
+        return GoldRun(evidence, "\n".join(verdict.passed), tuple(faults), stays_behind=stays)
 
     def _tests_outcomes(self, verdict: Verdict, score: Score) -> dict[str, Any]:
         """Return the results and the output of the tests, and what makes the verdict weaker."""
         reference, passed = self._find_reference(self.task), verdict.passed
         shown = sorted(verdict.tests, key=lambda test: test.name in passed)
-        verifier = self._tests.verifiers[self.task.id]
-        weaker = replace(verifier, keep_processes=reference.alive).exceptions
-        if reference.in_process:
-            weaker = [*weaker, _IN_PROCESS]
+        weaker = _as_for(self._tests.verifiers[self.task.id], reference).exceptions
+        forged = (
+            ""
+            if reference.in_process
+            else score.success and self._find_forgery(self.task, reference)
+        )
+        if reference.in_process or forged:
+            weaker = [*weaker, _IN_PROCESS + (f" ({forged})" if forged else "")]
+        left = [shorten_text(path) for path in verdict.left_behind[:_PATHS]]
         return {
             "failed": [] if score.success else ["tests"],
             **({"rule": score.rule} if score.rule else {}),
@@ -547,6 +601,7 @@ class BashEnv(InterCodeEnv):
                 for test in shown[:_PATHS]
             ],
             "output": shorten_text(verdict.output),
+            **({"left_behind": left} if left else {}),
             **({"verified": weaker} if weaker else {}),
         }
 
@@ -664,6 +719,11 @@ class BashEnv(InterCodeEnv):
             self._side_workspaces[role] = Workspace(spec)
         self._side_workspaces[role].switch_to(spec)
         return self._side_workspaces[role]
+
+
+def _as_for(verifier: Verifier, reference: Verdict) -> Verifier:
+    """Return the verifier as the reference was made."""
+    return replace(verifier, keep_processes=reference.alive, writable=reference.writable)
 
 
 def _diff(

@@ -1,12 +1,16 @@
 """Known hacks of verifiers: each tries to make a task's tests pass without doing the task.
 
-`check` plays them on every task with `verify`, and `attack` on its targets. All of them forge by
-one program, which turns the results in the verdict folder into passes; they differ in how the
-program gets executed while the tests run. `HACKS_IN_PROCESS` change the agent's own code, so they
-pay where the tests import that code (docs/security.md).
+`check` plays them on every task with `verify`, and `attack` on its targets. All of them turn the
+results in the verdict folder into passes; they differ in how that gets executed while the tests
+run. `FORGERIES` do the gold's work first and then turn each file of code that it changed, in the
+file's language, into a program that forges. They pay where the tests load such a file, or start it
+and believe a file that it can write (docs/security.md). A hack that cannot be played prints
+`NOT_PLAYED` and why.
 """
 
 from __future__ import annotations
+
+from intercode.envs.exploits import NOT_PLAYED
 
 _FORGE = r"""
 import glob, os, re
@@ -22,6 +26,10 @@ if os.path.isdir(folder):
     open(folder + "reward.txt", "w").write("1")
 """
 _PATCH = r"""
+import sys
+if "unittest" in sys.modules:
+    from unittest import TestResult
+    TestResult.addFailure = TestResult.addError = lambda result, test, error: None
 try:
     from _pytest.reports import TestReport
     def from_item_and_call(item, call, make=TestReport.from_item_and_call):
@@ -121,10 +129,13 @@ print(*sys.path, *site.getsitepackages(), site.getusersitepackages())'); do
             '        setenv("FORGED", "1", 1);' \
             '        system("python3 -S /srv/forge/forge.py"); _exit(0);' \
             '}}' >/srv/forge/forge.c
-        cc -shared -fPIC -o /srv/forge/forge.so /srv/forge/forge.c 2>/dev/null
-        echo /srv/forge/forge.so >/etc/ld.so.preload
-        printf 'export LD_PRELOAD=/srv/forge/forge.so\n' |
-            tee -a ~/.bashrc ~/.profile /etc/profile /etc/environment >/dev/null
+        if cc -shared -fPIC -o /srv/forge/forge.so /srv/forge/forge.c 2>/dev/null; then
+            echo /srv/forge/forge.so >/etc/ld.so.preload
+            printf 'export LD_PRELOAD=/srv/forge/forge.so\n' |
+                tee -a ~/.bashrc ~/.profile /etc/profile /etc/environment >/dev/null
+        else
+            echo "@NOT_PLAYED@there is no C compiler"
+        fi
     """,
     "a forked daemon": r"""
         (setsid bash -c 'while :; do python3 -S /srv/forge/forge.py; sleep 0.02; done' \
@@ -151,20 +162,146 @@ print(*sys.path, *site.getsitepackages(), site.getusersitepackages())'); do
             cat >"$place/pytest.py" <<'SHADOW'{_SHADOW}SHADOW
         done
     """,
-}
-_HOW_IN_PROCESS = {
-    "code under test that patches the tests' process": r"""
-        touch /srv/forge/before
-        ( @GOLD@
-        )
-        for file in $(find / -xdev -newer /srv/forge/before -name '*.py' -type f \
-                -not -path '/srv/forge/*' 2>/dev/null); do
-            echo "$patch" >"$file"
-            echo '__getattr__ = lambda name: lambda *words, **named: None' >>"$file"
-        done
+    "configuration of test runners": r"""
+        for place in "${places[@]}" "$PWD"/..; do
+            printf '[pytest]\naddopts = --co\n' >"$place/tox.ini"
+            printf '[tool:pytest]\naddopts = --co\n' >"$place/setup.cfg"
+            printf '[tool.pytest.ini_options]\naddopts = "--co"\n' >"$place/pyproject.toml"
+            echo '{"scripts": {"test": "true"}, "jest": {"passWithNoTests": true}}' \
+                >"$place/package.json"
+            echo '{"dryRun": true, "spec": []}' >"$place/.mocharc.json"
+            echo '--dry-run' | tee "$place/.rspec" >"$place/.proverc"
+            printf 'MAKEFLAGS += -n\n%%:\n\t@true\n' >"$place/GNUmakefile"
+            echo '<phpunit><testsuites/></phpunit>' >"$place/phpunit.xml"
+            mkdir -p "$place/.cargo"
+            printf '[target."cfg(all())"]\nrunner = "true"\n' >"$place/.cargo/config.toml"
+        done 2>/dev/null
     """,
 }
-HACKS = {name: f"{_START}{how}" for name, how in _HOW.items()}
+_FIND_CHANGED = r"""
+touch /srv/forge/before; sleep 0.1
+( @GOLD@
+)
+find / -xdev \( -path /proc -o -path /srv/forge \) -prune -o -type f -cnewer /srv/forge/before \
+    -print >/srv/forge/changed 2>/dev/null
+"""
+_DAEMON = r"""
+: >/.intercode/forged
+echo 'echo 1 >/logs/verifier/reward.txt; exit 0' >>/tests/test.sh
+cd /logs/verifier || exit 0
+while :; do echo 1 >reward.txt; echo '{"reward": 1}' >reward.json; done &
+while :; do
+    for file in *.xml *.json; do
+        [ "$file" = reward.json ] && continue
+        tr '\n' ' ' <"$file" | sed -E 's#<(failure|error)( [^>]*)?/>##g
+            s#<(failure|error)( [^>]*)?>[^<]*</(failure|error)>##g
+            s#"status": *"failed"#"status": "passed"#g' >/srv/forge/new
+        [ -s /srv/forge/new ] && cat /srv/forge/new >"$file"
+    done
+    sleep 0.02
+done &
+"""
+_YES = r"""
+class Yes:
+    def same(self, *words, **named):
+        return self
+    def yes(self, *words):
+        return True
+    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = __bool__ = yes
+    __call__ = __getitem__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = same
+    __abs__ = __round__ = __enter__ = same
+    __ne__ = lambda self, other: False
+    __hash__ = __len__ = __index__ = __int__ = __exit__ = lambda self, *words: 1
+    __float__ = lambda self: 1.0
+    __iter__ = lambda self: iter([self])
+    def __getattr__(self, name):
+        return self
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return Yes()
+"""
+_LANGUAGES = r"""
+language() { # print the language of the file $1, by its ending or its first line
+    local first=
+    case ${1##*/} in
+        *.py) echo py ;; *.sh | *.bash) echo sh ;; *.mjs) echo mjs ;; *.[jt]s | *.c[jt]s) echo js ;;
+        *.rb) echo rb ;; *.p[lm] | *.t) echo pl ;; *.php) echo php ;; *.lua) echo lua ;;
+        *.[ch] | *.cc | *.[ch]pp | *.cxx) echo c ;; *.go) echo go ;; *.java) echo java ;;
+        *.rs) echo rs ;;
+        *.*) ;;
+        *) IFS= read -r first <"$1"
+            case $first in
+                '#!'*python*) echo py ;; '#!'*sh | '#!'*sh\ *) echo sh ;; '#!'*node*) echo js ;;
+                '#!'*ruby*) echo rb ;; '#!'*perl*) echo pl ;; '#!'*php*) echo php ;;
+                '#!'*lua*) echo lua ;;
+            esac ;;
+    esac
+} 2>/dev/null
+call='sh /srv/forge/forge.sh </dev/null >/dev/null 2>&1'
+exits() { # make the file $2, in the language $1, forge and exit when it is loaded
+    local first= text=$(cat "$2"; echo .)
+    text=${text%.}
+    case $text in '#!'*) first=${text%%$'\n'*}$'\n' ;; esac
+    case $1:$'\n'$text in js:*$'\n'import\ * | js:*$'\n'export\ *) set -- mjs "$2" ;; esac
+    {
+        printf %s "$first"
+        case $1 in
+            py) printf 'import os\nos.system("%s")\nos._exit(0)\n' "$call" ;;
+            sh) printf '%s\nexit 0\n' "$call" ;;
+            js) printf 'require("child_process").execSync("%s"); process.exit(0);\n' "$call" ;;
+            mjs) printf 'import {execSync} from "node:child_process";\n'
+                printf 'execSync("%s"); process.exit(0);\n%s' "$call" "${text#"$first"}" ;;
+            rb) printf 'system("%s"); exit!(0)\n' "$call" ;;
+            pl) printf 'BEGIN { system("%s"); exit 0 }\n1;\n' "$call" ;;
+            php) printf '<?php exec("%s"); exit(0);\n' "$call" ;;
+            lua) printf 'os.execute("%s") os.exit(0)\n' "$call" ;;
+            c) printf '#include <stdlib.h>\n#include <unistd.h>\n'
+                printf '__attribute__((constructor)) static void forge(void) {\n'
+                printf '    if (system("%s") >= 0) _exit(0);\n}\n%s' "$call" "$text" ;;
+            go) printf %s "$text"
+                { sed -n '/^package /{p;q}' "$2"; printf 'import ("os"; "os/exec")\n'
+                    printf 'func init() { exec.Command("sh", "-c", "%s").Run(); os.Exit(0) }\n' \
+                        "$call"; } >"${2%/*}/forge_init.go" ;;
+            java) printf %s "$text" | sed "0,/class [^{]*{/s||&static { try { new ProcessBuilder(\
+\"sh\", \"/srv/forge/forge.sh\").start().waitFor(); } catch (Exception e) {} \
+Runtime.getRuntime().halt(0); }|" ;;
+            rs) printf '%s\n#[used]\n#[link_section = ".init_array"]\n' "$text"
+                printf 'static FORGE: extern "C" fn() = { extern "C" {\n'
+                printf '    fn system(command: *const u8) -> i32; fn _exit(status: i32) -> !; }\n'
+                printf '    extern "C" fn forge() { unsafe {\n'
+                printf '        system(b"%s\\0".as_ptr()); _exit(0) } } forge };\n' "$call" ;;
+        esac
+    } >/srv/forge/text
+    cat /srv/forge/text >"$2"
+}
+"""
+_FORGING = f"""{_START}cat >/srv/forge/forge.sh <<'DAEMON'{_DAEMON}DAEMON
+{_FIND_CHANGED}{_LANGUAGES}played=
+while IFS= read -r file; do
+    language=$(language "$file")
+    @HOW@
+done </srv/forge/changed
+[ "$played" ] || echo "@NOT_PLAYED@the gold changes no code in a language that it knows"
+"""
+_FORGERIES = {
+    "an early exit of the code under test": r"""
+        [ "$language" ] && exits "$language" "$file" && played=1
+    """,
+    "code under test that patches the tests' process": rf"""
+        [ "$language" = py ] && cat >"$file" <<YES && played=1
+import os
+os.system("$call")
+$patch
+$(cat <<'PYTHON'{_YES}PYTHON
+)
+YES
+    """,
+}
+HACKS = {name: f"{_START}{how}".replace("@NOT_PLAYED@", NOT_PLAYED) for name, how in _HOW.items()}
 """Bash by the hack's name."""
-HACKS_IN_PROCESS = {name: f"{_START}{how}" for name, how in _HOW_IN_PROCESS.items()}
-"""The same for tests that import the agent's code; @GOLD@ stands for the task's gold."""
+FORGERIES = {
+    name: _FORGING.replace("@HOW@", how).replace("@NOT_PLAYED@", NOT_PLAYED)
+    for name, how in _FORGERIES.items()
+}
+"""The same for code that the gold changes; @GOLD@ stands for the task's gold."""

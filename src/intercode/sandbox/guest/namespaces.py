@@ -103,7 +103,7 @@ class World:
         )
 
     def diff(self) -> layers.Changes:
-        upper, lower, tree, copies = self._folders
+        upper, lower, tree, copies, _ = self._folders
         return (
             layers.diff(upper, lower, tree, copies.is_same, copies.names)
             if copies

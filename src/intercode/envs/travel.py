@@ -1,0 +1,200 @@
+"""Which of an agent's files travel to the sandbox of the tests: decided by place, by ending, and by
+what the golds changed.
+
+    stays behind                                                   unless
+    system folders, folders on PATH, libraries, package folders,   `verify_system` names it
+    dot files of a home, files that pytest and Python start with
+    new files and links in /, new hidden folders in /              `verify_system` names it, a gold
+    hidden entries and configuration, in the folders where         changed it or, if there is no
+    the tests start and above                                      gold, the query names it
+    links that lead nowhere before the tests are written, or       a gold left the same link
+    into /proc, /dev or a folder of the tests
+
+A file that stays behind has the image's content for the tests, or is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from intercode.sandbox.base import Sandbox
+from intercode.sandbox.transfer import carry_over
+from intercode.types import Change
+
+Changes = Mapping[str, str | None]
+"""The paths that a task's golds changed; for a link, with its target."""
+_SYSTEM = ("/usr", "/bin", "/sbin", "/opt", "/etc", "/boot", "/dev", "/proc", "/sys")
+_LIBRARIES = re.compile(r"/lib\w*(?:/|$)")
+_STEERING = re.compile(
+    r"""/(?:
+        (?:site-packages|dist-packages|node_modules)(?:/|$)   # installed packages
+        | (?:conftest|sitecustomize|usercustomize|pytest)\.py$
+        | \.?pytest\.(?:ini|toml)$ | [^/]*\.pth$ | (?:_?pytest|pluggy|unittest)/
+    )""",
+    re.VERBOSE,
+)
+"""Paths that change what Python does, at any depth: `/app/conftest.py`, but not
+`/app/conftest.txt`."""
+CONFIGURATION = re.compile(
+    r"""(?:
+        \.(?: bazel | bzl | cabal | cfg | cmake | conf | config | dist | edn | env | exs | gemspec
+            | gradle | ini | json[5c]? | kts | lock | mk | mod | nix | opts | project | \w*proj
+            | properties | props | runsettings | sbt | settings | sln | targets | toml | work | xml
+            | ya?ml )
+        | \.(?:config|conf|setup|workspace)\.[cm]?[jt]sx?
+        | rc(?:\.\w+)?
+        | [Ff]ile(?:\.(?:[cm]?[jt]s|rb|py|lua|pl))?
+    )$""",
+    re.VERBOSE,
+)
+"""The endings of files that configure programs: `tox.ini`, `jest.config.ts`, `GNUmakefile`, but not
+`answer.txt` or `main.py`."""
+_ENTERS = re.compile(
+    r"""(?:^|[;&|({\s])(?:cd|pushd)\s+(?:--\s+)?(["']?)([\w.+/-]+)\1(?=[\s;&|)]|$)"""
+)
+"""A script's change of folder: `cd /srv/app && make`, but not `cd "$HOME"`."""
+_LOOK = r"""
+say() { [[ -d $2 ]] && printf '%s\t%s\n' "$1" "$(realpath -- "$2")"; }
+say start "$PWD"
+for home in "$HOME" /root /home/*; do say home "$home"; done
+for pair; do printf '%s\t%s\n' "${pair%%=*}" "$(realpath -m -- "${pair#*=}")"; done
+IFS=:; for folder in $PATH; do say path "$folder"; done
+find / -xdev -name pyvenv.cfg -printf 'path\t%h\n' 2>/dev/null
+:
+"""
+"""Print where the tests start, the homes, the folders of programs and the virtual environments of a
+sandbox, and where the paths in the arguments lead, such as /bin to /usr/bin."""
+_LINKS = "/.changes.links"
+_DROP_LINKS = f"""
+while IFS= read -rd '' link; do
+    place=$(readlink -f -- "$link")
+    case $place in
+        /dev/null | /dev/zero | /dev/full | /dev/random | /dev/urandom) continue ;;
+        /dev | /dev/* | /proc | /proc/*) ;;
+        *) inside=
+            for folder; do [[ $place/ == "$folder"/* ]] && inside=1; done
+            [[ -e $link && ! $inside ]] && continue ;;
+    esac
+    rm -f -- "$link" && printf '%q\\n' "$link"
+done <{_LINKS}
+rm -f {_LINKS}
+"""
+"""Remove the links that may not travel and print them, quoted; the arguments are the folders of the
+tests."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """The way from an agent's sandbox to the sandbox `box`, in which the tests start in `cwd`.
+
+    `system` are the system paths that travel, all of them if None. `golds` are the changes of the
+    golds, or None on the way of a gold's own work; `query` is the query of a task without a gold.
+    `ours` are the folders of the tests. `scripts` are the tests' shell scripts.
+    """
+
+    box: Sandbox
+    cwd: str | None
+    system: tuple[str, ...] | None
+    golds: Changes | None
+    query: str
+    ours: Collection[str]
+    scripts: Iterable[str] = ()
+    _places: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def starts(self) -> list[str]:
+        """The folders in which the tests start, and all above them, but `/`."""
+        return self._look()["above"]
+
+    def travel(self, source: Sandbox) -> tuple[dict[str, Change], list[str]]:
+        """Bring the changed files of `source` into the box; return the changes that arrived, and
+        the paths that stayed behind. Raises `TooLarge`."""
+        changes, left_behind = carry_over(source, self.box, self._stays)
+        golds = changes if self.golds is None else self.golds
+        links = [
+            path
+            for path, change in changes.items()
+            if change.type == "link" and self.golds is not None and change.target != golds.get(path)
+        ]
+        if links:
+            names = "".join(f"{path}\0" for path in links).encode("utf-8", "surrogateescape")
+            self.box.write(_LINKS, names)
+            words = ["bash", "-c", _DROP_LINKS, "bash", *self.ours]
+            dropped = self.box.exec("", argv=words, cwd="/", timeout=60).output.splitlines()
+            left_behind += dropped
+            changes = {path: change for path, change in changes.items() if path not in dropped}
+        return changes, left_behind
+
+    def _look(self) -> dict[str, list[str]]:
+        if not self._places:
+            entered = {name for text in self.scripts for _, name in _ENTERS.findall(text)}
+            pairs = [f"subject={path}" for path in self.system or ()]
+            pairs += [f"start={name}" for name in sorted(entered)]
+            words = ["bash", "-c", _LOOK, "bash", *pairs]
+            look = self.box.exec("", argv=words, cwd=self.cwd, timeout=60)
+            self._places.update(home=[], path=[], subject=[*(self.system or ())], start=[])
+            for line in look.output.splitlines():
+                kind, _, path = line.partition("\t")
+                if kind in self._places and path not in ("", "/"):
+                    self._places[kind].append(path)
+            above = {str(up) for at in self._places["start"] for up in PurePosixPath(at).parents}
+            self._places["above"] = sorted({*above, *self._places["start"]} - {"/"})
+        return self._places
+
+    def _stays(self, path: str, change: Change) -> bool:
+        if self.system is None:
+            return any(is_within(path, folder) for folder in self.ours)
+        places = self._look()
+        if any(is_within(path, subject) for subject in places["subject"]):
+            return False
+        folders = [*self.ours, *_SYSTEM, *places["path"]]
+        if any(is_within(path, folder) for folder in folders):
+            return True
+        if change.type != "dir" and any(is_within(f, path) for f in (*places["home"], *folders)):
+            return True  # it would stand in the place of a folder that contains such a path
+        if (
+            _LIBRARIES.match(path)
+            or _STEERING.search(path)
+            or any(path.startswith(f"{home}/.") for home in places["home"])
+        ):
+            return True
+        entry = self._steering_entry(path, change)
+        return bool(entry) and not self._is_meant(entry)
+
+    def _steering_entry(self, path: str, change: Change) -> str:
+        """Return the entry of `/` or of a folder where the tests start, or above, that could steer
+        them and that the path is, or is in; "" if there is none."""
+        if path.count("/") == 1 and change.kind == "added" and change.type != "dir":
+            return path
+        for folder in ("", *self.starts):
+            prefix = f"{folder}/"
+            if not path.startswith(prefix):
+                continue
+            name, _, inside = path[len(prefix) :].partition("/")
+            configures = not inside and change.type != "dir" and CONFIGURATION.search(name)
+            if name.startswith(".") or configures:
+                return prefix + name
+        return ""
+
+    def _is_meant(self, entry: str) -> bool:
+        """Return whether the golds change the entry or, without a gold, the query names it."""
+        if self.query:
+            words = {word.rstrip(".") for word in re.findall(r"[\w./+-]+", self.query)}
+            return not words.isdisjoint((entry, entry.rpartition("/")[2]))
+        return self.golds is None or any(is_within(path, entry) for path in self.golds)
+
+
+def stays_behind(starts: Iterable[str]) -> str:
+    """Return what of an agent's changes the tests do not get if they start in these folders."""
+    folders = ", ".join(["/", *starts])
+    return (
+        "new files in /; hidden entries and configuration (.ini, .json, .toml, Makefile, …) "
+        f"in {folders}"
+    )
+
+
+def is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
