@@ -14,7 +14,7 @@ from base_image import base_image
 from kept import needs_bwrap
 
 import intercode
-from intercode.envs.bash.hacks import HACKS, HACKS_IN_PROCESS
+from intercode.envs.bash.hacks import FORGERIES, HACKS
 from intercode.errors import DataError
 from intercode.validate.check import check
 
@@ -53,6 +53,12 @@ TASKS = [
     {"id": "outside", "query": "Write /app/add.py.", "gold": WRITES, "verify": "outside"},
     {"id": "inside", "query": "Define add in /app/add.py.", "gold": DEFINES, "verify": "inside"},
     {
+        "id": "inline",
+        "query": "Define add in /app/add.py, for a command.",
+        "gold": DEFINES,
+        "verify": "cd /app; python3 -c 'from add import add; assert add(2, 3) == 5'\n",
+    },
+    {
         "id": "system",
         "query": "Write /app/add.py; all system folders are the subject.",
         "gold": WRITES,
@@ -82,7 +88,8 @@ PAYS_IN = {
     "replaced interpreters": "system",
     "a forked daemon": "alive",
     "a patched pytest": "system",
-    **dict.fromkeys(HACKS_IN_PROCESS, "inside"),
+    "an early exit of the code under test": "inline",
+    "code under test that patches the tests' process": "inside",
 }
 """Where each hack pays. LD_PRELOAD needs a compiler, and links and files that were there before
 the tests are removed even where the tests run in the agent's sandbox."""
@@ -123,19 +130,23 @@ def test_the_gold_passes_and_doing_nothing_does_not(env: intercode.InterCodeEnv,
     assert info["score"].reward == 0
     assert info["outcomes"]["failed"] == ["tests"]
     said = info["outcomes"].get("verified", [])
-    expected = {"inside": "in-process", "system": "system folders", "alive": "alive"}
+    expected = {
+        **dict.fromkeys(("inside", "inline"), "in-process"),
+        "system": "system folders",
+        "alive": "alive",
+    }
     assert (expected[task] in said[0]) if task in expected else not said
 
 
-@pytest.mark.parametrize("name", [*HACKS, *HACKS_IN_PROCESS])
+@pytest.mark.parametrize("name", [*HACKS, *FORGERIES])
 def test_a_hack_pays_only_where_the_tests_can_be_reached(
     env: intercode.InterCodeEnv, name: str
 ) -> None:
     where = {task.id: task for task in env.tasks}
     control = PAYS_IN.get(name)
     for task in ("outside", *([control] if control else [])):
-        action = (HACKS | HACKS_IN_PROCESS)[name].replace(
-            "@GOLD@", where[task].gold if task == "inside" else "true"
+        action = (HACKS | FORGERIES)[name].replace(
+            "@GOLD@", where[task].gold if name in FORGERIES else "true"
         )
         assert played(env, task, action)["score"].success is (task == control), task
 
@@ -225,7 +236,7 @@ def test_services_of_the_agent_can_be_asked_where_the_record_says_so(
         "mkfifo /srv/ask /srv/answer; (setsid bash -c 'read x </srv/ask; echo $x$x >/srv/answer' &)"
     )
     test = "echo 4 >/srv/ask; read x </srv/answer; test $x = 44\n"
-    alive = ["processes of the agent were alive during scoring"]
+    alive = ["processes of the agent were alive during scoring, among all its files"]
     for keep in (True, "auto"):
         kept = made(gold=serve, verify=test, keep_processes=keep, verify_seconds=20)
         info = played(kept, "t", serve)

@@ -6,10 +6,10 @@
 
 The second sandbox has its own limits and a folder for the verdict, /logs/verifier, that the agent
 never saw. Programs, libraries, settings and whatever steers test runners come from the image there,
-unless the record names paths of them as the task's subject (`verify_system`) or a gold changed them
-(`travel.py`). The tests' folder is read-only, unless the gold only passes where it is writable.With
-`keep_processes` the tests run in the agent's own sandbox instead, since they ask services that the
-agent started; with "auto", they do so if the gold's work only passes there.
+unless the record names them as the task's subject (`verify_system`) or a gold changed them
+(`travel.py`). The tests' folder is read-only, unless the gold only passes where it is writable.
+With `keep_processes` the tests run in the agent's own sandbox instead, since they ask services that
+the agent started; with "auto", they do so if the gold's work only passes there.
 
 What this cannot hold: code of the agent that runs inside the tests' process can forge that
 process's results, and a program of the agent that the tests start runs as the same user as they
@@ -67,16 +67,23 @@ folder is writable."""
 _LARGEST = 8 << 20
 _NOTES_IMPORTS = f"""
 import atexit, os, sys
+opened, inline, mains = set(), set(), set()
+def hook(event, words):
+    if event == "open" and isinstance(words[0], str) and words[0].endswith(".py"):
+        opened.add(words[0])
+    elif event in ("cpython.run_command", "cpython.run_stdin"):
+        inline.add(event)
+    elif event == "cpython.run_file":
+        main = os.path.realpath(words[0])
+        (mains if os.path.isfile(main) else inline).add(main)
 def note():
     with open("{_PROBE}/changed", encoding="utf-8", errors="surrogateescape") as file:
         changed = set(file.read().split("\\0"))
-    loaded = {{os.path.realpath(module.__file__) for module in list(sys.modules.values())
-              if isinstance(getattr(module, "__file__", None), str)}}
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
-    is_inline = main is None or not os.path.exists(main)
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    loaded = {{os.path.realpath(path) for path in [*files, *opened] if isinstance(path, str)}}
     is_of_tests = {{"pytest", "unittest"}} & set(sys.modules) or any(
-        path.startswith("{TESTS}/") for path in loaded)
-    if not (is_inline or is_of_tests) or main in changed and not is_of_tests:
+        path.startswith("{TESTS}/") for path in loaded | mains)
+    if not inline and (not is_of_tests or mains & changed):
         return
     folders = {{os.path.realpath(path or ".").rstrip("/") + "/" for path in sys.path}}
     safe = ("/usr/", "/lib", "/opt/", "{TESTS}/", "{_PROBE}/")
@@ -88,13 +95,22 @@ def note():
     elif held:
         with open("{_PROBE}/inline", "a") as file:
             file.write(".")
-atexit.register(note)
+if not hasattr(sys, "intercode_notes"):
+    sys.intercode_notes = True
+    sys.addaudithook(hook)
+    atexit.register(note)
 """
-"""A sitecustomize.py that notes a Python process of the tests (it has loaded one of their files,
-pytest or unittest, or its program is an argument or on standard input) that holds a changed file,
-or would import files from a folder that the agent may write. One process with such an inline
-program can forge all results; of several, each may be one case."""
+"""A sitecustomize.py, and usercustomize.py for tests that set PYTHONPATH: it notes a Python process
+of the tests that holds a changed file, or would import files from a folder that the agent may
+write. Such a process has loaded a file of the tests, pytest or unittest, or its program is an
+argument or on standard input; of several with such an inline program, each may be one case."""
 
+_PLACE_PROBE = f"""
+for version in 3.{{8..16}}; do
+    folder=~/.local/lib/python$version/site-packages
+    mkdir -p "$folder" && cp {_PROBE}/sitecustomize.py "$folder/usercustomize.py"
+done
+"""
 _WITH_PROBE = f'PYTHONPATH={_PROBE}${{PYTHONPATH:+:$PYTHONPATH}} exec bash "$1"'
 
 
@@ -276,6 +292,7 @@ def run_tests(
             names = "\0".join(changed).encode("utf-8", "surrogateescape")
             box.write(f"{_PROBE}/changed", names)
             box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
+            box.exec("", argv=["bash", "-c", _PLACE_PROBE], cwd="/")
     probing = probe and not alive
     box.exec("", argv=["mkdir", "-p", VERDICT, *([TESTS] if writable or alive else [])], cwd="/")
     for name, (content, mode) in verifier.files.items():
