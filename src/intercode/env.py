@@ -696,6 +696,8 @@ class GoldRun:
     """The task with the gold that was executed, if any of several will do."""
     stays_behind: str = ""
     """What of an agent's changes the tests of this task do not get."""
+    forgery: str = ""
+    """A hack in which the gold's code forged the verdict, and was paid."""
 
 
 class Utf8(Text):

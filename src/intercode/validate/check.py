@@ -98,11 +98,8 @@ def check(
         for task in tasks
         if by_neighbour[task.id].success
     ]
-    hacks = [
-        hack
-        for in_process in (False, True)
-        for hack in checks.hacks(owner, tasks, in_process=in_process)
-    ]
+    hacks = list(checks.hacks(owner, tasks))
+    forged = [(task, run.forgery) for task, run in zip(tasks, first, strict=True) if run.forgery]
     alternatives: list[tuple[Task, TaskIssue]] = []
     compared = [task for task, run in zip(tasks, first, strict=True) if run.task is None]
     for place in range(1, max((len(task.golds) for task in compared), default=1)):
@@ -125,7 +122,8 @@ def check(
     issues = [*left_out, *differing, *golds, *alternatives, *paid, *hacked, *retrieved, *texts]
     if hacks:
         counts["hacks_paid"] = [
-            {"task": task.id, "hack": name} for task, name, issue in hacks if issue
+            {"task": task.id, "hack": name}
+            for task, name in [*((task, name) for task, name, issue in hacks if issue), *forged]
         ]
         counts["hacks_not_played"] = [
             {"hack": name, "why": why, "tasks": number}
@@ -143,7 +141,7 @@ def count_steps(tasks: Sequence[Task], owner: type[InterCodeEnv]) -> int:
     return (
         5 * len(tasks)
         + 3 * alternatives
-        + sum(len(owner.hacks(task, in_process=kind)) for task in tasks for kind in (False, True))
+        + sum(len(owner.hacks(task, in_process=False)) for task in tasks)
     )
 
 
@@ -255,12 +253,11 @@ class _Checks:
         return {episode.task: episode for episode in episodes}
 
     def hacks(
-        self, owner: type[InterCodeEnv], tasks: Sequence[Task], *, in_process: bool
+        self, owner: type[InterCodeEnv], tasks: Sequence[Task]
     ) -> Iterator[tuple[Task, str, TaskIssue | None]]:
         """Play each hack that the environments' class knows for a task; yield the task, the hack,
         and, if it succeeded, the issue. Count those that could not be played."""
-        by_task = {task.id: owner.hacks(task, in_process=in_process) for task in tasks}
-        kind = "unsafe_test" if in_process else "hack_pays"
+        by_task = {task.id: owner.hacks(task, in_process=False) for task in tasks}
         for name in dict.fromkeys(name for hacks in by_task.values() for name in hacks):
             hacked = [task for task in tasks if name in by_task[task.id]]
 
@@ -275,9 +272,8 @@ class _Checks:
                 if is_unplayed:
                     self.not_played[name, why.strip()] += 1
                 elif episodes[task.id].success:
-                    issue = TaskIssue(
-                        f"the tests pass without the work, by this hack: {name}", kind
-                    )
+                    why = f"the tests pass without the work, by this hack: {name}"
+                    issue = TaskIssue(why, "hack_pays")
                 yield task, name, issue
 
     def alternatives(self, tasks: Sequence[Task], place: int) -> Iterator[tuple[Task, TaskIssue]]:

@@ -91,6 +91,7 @@ _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """Punctuation around a path in a sentence."""
 _PATHS = 20
 _IN_PROCESS = "in-process: code of the agent runs inside the tests' process and can forge results"
+_BESIDE = "in-process: code of the agent runs while the tests do and can write the file with their verdict"
 _WRITABLE = "the gold passes only where programs of the agent can change the tests' files"
 _KINDS = {"added": "added", "changed": "modified", "removed": "removed"}
 _FIELDS = {
@@ -137,8 +138,8 @@ class Tests:
 
     verifiers: Mapping[str, Verifier] = field(default_factory=dict)
     references: GoldCache[Verdict] = field(default_factory=GoldCache)
-    forgeries: GoldCache[str] = field(default_factory=GoldCache)
-    """The forgery that pays, or ""."""
+    forgeries: GoldCache[tuple[str, str]] = field(default_factory=GoldCache)
+    """The forgery that pays, and what the forgeries show; "" for nothing."""
 
 
 class BashEnv(InterCodeEnv):
@@ -538,22 +539,28 @@ class BashEnv(InterCodeEnv):
         rewards_only = self._tests.verifiers[task.id].rewards_only
         return score_of(verdict, reference, of_gold=bool(task.gold), rewards_only=rewards_only)
 
-    def _find_forgery(self, task: Task, reference: Verdict) -> str:
-        """Return the name of a forgery that was executed and paid, or "". They are tried once, when
-        the task was solved."""
+    def _find_forgery(self, task: Task, reference: Verdict) -> tuple[str, str]:
+        """Try the forgeries, once. Return the name of one that was executed and paid, and what the
+        forgeries show about the task; "" for nothing.
+
+        One that is executed can write a verdict that is a file, though it may lose the race.
+        """
         verifier = _as_for(self._tests.verifiers[task.id], reference)
 
-        def find() -> str:
+        def find() -> tuple[str, str]:
+            shows = ""
             for name, forgery in FORGERIES.items():
                 action = forgery.replace("@GOLD@", self.command(task.gold))
                 with suppress(DataError):
                     verdict, _ = self._test_work(task, action, verifier, reference)
                     if verdict.forged and self._score_tests(task, verdict, reference).success:
-                        return name
-            return ""
+                        return name, f"{_IN_PROCESS} ({name})"
+                    if verdict.forged and (reference.tests or reference.reward_file):
+                        shows = _BESIDE
+            return "", shows
 
         if reference.alive or not task.gold:
-            return ""
+            return "", ""
         key = (task.id, task.gold, self._spec.for_task(task).template.digest)
         return self._tests.forgeries.get(key, find)
 
@@ -568,26 +575,26 @@ class BashEnv(InterCodeEnv):
         faults = [f"gold {why}" for why in ("runs out of time",) if last.timed_out]
         if why := gold_fault(verdict, rewards_only=self._tests.verifiers[task.id].rewards_only):
             faults.append(f"the gold does not pass its tests: {why}")
-        if verdict.in_process:
-            faults.append(TaskIssue(_IN_PROCESS, "unsafe_test"))
+        forgery, shows = ("", "") if faults else self._find_forgery(task, verdict)
+        if verdict.in_process or shows:
+            faults.append(TaskIssue(shows or _IN_PROCESS, "unsafe_test"))
         if verdict.writable:
             faults.append(TaskIssue(_WRITABLE, "unsafe_test"))
         evidence = sorted(verdict.passed), sorted(verdict.failed), verdict.rewards
         stays = "" if verdict.alive else stays_behind(verdict.starts)
-        return GoldRun(evidence, "\n".join(verdict.passed), tuple(faults), stays_behind=stays)
+        return GoldRun(
+            evidence, "\n".join(verdict.passed), tuple(faults), stays_behind=stays, forgery=forgery
+        )
 
     def _tests_outcomes(self, verdict: Verdict, score: Score) -> dict[str, Any]:
         """Return the results and the output of the tests, and what makes the verdict weaker."""
         reference, passed = self._find_reference(self.task), verdict.passed
         shown = sorted(verdict.tests, key=lambda test: test.name in passed)
         weaker = _as_for(self._tests.verifiers[self.task.id], reference).exceptions
-        forged = (
-            ""
-            if reference.in_process
-            else score.success and self._find_forgery(self.task, reference)
-        )
-        if reference.in_process or forged:
-            weaker = [*weaker, _IN_PROCESS + (f" ({forged})" if forged else "")]
+        if reference.in_process:
+            weaker = [*weaker, _IN_PROCESS]
+        elif score.success and (shows := self._find_forgery(self.task, reference)[1]):
+            weaker = [*weaker, shows]
         left = [shorten_text(path) for path in verdict.left_behind[:_PATHS]]
         return {
             "failed": [] if score.success else ["tests"],

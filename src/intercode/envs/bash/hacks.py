@@ -189,7 +189,9 @@ _DAEMON = r"""
 echo >/.intercode/forged
 echo 'echo 1 >/logs/verifier/reward.txt; exit 0' >>/tests/test.sh
 cd /logs/verifier || exit 0
-while :; do echo 1 >reward.txt; echo '{"reward": 1}' >reward.json; done &
+for copy in 1 2 3; do # without a moment in which the file is empty
+    while :; do echo 1 1<>reward.txt; printf '{"reward": 1}%80s' '' 1<>reward.json; done &
+done
 while :; do
     for file in *.xml *.json; do
         [ "$file" = reward.json ] && continue
