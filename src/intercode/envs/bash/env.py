@@ -91,7 +91,9 @@ _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """Punctuation around a path in a sentence."""
 _PATHS = 20
 _IN_PROCESS = "in-process: code of the agent runs inside the tests' process and can forge results"
-_BESIDE = "in-process: code of the agent runs while the tests do and can write the file with their verdict"
+_BESIDE = (
+    "in-process: code of the agent runs beside the tests and can write the file of the verdict"
+)
 _WRITABLE = "the gold passes only where programs of the agent can change the tests' files"
 _KINDS = {"added": "added", "changed": "modified", "removed": "removed"}
 _FIELDS = {
