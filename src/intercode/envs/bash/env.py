@@ -533,8 +533,8 @@ class BashEnv(InterCodeEnv):
             with suppress(DataError):
                 workspace = self._use("gold", self._spec.for_task(task))
                 blame_gold(partial(workspace.replay, [self.command(gold)]), gold)
-                found = workspace.sandbox.diff()
-                changes |= {path: change.target for path, change in found.items()}
+                changed = workspace.sandbox.diff()
+                changes |= {path: change.target for path, change in changed.items()}
         return replace(verdict, changes=changes)
 
     def _score_tests(self, task: Task, verdict: Verdict, reference: Verdict) -> Score:

@@ -227,9 +227,10 @@ def _seal(path: str) -> None:
     kernel.mount("none", path, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
 
 
-def mount_proc(config: MountConfig) -> None:
+def mount_proc(config: MountConfig, *, sealed: bool) -> None:
     """Mount the agent's /proc from the agent's pid namespace, without a folder that nobody may
-    read.
+    read. Where paths are `sealed` it is read-only: else a program could write into the memory of
+    the program that reads them.
 
     The kernel allows it only while the supervisor's own /proc is visible, so before `ROOT` is
     entered. In a container, whose root may write the machine's settings in /proc, it is read-only,
@@ -242,7 +243,7 @@ def mount_proc(config: MountConfig) -> None:
             "none", ROOT + "/proc", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | locked
         )
         return
-    fixed = kernel.RDONLY if config.in_container else 0
+    fixed = kernel.RDONLY if config.in_container or sealed else 0
     kernel.mount(
         "proc", ROOT + "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC | fixed
     )

@@ -240,7 +240,7 @@ def _set_up_init(config: Config, seccomp: bytes, line: int, rights: Collection[i
     # here
     os.setsid()
     mount_config: mounts.MountConfig = config["mounts"]
-    mounts.mount_proc(mount_config)
+    mounts.mount_proc(mount_config, sealed=bool(config["sealed"]))
     if (
         not (mount_config.in_container or mount_config.shared_proc)
         and "settings" not in config["disabled"]
