@@ -8,7 +8,8 @@ Other differences are accepted under these rules, which may be combined:
 
     paths below a folder    a folder that the task names is removed from the paths on both sides
     columns of ls -l        the columns before a name in `ls -l` are removed from the agent's lines
-    signs between words     `,` `:` `=` etc. in the agent's lines become spaces, and 1,234 is 1234
+    signs between words     `,` `:` `=` etc. in the agent's lines become spaces, and 1,234 is 1234,
+                            unless the gold has a word of signs alone
     a sentence around it    a sentence, title or column is removed from the agent's (`wording`)
     other line breaks       one line, or one word per line, is split over more or fewer lines
 
@@ -76,6 +77,7 @@ _NOISE = [
     (re.compile(r"^(\d+)[:.)] ?(?=\D)"), r"\1 "),
 ]
 _THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(,\d{3})+(?![\w,])")
+_LETTER = re.compile(r"\w")
 _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) *")
 
 
@@ -208,9 +210,9 @@ def _readings(paths: _Reading, task: Task) -> Iterator[_Reading]:
     bare = without_listing(agent, gold)
     if bare != agent:
         yield _Reading(bare, gold, (*paths.rules, "columns of ls -l"))
-    if _GIVES_SEPARATOR.search(answer):
-        return
     gold_words = {word for line in gold for word in line.split()}
+    if _GIVES_SEPARATOR.search(answer) or not all(map(_LETTER.search, gold_words)):
+        return
 
     def joined(number: re.Match[str]) -> str:
         """Return 1,234 as 1234 if the gold prints 1234."""
