@@ -219,6 +219,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             gold_fields=options.gold_fields,
             names=options.field_names,
             decided_by=cls.decided_by,
+            judged_by=cls.judged_by,
             records=cls.records,
         )
 
@@ -275,6 +276,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     decided_by: ClassVar[Sequence[str]] = ()
     """The fields with tests that decide about an answer; a record with one of them needs no
     gold."""
+
+    judged_by: ClassVar[Sequence[str]] = ()
+    """Those of the fields `order_counts` and `answer_form` that the reward `exact` reads; a record
+    with another of them is refused."""
 
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:

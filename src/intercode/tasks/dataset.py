@@ -62,6 +62,7 @@ def open_data(
     gold_fields: Sequence[str] | None = None,
     names: Mapping[str, str] | None = None,
     decided_by: Sequence[str] = (),
+    judged_by: Sequence[str] = (),
     records: Callable[[Path], Iterable[Record]] | None = None,
 ) -> DataSet:
     """Return the data set that `source` names, with the first `limit` tasks of the split `split`.
@@ -82,6 +83,7 @@ def open_data(
         "gold_fields": tuple(gold_fields or ("gold",)),
         "names": names,
         "decided_by": decided_by,
+        "judged_by": judged_by,
         "records": records,
     }
     data = _open(source, env, how)

@@ -37,6 +37,12 @@ Layout = tuple[Sequence[str], Preprocess]
 """A published layout: the fields of its records, and the function that returns a record as one with
 `query` and `gold`. The function leaves its argument as it is, and keeps fields that it need not
 convert. It raises `DataError` for a record that it cannot read."""
+ANSWER_FORMS = ("only", "any", "none")
+_JUDGING = {
+    "order_counts": "it is for answers in Bash and rows in SQL",
+    "answer_form": "it is for answers in Bash",
+}
+"""Fields with which an author decides what the words of a query leave open."""
 _TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no", ""}
 
 
@@ -49,6 +55,7 @@ def load_tasks(
     gold_fields: Sequence[str] = ("gold",),
     names: Mapping[str, str] | None = None,
     decided_by: Sequence[str] = (),
+    judged_by: Sequence[str] = (),
     records: Callable[[Path], Iterable[Record]] | None = None,
 ) -> list[Task]:
     """Return the tasks of a file, in its order, at most `limit` of them.
@@ -60,6 +67,7 @@ def load_tasks(
     the like. A record without `gold` that has all the fields of one of `layouts` is then converted
     by it. `gold_fields` name the fields of that record that hold golds; a record may leave some of
     them empty, and all of them if it has one of the fields `decided_by`, whose tests decide.
+    `judged_by` are the fields `order_counts` and `answer_form` that decide here.
     `names` are other names of `query`, `id` and `db`: ``{"query": "question"}``. Raises
     `UsageError` when the file cannot be read at all or `preprocess` raises, `DataError` when its
     content is malformed.
@@ -79,7 +87,9 @@ def load_tasks(
         where = f"{path}: {place}"
         record = _from_layout(_preprocessed(record, preprocess, where), layouts, where)
         fields |= record.keys()
-        tasks.append(_to_task(record, index, where, gold_fields, names or {}, decided_by))
+        tasks.append(
+            _to_task(record, index, where, gold_fields, names or {}, decided_by, judged_by)
+        )
     if not tasks:
         raise DataError(f"{path}: holds no records")
     if unknown := [name for name in gold_fields if name not in {*fields, "gold"}]:
@@ -137,6 +147,7 @@ def _to_task(
     gold_fields: Sequence[str],
     names: Mapping[str, str],
     decided_by: Sequence[str],
+    judged_by: Sequence[str],
 ) -> Task:
     absent = {
         name
@@ -159,13 +170,19 @@ def _to_task(
         fields[ours] = fields.pop(name)
     if fields.get("query") is None:
         raise _missing("query", "query", record, where)
-    if "general" in fields:
-        word = str(fields["general"]).strip().lower()
+    for name in _JUDGING:
+        if fields.get(name) == "":  # an empty cell
+            del fields[name]
+        if name in fields and name not in judged_by:
+            raise DataError(f"{where}: field {name!r} decides nothing here: {_JUDGING[name]}")
+    for name in {"general", "order_counts"} & fields.keys():
+        word = str(fields[name]).strip().lower()
         if word not in _TRUE | _FALSE:
-            raise DataError(
-                f"{where}: field 'general' is {fields['general']!r}; write true or false"
-            )
-        fields["general"] = word in _TRUE
+            raise DataError(f"{where}: field {name!r} is {fields[name]!r}; write true or false")
+        fields[name] = word in _TRUE
+    if fields.get("answer_form", "any") not in ANSWER_FORMS:
+        forms = ", ".join(map(repr, ANSWER_FORMS))
+        raise DataError(f"{where}: field 'answer_form' is {fields['answer_form']!r}; write {forms}")
     id = fields.pop("id", "")
     if id == "":
         id = str(index)

@@ -32,6 +32,7 @@ from intercode.envs.bash.wording import (
     asks_alone,
     asks_for_order,
     fixes_lines,
+    in_case_of_choice,
     without_extras,
     without_file_sentences,
     without_listing,
@@ -102,6 +103,7 @@ def compare_answers(agent: str, gold: str, task: Task) -> Ruling:
     """Return whether the agent's output equals the gold's, ignoring noise, and the rule."""
     if agent == gold:
         return Ruling(True, "same output")
+    agent = in_case_of_choice(agent, gold, task.query)
     if len(agent) > _TIMES * len(gold) + _ROOM:
         return Ruling(False, "a much longer output")
     agent, gold = (_LINE_END.sub("\n", text) for text in (agent, gold))
@@ -109,7 +111,7 @@ def compare_answers(agent: str, gold: str, task: Task) -> Ruling:
         return Ruling(False, "hidden characters")
     if gold.strip() and not agent.strip():
         return Ruling(False, "no output")
-    ordered = asks_for_order(task.query)
+    ordered = asks_for_order(task)
     exact = bool(_SPACES.search(without_file_sentences(task.query)))
     lines = partial(_lines, query=task.query, ordered=ordered, exact=exact)
     plain = _Reading(lines(agent), lines(gold))
@@ -148,7 +150,7 @@ def _difference(plain: _Reading, ordered: bool, task: Task) -> str:
     if agent < gold:
         return "missing lines"
     if gold_words <= agent_words:
-        return "more than the answer alone" if asks_alone(task.query) else "other words around it"
+        return "more than the answer alone" if asks_alone(task) else "other words around it"
     return "other lines"
 
 
@@ -231,7 +233,8 @@ def _rule_for_extras(reading: _Reading, ordered: bool, task: Task) -> str | None
     If the gold prints one line, or one word per line, the agent may print the words on more or
     fewer lines, unless the query says what goes on a line.
     """
-    agent = without_extras(reading.agent, reading.gold, task.query)
+    alone = asks_alone(task)
+    agent = None if alone else without_extras(reading.agent, reading.gold, task.query)
     gold = [" ".join(line.split()) for line in reading.gold]
     if agent is None:
         return None

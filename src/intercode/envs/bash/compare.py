@@ -26,7 +26,7 @@ import re
 from collections.abc import Mapping
 
 from intercode.envs.bash.answers import Ruling, compare_answers
-from intercode.envs.bash.wording import word_set
+from intercode.envs.bash.wording import asks_to_print, word_set
 from intercode.envs.rewards import mostly_in
 from intercode.types import Change, Outcome, Score, Task
 
@@ -51,16 +51,6 @@ _ATTRIBUTES = [
     )
 ]
 """Words in a query that make owners, modes and times inside an archive count."""
-_SHOWING = re.compile(
-    r"(?<![\w/.-])(print|show|display|list|output|echo|report|count|tell|view|console|stdout|terminal"
-    r"|screen|summar|confirm|identif|comput|calculat|determin|write out|log(?! ?files?\b|s\b))"
-    r"|\bverbos|\bhow (many|much|large|big|long|old)\b|\b(which|what|see)\b|\b(give|state) the"
-    r" (names?|number|paths?|sizes?|total|sum) of\b"
-    r"|\breturn|\bmention|\banswer|\bgive me\b|\b(is|are) (wanted|needed|the answer)"
-    r"|\bnam(e|ing) (each|every|all|them|the)\b(?![^.;]*\b(after|like|so|as)\b)",
-    re.IGNORECASE,
-)
-"""Words in a query that ask to print or report something."""
 
 
 def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
@@ -170,9 +160,11 @@ def _state(path: str, change: Change | None, task: Task) -> object:
 
 
 def _compare_output(agent: Outcome, gold: Outcome, task: Task) -> Ruling:
+    if task.extra.get("answer_form") == "none":
+        return Ruling(True, "no answer asked for")
     if any(_counts(path, {}, gold.changes, task) for path in gold.changes):
         silent = not gold.output.strip() and gold.overflow is None
-        if silent or not _SHOWING.search(task.query):
+        if silent or not asks_to_print(task):
             return Ruling(True, "no answer asked for")
     if agent.overflow is not None or gold.overflow is not None:
         same = agent.overflow == gold.overflow

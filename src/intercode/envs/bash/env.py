@@ -157,6 +157,7 @@ class BashEnv(InterCodeEnv):
     Options: ClassVar[type[BashOptions]] = BashOptions
     language = LANGUAGE
     decided_by = ("verify",)
+    judged_by = ("order_counts", "answer_form")
     rewards: ClassVar = {
         "exact": "intercode.envs.bash.compare:bash_exact",
         "paper": "intercode.paper.bash:PaperReward",

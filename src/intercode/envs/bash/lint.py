@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from intercode.envs.bash.english import is_english
 from intercode.envs.lint import Cue, disagrees, named, quoted, unheeded
 from intercode.types import Task, TaskIssue
 
@@ -88,6 +89,9 @@ _CUES = (
 
 def lint(task: Task) -> Iterator[TaskIssue]:
     query, gold = task.query, task.gold
+    if not is_english(query) and not {"order_counts", "answer_form"} <= task.extra.keys():
+        why = "is not English, so order counts, and nothing but the answer is accepted"
+        yield TaskIssue(f"the query {why}; `order_counts` and `answer_form` decide", "not_english")
     yield from _environment(gold)
     yield from _paths(query, gold)
     yield from _words(query, gold)

@@ -25,7 +25,8 @@ The last part of the module decides which sentences in a query describe the answ
     Write the ids to /depot/b, one per line,      asks for a change, not for output
     and print their number alone.                 describes the answer
 
-An unclear sentence counts as describing the answer, which only makes `exact` stricter. The word
+An unclear sentence counts as describing the answer, which only makes `exact` stricter, and a query
+that is not English (`english.py`) asks for the answer alone, in the gold's order. The word
 lists are closed: if an honest answer is refused, add a gold to the task (`golds`) or use `submit
 ANSWER`. Not accepted: additions of the same kind as the answer (a name next to a name). Not
 checked: whether additions are true.
@@ -39,6 +40,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from string import ascii_lowercase
+
+from intercode.envs.bash.english import is_english
+from intercode.types import Task
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -120,6 +124,17 @@ _ALONE = re.compile(
 )
 FORM = re.compile(r"[`'\"][^`'\"]*[A-Z]{2}[^\w`'\"/.]+[A-Z]{2}[^`'\"]*[`'\"]")
 """An output format that the query gives, such as `NAME: STATUS`."""
+_SHOWING = re.compile(
+    r"(?<![\w/.-])(print|show|display|list|output|echo|report|count|tell|view|console|stdout|terminal"
+    r"|screen|summar|confirm|identif|comput|calculat|determin|write out|log(?! ?files?\b|s\b))"
+    r"|\bverbos|\bhow (many|much|large|big|long|old)\b|\b(which|what|see)\b|\b(give|state) the"
+    r" (names?|number|paths?|sizes?|total|sum) of\b"
+    r"|\breturn|\bmention|\banswer|\bgive me\b|\b(is|are) (wanted|needed|the answer)"
+    r"|\bnam(e|ing) (each|every|all|them|the)\b(?![^.;]*\b(after|like|so|as)\b)",
+    re.IGNORECASE,
+)
+"""Words in a query that ask to print or report something."""
+
 _GRAMMAR = word_set(
     "a an the and are as at be been belong belongs by called contains do does each for from has"
     " have here his her holds i in is it its me my of on so that their there these they them this"
@@ -204,22 +219,37 @@ def _answer_sentences(query: str) -> list[str]:
     ]
 
 
-def asks_alone(query: str) -> bool:
-    """Return whether the query asks for the answer alone."""
-    return bool(_ALONE.search(about_the_answer(query)))
+def asks_alone(task: Task) -> bool:
+    """Return whether the task asks for the answer alone: by its field `answer_form`, or the words
+    of its query. A query that is not English does."""
+    if form := task.extra.get("answer_form"):
+        return bool(form == "only")
+    return not is_english(task.query) or bool(_ALONE.search(about_the_answer(task.query)))
 
 
-def asks_for_order(query: str) -> bool:
-    """Return whether the order of the lines counts: the query asks to sort or rank, for one of
-    several, for a text as it is, or for several numbers that only their order distinguishes."""
-    answer = without_file_sentences(query)
+def asks_to_print(task: Task) -> bool:
+    """Return whether the task asks to print or report something. A query that is not English
+    does."""
+    if form := task.extra.get("answer_form"):
+        return bool(form != "none")
+    return not is_english(task.query) or bool(_SHOWING.search(task.query))
+
+
+def asks_for_order(task: Task) -> bool:
+    """Return whether the order of the lines counts: the task's field `order_counts` says so, or its
+    query asks to sort or rank, for one of several, for a text as it is, or for several numbers that
+    only their order distinguishes, or is not English."""
+    counts = task.extra.get("order_counts")
+    if counts is not None or not is_english(task.query):
+        return counts is not False
+    answer = without_file_sentences(task.query)
     return not _ANY_ORDER.search(answer) and bool(_ORDER.search(_PATH.sub("/", answer)))
 
 
 def without_extras(agent: Sequence[str], gold: Sequence[str], query: str) -> list[str] | None:
-    """Return the agent's lines reduced to the gold's words; None if another word is not harmless,
-    or the query asks for the answer alone."""
-    if asks_alone(query) or not any(gold):
+    """Return the agent's lines reduced to the gold's words; None if another word is not
+    harmless."""
+    if not any(gold):
         return None
     reader = _Reader.of(tuple(gold), query)
     lines = reader.body(
@@ -236,6 +266,16 @@ def without_extras(agent: Sequence[str], gold: Sequence[str], query: str) -> lis
     if not all(read):
         return None
     return [line for line in read if line]
+
+
+def in_case_of_choice(agent: str, gold: str, query: str) -> str:
+    """Return the agent's answer with the gold's word in the gold's case, if that is one of several
+    words that the query offers: `Yes` for `yes` after "Answer yes or no." """
+    word = gold.strip()
+    query = _SLASH.sub(r"\1 or \2", query.lower())
+    if not word.isalpha() or len(_choices(query, frozenset({word.lower()}))) <= 1:
+        return agent
+    return re.sub(rf"\b{word}\b", word, agent, flags=re.IGNORECASE)
 
 
 def without_listing(agent: Sequence[str], gold: Sequence[str]) -> list[str]:

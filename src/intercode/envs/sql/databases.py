@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.envs.gold import blame_gold
-from intercode.envs.sql.compare import Order, free, order_of, sql_exact
+from intercode.envs.sql.compare import Order, free, order_of, sql_exact, strict
 from intercode.envs.sql.content import Content, first_difference, read_content
 from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine, engine_maker
 from intercode.envs.sql.language import kind_of
@@ -419,7 +419,11 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
         answer = engine.run_gold(db, task.gold)
         if answer.table is None:
             return Gold(answer, free(_NO_ROWS))
-        order = ordering(task.gold, engine.dialect)
+        order, counts = ordering(task.gold, engine.dialect), task.extra.get("order_counts")
+        if counts is False:
+            return Gold(answer, free(answer.table))
+        if counts and order.free:
+            return Gold(answer, strict(answer.table))
         derived = (engine.run_gold(db, statement).table for statement in order.derived)
         full = next((table for table in derived if table is not None), None)
         return Gold(answer, order_of(answer.table, order, full))

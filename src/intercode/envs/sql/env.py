@@ -66,6 +66,7 @@ class SqlEnv(InterCodeEnv):
     Options = SqlOptions
     language = LANGUAGE
     layouts = LAYOUTS
+    judged_by = ("order_counts",)
     rewards: ClassVar = {
         "exact": "intercode.envs.sql.compare:sql_exact",
         "bird": "intercode.envs.sql.compare:sql_bird",
