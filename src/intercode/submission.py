@@ -27,6 +27,11 @@ TAKES_ANSWER = "takes_answer"
 _HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?\2", re.DOTALL)
 _LITERAL = re.compile(r"""(?:[^\n'"\\`$;&|<>()]|\\.|'[^']*'|"(?:[^"\\`$]|\\.)*+")*+""")
 
+NOT_LITERAL = (
+    "Nothing in the answer of `submit ANSWER` is executed or expanded. Write one line in single "
+    "quotes; write several lines as a here-document that begins with `submit <<'END'`."
+)
+"""The observation after a submission in which Bash would execute or expand something."""
 _LONGEST_LINE = 1 << 16
 """Characters: splitting takes time quadratic in a word's length. A here-document may be longer."""
 

@@ -123,6 +123,7 @@ def test_nothing_but_the_flag_itself_is_right(make: Make) -> None:
         "tag{Wide Open} x",
     )
     quoted = ("'tag{Wide Open}'", '"tag{Wide Open}"', " ' tag{Wide Open}'")
+    quoted += ("tag{Wide Open}.", "tag{Wide Open};", "tag{Wide Open} # found", "**tag{Wide Open}**")
     for words, options, earned in (
         (wrong, {}, 0),
         (quoted, {}, 1),
@@ -132,6 +133,13 @@ def test_nothing_but_the_flag_itself_is_right(make: Make) -> None:
         for word in words:
             env.reset(options={"task": "box"})
             assert env.step(f"submit {word}")[1] == earned, word
+    env = make("box")
+    env.step("echo 'tag{Wide Open}' >f")
+    for action in ("submit $(cat f)", "submit `cat f`"):
+        observation, _, ended, _, _ = env.step(action)
+        assert "Nothing in the answer" in observation
+        assert not ended
+    assert env.step("submit `tag{Wide Open}`")[1] == 0, "Bash would take it for a command"
     env = make("box")
     for action in (
         "submit tag{Wide Open}\nls",

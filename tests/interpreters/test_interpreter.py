@@ -110,8 +110,30 @@ def test_output_beyond_the_limit_is_cut_and_known_by_its_digest(python: LocalSan
 @pytest.mark.parametrize(
     ("action", "status", "shown"),
     [
-        ("exit(3)", 3, ""),
-        ("raise SystemExit('good bye')", 1, "good bye\n"),
+        ("exit(3)", 3, "[exit status 3]\n"),
+        ("raise SystemExit('good bye')", 1, "good bye\n[exit status 1]\n"),
+        ("import sys\ny = 2\nprint(y)\nsys.exit()", 0, "2\n[exit status 0]\n"),
+        (
+            "import unittest as u\nclass T(u.TestCase):\n  def test(self): 1/0\nu.main(argv=['t'])",
+            1,
+            None,
+        ),
+        ("import os\nif os.fork() == 0: exit(7)\nprint(os.wait()[1] >> 8)", 0, "7\n"),
+    ],
+)
+def test_what_was_defined_stays_after_an_exit(
+    python: LocalSandbox, action: str, status: int, shown: str | None
+) -> None:
+    python.exec("x = 1")
+    result = python.exec(action)
+    assert (result.exit_code, result.session_lost) == (status, False)
+    assert shown in (None, result.output)
+    assert python.exec("x").output == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "shown"),
+    [
         ("import os; os.kill(os.getpid(), 11)", -11, ""),
         ("import os; os.execv('/bin/true', ['true'])", 0, ""),
         ("import os; os.closerange(3, 4096)", None, ""),

@@ -51,7 +51,7 @@ from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, defining_class
 from intercode.sandbox.base import Limits
 from intercode.sandbox.pod import usual_provider_name
-from intercode.submission import ALONE, ANSWER, answer_in
+from intercode.submission import ALONE, ANSWER, NOT_LITERAL, answer_in
 from intercode.tasks import DataSet, Preprocess, Record
 from intercode.types import Change, ExecResult, Outcome, Score, Task, TaskIssue
 
@@ -65,10 +65,6 @@ may have sent."""
 _NO_ANSWER = (
     "`submit ANSWER` is not taken for this task, whose solution must also work on other files. "
     "Let the last action print the answer, then act with `submit` alone."
-)
-_NOT_LITERAL = (
-    "Nothing in the answer of `submit ANSWER` is executed or expanded. Write one line in single "
-    "quotes; write several lines as a here-document that begins with `submit <<'END'`."
 )
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
@@ -397,7 +393,7 @@ class BashEnv(InterCodeEnv):
     def reject_submission(self, word: str) -> str | None:
         if word and self.task.general:
             return _NO_ANSWER
-        return _NOT_LITERAL if word and answer_in(word) is None else None
+        return NOT_LITERAL if word and answer_in(word) is None else None
 
     def score(self) -> Score:
         if verifier := self._verifier:

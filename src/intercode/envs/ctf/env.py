@@ -21,6 +21,7 @@ An empty submission is never right.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -42,13 +43,16 @@ from intercode.envs.rewards import (
 )
 from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, UsageError
-from intercode.submission import is_submission, submitted_word
+from intercode.submission import NOT_LITERAL, answer_in, is_submission, submitted_word
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
 Reward = str | Callable[[str, str, Task], Score]
 FOLDER = "/ctf"
 _ARCHIVE = "/dev/shm/assets.tar"
+_COMMENT = re.compile(r"\s+#.*$")
+_SUBSTITUTES = re.compile(r"\$\(|`[^`]*\s[^`]*`")
+"""A command whose output Bash would put here: `$(cat flag)`, but not a flag in marks: `FLAG`."""
 _UNPACK = f"tar -C {FOLDER} --no-same-owner -xpf {_ARCHIVE}; status=$?; rm {_ARCHIVE}; exit $status"
 
 
@@ -175,6 +179,9 @@ class CtfEnv(InterCodeEnv):
             self._last_score = best_score(flag_exact(self._word, flag) for _, flag in self._flags)
         return self._last_score
 
+    def reject_submission(self, word: str) -> str | None:
+        return NOT_LITERAL if _SUBSTITUTES.search(word) and answer_in(word) is None else None
+
     def outcomes(self) -> dict[str, Any]:
         """Return the submission. The flag is left out, since runs are shared."""
         failed = [] if self._last_score.success else ["flag"]
@@ -232,10 +239,14 @@ class CtfEnv(InterCodeEnv):
 
 
 def flag_exact(submitted: str, flag: str) -> Score:
-    """Score the exact reward."""
+    """Score the exact reward: the flag, or a text that Bash or a reader of Markdown would take for
+    the flag: in quotes or marks, with a comment or a final `.` or `;`."""
     word, wanted = submitted.strip(), flag.strip()
     quoted = word[:1] in ("'", '"') and word[:1] == word[-1:]
-    return score_flag(word[1:-1].strip() if quoted and word != wanted else word, wanted)
+    plain = _COMMENT.sub("", word)
+    readings = {word, plain, plain.rstrip(".;"), word.strip("*`")}
+    readings |= {word[1:-1].strip()} if quoted else set()
+    return score_flag(wanted if wanted in readings else word, wanted)
 
 
 def score_flag(submitted: str, flag: str) -> Score:

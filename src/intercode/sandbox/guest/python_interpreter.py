@@ -133,7 +133,10 @@ class Interpreter:
             if status is not None and not isinstance(status, int):
                 _write_all(2, f"{status}\n".encode("utf-8", "backslashreplace"))
                 status = 1
-            os._exit((status or 0) & 0xFF)
+            status = (status or 0) & 0xFF
+            if os.getpid() == self._pid:  # the definitions stay, as in `python -i`
+                _write_all(2, b"[exit status %d]\n" % status)
+            return status
         except KeyboardInterrupt as error:
             _print_traceback(error)
             return _INTERRUPTED
