@@ -530,6 +530,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 folder = result.cwd if result.cwd.isprintable() else ascii(result.cwd)
                 new = f"a new one starts in {folder}]" if folder else "a new one begins]"
                 notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
+            if result.exit_code and _ENDS_IN_SUBMIT.search(action):
+                notes.append(_SUBMIT_ALONE)
             gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
             return self._finish_step(observation + gap + "\n".join(notes), 0.0, info)
         score = self.score()
@@ -680,6 +682,8 @@ class EnvFactory:
         return self.prepare_again, (self.tasks,)
 
 
+_ENDS_IN_SUBMIT = re.compile(r"(?:\n|&&|\|\||;)[ \t]*submit\b[^\n]*\s*\Z")
+_SUBMIT_ALONE = "[`submit` must be an action of its own; nothing was submitted]"
 _OUTCOME_TEXT = View(1400, 500)
 
 

@@ -3,7 +3,10 @@ contents, wrong usage."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -376,3 +379,41 @@ def test_an_answer_that_holds_elsewhere_is_robust_and_a_constant_one_is_not(make
         assert (score.success, score.parts["robust"], score.reward < 1) == (False, 0.0, True), how
     score = make("count", "echo 3").step("submit")[4]["score"]
     assert (score.success, "robust" in score.parts) == (True, False), "the task is not general"
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "Answer: 3",
+        "done",
+        "| a |\n|---|\n| 3 |",
+        "Это ответ",
+        "It's 3",
+        "cat /srv/n | wc -l && submit",
+        "cat /srv/n | wc -l\nsubmit\n",
+        "cat /srv/n | wc -l\nThat is all.",
+    ],
+)
+def test_a_text_that_bash_cannot_execute_leaves_the_answer_as_it_was(
+    tmp_path: Path, action: str
+) -> None:
+    data = tmp_path / "tasks.jsonl"
+    setup = "printf 'a\\nb\\nc\\n' >/srv/n"
+    gold = "wc -l </srv/n"
+    data.write_text(
+        json.dumps({"query": "Count.", "gold": gold, "setup": f"mkdir -p /srv; {setup}"})
+    )
+    with closing(intercode.make("bash", data=str(data))) as env:
+        env.reset(options={"task": "0"})
+        env.step("cat /srv/n | wc -l")
+        observation = env.step(action)[0]
+        assert ("action of its own" in observation) == ("submit" in action)
+        assert env.step("submit")[1] == 1
+        env.reset(options={"task": "0"})
+        env.step("echo 4")
+        env.step(action)
+        assert env.step("submit")[1] == (1 if "wc" in action else 0)
+    with closing(intercode.make("bash", data=str(data), protocol="paper")) as env:
+        env.reset(options={"task": "0"})
+        observation = env.step("nothing-like-this\nsubmit")[0]
+        assert "action of its own" not in observation

@@ -111,7 +111,7 @@ _WRAPPERS = _NAMES.union(
 )
 """Tags around code, besides the language's name."""
 _IMAGINED = re.compile(
-    r"^\W{0,9}(?:observation|thought)(?:\s?\d+)?\W{0,9}:.*",
+    r"^\W{0,9}(?:observation|thought|sql[ _]?result)(?:\s?\d+)?\W{0,9}:.*",
     re.MULTILINE | re.IGNORECASE | re.DOTALL,
 )
 _EXECUTE = re.compile(r"\s*execute\s*\[", re.IGNORECASE)
@@ -150,7 +150,7 @@ def split_reply(
         or _SUBMIT.match(part)
         or not _reads_as_prose(part.split("\n", 1)[0].strip())
     ):
-        code = _one_action(part, language, submission)
+        code = _one_action(_IMAGINED.sub("", part), language, submission)
     if not code:
         return None, f"{thoughts}\n{reply}".strip()
     around = _EMPTY.sub("", reply.replace(code, "", 1)) if code in reply else ""
@@ -293,7 +293,8 @@ def _mark(language: Language) -> re.Pattern[str]:
         r"|(?P<execute>execute\s*\[)"
         rf"|<(?P<tag>{tags})>"
         r"|[#*_\d. \t]*+"
-        r"(?P<action>(?:action|command)(?:[ \t]+input)?(?:[ \t]*\d+)?[*_ \t]*:[*_ \t]*))",
+        r"(?P<action>(?:action|command|sql[ _]?query)"
+        r"(?:[ \t]+input)?(?:[ \t]*\d+)?[*_ \t]*:[*_ \t]*))",
         re.MULTILINE | re.IGNORECASE,
     )
 

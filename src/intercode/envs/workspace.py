@@ -55,6 +55,16 @@ done
 """Print each argument that no existing path begins with, if the argument's top-level folder
 exists."""
 _NOTHING = ExecResult("", 0)
+_NOT_EXECUTED = (2, 127)
+"""The exit statuses of an action that is no Bash, and of a missing command."""
+_MISSING = re.compile(
+    r"""^\S*bash:[ ](?:
+        line[ ]\d+:[ ].+:[ ]command[ ]not[ ]found
+        | eval:[ ]line[ ]\d+:[ ](?:syntax[ ]error|unexpected[ ]EOF|`).*
+    )\n?""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""What bash says of it: `bash: line 1: Answer:: command not found`, but not `ls: cannot access`."""
 _SCRIPT_SECONDS = 60.0
 _ROOM_FOR_TESTS, _TEST_PROCESSES = 256 << 20, 512
 _ARCHIVES = 1000
@@ -310,7 +320,10 @@ class Workspace:
     def __init__(self, spec: WorkspaceSpec) -> None:
         self.spec = spec
         self.sandbox = spec.make()
-        self.last = _NOTHING
+        self.last = self.answer = _NOTHING
+        """The result of the last action, and the one whose output is the answer."""
+        self.skips_missing = False
+        """What bash says of an action that it cannot execute is no part of the answer."""
         self._clean, self._sealed = True, tuple[str, ...]()
 
     def switch_to(self, spec: WorkspaceSpec) -> None:
@@ -336,7 +349,7 @@ class Workspace:
                 self._replace_sandbox(self.spec)
                 if sealed and self.seal(*sealed):
                     self.sandbox.reset()
-        self._clean, self.last = True, _NOTHING
+        self._clean, self.last, self.answer = True, _NOTHING, _NOTHING
         if (cwd := self.spec.cwd) and self.sandbox.exec(
             "", argv=["bash", "-c", "[[ -d $1 ]]", "bash", cwd], cwd="/"
         ).exit_code == 1:
@@ -364,7 +377,17 @@ class Workspace:
             self.last = resolve_name(_STATELESS)(self, action)
         else:
             self.last = call_plugin(self.sandbox.exec, ExecResult, action)
+        self.answer = self._answer_after(self.last) if self.skips_missing else self.last
         return self.last
+
+    def _answer_after(self, result: ExecResult) -> ExecResult:
+        """Return the result without what bash says of commands that were not found or cannot be
+        read, or the answer before it if there is nothing else: the agent wrote a sentence, or
+        `submit`, as a command."""
+        if result.exit_code not in _NOT_EXECUTED or result.overflow is not None:
+            return result
+        output = _MISSING.sub("", result.output)
+        return replace(result, output=output) if output.strip() else self.answer
 
     def replay(self, actions: Iterable[str]) -> None:
         """Start an episode and execute all `actions`."""
@@ -399,7 +422,11 @@ class Workspace:
                 else f"{probe.output}[status {probe.exit_code}]"
             )
         return Outcome(
-            self.last.output, changes, self.last.overflow, probe_output, bool(self.last.exit_code)
+            self.answer.output,
+            changes,
+            self.answer.overflow,
+            probe_output,
+            bool(self.answer.exit_code),
         )
 
     def only_fails(self, gold: str, outcome: Outcome) -> bool:

@@ -199,7 +199,7 @@ class BashEnv(InterCodeEnv):
         self._tests = tests or Tests()
         self._verified: tuple[Verdict, Score] | None = None
         self.submission = self.submission_under(reward)
-        self._workspace = Workspace(spec)
+        self._workspace = self._played(Workspace(spec))
         self._side_workspaces: dict[Role, Workspace] = {}
         self._comparison: Comparison | None = None
 
@@ -390,6 +390,11 @@ class BashEnv(InterCodeEnv):
     def execute(self, action: str) -> ExecResult:
         return self._workspace.execute(self.command(action))
 
+    def _played(self, workspace: Workspace) -> Workspace:
+        """Have the workspace read answers as an agent's: `exact` compares them."""
+        workspace.skips_missing = self._exact and not self.rules.scores_steps
+        return workspace
+
     def reject_submission(self, word: str) -> str | None:
         if word and self.task.general:
             return _NO_ANSWER
@@ -410,7 +415,7 @@ class BashEnv(InterCodeEnv):
         score = first.score
         if not (score.success and self.task.general and self._variant):
             return score
-        workspace = self._use("variant", self._variant.for_task(self.task))
+        workspace = self._played(self._use("variant", self._variant.for_task(self.task)))
         self._find_golds(workspace, self.task)
         actions = (action for action in self._actions if not self._submits(action))
         workspace.replay(map(self.command, actions))

@@ -14,6 +14,7 @@ task must be solved there too.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import permutations
@@ -49,6 +50,10 @@ from intercode.types import ExecResult, Score, Table, Task, TaskIssue, View
 
 Reward = str | Callable[[Table | None, Table | None, Task], Score]
 _NOTHING = Answer()
+_NO_SQL = re.compile(
+    r"syntax error|incomplete input|unrecognized token|error in your SQL syntax", re.IGNORECASE
+)
+"""What SQLite and MariaDB say of a text that they cannot parse."""
 _ROWS, _DIFFERENT, _TEXT = 20, 10, View(150, 50)
 """The most rows of a table and of a difference in `outcomes`, and the most characters of a text."""
 _TABLE_BYTES, _DIFFERENCE_BYTES = 1500, 1000
@@ -94,7 +99,7 @@ class SqlEnv(InterCodeEnv):
         self._handicap, self._seconds = handicap, seconds
         self._engine = databases.make_engine()
         self._variant: Engine | None = None
-        self._last = _NOTHING
+        self._last = self._answer = _NOTHING
         self._score: Score | None = None
         self._content: Content | None = None
 
@@ -164,9 +169,11 @@ class SqlEnv(InterCodeEnv):
         self._execute_golds(self._engine)
         self._engine.open(database(task, self._engine))
         self._last, self._score = _NOTHING, None
+        self._answer = _NOTHING
 
     def execute(self, action: str) -> ExecResult:
         self._last = self._engine.run(action, seconds=self._seconds)
+        self._answer = self._answer_after(self._answer, self._last)
         failed = self._last.error is not None or self._last.timed_out
         return ExecResult(
             output=_observation(self._last, self._seconds, as_v1=self.rules.as_v1),
@@ -178,7 +185,7 @@ class SqlEnv(InterCodeEnv):
         )
 
     def score(self) -> Score:
-        self._score = score = self._compare(self._engine, self._last.table)
+        self._score = score = self._compare(self._engine, self._answer.table)
         must_hold = self.task.general and not self._is_papers
         if (
             not (score.success and (must_hold or self._databases.robust))
@@ -195,7 +202,8 @@ class SqlEnv(InterCodeEnv):
             return score
         for action in self._actions:
             if not self._submits(action):
-                answer = variant.run(action, seconds=self._seconds)
+                last = variant.run(action, seconds=self._seconds)
+                answer = self._answer_after(answer, last)
         again = self._compare(variant, answer.table)
         solved = again.success or not must_hold
         self._score = Score(
@@ -205,6 +213,13 @@ class SqlEnv(InterCodeEnv):
             rule=score.rule if solved else again.rule,
         )
         return self._score
+
+    def _answer_after(self, answer: Answer, last: Answer) -> Answer:
+        """Return the answer after a statement: under `exact`, one that is no SQL, such as a
+        sentence, leaves the answer as it was."""
+        reads = self.reward == "exact" and not self.rules.scores_steps
+        skips = reads and answer is not _NOTHING and _NO_SQL.search(last.error or "")
+        return answer if skips else last
 
     def outcomes(self) -> dict[str, Any]:
         """Return the final comparison in about 8 KB: the conditions that failed, both tables, and
@@ -218,7 +233,7 @@ class SqlEnv(InterCodeEnv):
                         the gold writes, those of the first table that differs
         """
         gold = self._gold(self._engine, self.task)
-        answer = self._last
+        answer = self._answer
         parts = self._score.parts if self._score else {}
         right = {
             "rows": (
