@@ -112,6 +112,8 @@ def test_only_the_submission_is_scored_and_the_answer_is_what_the_last_statement
     assert info["outcomes"]["rule"] == "same rows"
     for last in ("SELECT 8", "SELECT oops", "DELETE FROM picking"):
         assert plays(env, "count", GOLDS["count"], last).reward == 0.0, last
+    for text in ("The answer is in the rows above.", "Answer: 8", "SELECT FROM WHERE"):
+        assert plays(env, "count", GOLDS["count"], text).reward == 1.0, "it is no SQL"
     assert not plays(env, "count").success, "an answer does not pass from one episode to the next"
 
 
