@@ -47,6 +47,15 @@ def is_submission(action: str | None, pattern: re.Pattern[str]) -> bool:
     return action is not None and pattern.fullmatch(action.strip()) is not None
 
 
+def submitting(answer: object, submission: re.Pattern[str], *, takes_answer: bool) -> str:
+    """Return the action that submits a tool call's answer, which is quoted where Bash would read
+    it. `submission` is the language's pattern."""
+    text = "" if answer is None else str(answer)
+    if takes_answer and text:
+        return f"submit {shlex.quote(text)}"
+    return f"submit {text}".strip() if submission.groups else "submit"
+
+
 def answer_in(word: str) -> str | None:
     """Return the answer that a submitted word gives, as Bash would read it: empty if that is
     nothing or a comment, None if Bash would execute or expand part of it, or if it is too long for

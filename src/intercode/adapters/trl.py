@@ -30,9 +30,11 @@ from typing import Any, TypeVar
 from datasets import Dataset
 
 from intercode.agents import Agent, Strategy
+from intercode.agents.code import unfenced
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.errors import IntercodeError, UsageError
 from intercode.rollouts import Chat, Job, Rollout, RolloutLimits, RolloutPool, hf_chat
+from intercode.submission import submitting
 
 T = TypeVar("T")
 
@@ -128,32 +130,36 @@ class ToolEnvironment:
         Returns:
             What the code printed.
         """
-        return self._step(code)
+        return self._step(lambda env: unfenced(str(code)))
 
-    def submit(self, answer: str) -> str:
+    def submit(self, answer: str = "") -> str:
         """Submit the work and finish.
 
         Args:
-            answer: A word to submit, such as an answer or a name; empty if none is needed.
+            answer: The answer or the name to submit; empty if none is needed.
 
         Returns:
             Whether the submission was accepted.
         """
-        return self._step(f"submit {answer}".strip()) or "Submitted."
+
+        def action(env: InterCodeEnv) -> str:
+            return submitting(answer, env.language.submission, takes_answer=env.takes_answer)
+
+        return self._step(action) or "Submitted."
 
     def get_reward(self) -> float | None:
         """Return the reward of the episode, which is scored as it is if it has no end yet; None
         after a fault."""
         if not self._over:
-            self._step("submit")
+            self._step(lambda env: "submit")
         return self._reward
 
-    def _step(self, action: str) -> str:
+    def _step(self, action: Callable[[InterCodeEnv], str]) -> str:
         if self._over:
             return "The episode has ended."
 
         def step(env: InterCodeEnv) -> str:
-            observation, reward, terminated, truncated, _ = env.step(action)
+            observation, reward, terminated, truncated, _ = env.step(action(env))
             if terminated or truncated:
                 self._reward, self._over = float(reward), True
             return observation

@@ -13,7 +13,6 @@ results of the others first.
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from intercode.agents.code import code_of, split_reasoning, unfenced, written_ca
 from intercode.agents.dialogue import Dialogue, format_step, format_turns, message
 from intercode.agents.prompts import Prompts
 from intercode.language import Language
+from intercode.submission import submitting
 from intercode.types import INCOMPLETE, Reply, Task, Tool, ToolCall
 
 
@@ -105,10 +105,8 @@ def action_of(call: ToolCall, language: Language, *, takes_answer: bool = False)
         raise Malformed("its arguments are not a JSON object")
     name = call.name.rpartition("functions.")[2].partition("<")[0]  # without the model's marks
     if name == SUBMIT:
-        answer = str(arguments.get("answer") or "")
-        if takes_answer and answer:
-            return f"{SUBMIT} {shlex.quote(answer)}"
-        return f"{SUBMIT} {answer}".strip() if language.submission.groups else SUBMIT
+        answer = arguments.get("answer")
+        return submitting(answer, language.submission, takes_answer=takes_answer)
     if name != "execute":
         raise Malformed(f"there is no tool {call.name!r:.50}")
     code = unfenced(code_of(arguments))
