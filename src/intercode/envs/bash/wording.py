@@ -308,8 +308,8 @@ class _Reader:
         guesses, rivals = set(signs), {""} if signs else set[str]()
         for words in (_GRAMMAR, queried - _GRAMMAR, ascii_lowercase):
             stems = set(map(_stem, words))
-            if own := {word for word in gold_words - choices if _stem(word) in stems}:
-                guesses, rivals = guesses | own, rivals | stems
+            if fillers := {word for word in gold_words - choices if _stem(word) in stems}:
+                guesses, rivals = guesses | fillers, rivals | stems
         return cls(
             gold_words,
             own_kinds,
