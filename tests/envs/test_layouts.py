@@ -214,6 +214,26 @@ WORDS: list[tuple[str, str, bool]] = [
     ("nan", "NaN", False),
     ("1" * 5000, "1" * 4999 + "2", False),
     ("1e400", "1e400 ", True),
+    # an expected whole number has one value
+    ("1000002.0", "1000001", False),
+    ("1.00000e+06", "1000001", False),
+    ("1000001.000001", "1000001", False),
+    ("1e6", "1000000", True),
+    ("9007199254740993.0", "9007199254740993", True),
+    ("9007199254740992.0", "9007199254740993", False),
+    ("-7.0", "-7", True),
+    ("7", "-7", False),
+    ("1e9999999999999999999", "7", False),
+    # the last digits of a decimal number do not count
+    ("1000002", "1000001.0", True),
+    ("1000002", "1.000001e6", True),
+    ("0.33333333", "0.333333", True),
+    ("0.334", "0.333333", False),
+    # no numbers, but bits, codes and signs
+    ("11", "0011", False),
+    ("007", "7", False),
+    ("+7", "7", False),
+    ("7", "+7", False),
     ("", "\n", True),
 ]
 

@@ -368,6 +368,57 @@ QUESTIONS: list[tuple[str, str, str, list[str], list[str]]] = [
         )
     ),
     ("Print the size of all files and their number.", "x", "3\n9", ["9\n3"], []),
+    (
+        "What is the most frequent word in /d/text?",
+        "x",
+        "the",
+        [
+            "The answer is the.",
+            "The answer is:\nthe",
+            "The most frequent word in /d/text is the.",
+            "Most frequent word: the",
+            "the (12 times)",
+        ],
+        [
+            "the a of and to in",
+            "a\nof\nthe",
+            "the, a, of",
+            "a of and:\nthe",
+            "what is the most frequent word in",
+            "of is the",
+            "it is a of the",
+        ],
+    ),
+    (
+        "What happened to /d/a.txt?",
+        "x",
+        "removed",
+        ["it was removed", "a.txt: removed"],
+        ["added changed removed", "moved: removed"],
+    ),
+    (
+        "Print the first line of /d/log.",
+        "x",
+        "crate of tea",
+        ["The first line is: crate of tea"],
+        ["crate of in to tea", "crate in of tea"],
+    ),
+    (
+        "Which word is the last of the file?",
+        "x",
+        "file",
+        ["The answer is file."],
+        ["last file word", "word: file"],
+    ),
+    ("Which letter is the most frequent?", "x", "e", ["It is e."], ["a e i n"]),
+    (
+        "Print the most frequent sign.",
+        "x",
+        "#",
+        ["It is #"],
+        ["# , ; |", ", # ;", "- = |\n#", ",;| #"],
+    ),
+    ("Print the most frequent sign.", "x", ":", [":", "It is :"], [": ; ,", ",: ;"]),
     ("Which variables are there?", "env", "TZ=UTC\nA=1", ["A=1\nTZ=UTC"], ["A=1", "TZ=CET"]),
 ]
 

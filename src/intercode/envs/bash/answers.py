@@ -76,6 +76,7 @@ _NOISE = [
     (re.compile(r"^(\d+)[:.)] ?(?=\D)"), r"\1 "),
 ]
 _THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(,\d{3})+(?![\w,])")
+_LETTER = re.compile(r"\w")
 _SEPARATOR = re.compile(r" *(?:[,;|]|(?<![!<>=~])=(?![=~])|->|(?<!\d):|:(?!\d)) *")
 
 
@@ -208,9 +209,9 @@ def _readings(paths: _Reading, task: Task) -> Iterator[_Reading]:
     bare = without_listing(agent, gold)
     if bare != agent:
         yield _Reading(bare, gold, (*paths.rules, "columns of ls -l"))
-    if _GIVES_SEPARATOR.search(answer):
-        return
     gold_words = {word for line in gold for word in line.split()}
+    if _GIVES_SEPARATOR.search(answer) or not all(map(_LETTER.search, gold_words)):
+        return
 
     def joined(number: re.Match[str]) -> str:
         """Return 1,234 as 1234 if the gold prints 1234."""

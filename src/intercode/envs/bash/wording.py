@@ -14,6 +14,10 @@ Each line must contain the gold's words, and otherwise only harmless words:
 Any other word makes the answer wrong, because the word could say anything. A title is one extra
 line of harmless words at the top; a note is one at the bottom.
 
+If such a word is the gold's answer or part of it, the others of its kind are guesses in that line:
+`the` is not `the a of and`. Only the beginning of a sentence remains harmless: `The answer is`, or
+words that follow each other in the query before `is` or a colon. So it is with signs.
+
 The last part of the module decides which sentences in a query describe the answer:
 
     /depot/a.tsv has columns separated by tabs.   describes a file, not the answer
@@ -33,6 +37,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from string import ascii_lowercase
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -146,6 +151,8 @@ _CHOICE = word_set("or and else otherwise either whether")
 """Words between the alternative answers that a query offers."""
 _PRINT = word_set("print output show say answer write return echo")
 _IF = word_set("if when")
+_SUBJECT = re.compile(r"((the|my) )?(answer|result|output)|it|this|that")
+_IS = re.compile(r"(?::? (?:is|was|are|were):?|:)(?: |$)")
 _RULE = re.compile(r"[-=_+| ]{3,}")
 _ITEM = re.compile(r"(?:[-*•]|(?P<number>\d+)[.):]?) (?=\S)")
 _MEASURED = re.compile(
@@ -214,9 +221,8 @@ def without_extras(agent: Sequence[str], gold: Sequence[str], query: str) -> lis
     if asks_alone(query) or not any(gold):
         return None
     reader = _Reader.of(tuple(gold), query)
-    lines = reader.body(
-        [line for line in agent if not _RULE.fullmatch(line) and (line or "" in gold)]
-    )
+    ruled = agent if reader.pure else [line for line in agent if not _RULE.fullmatch(line)]
+    lines = reader.body([line for line in ruled if line or "" in gold])
     if len(lines) > len(gold) > 1 and any(" " in line for line in gold):
         return None
     lines = _items(lines, 1 if fixes_lines(query) else len(gold))
@@ -262,6 +268,10 @@ class _Reader:
     `kinds` must be harmless: `known` are stems of the query's harmless words, `grammar` other
     harmless words. A limiting word is harmless only as in `query_pairs`, the query's words each
     with its successor.
+
+    `guesses` are the gold's words that would be harmless in another gold's answer, and single
+    letters; `rivals` are the stems of all words of their kinds; `query` is the query's text in
+    small letters.
     """
 
     gold_words: frozenset[str]
@@ -270,6 +280,9 @@ class _Reader:
     known: frozenset[str]
     grammar: frozenset[str]
     query_pairs: frozenset[tuple[str, str]]
+    guesses: frozenset[str]
+    rivals: frozenset[str]
+    query: str
 
     @classmethod
     @lru_cache(maxsize=16)
@@ -290,6 +303,13 @@ class _Reader:
         own_kinds = frozenset(map(_kind, gold_words))
         file = {"file"} if "word" in own_kinds else set()
         every = {"file", "number"} if gold_words & choices else set()
+        queried = frozenset(word for word in harmless | units if _kind(word) == "word")
+        signs = {word for word in gold_words if not _bare(word)}
+        guesses, rivals = set(signs), {""} if signs else set[str]()
+        for words in (_GRAMMAR, queried - _GRAMMAR, ascii_lowercase):
+            stems = set(map(_stem, words))
+            if fillers := {word for word in gold_words - choices if _stem(word) in stems}:
+                guesses, rivals = guesses | fillers, rivals | stems
         return cls(
             gold_words,
             own_kinds,
@@ -297,7 +317,15 @@ class _Reader:
             frozenset(map(_stem, harmless | units)) - set(map(_stem, gold_words)),
             _GRAMMAR - {word.lower() for word in gold_words | choices},
             frozenset(pairwise(query_words)),
+            frozenset(guesses),
+            frozenset(rivals),
+            f" {' '.join(query_words).lower()} ",
         )
+
+    @property
+    def pure(self) -> bool:
+        """True if the gold's answer consists of words that would otherwise be harmless."""
+        return self.gold_words == self.guesses
 
     def is_title(self, line: str) -> bool:
         """Return whether a line of harmless words is a title: it ends with a colon, or contains no
@@ -314,8 +342,24 @@ class _Reader:
 
     def read(self, line: str) -> str | None:
         """Return the gold's words in a line; None if another word in the line is not harmless."""
+        words = self._read(line)
+        return self._read(self._without_subject(line)) if words is None and self.guesses else words
+
+    def _without_subject(self, line: str) -> str:
+        """Return what a sentence says of its subject, after the first `is` or colon."""
+        if not (sign := _IS.search(line)):
+            return line
+        subject = " ".join(map(_bare, line[: sign.start()].split())).lower()
+        queried = " " in subject and f" {subject} " in self.query
+        return line[sign.end() :] if queried or _SUBJECT.fullmatch(subject) else line
+
+    def _read(self, line: str) -> str | None:
         line = line if "number" in self.own_kinds else _MEASURED.sub("", line)
-        words = [word for word in map(self._word, line.split()) if word]
+        words = list(map(self._word, line.split()))
+        rivals = self.rivals if self.pure or self.guesses.intersection(words) else frozenset[str]()
+        if any(_stem(word) in rivals for word in words if word not in self.gold_words):
+            return None
+        words = list(filter(None, words))
         if not all(
             word in self.gold_words or self._harmless(word, after)
             for word, after in pairwise([*words, ""])

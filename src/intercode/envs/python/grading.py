@@ -40,7 +40,9 @@ _MOST_READ = 1 << 16
 """The most bytes in a message that the host parses: a verdict, a status, a list of definitions."""
 _SPARE_OUTPUT = 1 << 20
 """A program may print this many bytes of extra whitespace."""
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_NUMBER = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)(e[+-]?\d{1,6})?", re.ASCII | re.IGNORECASE)
+"""A number as programs print it. `007` and `+7` are texts: bits, codes or signs that the task asks
+for, where each character counts."""
 _LATE = "ran out of time"
 _NOT_DUMPABLE = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
 """PR_SET_DUMPABLE: no process in the grader's sandbox may read or write its interpreters' memory.
@@ -332,7 +334,8 @@ def same_text(printed: str, expected: str) -> bool:
 
 def same_words(printed: str, expected: str) -> bool:
     """Return whether two texts have the same words on their lines, ignoring other whitespace and
-    empty lines. Decimal numbers are equal within a tolerance, whole numbers exactly.
+    empty lines. An expected whole number has one value, however it is printed (`7`, `7.0`, `7e0`);
+    an expected decimal number has a tolerance.
 
     APPS accepts more: lines and words in any order, and whole numbers that are nearly equal.
     """
@@ -350,7 +353,7 @@ def _same_word(printed: str, expected: str) -> bool:
         return True
     if not (_NUMBER.fullmatch(printed) and _NUMBER.fullmatch(expected)):
         return False
-    if "." not in printed + expected and "e" not in (printed + expected).lower():
+    if expected.removeprefix("-").isdecimal():
         return Decimal(printed) == Decimal(expected)
     return abs(float(printed) - float(expected)) <= ABSOLUTE + RELATIVE * abs(float(expected))
 

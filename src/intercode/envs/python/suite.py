@@ -8,8 +8,8 @@
     expected, hidden_expected    and the output that it must print
     name, test_setup_code        the name that the tests use (default: found in tests and gold), and
                                  code to run before each test
-    tolerant                     white space and the last digits of a decimal number do not count in
-                                 the results of cases
+    tolerant                     white space in the results of cases does not count, nor do the last
+                                 digits where a decimal number is expected
     unplayable                   why the task cannot be played
 
 `layouts.py` converts published layouts to this form.
@@ -64,8 +64,8 @@ _parsing = threading.Lock()
 @dataclass(frozen=True, slots=True)
 class Test:
     """A test. `text` is an assert or a script, and empty for a program; `expected` is the required
-    output of a script or program; `tolerant`: but for white space and the last digits of a decimal
-    number."""
+    output of a script or program; `tolerant`: but for white space, and for the last digits where a
+    decimal number is expected."""
 
     kind: Kind
     hidden: bool
