@@ -92,6 +92,13 @@ class TestAHostileAction:
         assert works(sandbox)
         assert sandbox.diff() == {}
 
+    @named([attack for attack in attacks.EXHAUSTION if "attached" in attack.protections])
+    def test_exceeds_a_limit_by_what_hangs_on_its_descriptors(
+        self, sandbox: LocalSandbox, attack: Attack
+    ) -> None:
+        assert sandbox.exec(attack.action, timeout=60).limits == ("memory",)
+        assert works(sandbox)
+
     @pytest.mark.parametrize("shared", ["agent"], indirect=True)  # root may read all the same
     @named(attacks.FATAL)
     def test_that_no_shell_survives_is_announced_until_the_reset(

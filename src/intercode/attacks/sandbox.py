@@ -138,6 +138,24 @@ for each in range(10000):
     if number < 0: sys.exit('held')
     for half in range(2): libc.msgsnd(number, message, L(8192), 0o4000)
 """)
+_WATCHES = """
+import select
+hold = [select.epoll() for _ in range(100)]
+for file in [os.pipe()[0] for _ in range(8)]:
+    for number in range(150, 500):  # a closed descriptor leaves its watch as long as the file lives
+        os.dup2(file, number)
+        for epoll in hold: epoll.register(number)
+        os.close(number)
+"""
+_LOCKS = """
+for name in range(400):
+    fd = os.open(f'/tmp/{name}', os.O_CREAT | os.O_RDWR)
+    for at in range(700): fcntl.lockf(fd, fcntl.LOCK_EX, 1, 2 * at)
+"""
+_ATTACHED = [
+    Attack(name, _python(f"{code}time.sleep(6); breach(True)"), protections=frozenset({"attached"}))
+    for name, code in (("memory in epoll watches", _WATCHES), ("memory in record locks", _LOCKS))
+]
 _AFTER = " && sleep 0.3 && echo BREA''CH"
 
 EXHAUSTION = [
@@ -248,6 +266,7 @@ breach(sent > 3 * len(hold) * 212_992)
 """),
         protections=frozenset({"buffers"}),
     ),
+    *_ATTACHED,
     Attack(
         "memory in an anonymous file",
         _python("""

@@ -8,8 +8,7 @@ Other differences are accepted under these rules, which may be combined:
 
     paths below a folder    a folder that the task names is removed from the paths on both sides
     columns of ls -l        the columns before a name in `ls -l` are removed from the agent's lines
-    signs between words     `,` `:` `=` etc. in the agent's lines become spaces, and 1,234 is 1234,
-                            unless the gold has a word of signs alone
+    signs between words     `,` `:` `=` etc. in the agent's lines become spaces, and 1,234 is 1234
     a sentence around it    a sentence, title or column is removed from the agent's (`wording`)
     other line breaks       one line, or one word per line, is split over more or fewer lines
 

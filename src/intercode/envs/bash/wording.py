@@ -16,8 +16,7 @@ line of harmless words at the top; a note is one at the bottom.
 
 If such a word is the gold's answer or part of it, the others of its kind are guesses in that line:
 `the` is not `the a of and`. Only the beginning of a sentence remains harmless: `The answer is`, or
-words that follow each other in the query before `is` or a colon. The same holds for signs: `;` is
-not `; , |`.
+words that follow each other in the query before `is` or a colon. So it is with signs.
 
 The last part of the module decides which sentences in a query describe the answer:
 
@@ -252,13 +251,8 @@ def without_extras(agent: Sequence[str], gold: Sequence[str], query: str) -> lis
     if not any(gold):
         return None
     reader = _Reader.of(tuple(gold), query)
-    lines = reader.body(
-        [
-            line
-            for line in agent
-            if (reader.pure or not _RULE.fullmatch(line)) and (line or "" in gold)
-        ]
-    )
+    ruled = agent if reader.pure else [line for line in agent if not _RULE.fullmatch(line)]
+    lines = reader.body([line for line in ruled if line or "" in gold])
     if len(lines) > len(gold) > 1 and any(" " in line for line in gold):
         return None
     lines = _items(lines, 1 if fixes_lines(query) else len(gold))
@@ -354,8 +348,8 @@ class _Reader:
         guesses, rivals = set(signs), {""} if signs else set[str]()
         for words in (_GRAMMAR, queried - _GRAMMAR, ascii_lowercase):
             stems = set(map(_stem, words))
-            if own := {word for word in gold_words - choices if _stem(word) in stems}:
-                guesses, rivals = guesses | own, rivals | stems
+            if fillers := {word for word in gold_words - choices if _stem(word) in stems}:
+                guesses, rivals = guesses | fillers, rivals | stems
         return cls(
             gold_words,
             own_kinds,

@@ -38,6 +38,7 @@ _LAST_DEATH, _INTERRUPT_DELAY, _CAPTURING = 2.0, 1.0, 5.0
 _EMPTY_ACTION = b"\n"
 _DEATH = 0.001  # no event reports that the children of another process are gone
 _SPARE_PROCESSES = 4
+_COUNT_ATTACHED_EVERY, _TIMES_ITS_COST = 0.5, 3
 _INTERRUPTED = 130
 _CHUNK = 1 << 16
 _AS_AGENT = ("write",)
@@ -101,7 +102,7 @@ class EpisodeServer:
         self._cwd: str = config["cwd"]
         self._output = Output(config["output"])
         self._got_request, self._jobs_alive, self._shell_lost, self._status = False, False, False, 0
-        self._next_tick = 0.0
+        self._next_tick = self._next_count = 0.0
         self._pieces: Iterator[bytes] = iter(())
         self._limits_hit: set[str] = set()
         self._disk_was_full = False
@@ -397,6 +398,8 @@ class EpisodeServer:
             name, limit = "disk", f"disk limit of {self._config['mounts'].disk >> 20} MiB"
         elif len(alive) + _SPARE_PROCESSES >= self._config["processes"]:
             name, limit = "processes", f"limit of {self._config['processes']} processes"
+        elif self._too_much_attached(alive):
+            name, limit = "memory", "limit of epoll watches and record locks"
         else:
             return
         self._limits_hit.add(name)
@@ -407,6 +410,18 @@ class EpisodeServer:
             kernel.remove_ipc_object(kind, number)
         self._output.read_available(self._out)
         self._output.add(f"\n[{limit} exceeded: all processes were killed]\n".encode())
+
+    def _too_much_attached(self, alive: list[processes.Process]) -> bool:
+        """Return whether epoll watches and record locks exceed their limit, if it is time to count
+        them: an agent may have many descriptors."""
+        if (started := time.monotonic()) < self._next_count or "attached" in self._config[
+            "disabled"
+        ]:
+            return False
+        attached = self._table.attached(alive)
+        cost = time.monotonic() - started
+        self._next_count = started + max(_COUNT_ATTACHED_EVERY, _TIMES_ITS_COST * cost)
+        return attached > self._table.most_attached
 
     def _kill_all(self) -> None:
         """Kill all processes, and return when they are gone, so that the next action's are not

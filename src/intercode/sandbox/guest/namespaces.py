@@ -13,7 +13,7 @@ ends all processes of the agent, and the server exits too.
 
 `disabled` in the configuration names protections that a test turns off to see an attack succeed
 (`DisabledProtections`): user_namespaces, settings, capabilities, limits, network (a network
-namespace that the agent's root owns), buffers (of TCP sockets).
+namespace that the agent's root owns), buffers (of TCP sockets), attached (watches and locks).
 """
 
 from __future__ import annotations

@@ -193,6 +193,10 @@ class Table(processes.Tree):
         with _as_user(self._user):
             return super().cwd(pid)
 
+    def attached(self, alive: list[processes.Process]) -> int:
+        with _as_user(self._user):
+            return super().attached(alive)
+
     def foreign_descriptors(self, pid: int, allowed: set[str]) -> list[str]:
         with _as_user(self._user):
             return super().foreign_descriptors(pid, allowed)
