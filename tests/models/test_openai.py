@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -87,11 +88,32 @@ def test_tokens_come_back_as_a_sample_if_they_are_asked_for(
         "finish_reason": "stop",
         "logprobs": {"content": [{"logprob": "?"}]},
     }
-    server.script = [answer({"choices": [each]}) for each in (choice, bare, choice)]
+    odd = [{"content": [{"logprob": -0.5}, {"logprob": value}]} for value in (None, -math.inf)]
+    infinite = [{**choice, "logprobs": logprobs} for logprobs in odd]
+    script = (choice, bare, *infinite, choice)
+    server.script = [answer({"choices": [each]}) for each in script]
     model = connect(logprobs=True)
     assert model.complete(MESSAGES).sample == Sample((7, 8), (-0.5, -0.25), "stop")
-    assert (model.complete(MESSAGES).sample, connect().complete(MESSAGES).sample) == (None, None)
-    assert [request["body"].get("logprobs") for request in server.requests] == [True, True, None]
+    for ids in ((), (7, 8), (7, 8)):
+        with pytest.warns(UserWarning, match="no numbers"):
+            assert model.complete(MESSAGES).sample == Sample(ids, (), "stop")
+    assert connect().complete(MESSAGES).sample is None
+    assert [request["body"].get("logprobs") for request in server.requests] == [True] * 4 + [None]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"text": "ls", "finish_reason": "stop"},
+        {"delta": {"role": "assistant", "content": "ls"}, "finish_reason": "stop"},
+        {"message": None, "text": "ls", "finish_reason": "stop"},
+    ],
+)
+def test_a_text_where_a_message_should_be_is_read(
+    server: Server, connect: Connect, choice: dict[str, Any]
+) -> None:
+    server.script = [answer({"choices": [choice]})]
+    assert connect().complete(MESSAGES).text == "ls"
 
 
 TOOL = {

@@ -53,13 +53,16 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
         talk = Dialogue.start(task, protocol, turns, prompts)
         word = ANSWER if talk.takes_answer else WORD if prompts.language.submission.groups else {}
         offered = (EXECUTE, _tool(SUBMIT, "Submit the work and finish.", **word))
+        ids = set[str]()
         while talk.left:
             reply: Reply = yield Ask(tuple(talk.messages), offered)
             complete = reply.finish_reason not in INCOMPLETE
-            calls = [
-                replace(call, id=call.id or f"call{len(talk.messages):03}{number:02}")
-                for number, call in enumerate(reply.calls if complete else ())
-            ]
+            calls = []
+            for number, call in enumerate(reply.calls if complete else ()):
+                is_new = call.id and call.id not in ids  # some servers refuse an id that repeats
+                id = call.id if is_new else f"call{len(talk.messages):03}{number:02}"
+                ids.add(id)
+                calls.append(replace(call, id=id))
             text = split_reasoning(reply.text)[1]
             written = written_calls(text) if complete and not calls else []
             talk.add_reply(replace(reply, calls=tuple(calls)))

@@ -34,6 +34,7 @@ import re
 import threading
 import time
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -98,6 +99,10 @@ _ENDS = {
 """Other servers' words for how a reply ended, by OpenAI's; "error" is a fault of the server."""
 
 _EMPTY = "(empty reply)"
+_ODD_LOGPROBS = (
+    "a server returned log-probabilities that are no numbers (null, NaN, infinite): these turns "
+    "keep their ids without log-probabilities; `stats()` of a pool counts them"
+)
 """Sent in place of an empty reply, which many servers refuse in a conversation."""
 
 _FIXED = ("model", "messages", "tools", "stream", "n")
@@ -454,7 +459,7 @@ class OpenAIModel:
             finish_reason = _end(choice.get("finish_reason"))
             if "error" in (*choice, finish_reason):
                 raise self._refusal(_status(choice.get("error")), body, {})
-            message = (choice.get("message") if finish_reason else choice["message"]) or {}
+            message = _message(choice, finish_reason)
             calls = tuple(map(_call, _call_records(message)))
             text, reasoning = _contents(message)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -587,6 +592,16 @@ def _object_text(arguments: str) -> str:
     return json.dumps({"malformed": arguments})
 
 
+def _message(choice: Mapping[str, Any], finish_reason: str | None) -> Mapping[str, Any]:
+    """Return the message of a choice, which some servers call `delta` or send as `text`; an empty
+    one if the reply ended before it began. Raises LookupError if there is neither."""
+    named = [name for name in ("message", "delta", "text") if name in choice]
+    if not named and not finish_reason:
+        raise LookupError("message")
+    value = next(filter(None, map(choice.get, named)), None) or {}
+    return {"content": value} if isinstance(value, str) else value
+
+
 def _contents(message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the text of a message and the fields of its reasoning. Raises TypeError for content
     that is neither text nor parts."""
@@ -673,7 +688,7 @@ def _count(value: Any) -> int | None:
 
 def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample | None:
     """Return the tokens of a choice; None if the server returned neither tokens nor a reason for
-    the end, or anything else.
+    the end, or anything else. If one log-probability is no number, such as null, none is kept.
 
     vLLM puts the ids of the prompt next to the choices, SGLang into the choice.
     """
@@ -689,8 +704,11 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
     ids = (*token_ids, *prompt_ids)
     if not all(isinstance(token_id, int) for token_id in ids):
         return None
-    if not all(map(is_number, (*ids, *logprobs))):
+    if not all(map(is_number, ids)):
         return None
+    if not all(map(is_number, logprobs)):
+        warnings.warn(_ODD_LOGPROBS, stacklevel=2)
+        logprobs = ()
     return (
         Sample(token_ids, logprobs, reason, prompt_ids=prompt_ids)
         if token_ids or logprobs or reason

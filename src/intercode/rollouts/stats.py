@@ -19,6 +19,7 @@ class PoolStats:
     the side at fault (model, sandbox, data), `cuts` by the limit of the rollout (turns, reply,
     tokens, context), `limit_hits` by the limit of the sandbox that an action hit (time, memory,
     output, …). `flat_groups` of the `groups` have equal rewards, so they have no gradient.
+    `turns_without_logprobs` have ids, but the server returned no log-probabilities, or odd ones.
     `seconds` are summed over episodes that were played at once: `model` until replies came,
     `actions` with scoring, `rest` for resets and the agent.
     """
@@ -31,6 +32,7 @@ class PoolStats:
     limit_hits: dict[str, int]
     groups: int
     flat_groups: int
+    turns_without_logprobs: int
     seconds: dict[str, float]
 
 
@@ -43,7 +45,7 @@ class Tally:
 
     def _clear(self) -> None:
         self._rewards: list[float] = []
-        self._replayed = 0
+        self._replayed = self._without_logprobs = 0
         self._counts = {name: Counter[str]() for name in ("faults", "cuts", "limit_hits")}
         self._ranges: dict[tuple[int, str], tuple[float, float]] = {}
         self._seconds = dict.fromkeys(("model", "actions", "rest"), 0.0)
@@ -59,7 +61,10 @@ class Tally:
             return
         model = sum(turn.reply_seconds or 0.0 for turn in turns)
         actions = sum(turn.seconds or 0.0 for turn in turns)
+        samples = [turn.sample for turn in turns if turn.sample]
+        bare = sum(bool(sample.token_ids) and not sample.logprobs for sample in samples)
         with self._lock:
+            self._without_logprobs += bare
             if error:
                 self._counts["faults"][error.partition(":")[0]] += 1
             if rollout.cut:
@@ -84,6 +89,7 @@ class Tally:
                 replayed=self._replayed,
                 groups=len(self._ranges),
                 flat_groups=flat,
+                turns_without_logprobs=self._without_logprobs,
                 seconds=self._seconds,
                 **counts,
             )
