@@ -80,6 +80,10 @@ class PythonSessions:
         self._clean = False
         return self._agent.exec(action)
 
+    def session_lost(self) -> bool:
+        """Return whether the agent's interpreter has ended since its last action."""
+        return self._agent.session_lost()
+
     def describe(self, name: str, method: str = "") -> Definitions | None:
         """Return the agent's definitions and a description of `name`; None if its interpreter does
         not answer."""
