@@ -366,8 +366,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return None
 
     def session_lost(self) -> bool:
-        """Return whether the session has ended since the last action. Asked after a submission,
-        which shows it in `info` and says it in the observation; the default is False."""
+        """Return whether the session has ended since the last action, to say so after a
+        submission. The default is False."""
         return False
 
     def is_final(self, score: Score) -> bool:
@@ -546,7 +546,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def _note_loss(self, text: str, info: dict[str, Any]) -> str:
         """Return the observation after a submission, and set `session_lost` in its `info`."""
         info["session_lost"] = lost = self.session_lost()
-        return _with_notes(text, [f"[the {self.session_noun} ended]"] if lost else [])
+        return f"{text}\n[the {self.session_noun} ended]".lstrip("\n") if lost else text
 
     def _shorten(self, text: str) -> str:
         """Return a text, which may contain names and messages from the agent, encodable in UTF-8
@@ -566,7 +566,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             folder = result.cwd if result.cwd.isprintable() else ascii(result.cwd)
             new = f"a new one starts in {folder}]" if folder else "a new one begins]"
             notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
-        observation = _with_notes(observation, notes)
+        gap = "" if not notes or not observation or observation.endswith("\n") else "\n"
+        observation += gap + "\n".join(notes)
         if not scored:
             return self._finish_step(observation, 0.0, info)
         score = self.score()
@@ -814,12 +815,6 @@ def _make_info(result: ExecResult | None, cut: bool = False) -> dict[str, Any]:
         "session_lost": result.session_lost if result else False,
         "limits": tuple(sorted(limits)),
     }
-
-
-def _with_notes(text: str, notes: Sequence[str]) -> str:
-    """Return an observation with notes on lines of their own below it."""
-    gap = "" if not notes or not text or text.endswith("\n") else "\n"
-    return text + gap + "\n".join(notes)
 
 
 def _fingerprint(result: ExecResult) -> str:

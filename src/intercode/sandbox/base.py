@@ -214,8 +214,7 @@ class Sandbox(ABC):
         """Return every path that differs from the start, sorted by path."""
 
     def session_lost(self) -> bool:
-        """Return whether the session has ended since the last action, which `exec` would report.
-        Providers need not support this."""
+        """Return whether the session has ended since the last action; a provider may not know."""
         return False
 
     def end_processes(self) -> None:

@@ -278,7 +278,7 @@ class PythonEnv(InterCodeEnv):
         return (definitions and definitions.last) or None, None
 
     def session_lost(self) -> bool:
-        return self._sessions.session_lost()
+        return self._sessions.agent.session_lost()
 
     def is_final(self, score: Score) -> bool:
         """Return whether hidden tests ran: the agent's code may have recorded their arguments."""

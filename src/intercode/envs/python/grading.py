@@ -42,9 +42,7 @@ _MOST_READ = 1 << 16
 _SPARE_OUTPUT = 1 << 20
 """A program may print this many bytes of extra whitespace."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-_LATE, _ENDED = "ran out of time", "the interpreter ended during the call"
-_DOUBT = 0.1
-"""Seconds after which a sandbox that is killed process by process, from outside, is dead."""
+_LATE, _ENDED, _DOUBT = "ran out of time", "the interpreter ended during the call", 0.2
 _NOT_DUMPABLE = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
 """PR_SET_DUMPABLE: no process in the grader's sandbox may read or write its interpreters' memory.
 An image may lack ctypes."""
@@ -132,7 +130,7 @@ class Grader:
         try:
             results = list(self._results(agent, suite, name, text))
             if any(result.why == _ENDED for result in results):
-                time.sleep(_DOUBT)
+                time.sleep(_DOUBT)  # whoever kills a sandbox piece by piece kills the rest
             return results
         finally:
             agent.end_branch()
