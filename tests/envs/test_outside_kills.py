@@ -93,7 +93,7 @@ def test_a_second_death_while_others_die_too_is_the_machines_fault(make: Make) -
     with killing_the_wall_at(MARK, times=9) as killed:
         *_, info = env.step(f"timeout 1 {MARK}")
     assert info["ended"] == "agent_fault", "it dies whenever the episode is played"
-    assert len(killed) == 5
+    assert len(killed) > 1
 
 
 def test_agents_that_all_kill_their_sandboxes_at_once_earn_0(make: Make) -> None:
