@@ -18,6 +18,7 @@ from families import (
     arguments,
     family,
     kill_sandbox,
+    killing_all_at,
     killing_the_wall_at,
     stat,
     wait_until,
@@ -98,7 +99,7 @@ def test_a_second_death_while_others_die_too_is_the_machines_fault(make: Make) -
 
 def test_agents_that_all_kill_their_sandboxes_at_once_earn_0(make: Make) -> None:
     envs = [make("count") for _ in range(8)]
-    with killing_the_wall_at(MARK, times=1000), ThreadPoolExecutor(len(envs)) as threads:
+    with killing_all_at(MARK), ThreadPoolExecutor(len(envs)) as threads:
         infos = [step[-1] for step in threads.map(lambda env: env.step(MARK), envs)]
     assert {info["ended"] for info in infos} == {"agent_fault"}
     assert {info["score"].reward for info in infos} == {0.0}

@@ -150,6 +150,30 @@ def killing_the_wall_at(word: str, times: int) -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
+def killing_all_at(command: str) -> Iterator[set[int]]:
+    """Kill the wall around each process with this command line, as one that its agent ends."""
+    over, killed = threading.Event(), set[int]()
+
+    def kill() -> None:
+        while not over.wait(0.01):
+            parents = {pid: int(fields[1]) for pid in all_pids() if (fields := stat(pid))}
+            for pid in [pid for pid in parents if arguments(pid).strip() == command]:
+                while parents.get(pid, os.getpid()) != os.getpid():
+                    pid = parents[pid]
+                if pid in parents and pid not in killed:
+                    killed.add(pid)
+                    os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextlib.contextmanager
 def killing_the_parent_of(command: str, times: int) -> Iterator[list[int]]:
     """While the block runs, kills whoever started each new process of ours with this command line,
     so often."""

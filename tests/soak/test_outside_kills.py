@@ -3,9 +3,7 @@ played again, never a 0."""
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import threading
 import time
 from collections import Counter
@@ -14,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from families import WAYS, all_pids, arguments, kill_sandbox, stat, walls
+from families import WAYS, kill_sandbox, killing_all_at, walls
 from kept import kept, needs_bwrap, write_box
 
 import intercode
@@ -46,30 +44,6 @@ def killing(chance: random.Random, most: float) -> Iterator[Counter[str]]:
     thread.start()
     try:
         yield hit
-    finally:
-        over.set()
-        thread.join()
-
-
-@contextmanager
-def killing_all_at(command: str) -> Iterator[set[int]]:
-    """Kill the wall around each process with this command line, as one that its agent ends."""
-    over, killed = threading.Event(), set[int]()
-
-    def kill() -> None:
-        while not over.wait(0.01):
-            parents = {pid: int(fields[1]) for pid in all_pids() if (fields := stat(pid))}
-            for pid in [pid for pid in parents if arguments(pid).strip() == command]:
-                while parents.get(pid, os.getpid()) != os.getpid():
-                    pid = parents[pid]
-                if pid in parents and pid not in killed:
-                    killed.add(pid)
-                    os.kill(pid, signal.SIGKILL)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        yield killed
     finally:
         over.set()
         thread.join()
