@@ -423,6 +423,9 @@ class BashEnv(InterCodeEnv):
         parts = {**score.parts, "robust": float(again.score.success)}
         return replace(again.score, reward=min(score.reward, again.score.reward), parts=parts)
 
+    def session_lost(self) -> bool:
+        return self._workspace.sandbox.session_lost()
+
     def outcomes(self) -> dict[str, Any]:
         """Return the parts that failed, the rule that accepted or refused the answer, both answers,
         and the paths whose final states differ.

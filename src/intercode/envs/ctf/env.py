@@ -175,6 +175,9 @@ class CtfEnv(InterCodeEnv):
             self._last_score = best_score(flag_exact(self._word, flag) for _, flag in self._flags)
         return self._last_score
 
+    def session_lost(self) -> bool:
+        return self._workspace.sandbox.session_lost()
+
     def outcomes(self) -> dict[str, Any]:
         """Return the submission. The flag is left out, since runs are shared."""
         failed = [] if self._last_score.success else ["flag"]
