@@ -41,15 +41,10 @@ _MOST_READ = 1 << 16
 """The most bytes in a message that the host parses: a verdict, a status, a list of definitions."""
 _SPARE_OUTPUT = 1 << 20
 """A program may print this many bytes of extra whitespace."""
-<<<<<<< HEAD
 _NUMBER = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)(e[+-]?\d{1,6})?", re.ASCII | re.IGNORECASE)
 """A number as programs print it. `007` and `+7` are texts: bits, codes or signs that the task asks
 for, where each character counts."""
-_LATE = "ran out of time"
-=======
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _LATE, _ENDED, _DOUBT = "ran out of time", "the interpreter ended during the call", 0.2
->>>>>>> machine
 _NOT_DUMPABLE = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
 """PR_SET_DUMPABLE: no process in the grader's sandbox may read or write its interpreters' memory.
 An image may lack ctypes."""
