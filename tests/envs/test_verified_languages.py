@@ -97,7 +97,8 @@ def writes(name: str, code: str) -> str:
 
 @pytest.fixture(scope="module")
 def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[intercode.InterCodeEnv]:
-    """The tasks `LANGUAGE loads` and `LANGUAGE starts`."""
+    """The tasks `LANGUAGE loads`, `LANGUAGE starts` and `LANGUAGE both`, whose tests read the code,
+    start a program and compare its text, and then load the code."""
     needs_bwrap()
     tasks: list[dict[str, str]] = []
     for name, language in LANGUAGES.items():
@@ -110,7 +111,12 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[intercode.InterCod
             "gold": writes(language.name, language.program),
             "verify": f"for n in 2 5; do {compares}; done\n",
         }
-        for how, fields in (("loads", loads), ("starts", starts)):
+        first = f"grep -q fee /srv/app/{language.name} && [ $(sh /srv/app/run.sh) = ok ]"
+        both = {
+            "gold": f"{loads['gold']}\n{writes('run.sh', 'echo ok')}",
+            "verify": f"{first} || exit 1\n{language.loads}\n",
+        }
+        for how, fields in (("loads", loads), ("starts", starts), ("both", both)):
             tasks.append({"id": f"{name} {how}", "query": f"Double it: {name} {how}.", **fields})
     data: Path = tmp_path_factory.mktemp("languages") / "tasks.jsonl"
     data.write_text("".join(json.dumps(task) + "\n" for task in tasks))
@@ -128,7 +134,7 @@ def language(request: pytest.FixtureRequest) -> str:
 
 
 def earns(env: intercode.InterCodeEnv, task: str, action: str) -> float | None:
-    """The reward, or None if the action is a hack that could not be played."""
+    """The reward, or None if the action is a hack whose reward shows nothing."""
     env.reset(options={"task": task})
     if NOT_PLAYED in env.step(action)[0]:
         return None
@@ -157,5 +163,11 @@ def test_tests_that_start_a_process_for_each_case_are_paid_by_no_forgery_nor_nam
     gold = next(one.gold for one in env.tasks if one.id == task)
     assert earns(env, task, gold) == 1
     rewards = [earns(env, task, how.replace("@GOLD@", gold)) for how in FORGERIES.values()]
-    assert rewards == [0, 0 if language == "py" else None]
+    assert rewards == [0, None, 0 if language == "py" else None]
     assert faults_of(env, task) == []
+
+
+def test_code_that_is_loaded_is_named_where_a_started_program_has_to_work(
+    env: intercode.InterCodeEnv, language: str
+) -> None:
+    assert faults_of(env, f"{language} both") == [("unsafe_test", "in-process")]
