@@ -218,6 +218,26 @@ def test_files_reach_the_tests_with_modes_links_and_removals(
     assert not played(env, "t")["score"].success
 
 
+STEERS = (
+    "CMakeLists.txt build.ninja gems.rb lib/Test/More.pm lib/rspec/core.rb check BUILD build.rs"
+)
+TRAVELS = "notes.txt lib/fee.rb lib/Test/Fee.pm main.rs builder checks.txt test/fee.rb"
+
+
+def test_what_steers_a_runner_stays_behind_in_the_folder_where_tests_start(
+    made: Callable[..., intercode.InterCodeEnv],
+) -> None:
+    make = "printf 'check:\\n\\ttest -s answer\\n' >/Makefile; make -f /Makefile check\n"
+    gold = "echo 4 >answer"
+    env = made(setup="mkdir -p /srv/work", cwd="/srv/work", gold=gold, verify=make)
+    assert not played(env, "t", "touch check")["score"].success
+    plants = f"mkdir -p lib/Test lib/rspec test; touch {STEERS} {TRAVELS}"
+    info = played(env, "t", plants, gold)
+    assert info["score"].success
+    left = [path.removeprefix("/srv/work/") for path in info["outcomes"]["left_behind"]]
+    assert sorted(left) == sorted(STEERS.split())
+
+
 def test_the_record_names_what_of_the_system_is_the_subject(
     made: Callable[..., intercode.InterCodeEnv],
 ) -> None:
