@@ -33,6 +33,8 @@ _STEERING = re.compile(
         (?:site-packages|dist-packages|node_modules)(?:/|$)   # installed packages
         | (?:conftest|sitecustomize|usercustomize|pytest)\.py$
         | \.?pytest\.(?:ini|toml)$ | [^/]*\.pth$ | (?:_?pytest|pluggy|unittest)/
+    | (?:rspec|minitest|diff/lcs|luassert|busted)(?:/|\.(?:rb|lua)$)          # of lib/ and src/
+    | Test/(?:More|Simple|Builder|Deep|Exception|Most)\b | Test2/ | TAP/
     )""",
     re.VERBOSE,
 )
@@ -47,6 +49,14 @@ CONFIGURATION = re.compile(
         | \.(?:config|conf|setup|workspace)\.[cm]?[jt]sx?
         | rc(?:\.\w+)?
         | [Ff]ile(?:\.(?:[cm]?[jt]s|rb|py|lua|pl))?
+        | \.(?: ac | build | clj | dependencies | dhall | nimble | nims | ninja | PL | rockspec
+            | script | sum | tcl | zon )
+        | -preset\.[cm]?[jt]s | _helper\.rb | [Pp]est\.php | build\.(?:rs|zig|boot)
+        | CMakeLists\.txt | meson_options\.txt | Package\.swift | gems\.rb
+        | (?:premake5|xmake)\.lua
+        | ^(?: BUILD | WORKSPACE | DESCRIPTION | Kbuild | SConscript | SConstruct | configure | dune
+            | dune-project | gradlew | mvnw | rust-toolchain | wscript )
+        | ^(?: all | build | check | lint | run | tests? | verify )  # a target of make
     )$""",
     re.VERBOSE,
 )
