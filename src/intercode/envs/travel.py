@@ -118,12 +118,12 @@ class Route:
         """Bring the changed files of `source` into the box; return the changes that arrived, and
         the paths that stayed behind. Raises `TooLarge`."""
         changes, left_behind = carry_over(source, self.box, self._stays)
-        golds = changes if self.golds is None else self.golds
+        golds = self.golds
         links = [
             path
             for path, change in changes.items()
             if change.type == "link"
-            and self.golds is not None
+            and golds is not None
             and _leads_to(path, change.target) != _leads_to(path, golds.get(path))
         ]
         if links:

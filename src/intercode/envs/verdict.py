@@ -144,12 +144,12 @@ def read_tests(files: Mapping[str, bytes]) -> list[CaseResult]:
     for name, content in sorted(files.items()):
         try:
             if name.endswith(".xml"):
-                found = _junit(ElementTree.fromstring(content))
+                cases = _junit(ElementTree.fromstring(content))
             elif name not in REWARD_FILES:
-                found = _ctrf(json.loads(content))
+                cases = _ctrf(json.loads(content))
             else:
                 continue
-            results += islice(found, _RESULTS + 1)
+            results += islice(cases, _RESULTS + 1)
         except (ElementTree.ParseError, ValueError, TypeError, RecursionError) as error:
             raise MalformedVerdict(f"{name} cannot be read: {error!s:.100}") from error
         if len(results) > _RESULTS:

@@ -63,7 +63,7 @@ def read_folder(
     folder = VerdictFolder(
         int(count),
         sum(size for _, size in entries.values()),
-        {kind: frozenset(found) for kind, found in marks.items()},
+        {kind: frozenset(seen) for kind, seen in marks.items()},
     )
     most_files, most_bytes = _LISTED, _MOST_OF_REFERENCE
     if reference is not None:
@@ -81,8 +81,8 @@ def read_folder(
         and _is_as_in(reference, _kind(name), mark)
     ]
     contents = box.read_many([f"{path}/{name}" for name in names], limit=most_bytes)
-    found = zip(names, contents, strict=True)
-    return folder, {name: content for name, content in found if content is not None}, ""
+    pairs = zip(names, contents, strict=True)
+    return folder, {name: content for name, content in pairs if content is not None}, ""
 
 
 def _kind(name: str) -> str:
