@@ -49,12 +49,8 @@ def read_folder(
     Without a `reference` all files are believed. `kinds` are those that may be read; None: all.
     """
     listed = box.exec("", argv=["bash", "-c", _LIST, "bash", path, str(_LISTED)], cwd="/")
-<<<<<<< HEAD
     listing = listed.output.partition("\nlisting ")[2]
-    first, *lines = listing.splitlines() or ["0 0"]
-=======
-    first, *lines = (listed.output or "0 0\n").split("\n")
->>>>>>> honest
+    first, *lines = (listing or "0 0\n").split("\n")
     count, user = first.split(" ")
     entries: dict[str, tuple[str, int]] = {}
     for line in filter(None, lines):
