@@ -67,7 +67,7 @@ CASES = {
         right=("echo 'echo 4' >/srv/run.sh; touch /notes",),
         wrong="echo 'echo 5' >/srv/run.sh",
         behind={"echo 'cat /four' >/srv/run.sh; echo 4 >/four": "/four"},
-        said="new files in /;",
+        said="new files in /,",
     ),
     "a file of / is changed, another removed": Case(
         setup="echo 1 >/old; echo 1 >/count",
@@ -108,7 +108,7 @@ CASES = {
         wrong="echo 'echo 8' >src/run.sh",
         fields={"cwd": "/srv/app"},
         behind={"echo limit=9 >settings.ini": "/srv/app/settings.ini"},
-        said="(.ini,",
+        said="configuration in /",
     ),
     "configuration in a folder above the tests": Case(
         setup=PROJECT,

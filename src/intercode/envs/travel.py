@@ -208,9 +208,9 @@ def stays_behind(starts: Iterable[str]) -> str:
     """Return what of an agent's changes the tests do not get if they start in these folders."""
     folders = ", ".join(["/", *starts])
     return (
-        "new files in /; hidden entries and configuration (.ini, .json, .toml, Makefile, …) "
-        f"in {folders}; links that lead nowhere; system folders, installed packages and a home's "
-        "dot files"
+        "system folders, installed packages and a home's dot files (unless `verify_system` names "
+        f"them); new files in /, hidden entries and configuration in {folders}, and links that "
+        "lead nowhere (unless a gold makes them)"
     )
 
 

@@ -571,9 +571,10 @@ class BashEnv(InterCodeEnv):
 
     def _run_verified_gold(self, task: Task) -> GoldRun:
         """Run the tests after the gold."""
-        if not task.gold:
-            return GoldRun(None, "", (NO_GOLD,))
         try:
+            if not task.gold:
+                stays = stays_behind(self._find_reference(task).starts)
+                return GoldRun(None, "", (NO_GOLD,), stays_behind=stays)
             verdict, last = self._make_reference(task)
         except DataError as error:
             return GoldRun(None, "", (str(error),))
