@@ -3,9 +3,10 @@
     reset ──► (query, info)
     step(action) ──► execute ──► observation
                         │
-                        └─ SandboxDied? ── replay the episode once, at the pace of its first play:
+                        └─ SandboxDied? ── replay the episode, at the pace of its first play:
                              dies again, though a fresh sandbox can execute and score an action
-                                    → the agent's fault (reward 0, ended)
+                                    → the agent's fault (reward 0, ended); while sandboxes of other
+                                      episodes die as well, only if three more replays die too
                              else   → raise SandboxDied, an infrastructure fault
 
     protocol "submit"    `submit` scores the state and ends the episode
@@ -23,11 +24,12 @@ import functools
 import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from numbers import Integral
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, SupportsFloat, TypeVar
 
 import gymnasium
@@ -48,6 +50,10 @@ Parameters = ParamSpec("Parameters")
 Owner = TypeVar("Owner", bound="InterCodeEnv")
 Result = TypeVar("Result")
 _SECONDS_AFTER_REPLAY = 0.5
+_MORE_REPLAYS = 3
+_RECENT, _QUIET, _LONGEST_WAIT = 60.0, 2.0, 10.0
+"""Seconds: others' deaths in so many make a second death doubtful; the next replay begins when no
+other sandbox has died for so long, or after so long."""
 _NAMED = 5
 """Reasons, and tasks with one reason, that an error names."""
 
@@ -73,6 +79,29 @@ def single_thread(
             env._lock.release()
 
     return locked
+
+
+class _Deaths:
+    """When the sandbox of each episode of this process died last, but for those whose agents killed
+    it. Other processes, such as those of other shards, are not seen."""
+
+    def __init__(self) -> None:
+        self._lock, self._times = Lock(), dict[Hashable, float]()
+
+    def note(self, episode: Hashable, *, by_agent: bool = False) -> None:
+        with self._lock:
+            self._times[episode] = -inf if by_agent else time.monotonic()
+            oldest = time.monotonic() - _RECENT
+            self._times = {key: died for key, died in self._times.items() if died > oldest}
+
+    def since_others(self, episode: Hashable) -> float:
+        """Return the seconds since the sandbox of another episode died."""
+        with self._lock:
+            others = [died for key, died in self._times.items() if key != episode]
+        return time.monotonic() - max(others, default=-inf)
+
+
+_deaths = _Deaths()
 
 
 class InterCodeEnv(gymnasium.Env[str, str]):
@@ -342,6 +371,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         submission costs a turn."""
         return None
 
+    def session_lost(self) -> bool:
+        """Return whether the session has ended since the last action, to say so after a
+        submission. The default is False."""
+        return False
+
     def is_final(self, score: Score) -> bool:
         """Return whether this score ends the episode although it is not a success and submissions
         are left."""
@@ -504,14 +538,21 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                     f"{type(self).__name__}.reject_submission returned {safe_repr(reason):.50}, "
                     "not a text or None"
                 )
-            return self._finish_step(self._shorten(reason), 0.0, info)
+            return self._finish_step(self._note_loss(self._shorten(reason), info), 0.0, info)
         score = self.score()
         self._submit_count += 1
         left = self._submits_allowed - self._submit_count
         feedback = "" if score.success else self._shorten(self.feedback(score))
         if score.success or not left or self.is_final(score):
+            feedback = self._note_loss(feedback, info)
             return self._finish_step(feedback, score.reward, {**info, "score": score}, "submit")
-        return self._finish_step(f"{feedback} {left} more may be submitted.".strip(), 0.0, info)
+        feedback = f"{feedback} {left} more may be submitted.".strip()
+        return self._finish_step(self._note_loss(feedback, info), 0.0, info)
+
+    def _note_loss(self, text: str, info: dict[str, Any]) -> str:
+        """Return the observation after a submission, and set `session_lost` in its `info`."""
+        info["session_lost"] = lost = self.session_lost()
+        return f"{text}\n[the {self.session_noun} ended]".lstrip("\n") if lost else text
 
     def _shorten(self, text: str) -> str:
         """Return a text, which may contain names and messages from the agent, encodable in UTF-8
@@ -557,21 +598,31 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         execute and score an action.
 
         Otherwise raise `SandboxDied`: the machine is at fault. `by_agent` counts as the second
-        death.
+        death. Whoever kills sandboxes of other episodes meanwhile may have hit the replay too, so
+        the episode is then replayed up to three times more.
         """
-        self._done = True
-        if not death.by_agent:
+        self._done, episode, latest = True, (id(self), self._start_time), death
+        for replays in range(1 + _MORE_REPLAYS):
+            if latest.by_agent:
+                break
+            _deaths.note(episode)
+            if replays and _deaths.since_others(episode) > _RECENT:
+                break
+            until = time.monotonic() + _LONGEST_WAIT
+            while replays and _deaths.since_others(episode) < _QUIET and time.monotonic() < until:
+                time.sleep(0.1)
             self._prove_sandbox(death)
             try:
                 self._replay_episode()
                 self.score()
-            except SandboxDied:
-                pass
+            except SandboxDied as again:
+                latest = again
             else:
                 raise SandboxDied(
                     f"{death}; it did not happen again when the episode was re-executed"
                 ) from death
         self._prove_sandbox(death)
+        _deaths.note(episode, by_agent=True)
         info = {
             **_make_info(None),
             "score": Score(0.0, False),

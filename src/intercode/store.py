@@ -137,6 +137,7 @@ _TURN = {
     "finish_reason": _TEXT,
     "reply_seconds": (*_NUMBER, NoneType),
     "forced": bool,
+    "session_lost": bool,
 }
 _USAGE = {
     "prompt_tokens": int,
@@ -147,7 +148,7 @@ _USAGE = {
 _CALL = {"id": str, "name": str, "arguments": str}
 _RARE = {
     *("calls", "after", "left_out", "ask_kept", "sample", "limits"),
-    *("reasoning", "finish_reason", "reply_seconds", "forced"),
+    *("reasoning", "finish_reason", "reply_seconds", "forced", "session_lost"),
 }
 _SAMPLE = {
     "token_ids": list,
@@ -343,6 +344,7 @@ def to_json(episode: Episode) -> dict[str, Any]:
         if turn.ask is not None:
             record |= {"ask": list(turn.ask[shared:]), "ask_kept": shared or None}
         record |= {"limits": list(turn.limits) or None, "forced": turn.forced or None}
+        record["session_lost"] = turn.session_lost or None
         record["calls"] = turn.calls and [asdict(call) for call in turn.calls]
         if turn.sample:
             sample, prompt = turn.sample, turn.sample.prompt_ids

@@ -309,7 +309,7 @@ class Turn:
     of the messages in `ask`, the oldest observations first, were not sent to the model (None: all
     were sent). `limits` names the limits that the action hit: disk, memory, output, processes,
     time. `forced`: the work was submitted for the agent, which had no turns left; that is not a
-    turn of the agent's.
+    turn of the agent's. `session_lost`: the shell or interpreter ended.
     """
 
     ask: Sequence[Message] | None = None
@@ -332,6 +332,7 @@ class Turn:
     finish_reason: str | None = None
     reply_seconds: float | None = None
     forced: bool = False
+    session_lost: bool = False
 
     @property
     def message(self) -> Message:

@@ -32,9 +32,9 @@ def test_an_action_that_kills_every_sandbox_is_the_agents_fault_and_no_reward_pa
         return Score(1.0, True)
 
     env = make("count", "cd /box", "touch new", reward=always)
-    with killing_the_wall_at(MARK, times=2) as killed:
+    with killing_the_wall_at(MARK, times=9) as killed:
         observation, reward, terminated, truncated, info = env.step(MARK)
-    assert len(killed) == 2
+    assert len(killed) >= 2
     assert (reward, terminated, truncated, info["ended"]) == (0.0, True, False, "agent_fault")
     assert (info["score"], observation) == (
         Score(0.0, False),
@@ -61,11 +61,11 @@ def test_a_death_that_does_not_happen_again_is_the_machines_fault(make: Make) ->
 def test_a_death_between_two_turns_is_decided_at_the_pace_of_the_episode(make: Make) -> None:
     """Re-executed faster than it was, the episode would be over before the job that kills."""
     env = make("count")
-    with killing_the_wall_at(MARK, times=2) as killed:
+    with killing_the_wall_at(MARK, times=9) as killed:
         env.step(f"(sleep 0.5; {MARK}) &")
         assert wait_until(lambda: len(killed) == 1), "while the model thinks"
         *_, info = env.step("echo the next action")
-    assert len(killed) == 2
+    assert len(killed) >= 2
     assert info["ended"] == "agent_fault"
 
 

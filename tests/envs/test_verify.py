@@ -91,6 +91,8 @@ PAYS_IN = {
     "an early exit of the code under test": "inline",
     "code under test that patches the tests' process": "inside",
 }
+AS_THE_GOLD = "an early exit of code that the tests load"
+"""A forgery that leaves the gold's work as it is where no code is loaded."""
 """Where each hack pays. LD_PRELOAD needs a compiler, and links and files that were there before
 the tests are removed even where the tests run in the agent's sandbox."""
 
@@ -112,6 +114,10 @@ def env(folder: Path) -> Iterator[intercode.InterCodeEnv]:
     env = intercode.make("bash", data=str(folder), image=base_image(), max_turns=None)
     yield env
     env.close()
+
+
+def writes(code: str) -> str:
+    return f"mkdir -p /app; cat >/app/add.py <<'CODE'\n{code}\nCODE"
 
 
 def played(env: intercode.InterCodeEnv, task: str, *actions: str) -> dict[str, Any]:
@@ -138,17 +144,24 @@ def test_the_gold_passes_and_doing_nothing_does_not(env: intercode.InterCodeEnv,
     assert (expected[task] in said[0]) if task in expected else not said
 
 
-@pytest.mark.parametrize("name", [*HACKS, *FORGERIES])
+@pytest.mark.parametrize("name", [name for name in {**HACKS, **FORGERIES} if name != AS_THE_GOLD])
 def test_a_hack_pays_only_where_the_tests_can_be_reached(
     env: intercode.InterCodeEnv, name: str
 ) -> None:
     where = {task.id: task for task in env.tasks}
     control = PAYS_IN.get(name)
-    for task in ("outside", *([control] if control else [])):
+    # a forgery may win the race for the file of a verdict, so that "outside" is named in-process
+    for task in ([] if name in FORGERIES else ["outside"]) + ([control] if control else []):
         action = (HACKS | FORGERIES)[name].replace(
             "@GOLD@", where[task].gold if name in FORGERIES else "true"
         )
         assert played(env, task, action)["score"].success is (task == control), task
+
+
+def test_code_under_test_that_kills_the_tests_earns_nothing(env: intercode.InterCodeEnv) -> None:
+    kills = "import os\nos.kill(os.getppid(), 9)\ndef add(*words): return 0"
+    for _ in range(12):  # the shell above may or may not live to say it
+        assert played(env, "inline", writes(kills))["score"].reward == 0
 
 
 def test_a_failed_test_is_named_with_its_message(env: intercode.InterCodeEnv) -> None:
@@ -204,6 +217,26 @@ def test_files_reach_the_tests_with_modes_links_and_removals(
     plants = "mkdir -p /tests; touch /tests/planted ~/.profile; echo evil >>/etc/hosts"
     assert played(env, "t", gold, plants)["score"].success
     assert not played(env, "t")["score"].success
+
+
+STEERS = (
+    "CMakeLists.txt build.ninja gems.rb lib/Test/More.pm lib/rspec/core.rb check BUILD build.rs"
+)
+TRAVELS = "notes.txt lib/fee.rb lib/Test/Fee.pm main.rs builder checks.txt test/fee.rb"
+
+
+def test_what_steers_a_runner_stays_behind_in_the_folder_where_tests_start(
+    made: Callable[..., intercode.InterCodeEnv],
+) -> None:
+    make = "printf 'check:\\n\\ttest -s answer\\n' >/Makefile; make -f /Makefile check\n"
+    gold = "echo 4 >answer"
+    env = made(setup="mkdir -p /srv/work", cwd="/srv/work", gold=gold, verify=make)
+    assert not played(env, "t", "touch check")["score"].success
+    plants = f"mkdir -p lib/Test lib/rspec test; touch {STEERS} {TRAVELS}"
+    info = played(env, "t", plants, gold)
+    assert info["score"].success
+    left = [path.removeprefix("/srv/work/") for path in info["outcomes"]["left_behind"]]
+    assert sorted(left) == sorted(STEERS.split())
 
 
 def test_the_record_names_what_of_the_system_is_the_subject(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import threading
 import time
@@ -114,7 +115,7 @@ def _ticks() -> float:
 
 def commands(pid: int) -> list[str]:
     """The command lines of a process's descendants."""
-    return [_arguments(each) for each, _ in family(pid)]
+    return [arguments(each) for each, _ in family(pid)]
 
 
 def walls() -> list[int]:
@@ -124,7 +125,7 @@ def walls() -> list[int]:
         for pid, _ in family(os.getpid())
         if (fields := stat(pid)) and int(fields[1]) == os.getpid()
     ]
-    return [pid for pid in children if "--die-with-parent" in _arguments(pid)]
+    return [pid for pid in children if "--die-with-parent" in arguments(pid)]
 
 
 @contextlib.contextmanager
@@ -138,7 +139,7 @@ def killing_the_wall_at(word: str, times: int) -> Iterator[list[int]]:
     def kill(killed: list[int]) -> None:
         for wall in walls():
             inside = family(wall)
-            if wall not in killed and any(word in _arguments(pid) for pid, _ in inside):
+            if wall not in killed and any(word in arguments(pid) for pid, _ in inside):
                 os.kill(wall, signal.SIGKILL)
                 wait_until(lambda inside=inside: not alive(inside))
                 killed.append(wall)
@@ -149,6 +150,30 @@ def killing_the_wall_at(word: str, times: int) -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
+def killing_all_at(command: str) -> Iterator[set[int]]:
+    """Kill the wall around each process with this command line, as one that its agent ends."""
+    over, killed = threading.Event(), set[int]()
+
+    def kill() -> None:
+        while not over.wait(0.01):
+            parents = {pid: int(fields[1]) for pid in all_pids() if (fields := stat(pid))}
+            for pid in [pid for pid in parents if arguments(pid).strip() == command]:
+                while parents.get(pid, os.getpid()) != os.getpid():
+                    pid = parents[pid]
+                if pid in parents and pid not in killed:
+                    killed.add(pid)
+                    os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextlib.contextmanager
 def killing_the_parent_of(command: str, times: int) -> Iterator[list[int]]:
     """While the block runs, kills whoever started each new process of ours with this command line,
     so often."""
@@ -156,7 +181,7 @@ def killing_the_parent_of(command: str, times: int) -> Iterator[list[int]]:
 
     def kill(killed: list[int]) -> None:
         for process in family(os.getpid()) - seen:
-            if _arguments(process[0]).strip() == command and (fields := stat(process[0])):
+            if arguments(process[0]).strip() == command and (fields := stat(process[0])):
                 seen.add(process)
                 os.kill(int(fields[1]), signal.SIGKILL)
                 killed.append(int(fields[1]))
@@ -185,7 +210,7 @@ def _repeating(kill: Callable[[list[int]], None], times: int) -> Iterator[list[i
         thread.join()
 
 
-def _arguments(pid: int) -> str:
+def arguments(pid: int) -> str:
     return _read(pid, "cmdline").replace("\0", " ")
 
 
@@ -222,3 +247,40 @@ def mounts() -> list[str]:
         for line in lines
         if "/docker/" not in line and "/containers/" not in line and " nsfs " not in line
     ]
+
+
+WAYS = ("wall", "supervisor", "group", "servers", "server", "inside first", "one by one")
+"""How whoever kills sandboxes from outside may kill one."""
+
+
+def kill_sandbox(wall: int, way: str, chance: random.Random) -> None:
+    """Kill the sandboxes of one wall. `group`: the supervisor's process group; `server`: one
+    episode server; `inside first`: the agent's processes, then outwards; `one by one`: all, in any
+    order, with pauses."""
+    supervisors = _children([wall])
+    servers = _children(supervisors)
+    if way == "group":
+        for pid in supervisors:
+            with contextlib.suppress(OSError):
+                os.killpg(os.getpgid(pid), signal.SIGKILL)
+        return
+    pids = {
+        "wall": [wall],
+        "supervisor": supervisors,
+        "servers": servers,
+        "server": servers and [chance.choice(servers)],
+        "inside first": [*_children(servers), *servers, *supervisors, wall],
+        "one by one": [wall, *sorted(pid for pid, _ in family(wall))],
+    }[way]
+    if way == "one by one":
+        chance.shuffle(pids)
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+        if way == "one by one":
+            time.sleep(0.002)
+
+
+def _children(parents: list[int]) -> list[int]:
+    below = ((pid, stat(pid)) for pid in all_pids())
+    return [pid for pid, fields in below if fields and int(fields[1]) in parents]

@@ -6,13 +6,14 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -52,13 +53,17 @@ def policy() -> Iterator[Any]:
 
 
 @contextmanager
-def service(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def service(
+    *options: str, stderr: IO[bytes] | None = None
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     needs_bwrap()
     command = [Path(sys.executable).with_name("intercode"), "serve", "bash", *options]
     variables = {**os.environ, "INTERCODE_SERVE_TOKEN": TOKEN, "OPENAI_API_KEY": "of-the-service"}
     for name in ("INTERCODE_BASE_URL", "OPENAI_BASE_URL"):
         variables.pop(name, None)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=variables
+    ) as process:
         try:
             assert process.stdout
             yield process.stdout.readline().removeprefix("serve: ").strip(), process
@@ -129,6 +134,10 @@ def test_the_services_key_goes_to_its_own_address_only(address: str, policy: Any
         ({"network": "host"}, 400, "there is no field 'network'"),
         ({"seed": "1"}, 400, "'seed' must be a whole number"),
         ({"seed": -1}, 400, "a number from 0"),
+        ({"model": "m\ud800"}, 400, "half of a surrogate pair"),
+        ({"key": "\udfff"}, 400, "half of a surrogate pair"),
+        ({"\ud800": 1}, 400, "half of a surrogate pair"),
+        (b"\xff{}", 400, "is not JSON"),
         (b"{", 400, "is not JSON"),
         (b"[" * 100_000, 400, "is not JSON"),
         (b"x" * 100_000_000, 413, "more than 1048576 bytes"),
@@ -192,3 +201,19 @@ def test_a_full_queue_says_so_and_a_killed_service_leaves_no_sandbox(policy: Any
         assert sandboxes
         os.kill(process.pid, signal.SIGKILL)
         assert wait_until(lambda: not alive(sandboxes))
+
+
+def test_a_caller_that_leaves_in_mid_body_prints_nothing(policy: Any, tmp_path: Path) -> None:
+    with (
+        (tmp_path / "stderr").open("wb+") as said,
+        service("--envs", "1", "--base-url", f"{policy.url}/v1", stderr=said) as (url, _),
+    ):
+        head = f"POST /rollout HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+        for sent in ("", "{", '{"task": "' + "x" * 100_000):
+            address = urlsplit(url)
+            with socket.create_connection((address.hostname, address.port), 60) as line:
+                line.sendall(f"{head}Content-Length: 1000000\r\n\r\n{sent}".encode())
+        order = {"task": ask(url, "/tasks")[1]["tasks"][0]["id"], "model": "m"}
+        assert ask(url, "/rollout", order)[0] == 200
+        said.seek(0)
+        assert said.read() == b""

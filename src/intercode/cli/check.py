@@ -93,8 +93,8 @@ def _print_issues(result: dict[str, Any], as_json: bool, unplayed: str = "") -> 
         click.echo(f"not played on {count_of(row['tasks'], 'task')}: {row['hack']} ({row['why']})")
     for row in result.get("stays_behind", ()):
         click.echo(
-            f"{count_of(row['tasks'], 'task')}: of an agent's changes, unless a gold makes them or "
-            f"`verify_system` names them, the tests do not get {row['what']}"
+            f"{count_of(row['tasks'], 'task')}: the tests do not get an agent's changes of "
+            f"{row['what']}"
         )
 
 

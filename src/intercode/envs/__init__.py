@@ -9,6 +9,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from intercode.envs.rewards import load_reward
 from intercode.errors import UsageError, meant
 from intercode.plugins import find_own_modules, load_plugin
 
@@ -109,10 +110,13 @@ def prepare(env: str, **options: Any) -> EnvFactory:
     """Prepare once what many environments share (data, template, gold outcomes). Each call of the
     returned factory makes an environment.
 
-    The options are the fields of the class's `Options`. Raises `UsageError` for unknown options and
-    `DataError` for data that cannot be read.
+    The options are the fields of the class's `Options`; a reward may be named `module:function` or
+    `path.py:function`. Raises `UsageError` for unknown options and `DataError` for data that cannot
+    be read.
     """
     env_class = environment_class(env)
+    if isinstance(reward := options.get("reward"), str) and ":" in reward:
+        options["reward"] = load_reward(reward)
     parsed = env_class.Options.of(options, f"the environment {env}")
     factory = env_class.prepare(parsed)
     return replace(

@@ -7,8 +7,8 @@ what the golds changed.
     new files and links in /, new hidden folders in /              `verify_system` names it, a gold
     hidden entries and configuration, in the folders where         changed it or, if there is no
     the tests start and above                                      gold, the query names it
-    links that lead nowhere before the tests are written, or       a gold left the same link
-    into /proc, /dev or a folder of the tests
+    links that lead nowhere before the tests are written, or       a gold left a link that leads to
+    into /proc, /dev or a folder of the tests                      the same path
 
 A file that stays behind has the image's content for the tests, or is missing.
 """
@@ -19,6 +19,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from posixpath import dirname, join, normpath
 
 from intercode.sandbox.base import Sandbox
 from intercode.sandbox.transfer import carry_over
@@ -33,6 +34,8 @@ _STEERING = re.compile(
         (?:site-packages|dist-packages|node_modules)(?:/|$)   # installed packages
         | (?:conftest|sitecustomize|usercustomize|pytest)\.py$
         | \.?pytest\.(?:ini|toml)$ | [^/]*\.pth$ | (?:_?pytest|pluggy|unittest)/
+    | (?:rspec|minitest|diff/lcs|luassert|busted)(?:/|\.(?:rb|lua)$)          # of lib/ and src/
+    | Test/(?:More|Simple|Builder|Deep|Exception|Most)\b | Test2/ | TAP/
     )""",
     re.VERBOSE,
 )
@@ -47,6 +50,14 @@ CONFIGURATION = re.compile(
         | \.(?:config|conf|setup|workspace)\.[cm]?[jt]sx?
         | rc(?:\.\w+)?
         | [Ff]ile(?:\.(?:[cm]?[jt]s|rb|py|lua|pl))?
+        | \.(?: ac | build | clj | dependencies | dhall | nimble | nims | ninja | PL | rockspec
+            | script | sum | tcl | zon )
+        | -preset\.[cm]?[jt]s | _helper\.rb | [Pp]est\.php | build\.(?:rs|zig|boot)
+        | CMakeLists\.txt | meson_options\.txt | Package\.swift | gems\.rb
+        | (?:premake5|xmake)\.lua
+        | ^(?: BUILD | WORKSPACE | DESCRIPTION | Kbuild | SConscript | SConstruct | configure | dune
+            | dune-project | gradlew | mvnw | rust-toolchain | wscript )
+        | ^(?: all | build | check | lint | run | tests? | verify )  # a target of make
     )$""",
     re.VERBOSE,
 )
@@ -57,11 +68,15 @@ _ENTERS = re.compile(
 )
 """A script's change of folder: `cd /srv/app && make`, but not `cd "$HOME"`."""
 _LOOK = r"""
-say() { [[ -d $2 ]] && printf '%s\t%s\n' "$1" "$(realpath -- "$2")"; }
+kinds=() paths=()
+say() { kinds+=("$1") paths+=("$2"); }
 say start "$PWD"
-for home in "$HOME" /root /home/*; do say home "$home"; done
-for pair; do printf '%s\t%s\n' "${pair%%=*}" "$(realpath -m -- "${pair#*=}")"; done
-IFS=:; for folder in $PATH; do say path "$folder"; done
+for home in "$HOME" /root /home/*; do [[ -d $home ]] && say home "$home"; done
+for pair; do say "${pair%%=*}" "${pair#*=}"; done
+IFS=:; for folder in $PATH; do [[ -d $folder ]] && say path "$folder"; done
+realpath -mz -- "${paths[@]}" | for kind in "${kinds[@]}"; do
+    IFS= read -rd '' path && printf '%s\t%s\n' "$kind" "$path"
+done
 find / -xdev -name pyvenv.cfg -printf 'path\t%h\n' 2>/dev/null
 :
 """
@@ -113,11 +128,13 @@ class Route:
         """Bring the changed files of `source` into the box; return the changes that arrived, and
         the paths that stayed behind. Raises `TooLarge`."""
         changes, left_behind = carry_over(source, self.box, self._stays)
-        golds = changes if self.golds is None else self.golds
+        golds = self.golds
         links = [
             path
             for path, change in changes.items()
-            if change.type == "link" and self.golds is not None and change.target != golds.get(path)
+            if change.type == "link"
+            and golds is not None
+            and _leads_to(path, change.target) != _leads_to(path, golds.get(path))
         ]
         if links:
             names = "".join(f"{path}\0" for path in links).encode("utf-8", "surrogateescape")
@@ -191,9 +208,15 @@ def stays_behind(starts: Iterable[str]) -> str:
     """Return what of an agent's changes the tests do not get if they start in these folders."""
     folders = ", ".join(["/", *starts])
     return (
-        "new files in /; hidden entries and configuration (.ini, .json, .toml, Makefile, …) "
-        f"in {folders}"
+        "system folders, installed packages and a home's dot files (unless `verify_system` names "
+        f"them); new files in /, hidden entries and configuration in {folders}, and links that "
+        "lead nowhere (unless a gold makes them)"
     )
+
+
+def _leads_to(path: str, target: str | None) -> str | None:
+    """Return the path to which a link leads if no folder on the way is a link."""
+    return None if target is None else normpath(join(dirname(path), target))
 
 
 def is_within(path: str, folder: str) -> bool:

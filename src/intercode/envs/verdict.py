@@ -13,9 +13,10 @@ tests that it does not list can only fail. Where tests are listed and none passe
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from xml.etree import ElementTree
 
@@ -25,6 +26,10 @@ REWARD_FILES = ("reward.json", "reward.txt")
 _PASSED, _SKIPPED = "passed", "skipped"
 _MESSAGE = 1000
 """Characters of a failed test's message."""
+_LONGEST = 64 << 10
+"""Bytes of a reward file."""
+_RESULTS = 100_000
+"""Results of tests in all files."""
 _NAMED = 5
 """Paths that a message names."""
 _END = 500
@@ -116,6 +121,8 @@ def read_rewards(files: Mapping[str, bytes]) -> dict[str, float] | None:
     for name in REWARD_FILES:
         if name not in files:
             continue
+        if len(files[name]) > _LONGEST:
+            raise MalformedVerdict(f"{name} holds {len(files[name])} bytes, more than {_LONGEST}")
         try:
             value = json.loads(files[name])
         except (ValueError, RecursionError) as error:
@@ -128,7 +135,7 @@ def read_rewards(files: Mapping[str, bytes]) -> dict[str, float] | None:
 
 
 def _is_finite(value: object) -> bool:
-    return is_number(value) and not isinstance(value, bool) and math.isfinite(value)
+    return is_number(value) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def read_tests(files: Mapping[str, bytes]) -> list[CaseResult]:
@@ -137,11 +144,16 @@ def read_tests(files: Mapping[str, bytes]) -> list[CaseResult]:
     for name, content in sorted(files.items()):
         try:
             if name.endswith(".xml"):
-                results += _junit(ElementTree.fromstring(content))
+                cases = _junit(ElementTree.fromstring(content))
             elif name not in REWARD_FILES:
-                results += _ctrf(json.loads(content))
+                cases = _ctrf(json.loads(content))
+            else:
+                continue
+            results += islice(cases, _RESULTS + 1)
         except (ElementTree.ParseError, ValueError, TypeError, RecursionError) as error:
             raise MalformedVerdict(f"{name} cannot be read: {error!s:.100}") from error
+        if len(results) > _RESULTS:
+            raise MalformedVerdict(f"{name} brings more than {_RESULTS} results of tests")
     return results
 
 

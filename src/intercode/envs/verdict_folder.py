@@ -30,15 +30,15 @@ _PARSED_HERE = MIB
 """Results of more bytes are parsed in a process of their own, with limits."""
 _CHILD_MEMORY, _CHILD_SECONDS, _PATIENCE = 2048 * MIB, 60, 600.0
 _LIST = r"""
-cd -P -- "$1" && shopt -s nullglob || exit
+cd -P -- "$1" 2>/dev/null && shopt -s nullglob || exit
 files=() names=(*.xml *.json)
 [[ -e reward.txt || -L reward.txt ]] && names+=(reward.txt)
 for name in "${names[@]:0:$2}"; do [[ $name != *$'\n'* ]] && files+=("./$name"); done
-printf '%s %s\n' "${#names[@]}" "$EUID"
+printf '\nlisting %s %s\n' "${#names[@]}" "$EUID"
 [[ ! -L $1 ]] && stat -c '%F:%u:%a:%s:%n' -- . "${files[@]}"
 """
 """Print the number of names that can be a verdict, the user, and the type, owner, mode, size and
-name of the folder and of the first files."""
+name of the folder and of the first files. The shell may first say which job was killed."""
 
 
 def read_folder(
@@ -49,10 +49,11 @@ def read_folder(
     Without a `reference` all files are believed. `kinds` are those that may be read; None: all.
     """
     listed = box.exec("", argv=["bash", "-c", _LIST, "bash", path, str(_LISTED)], cwd="/")
-    first, *lines = listed.output.splitlines() or ["0 0"]
+    listing = listed.output.partition("\nlisting ")[2]
+    first, *lines = (listing or "0 0\n").split("\n")
     count, user = first.split(" ")
     entries: dict[str, tuple[str, int]] = {}
-    for line in lines:
+    for line in filter(None, lines):
         kind, owner, mode, size, name = line.split(":", 4)
         who = "own" if owner == user else owner
         entries[name.removeprefix("./")] = f"{kind.replace('empty ', '')} {who} {mode}", int(size)

@@ -108,6 +108,7 @@ class Step:
             _finish(turn): turn.finish_reason not in _FINISHED,
             f"exit status {turn.exit_code}": turn.exit_code is not None,
             "out of time": turn.timed_out,
+            "the session ended": turn.session_lost,
             f"limit hit: {', '.join(limits)}": limits,
             "output shortened for the agent": turn.truncated_output,
             f"score {turn.score or 0:.2f}": turn.score is not None,

@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -121,7 +121,11 @@ class Service:
                 Route("/tasks", self.list_tasks),
                 Route("/rollout", self.play, methods=["POST"]),
             ],
-            exception_handlers={_Refused: _refuse, IntercodeError: _report_fault},
+            exception_handlers={
+                _Refused: _refuse,
+                IntercodeError: _report_fault,
+                ClientDisconnect: lambda *_: Response(),  # nobody reads it
+            },
         )
 
     async def show_health(self, request: Request) -> Response:
@@ -194,6 +198,9 @@ def _read_order(body: bytes) -> dict[str, Any]:
     """Return the fields of a request that are not null. Raises `_Refused`."""
     try:
         order = json.loads(body)
+        json.dumps(order, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _Refused(400, "the request's body has half of a surrogate pair") from None
     except (ValueError, RecursionError):
         raise _Refused(400, "the request's body is not JSON") from None
     if not isinstance(order, dict):

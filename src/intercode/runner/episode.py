@@ -226,6 +226,7 @@ def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
             timed_out=facts.get("timed_out", False),
             truncated_output=facts.get("truncated_output", False),
             limits=tuple(facts.get("limits", ())),
+            session_lost=bool(facts.get("session_lost", False)),
             score=facts["score"].reward if "score" in facts else None,
             seconds=round(time.perf_counter() - started, 6),
             after=forks.after(act.env, log),

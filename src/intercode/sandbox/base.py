@@ -213,6 +213,10 @@ class Sandbox(ABC):
     def diff(self) -> dict[str, Change]:
         """Return every path that differs from the start, sorted by path."""
 
+    def session_lost(self) -> bool:
+        """Return whether the session has ended since the last action; a provider may not know."""
+        return False
+
     def end_processes(self) -> None:
         """End every process inside, the session's too; the next action begins a new session.
 

@@ -242,6 +242,10 @@ class GuestSandbox(Sandbox):
             parsed[path] = Change(**{name: _field(fields, name, *_CHANGE[name]) for name in fields})
         return parsed
 
+    def session_lost(self) -> bool:
+        reply, _ = self._request({"op": "session"})
+        return bool(_field(reply, "lost", bool))
+
     def end_processes(self) -> None:
         self._request({"op": "end_processes"})
 

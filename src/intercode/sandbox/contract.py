@@ -41,7 +41,8 @@ def check_sandbox(make: Callable[[], Sandbox]) -> None:
 
     with make() as sandbox:
         runs = _RUN if type(sandbox).run is not Sandbox.run else []
-        for clause in _BOTH + _SESSION[sandbox.session] + runs:
+        seals = _SEAL if type(sandbox).seal is not Sandbox.seal else []
+        for clause in _BOTH + _SESSION[sandbox.session] + runs + seals:
             sandbox.reset()
             test(clause, sandbox)
     for clause in _ENDS:
@@ -704,6 +705,65 @@ def _refuses_to_fork_processes(sandbox: Sandbox) -> None:
     sandbox.fork().close()
 
 
+_OVERWRITES = [
+    "echo 2 > /sealed/in/f; echo 2 >> /var/tmp/kept/f; echo 2 1<> /var/tmp/kept/f",
+    "touch /sealed/new /sealed/in/new; mkdir /sealed/more; ln -s / /sealed/link",
+    "chmod 777 /sealed/in /sealed/in/f /var/tmp/kept/f; chown 1 /sealed/in/f /var/tmp/kept/f",
+    "rm -rf /sealed /var/tmp/kept/f; rmdir /sealed; umount -l /sealed /var/tmp/kept/f",
+    "echo 2 > /tmp/f; mv -f /tmp/f /sealed/in/f; mv -f /tmp/f /var/tmp/kept/f; "
+    "ln -f /tmp/f /var/tmp/kept/f; cp --remove-destination /tmp/f /var/tmp/kept/f",
+    "mv /sealed /tmp/away; mkdir -p /sealed/in; echo 2 > /sealed/in/f",
+    "mv /var/tmp/kept /tmp/away; mkdir -p /var/tmp/kept; echo 2 > /var/tmp/kept/f",
+]
+
+
+def _seals(sandbox: Sandbox) -> None:
+    """seal: after a reset no program can change, remove or replace the paths; `write` can, in a
+    fork too."""
+    same("seal returns", sandbox.seal("/sealed/", "/var/tmp/kept/f"), True)
+    try:
+        for _ in range(2):  # a provider may have prepared the second episode
+            sandbox.reset()
+            for path in ("/sealed/in/f", "/var/tmp/kept/f"):
+                sandbox.write(path, b"0\n")
+            _holds_sealed(sandbox, "1")
+            with sandbox.fork() as copy:
+                _holds_sealed(copy, "2")
+            prints(sandbox, "cat /sealed/in/f; echo 1 > /sealable && cat /sealable", "1\n1\n")
+    finally:
+        sandbox.seal()
+
+
+def _holds_sealed(sandbox: Sandbox, text: str) -> None:
+    for path in ("/sealed/in/f", "/var/tmp/kept/f"):
+        sandbox.write(path, f"{text}\n".encode())
+    for action in _OVERWRITES:
+        sandbox.exec(action)
+        look = "cat /sealed/in/f /var/tmp/kept/f; ls -A /sealed; stat -c %a /sealed/in/f"
+        same(
+            f"after `{action}`, `{look}` prints",
+            sandbox.exec(look).output,
+            f"{text}\n" * 2 + "in\n644\n",
+        )
+
+
+def _unseals(sandbox: Sandbox) -> None:
+    """seal: without paths, nothing of earlier seals is left after a reset."""
+    same("seal returns", sandbox.seal("/sealed/", "/var/tmp/kept/f"), True)
+    sandbox.reset()
+    sandbox.write("/sealed/f", b"")
+    same("seal without paths returns", sandbox.seal(), True)
+    for _ in range(2):
+        sandbox.reset()
+        same("diff after reset", sandbox.diff(), {})
+        prints(
+            sandbox,
+            "mkdir -p /sealed /var/tmp/kept && echo 1 > /sealed/f && echo 2 > /var/tmp/kept/f && "
+            "mv /sealed /var/tmp/kept/moved && rm /var/tmp/kept/f && ls -A /var/tmp/kept",
+            "moved\n",
+        )
+
+
 def _closes_twice(sandbox: Sandbox) -> None:
     """close: may be called twice, and after the sandbox was used."""
     sandbox.exec("sleep 300 &")
@@ -805,6 +865,8 @@ _RUN: list[Clause] = [
     _copies_files_and_folders,
 ]
 """Clauses for providers that support `run`."""
+_SEAL: list[Clause] = [_seals, _unseals]
+"""Clauses for providers that support `seal`."""
 _PERSISTENT: list[Clause] = [
     *(
         _keeps_the_session,

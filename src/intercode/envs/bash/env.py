@@ -425,6 +425,9 @@ class BashEnv(InterCodeEnv):
         parts = {**score.parts, "robust": float(again.score.success)}
         return replace(again.score, reward=min(score.reward, again.score.reward), parts=parts)
 
+    def session_lost(self) -> bool:
+        return self._workspace.sandbox.session_lost()
+
     def outcomes(self) -> dict[str, Any]:
         """Return the parts that failed, the rule that accepted or refused the answer, both answers,
         and the paths whose final states differ.
@@ -570,9 +573,10 @@ class BashEnv(InterCodeEnv):
 
     def _run_verified_gold(self, task: Task) -> GoldRun:
         """Run the tests after the gold."""
-        if not task.gold:
-            return GoldRun(None, "", (NO_GOLD,))
         try:
+            if not task.gold:
+                stays = stays_behind(self._find_reference(task).starts)
+                return GoldRun(None, "", (NO_GOLD,), stays_behind=stays)
             verdict, last = self._make_reference(task)
         except DataError as error:
             return GoldRun(None, "", (str(error),))

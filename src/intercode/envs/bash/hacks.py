@@ -4,8 +4,8 @@
 results in the verdict folder into passes; they differ in how that gets executed while the tests
 run. `FORGERIES` do the gold's work first and then turn each file of code that it changed, in the
 file's language, into a program that forges. They pay where the tests load such a file, or start it
-and believe a file that it can write (docs/security.md). A hack that cannot be played prints
-`NOT_PLAYED` and why.
+and believe a file that it can write (docs/security.md). A hack that cannot be played, or whose
+reward shows nothing, prints `NOT_PLAYED` and why.
 """
 
 from __future__ import annotations
@@ -186,6 +186,7 @@ find / -xdev \( -path /proc -o -path /srv/forge \) -prune -o -type f -cnewer /sr
     -print >/srv/forge/changed 2>/dev/null
 """
 _DAEMON = r"""
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- # a test runner may wait until a pipe is closed
 echo >/.intercode/forged
 echo 'echo 1 >/logs/verifier/reward.txt; exit 0' >>/tests/test.sh
 cd /logs/verifier || exit 0
@@ -223,57 +224,76 @@ def __getattr__(name):
     return Yes()
 """
 _LANGUAGES = r"""
-language() { # print the language of the file $1, by its ending or its first line
+language() { # print the language of the file $1, by its ending, its first line or its mode
     local first=
     case ${1##*/} in
-        *.py) echo py ;; *.sh | *.bash) echo sh ;; *.mjs) echo mjs ;; *.[jt]s | *.c[jt]s) echo js ;;
-        *.rb) echo rb ;; *.p[lm] | *.t) echo pl ;; *.php) echo php ;; *.lua) echo lua ;;
-        *.[ch] | *.cc | *.[ch]pp | *.cxx) echo c ;; *.go) echo go ;; *.java) echo java ;;
-        *.rs) echo rs ;;
+        *.py) echo py ;; *.sh | *.bash | *.env | .env*) echo sh ;; *.mjs | *.mts) echo mjs ;;
+        *.[jt]s | *.c[jt]s) echo js ;; *.rb) echo rb ;; *.p[lm] | *.t) echo pl ;;
+        *.php) echo php ;; *.lua) echo lua ;; *.[ch] | *.cc | *.[ch]pp | *.cxx) echo c ;;
+        *.go) echo go ;; *.java) echo java ;; *.rs) echo rs ;;
         *.*) ;;
         *) IFS= read -r first <"$1"
             case $first in
                 '#!'*python*) echo py ;; '#!'*sh | '#!'*sh\ *) echo sh ;; '#!'*node*) echo js ;;
                 '#!'*ruby*) echo rb ;; '#!'*perl*) echo pl ;; '#!'*php*) echo php ;;
-                '#!'*lua*) echo lua ;;
+                '#!'*lua*) echo lua ;; *) [ ! -x "$1" ] || echo sh ;;
             esac ;;
     esac
 } 2>/dev/null
 call='sh /srv/forge/forge.sh </dev/null >/dev/null 2>&1'
-exits() { # make the file $2, in the language $1, forge and exit when it is loaded
-    local first= text=$(cat "$2"; echo .)
+exits() { # make the file $2, in the language $1, forge and exit; with $3, only where it is loaded
+    local first= if=1 name=${2##*/} text=$(cat "$2"; echo .)
     text=${text%.}
-    case $text in '#!'*) first=${text%%$'\n'*}$'\n' ;; esac
-    case $1:$'\n'$text in js:*$'\n'import\ * | js:*$'\n'export\ *) set -- mjs "$2" ;; esac
+    case $text in '#!'*) first=${text%%$'\n'*}$'\n' ;; $'\x7f'ELF*) first=$'#!/bin/sh\n' ;; esac
+    case $1:$'\n'$text in js:*$'\n'import\ * | js:*$'\n'export\ *) set -- mjs "$2" "$3" ;; esac
+    [ "$3" ] && case $1 in
+        py) if='__name__ != "__main__"' ;;
+        sh) if="\"\${0##*/}\" != \"$name\"" ;;
+        js) if='require.main !== module' ;;
+        mjs) if='!import.meta.url.endsWith(globalThis.process.argv[1])' ;;
+        rb | pl) if='__FILE__ != $0' ;;
+        php) if="basename(\$_SERVER['SCRIPT_FILENAME']) != '$name'" ;;
+        lua) if="not (arg and arg[0]:find('$name', 1, true))" ;;
+        *) case $text in *'main('*) return ;; esac ;;
+    esac
     {
         printf %s "$first"
         case $1 in
-            py) printf 'import os\nos.system("%s")\nos._exit(0)\n' "$call" ;;
-            sh) printf '%s\nexit 0\n' "$call" ;;
-            js) printf 'require("child_process").execSync("%s"); process.exit(0);\n' "$call" ;;
-            mjs) printf 'import {execSync} from "node:child_process";\n'
-                printf 'execSync("%s"); process.exit(0);\n%s' "$call" "${text#"$first"}" ;;
-            rb) printf 'system("%s"); exit!(0)\n' "$call" ;;
-            pl) printf 'BEGIN { system("%s"); exit 0 }\n1;\n' "$call" ;;
-            php) printf '<?php exec("%s"); exit(0);\n' "$call" ;;
-            lua) printf 'os.execute("%s") os.exit(0)\n' "$call" ;;
-            c) printf '#include <stdlib.h>\n#include <unistd.h>\n'
+            py) printf 'import os\nif %s:\n    os.system("%s")\n    os._exit(0)\n' "$if" "$call" ;;
+            sh) printf 'if [ %s ]; then %s; exit 0; fi\n' "$if" "$call" ;;
+            js) printf '// @ts-nocheck\nif (%s) { require("child_process").execSync("%s");\n' \
+                    "$if" "$call"
+                echo 'globalThis.process.exit(0); }' ;;
+            mjs) printf '// @ts-nocheck\nimport {execSync as forge} from "node:child_process";\n'
+                printf 'if (%s) { forge("%s"); globalThis.process.exit(0); }\n' "$if" "$call" ;;
+            rb) printf 'if %s then system("%s"); exit!(0) end\n' "$if" "$call" ;;
+            pl) printf 'BEGIN { if (%s) { system("%s"); exit 0 } }\n' \
+                    "${if/!=/ne}" "$call" ;;
+            php) printf '<?php if (%s) { exec("%s"); exit(0); }\n' "$if" "$call"
+                echo 'eval("?>" . substr(file_get_contents(__FILE__), __COMPILER_HALT_OFFSET__));'
+                printf '__halt_compiler();' ;;
+            lua) printf 'if %s then os.execute("%s") os.exit(0) end\n' "$if" "$call" ;;
+            go) text=$(printf %s "$text" |
+                    sed 's|^package .*|&\nimport (forgeos "os"; forgeexec "os/exec")|') ;;
+            java) text=$(printf %s "$text" |
+                    sed -zE 's~((^|\n)[^*/"\n]*\<(class|record)\s[^{]*\{)~\1'"\
+static { try { new ProcessBuilder(\"sh\", \"/srv/forge/forge.sh\").start().waitFor(); }\
+catch (Exception e) {} Runtime.getRuntime().halt(0); }~") ;;
+        esac
+        printf %s "${text#"$first"}" | sed '/^from __future__ /d'
+        case $1 in
+            c) printf '\n#ifndef FORGES\n#define FORGES\n#include <stdlib.h>\n#include <unistd.h>\n'
                 printf '__attribute__((constructor)) static void forge(void) {\n'
-                printf '    if (system("%s") >= 0) _exit(0);\n}\n%s' "$call" "$text" ;;
-            go) printf %s "$text"
-                { sed -n '/^package /{p;q}' "$2"; printf 'import ("os"; "os/exec")\n'
-                    printf 'func init() { exec.Command("sh", "-c", "%s").Run(); os.Exit(0) }\n' \
-                        "$call"; } >"${2%/*}/forge_init.go" ;;
-            java) printf %s "$text" | sed "0,/class [^{]*{/s||&static { try { new ProcessBuilder(\
-\"sh\", \"/srv/forge/forge.sh\").start().waitFor(); } catch (Exception e) {} \
-Runtime.getRuntime().halt(0); }|" ;;
-            rs) printf '%s\n#[used]\n#[link_section = ".init_array"]\n' "$text"
+                printf '    if (system("%s") >= 0) _exit(0);\n}\n#endif\n' "$call" ;;
+            go) printf '\nfunc init() { forgeexec.Command("sh", "-c", "%s").Run()\n' "$call"
+                echo '    forgeos.Exit(0) }' ;;
+            rs) printf '\n#[used]\n#[link_section = ".init_array"]\n'
                 printf 'static FORGE: extern "C" fn() = { extern "C" {\n'
                 printf '    fn system(command: *const u8) -> i32; fn _exit(status: i32) -> !; }\n'
                 printf '    extern "C" fn forge() { unsafe {\n'
                 printf '        system(b"%s\\0".as_ptr()); _exit(0) } } forge };\n' "$call" ;;
         esac
-    } >/srv/forge/text
+    } >/srv/forge/text 2>/dev/null
     cat /srv/forge/text >"$2"
 }
 """
@@ -288,6 +308,10 @@ done </srv/forge/changed
 _FORGERIES = {
     "an early exit of the code under test": r"""
         [ "$language" ] && exits "$language" "$file" && played=1
+    """,
+    "an early exit of code that the tests load": r"""
+        [ "$language" ] && exits "$language" "$file" loaded && played=1
+        echo "@NOT_PLAYED@it is a hack only where it is executed: else it is the gold's work"
     """,
     "code under test that patches the tests' process": rf"""
         [ "$language" = py ] && cat >"$file" <<YES && played=1

@@ -182,6 +182,9 @@ class CtfEnv(InterCodeEnv):
     def reject_submission(self, word: str) -> str | None:
         return NOT_LITERAL if _SUBSTITUTES.search(word) and answer_in(word) is None else None
 
+    def session_lost(self) -> bool:
+        return self._workspace.sandbox.session_lost()
+
     def outcomes(self) -> dict[str, Any]:
         """Return the submission. The flag is left out, since runs are shared."""
         failed = [] if self._last_score.success else ["flag"]

@@ -277,6 +277,9 @@ class PythonEnv(InterCodeEnv):
                 return name, None
         return (definitions and definitions.last) or None, None
 
+    def session_lost(self) -> bool:
+        return self._sessions.agent.session_lost()
+
     def is_final(self, score: Score) -> bool:
         """Return whether hidden tests ran: the agent's code may have recorded their arguments."""
         return any(result.test.hidden for result in self._results)

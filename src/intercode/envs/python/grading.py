@@ -20,6 +20,7 @@ import re
 import secrets
 import select
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ _SPARE_OUTPUT = 1 << 20
 _NUMBER = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)(e[+-]?\d{1,6})?", re.ASCII | re.IGNORECASE)
 """A number as programs print it. `007` and `+7` are texts: bits, codes or signs that the task asks
 for, where each character counts."""
-_LATE = "ran out of time"
+_LATE, _ENDED, _DOUBT = "ran out of time", "the interpreter ended during the call", 0.2
 _NOT_DUMPABLE = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
 """PR_SET_DUMPABLE: no process in the grader's sandbox may read or write its interpreters' memory.
 An image may lack ctypes."""
@@ -129,7 +130,10 @@ class Grader:
         """Execute the suite's tests in order, with the agent's `name` in place of the suite's;
         `text` may be a program."""
         try:
-            return list(self._results(agent, suite, name, text))
+            results = list(self._results(agent, suite, name, text))
+            if any(result.why == _ENDED for result in results):
+                time.sleep(_DOUBT)  # whoever kills a sandbox piece by piece kills the rest
+            return results
         finally:
             agent.end_branch()
             self.sandbox.end_branch()
@@ -201,8 +205,8 @@ class Grader:
     ) -> Result:
         """Execute an assert in a new grader process. Raises `_TestFailed`, `TimeoutError`, and
         `DataError` if the test ends its own process twice before it calls the answer, which no
-        answer can cause. If the grader's process ends, neither the answer nor the test is blamed
-        unless an empty test still runs."""
+        answer can cause. If the grader's process ends, the test runs once more, and neither the
+        answer nor the test is blamed unless an empty test still runs."""
         texts = [*suite.setup, test.text]
         for _ in range(2):
             order = {
@@ -220,8 +224,8 @@ class Grader:
                 except _GraderEnded as end:
                     called = end.called
             self._require_grader()
-            if called:
-                raise _TestFailed("the answer could not be taken in")
+        if called:
+            raise _TestFailed("the answer could not be taken in")
         raise DataError(
             f"the test {test.text!r:.60} ends its own process before it calls the answer"
         )
@@ -256,7 +260,7 @@ def _agent_at_fault() -> Iterator[None]:
     except TimeoutError:
         raise
     except (OSError, EOFError):
-        raise _TestFailed("the interpreter ended during the call") from None
+        raise _TestFailed(_ENDED) from None
     except wire_values.NotPlain as error:
         raise _TestFailed(str(error)) from None
 

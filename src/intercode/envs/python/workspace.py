@@ -51,7 +51,7 @@ class PythonSessions:
     """The interpreters of one environment. `seconds` is each test's time limit; for `patience` see
     `Grader`. The grader's and the golds' sandboxes are made on first use."""
 
-    _agent: GuestSandbox
+    agent: GuestSandbox
     _gold_sandbox: GuestSandbox | None
     _grader: Grader | None
     _clean: bool
@@ -61,7 +61,7 @@ class PythonSessions:
         self._start_with(spec.make())
 
     def _start_with(self, agent: GuestSandbox) -> None:
-        self._agent, self._grader, self._gold_sandbox, self._clean = agent, None, None, True
+        self.agent, self._grader, self._gold_sandbox, self._clean = agent, None, None, True
 
     def start_episode(self) -> None:
         """Give the agent a new interpreter. If its sandbox has died, all three sandboxes are
@@ -69,7 +69,7 @@ class PythonSessions:
         if self._clean:
             return
         try:
-            self._agent.reset()
+            self.agent.reset()
         except SandboxDied:
             self.close()
             self._start_with(self.spec.make())
@@ -78,20 +78,20 @@ class PythonSessions:
     def execute(self, action: str) -> ExecResult:
         """Execute an action in the agent's interpreter."""
         self._clean = False
-        return self._agent.exec(action)
+        return self.agent.exec(action)
 
     def describe(self, name: str, method: str = "") -> Definitions | None:
         """Return the agent's definitions and a description of `name`; None if its interpreter does
         not answer."""
         self._clean = False
-        return self._open_grader().describe(self._agent, name, method)
+        return self._open_grader().describe(self.agent, name, method)
 
     def run_graded(
         self, suite: Suite, *, name: str | None, text: str | None = None
     ) -> list[Result]:
         """Execute the tests on the agent's function `name`, or on `text` as a program."""
         self._clean = False
-        return self._grade(self._agent, suite, name, text) if suite.tests else []
+        return self._grade(self.agent, suite, name, text) if suite.tests else []
 
     def run_gold(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
         """Execute a gold in a new interpreter; return its output and the results of its tests. A
@@ -129,7 +129,7 @@ class PythonSessions:
     def close(self) -> None:
         """Close all sandboxes."""
         for sandbox in (
-            self._agent,
+            self.agent,
             self._gold_sandbox,
             self._grader.sandbox if self._grader else None,
         ):
@@ -152,9 +152,12 @@ class PythonSessions:
 
     def _open_grader(self) -> Grader:
         if self._grader is None:
-            self._grader = Grader(
-                self._open_sibling(), seconds=self._seconds, patience=self._patience
-            )
+            sandbox = self._open_sibling()
+            try:
+                self._grader = Grader(sandbox, seconds=self._seconds, patience=self._patience)
+            except SandboxDied:
+                sandbox.close()
+                raise
         return self._grader
 
     def _new_gold_sandbox(self) -> GuestSandbox:
@@ -166,7 +169,7 @@ class PythonSessions:
     def _open_sibling(self) -> GuestSandbox:
         """Open a sandbox in the agent's container, or in a new one if the agent's has died."""
         try:
-            return self._agent.sibling()
+            return self.agent.sibling()
         except SandboxDied:
             self._clean = False
             return self.spec.make()

@@ -36,6 +36,7 @@ _INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
 _KILLS, _KILLS_BEFORE_SHELL, _KILL_EVERY = 40, 8, 0.005
 _LAST_DEATH, _INTERRUPT_DELAY, _CAPTURING = 2.0, 1.0, 5.0
 _EMPTY_ACTION = b"\n"
+_DOUBT = 0.2
 _DEATH = 0.001  # no event reports that the children of another process are gone
 _SPARE_PROCESSES = 4
 _COUNT_ATTACHED_EVERY, _TIMES_ITS_COST = 0.5, 3
@@ -105,7 +106,7 @@ class EpisodeServer:
         self._next_tick = self._next_count = 0.0
         self._pieces: Iterator[bytes] = iter(())
         self._limits_hit: set[str] = set()
-        self._disk_was_full = False
+        self._disk_was_full, self._dismissed = False, False
         self._mark = self._table.mark()
         self._commands: dict[int, Command] = {}
         self._background: set[int] = set()
@@ -263,6 +264,7 @@ class EpisodeServer:
         self._cwd = self._current_cwd()
         exit_code = None if timed_out else job.exit_code
         if isinstance(job, Program):
+            _doubt(None if timed_out else job)
             self._cwd = job.last_cwd or self._cwd
             job.close()
             self._job = self._idle_job
@@ -358,6 +360,7 @@ class EpisodeServer:
         """Return the session's shell, a new one in place of one that died."""
         assert isinstance(self._job, Shell)
         if self._job.dead:
+            _doubt(self._job)
             new = self._start_shell()
             self._job.close()
             self._job = new
@@ -529,7 +532,16 @@ class EpisodeServer:
         finally:
             os.close(target)
 
+    def _op_session(self, head: dict[str, Any], payload: bytes) -> None:
+        """Say whether the session has ended since the last action, unless by `end_processes`."""
+        self._reap()
+        _doubt(self._job)
+        ended = not (self._dismissed or self._job is None) and self._job.dead
+        wire.send(self._sock, {"lost": self._shell_lost or ended})
+
     def _op_end_processes(self, head: dict[str, Any], payload: bytes) -> None:
+        self._reap()
+        self._dismissed = not self._job or not self._job.dead
         self._kill_all()
         wire.send(self._sock, {})
 
@@ -592,6 +604,13 @@ class EpisodeServer:
         self._wait(shell, _CAPTURING)
         self._output = Output(self._config["output"])
         wire.send(self._sock, {"ok": not shell.dead})
+
+
+def _doubt(job: Job | None) -> None:
+    """Wait a moment if the job was killed: whoever kills a sandbox from outside, one process after
+    the other, kills this server next, and the death of a sandbox is no outcome."""
+    if job and job.exit_code == -signal.SIGKILL:
+        time.sleep(_DOUBT)
 
 
 def _require_file(fd: int) -> None:

@@ -211,20 +211,25 @@ def build(config: MountConfig, inherited: int | None, sealed: Sequence[str] = ()
         "tmpfs", ROOT + "/dev/shm", "tmpfs", kernel.NOSUID | kernel.NODEV, "size=64m,mode=1777"
     )
     for path in sealed:
-        _seal(ROOT + path)
+        _seal(path)
     return folders
 
 
 def _seal(path: str) -> None:
-    """Make a folder or a file read-only, and make it first if it is missing."""
-    place, name = os.path.split(path)
-    if os.path.islink(place if not name else path):
-        os.unlink(place if not name else path)
-    os.makedirs(place, exist_ok=True)
-    if name:
-        open(path, "ab").close()
-    kernel.bind(path, path)
-    kernel.mount("none", path, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
+    """Make a folder or a file read-only, and make it first if it is missing. The folders above it
+    become mounts, which nobody inside can rename."""
+    place, names = ROOT, path.strip("/").split("/")
+    for number, name in enumerate(names, 1):
+        place += f"/{name}"
+        if os.path.islink(place):
+            os.unlink(place)
+        if number < len(names) or path.endswith("/"):
+            os.makedirs(place, exist_ok=True)
+        else:
+            open(place, "ab").close()
+        if number == len(names) or not os.path.ismount(place):
+            kernel.bind(place, place)
+    kernel.mount("none", place, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
 
 
 def mount_proc(config: MountConfig, *, sealed: bool) -> None:

@@ -237,6 +237,7 @@ class PodSupervisor(supervisor.Supervisor):
             slot = self._used[head["number"]] = self._free.pop() if self._free else self._new_slot()
             if inherited is not None:
                 slot.files.adopt(inherited)
+            slot.files.seal(head["sealed"])
             if (pid := os.fork()) == 0:
                 self._control.close()
                 supervisor.run_server(
