@@ -98,7 +98,8 @@ def check(
         for task in tasks
         if by_neighbour[task.id].success
     ]
-    hacks = list(checks.hacks(owner, tasks))
+    # tests that pass by themselves are not hacked
+    hacks = [hack for hack in checks.hacks(owner, tasks) if not by_noop[hack[0].id].success]
     forged = [(task, run.forgery) for task, run in zip(tasks, first, strict=True) if run.forgery]
     alternatives: list[tuple[Task, TaskIssue]] = []
     compared = [task for task, run in zip(tasks, first, strict=True) if run.task is None]
