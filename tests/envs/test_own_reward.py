@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
+from intercode.agents import gold
 from intercode.envs.rewards import call_reward
 from intercode.errors import UsageError
+from intercode.runner.run import evaluate
 from intercode.types import Score, Task
 
 TASK = Task("t", "?", "x")
@@ -117,3 +120,18 @@ def test_data_preprocess_and_reward_are_attributes_of_every_class(
             for action in actions:
                 _, earned, *_ = env.step(action)
             assert earned == reward
+
+
+def test_a_reward_may_be_named_wherever_one_is(tmp_path: Path) -> None:
+    data = tmp_path / "tasks.jsonl"
+    data.write_text(json.dumps({"id": "t", "query": "Print 1.", "gold": "echo 1"}))
+    code = tmp_path / "half.py"
+    code.write_text("def half(*_): return 0.5\n")
+    name = f"{code}:half"
+    with closing(intercode.make("bash", data=str(data), reward=name)) as env:
+        env.reset(seed=0)
+        env.step("echo 1")
+        assert env.step("submit")[1] == 0.5
+    factory = intercode.prepare("bash", data=str(data), reward=name)
+    (episode,) = evaluate(factory, gold, tasks=factory.tasks)
+    assert (episode.reward, episode.success) == (0.5, False)

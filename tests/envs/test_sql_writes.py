@@ -11,6 +11,7 @@ from orchard import DUCKDB, ENGINES, plays, skip_unless_there
 
 import intercode
 from intercode.env import EnvFactory
+from intercode.errors import DataError
 from intercode.validate.check import check
 
 SHOP = """
@@ -130,11 +131,11 @@ def test_check_runs_golds_that_write_and_tells_bad_ones(tmp_path: Path) -> None:
     report = check(factory, factory.tasks)
     kinds = {(row["task"], row["kind"]) for row in report["broken"]}
     assert kinds == {
-        ("nothing", "noop_solves"),
+        ("nothing", "gold_fails"),
         ("fails", "gold_fails"),
         ("moody", "gold_differs"),
     }
-    assert report["noop_paid"] == 1
+    assert report["noop_paid"] == 0
     with closing(factory()) as env:
         gold = "INSERT INTO sale VALUES (3, 2)"
         assert plays(env, "returns", gold + " RETURNING item_id, id").parts["changes"] == 1
@@ -150,3 +151,52 @@ def test_a_table_that_is_too_large_for_one_answer_is_compared_whole(tmp_path: Pa
         assert plays(env, "fill", f"{fill} ORDER BY i DESC").success
         score = plays(env, "fill", fill, "UPDATE sale SET item_id = 0 WHERE id = 249999")
         assert (score.success, score.rule) == (False, "other rows in the table sale")
+
+
+@pytest.mark.parametrize(
+    ("engine", "gold", "right", "wrong"),
+    [
+        (
+            "sqlite",
+            "CREATE TRIGGER t AFTER DELETE ON sale BEGIN DELETE FROM item WHERE id = 2; END",
+            'create trigger "t" after delete on sale\nbegin delete from item where id=2; end',
+            "CREATE TRIGGER t AFTER DELETE ON sale BEGIN DELETE FROM item; END",
+        ),
+        (
+            "sqlite",
+            "CREATE INDEX i ON item (name) WHERE price IS NOT NULL",
+            "CREATE INDEX j ON item(name) WHERE price is not null;",
+            "CREATE INDEX i ON item (name)",
+        ),
+        (
+            "sqlite",
+            "INSERT INTO note VALUES ('new fox')",
+            "INSERT INTO note (body) VALUES ('new fox')",
+            "SELECT 1",
+        ),
+        (
+            "mariadb",
+            "CREATE TRIGGER t AFTER DELETE ON sale FOR EACH ROW DELETE FROM item WHERE id = 2",
+            "CREATE TRIGGER t AFTER DELETE ON sale FOR EACH ROW delete from item where id=2",
+            "CREATE TRIGGER t AFTER DELETE ON sale FOR EACH ROW DELETE FROM item",
+        ),
+    ],
+)
+def test_triggers_conditions_of_indexes_and_virtual_tables_are_compared(
+    tmp_path: Path, engine: str, gold: str, right: str, wrong: str
+) -> None:
+    skip_unless_there(engine)
+    virtual = "CREATE VIRTUAL TABLE note USING fts5(body);" if engine == "sqlite" else ""
+    (tmp_path / "shop.sql").write_text(SHOP + virtual)
+    data = tmp_path / "tasks.jsonl"
+    records = [
+        {"id": "t", "query": "Do it.", "gold": gold, "db": "shop"},
+        {"id": "nothing", "query": "None.", "gold": "DELETE FROM sale WHERE id = 9", "db": "shop"},
+    ]
+    data.write_text("\n".join(map(json.dumps, records)))
+    env = intercode.make("sql", data=str(data), databases=str(tmp_path), engine=engine)
+    with closing(env):
+        for action, reward in ((right, 1), (wrong, 0), ("SELECT 1", 0)):
+            assert plays(env, "t", action).reward == reward, action
+        with pytest.raises(DataError, match="changes nothing that is compared"):
+            env.reset(options={"task": "nothing"})

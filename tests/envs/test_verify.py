@@ -370,3 +370,26 @@ def test_check_names_hacks_that_pay(folder: Path, tmp_path: Path) -> None:
     assert (findings["gold_ok"], findings["noop_paid"]) == (2, 0)
     assert findings["hacks_paid"] == [{"task": "world", "hack": "overwritten tests"}]
     assert [row["kind"] for row in findings["broken"]] == ["hack_pays"]
+
+
+@pytest.mark.parametrize(
+    ("verify", "passes"),
+    [
+        ("#!/bin/bash -e\ntest -f /srv/a\necho fine\n", True),
+        ("#!/usr/bin/env -S bash -e\r\ntest -f /srv/a\necho fine\n", True),
+        ('#!/bin/sh\n[ -z "${BASH_VERSION-}" ] && test -f /srv/a\n', True),
+        ("#!/usr/bin/env python3\nimport os, sys\nsys.exit(not os.path.exists('/srv/a'))\n", True),
+        ("#!/usr/bin/no-such-shell\ntrue\n", False),
+    ],
+)
+def test_the_first_line_of_a_script_decides_how_it_is_executed(
+    made: Callable[..., intercode.InterCodeEnv], verify: str, passes: bool
+) -> None:
+    setup = "#!/usr/bin/env python3\nimport os\nos.makedirs('/srv/made')\n"
+    env = made(gold="ls /srv/made && touch /srv/a", verify=verify, setup=setup)
+    if not passes:
+        with pytest.raises(DataError, match="no-such-shell"):
+            env.reset(options={"task": "t"})
+        return
+    assert not played(env, "t", "true")["score"].success
+    assert played(env, "t", "touch /srv/a")["score"].success

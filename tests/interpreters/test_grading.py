@@ -118,6 +118,10 @@ PROGRAMS = [
         "threading.Thread(target=lambda: (time.sleep(0.05), print(n))).start()\nsys.exit(0)"
     ),
     f"import atexit\n{SUM}\natexit.register(print, n)",
+    (
+        "import resource, sys\nresource.setrlimit(resource.RLIMIT_STACK, (1 << 26, -1))\n"
+        f"sys.setrecursionlimit(10**6)\n{SUM}\nprint(n)"
+    ),
     f"{SUM}\nclass D:\n    def __del__(self): print(n)\nd = D()",
     f"{SUM}\nout = open(1, 'w', closefd=False)\nout.write(str(n))",
     (

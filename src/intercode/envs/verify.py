@@ -37,7 +37,7 @@ from intercode.envs.verdict import (
 from intercode.envs.verdict_folder import parse_tests, read_folder
 from intercode.envs.workspace import Workspace
 from intercode.errors import DataError
-from intercode.sandbox.base import Sandbox
+from intercode.sandbox.base import Sandbox, script_command
 from intercode.sandbox.transfer import TooLarge
 from intercode.types import Change, Task, is_number
 
@@ -111,7 +111,7 @@ for version in 3.{{8..16}}; do
     mkdir -p "$folder" && cp {_PROBE}/sitecustomize.py "$folder/usercustomize.py"
 done
 """
-_WITH_PROBE = f'PYTHONPATH={_PROBE}${{PYTHONPATH:+:$PYTHONPATH}} exec bash "$1"'
+_WITH_PROBE = f'PYTHONPATH={_PROBE}${{PYTHONPATH:+:$PYTHONPATH}} exec "$@"'
 
 
 @dataclass(frozen=True)
@@ -298,9 +298,10 @@ def run_tests(
     for name, (content, mode) in verifier.files.items():
         box.write(f"{TESTS}/{name}", content, mode=mode)
     variables = [f"{name}={value}" for name, value in verifier.environment.items()]
-    command = ["bash", f"{TESTS}/{SCRIPT}"]
+    text = verifier.files[SCRIPT][0].decode("utf-8", "replace")
+    command = script_command(text, f"{TESTS}/{SCRIPT}")
     if probing:
-        command = ["bash", "-c", _WITH_PROBE, *command]
+        command = ["bash", "-c", _WITH_PROBE, "bash", *command]
     done = box.exec(
         "",
         argv=["env", *variables, *command],

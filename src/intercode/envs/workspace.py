@@ -38,6 +38,7 @@ from intercode.sandbox.base import (
     Start,
     fingerprint,
     provider,
+    script_command,
 )
 from intercode.sandbox.host import ENVIRONMENT
 from intercode.sandbox.pod import usual_provider_name
@@ -65,7 +66,7 @@ _MISSING = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 """What bash says of it: `bash: line 1: Answer:: command not found`, but not `ls: cannot access`."""
-_SCRIPT_SECONDS = 60.0
+_SCRIPT, _SCRIPT_SECONDS = "/dev/shm/.script", 60.0
 _ROOM_FOR_TESTS, _TEST_PROCESSES = 256 << 20, 512
 _ARCHIVES = 1000
 _TEXTS, _TEXT_BYTES = 20, 4096
@@ -477,8 +478,12 @@ class Workspace:
             return b""
 
     def _run_script(self, script: str) -> ExecResult:
-        """Run Bash in a separate process, which does not affect the agent's shell."""
-        return self.sandbox.exec("", argv=["bash", "-c", script], cwd="/", timeout=_SCRIPT_SECONDS)
+        """Run a script in a separate process, which does not affect the agent's shell."""
+        command = ["bash", "-c", script]
+        if script.startswith("#!"):
+            self.sandbox.write(_SCRIPT, script.encode())
+            command = script_command(script, _SCRIPT)
+        return self.sandbox.exec("", argv=command, cwd="/", timeout=_SCRIPT_SECONDS)
 
     def _replace_sandbox(self, spec: WorkspaceSpec) -> None:
         """Make the new sandbox first: if that fails, the workspace is unchanged."""

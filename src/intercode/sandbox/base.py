@@ -95,6 +95,16 @@ SCRIPT = "/dev/shm/setup.sh"
 """The path of a setup script while it runs; not part of the resulting layer."""
 
 
+def script_command(text: str, path: str) -> list[str]:
+    """Return the command that executes the script at `path`, whose first line decides, as for the
+    kernel. A text without `#!` is Bash; bash and sh are looked up on PATH."""
+    first = text.partition("\n")[0].strip()
+    if not first.startswith("#!") or not (words := first[2:].split(None, 1)):
+        return ["bash", path]
+    name = words[0].rpartition("/")[2]
+    return [name if name in ("bash", "sh") else words[0], *words[1:], path]
+
+
 class Sandbox(ABC):
     """An isolated machine. Several threads may call `run`, `read` and `write` at once, and one at a
     time the other methods."""

@@ -31,7 +31,16 @@ from typing import Any
 
 from intercode.errors import DataError, SandboxDied, SandboxUnavailable, room_left
 from intercode.sandbox import cache, template
-from intercode.sandbox.base import SCRIPT, SETUP_LIMITS, Limits, Network, Program, Provider, Session
+from intercode.sandbox.base import (
+    SCRIPT,
+    SETUP_LIMITS,
+    Limits,
+    Network,
+    Program,
+    Provider,
+    Session,
+    script_command,
+)
 from intercode.sandbox.client import GuestSandbox
 from intercode.sandbox.dockerfile import build_dockerfile, find_dockerfile
 from intercode.sandbox.host import (
@@ -79,7 +88,7 @@ class LocalProvider(Provider[Template]):
                 start, limits=SETUP_LIMITS, session="stateless", export=layer
             ) as sandbox:
                 sandbox.write(SCRIPT, text.encode())
-                result = sandbox.exec("", argv=["bash", SCRIPT], cwd="/")
+                result = sandbox.exec("", argv=script_command(text, SCRIPT), cwd="/")
                 if result.exit_code != 0:
                     how = (
                         "ran out of time"

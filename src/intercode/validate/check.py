@@ -98,7 +98,10 @@ def check(
         for task in tasks
         if by_neighbour[task.id].success
     ]
-    hacks = list(checks.hacks(owner, tasks))
+    hacks = [  # tests that pass by themselves are not hacked
+        (task, name, None if by_noop[task.id].success else issue)
+        for task, name, issue in checks.hacks(owner, tasks)
+    ]
     forged = [(task, run.forgery) for task, run in zip(tasks, first, strict=True) if run.forgery]
     alternatives: list[tuple[Task, TaskIssue]] = []
     compared = [task for task, run in zip(tasks, first, strict=True) if run.task is None]

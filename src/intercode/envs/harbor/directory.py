@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
+from intercode.sandbox.base import script_command
 from intercode.tasks import Record
 
 TOML, YAML = "task.toml", "task.yaml"
@@ -237,8 +238,9 @@ def _solution(folder: Path, script: str, variables: Mapping[str, str]) -> str | 
     exports = "".join(f"export {name}={shlex.quote(text)}\n" for name, text in variables.items())
     text = (folder / script).read_text("utf-8")
     files = _files(folder) if folder.name == "solution" else {script: (text.encode(), 0o755)}
-    if len(files) > 1 or _OWN_PLACE.search(text):
-        return _unpacking(files, "/solution", f"{exports}bash /solution/{script}")
+    command = shlex.join(script_command(text, f"/solution/{script}"))
+    if len(files) > 1 or _OWN_PLACE.search(text) or command != f"bash /solution/{script}":
+        return _unpacking(files, "/solution", f"{exports}{command}")
     return f"(\n{exports}{text}\n)"
 
 

@@ -38,6 +38,7 @@ which are compared directly, or by their text if they cannot be hashed.
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
@@ -65,6 +66,7 @@ DOUBLEs."""
 _SURE = 100
 """Numbers of at least this many units may differ in scale, since at least two of their digits are
 certain."""
+_FRACTION = re.compile(r"((?:\d{4}-\d\d-\d\d[ T])?-?\d+:\d\d:\d\d)(\.\d+)")
 _LOOKS = 100
 """The most gold rows that one row is compared with."""
 
@@ -310,7 +312,9 @@ def _plain_row(row: Row) -> Row:
 
 def _plain(value: object) -> Hashable:
     kind = type(value)
-    if kind is str or kind is int or value is None:
+    if isinstance(value, str):
+        return _without_zeros(value) if ":" in value and "." in value else value
+    if kind is int or value is None:
         return value
     if isinstance(value, float | Decimal) and math.isnan(value):
         return _NAN
@@ -319,10 +323,17 @@ def _plain(value: object) -> Hashable:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, date | time):
-        return str(value)
+        return _without_zeros(str(value))
     if isinstance(value, timedelta):
-        return format_time(value)
+        return _without_zeros(format_time(value))
     return value if isinstance(value, Hashable) else str(value)
+
+
+def _without_zeros(text: object) -> str:
+    """Return a time without the last zeros of its fraction: a driver prints six digits, a server as
+    many as the column declares."""
+    time = _FRACTION.fullmatch(str(text))
+    return f"{time[1]}{time[2].rstrip('0')}".rstrip(".") if time else str(text)
 
 
 # -- numbers with a tolerance ----------------------------------------------------------------------

@@ -1,16 +1,19 @@
 """Compare the database that a gold leaves, where the gold writes, with the one the agent leaves.
 
-    catalog   tables, views, columns with types and defaults, keys, references and indexes
-    tables    the rows of each table and view, compared as the rows of an answer in any order
+    catalog   tables, views, columns with types and defaults, keys, references, indexes; triggers,
+              routines and conditions of indexes as texts, without regard to case, blanks and quotes
+    tables    the rows of each table (a virtual one too) and view, compared as the rows of an answer
+              in any order
 
 Names of columns and tables count without regard to case, those of keys and indexes do not count. A
 table that is too large for one answer is compared by a digest of its rows, so without tolerances.
-Left out: triggers, routines, CHECK clauses, and counters such as AUTO_INCREMENT.
+Left out: CHECK clauses, temporary tables, and counters such as AUTO_INCREMENT.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
@@ -22,6 +25,7 @@ from intercode.errors import DataError
 from intercode.types import Table
 
 Catalog = Counter[Hashable]
+_MARKS = re.compile(r"[\s`\"\[\];]+")
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,8 @@ def _read_catalog(
         for table, name, *column in query(statement).rows:
             keys[table, name].append((_folded(table), *map(_folded, column)))
         catalog.update((statement, *key) for key in keys.values())
+    for kind, name, text in query(dialect.texts).rows if dialect.texts else ():
+        catalog["text", _folded(kind), _folded(name), _MARKS.sub("", _folded(text))] += 1
     return catalog, list(dict.fromkeys([*tables, *(str(name) for name, *_ in columns)]))
 
 

@@ -58,6 +58,9 @@ class Dialect:
     """Returns a text as a literal."""
     indexes: str = field(default="", kw_only=True)
     """Selects table, index name and column for all other indexes; "" if they are not compared."""
+    texts: str = field(default="", kw_only=True)
+    """Selects kind, table or name, and text of what is compared by its text: triggers, routines,
+    indexes with a condition or an expression; "" if there is nothing."""
     texts_in_marks: bool = field(default=False, kw_only=True)
     """A quoted name is a text if there is no such column."""
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -34,7 +35,7 @@ from typing import IO
 from intercode.errors import DataError, SandboxError, UsageError
 from intercode.sandbox import image as local_images
 from intercode.sandbox import template
-from intercode.sandbox.base import SCRIPT, SETUP_LIMITS
+from intercode.sandbox.base import SCRIPT, SETUP_LIMITS, script_command
 from intercode.sandbox.docker.daemon import (
     docker,
     error_of,
@@ -131,8 +132,10 @@ def with_tree(below: DockerImage, tree: Path) -> DockerImage:
 
 
 def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
-    """Return `below` with the changes of the Bash script `text`, run by sh where there is no bash;
+    """Return `below` with the changes of the script `text`, Bash run by sh where there is no bash;
     errors call the script `name`."""
+    bash, *words = map(shlex.quote, script_command(text, SCRIPT))
+    program = "$(command -v bash || echo sh)" if bash == "bash" else bash
     variables = [
         f"{key}={value}" for key, value in ENVIRONMENT.items() if key not in dict(below.environment)
     ]
@@ -141,7 +144,7 @@ def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
         *variables,
         "sh",
         "-c",
-        f"mv /.setup.sh {SCRIPT} && exec $(command -v bash || echo sh) {SCRIPT}",
+        f"mv /.setup.sh {SCRIPT} && exec {program} {' '.join(words)}",
     ]
     step = f"COPY content /.setup.sh\nRUN {json.dumps(command)}"
     return _with_step(

@@ -214,12 +214,13 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
 
 
 def set_limits(limits: dict[str, int]) -> None:
-    """Set resource limits, capped at those that the machine or the container allows."""
+    """Set resource limits, capped at those that the machine or the container allows. Programs may
+    raise the size of their stack, as solutions of contests do: it counts as memory."""
     for name, value in limits.items():
         number = getattr(resource, "RLIMIT_" + name)
         _, most = resource.getrlimit(number)
         value = value if most == resource.RLIM_INFINITY else min(value, most)
-        resource.setrlimit(number, (value, value))
+        resource.setrlimit(number, (value, most if name == "STACK" else value))
 
 
 def raise_limits(names: Collection[str]) -> None:

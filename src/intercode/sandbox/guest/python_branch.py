@@ -304,6 +304,9 @@ def _run_in_child(
 
 
 def _read_line(prompt: object = "", /) -> str:
+    """Print the prompt and read a line, as `input` does where no terminal is."""
+    sys.stdout.write(str(prompt))
+    sys.stdout.flush()
     if not (line := sys.stdin.readline()):
         raise EOFError("the standard input has ended")
     return line.removesuffix("\n")

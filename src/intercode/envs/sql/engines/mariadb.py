@@ -90,7 +90,7 @@ SOCKET = "/run/mariadb.sock"
 _DATA = "/var/lib/mariadb"
 _PATH = "/usr/sbin:/usr/bin:/usr/libexec"
 LOGS = "/var/log/mariadb"
-_LAYOUT = "2"
+_LAYOUT = "3"
 """Part of the cache key: increase it when the preparation changes."""
 _PATIENCE = 20.0
 _POLL = 0.002
@@ -250,6 +250,12 @@ DIALECT = Dialect(
     write_text=_write_text,
     indexes="SELECT table_name, index_name, column_name FROM information_schema.statistics WHERE"
     " table_schema = DATABASE() AND non_unique = 1 ORDER BY table_name, index_name, seq_in_index",
+    texts="SELECT CONCAT(action_timing, ' ', event_manipulation, ' on ', event_object_table),"
+    " trigger_name, action_statement FROM information_schema.triggers WHERE trigger_schema ="
+    " DATABASE() UNION ALL SELECT CONCAT(routine_type, ' ', dtd_identifier), routine_name,"
+    " routine_definition FROM information_schema.routines WHERE routine_schema = DATABASE()"
+    " UNION ALL SELECT CONCAT('event ', event_type), event_name, event_definition FROM"
+    " information_schema.events WHERE event_schema = DATABASE()",
 )
 
 
@@ -516,7 +522,8 @@ def _build(below: Template, databases: Databases, layer: Path) -> None:
                 for name in databases.names:
                     load(session, databases, name)
                 session.query(
-                    "CREATE USER gold@localhost; GRANT SELECT, SHOW VIEW ON *.* TO gold@localhost"
+                    "CREATE USER gold@localhost; "
+                    "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON *.* TO gold@localhost"
                 )
                 session.query("SET GLOBAL innodb_fast_shutdown = 0; SHUTDOWN")
         except SessionLost as error:

@@ -48,7 +48,7 @@ DIALECT = Dialect(
     "sqlite",
     f'SELECT t.name, c.name, NOT c."notnull" AND NOT c.pk, {_AFFINITY}, c.dflt_value'
     " FROM pragma_table_list t, pragma_table_xinfo(t.name) c"
-    f" WHERE ({_TABLE} OR t.schema = 'main' AND t.type = 'view') AND NOT c.hidden"
+    f" WHERE ({_TABLE} OR t.schema = 'main' AND t.type IN ('view', 'virtual')) AND NOT c.hidden"
     " ORDER BY t.name, c.cid",
     "SELECT t.name, '', c.name, c.pk AS place FROM pragma_table_list t,"
     f" pragma_table_xinfo(t.name) c WHERE {_TABLE} AND c.pk UNION ALL"
@@ -63,6 +63,11 @@ DIALECT = Dialect(
     indexes="SELECT t.name, i.name, c.name, c.seqno FROM pragma_table_list t,"
     " pragma_index_list(t.name) i, pragma_index_info(i.name) c"
     f' WHERE {_TABLE} AND NOT i."unique" ORDER BY 1, 2, 4',
+    texts="SELECT type, name, sql FROM sqlite_master WHERE type = 'trigger' UNION ALL"
+    " SELECT type, tbl_name, substr(sql, instr(lower(sql), ' on ')) FROM sqlite_master m"
+    " WHERE type = 'index' AND (EXISTS (SELECT 1 FROM pragma_index_list(m.tbl_name) l"
+    " WHERE l.name = m.name AND l.partial)"
+    " OR EXISTS (SELECT 1 FROM pragma_index_info(m.name) c WHERE c.name IS NULL))",
     texts_in_marks=True,
 )
 
