@@ -144,6 +144,9 @@ def test_the_answer_that_most_lines_have_is_submitted() -> None:
     assert best_of("odd", "even", "even", turns=3).submitted == ["even"]
     assert best_of("a", "even", "odd", "submit", "b", "even", turns=6).submitted == ["a", "even"]
     assert best_of("a", "submit now", "b", turns=3, n=1).submitted == ["a"]
+    prose = "I am sorry, but I do not know what to do with that."
+    lines = ("even", prose, "odd", prose, "even", "submit")
+    assert best_of(*lines, turns=6).submitted == ["even"], "a note on a reply is no answer"
     x, y = ("submit", "x"), ("submit", "y")
     lines = [
         Attempt(1, "submit", x, failures=1),

@@ -86,7 +86,8 @@ def _attempt(talk: Dialogue, draw: int) -> Generator[Any, Any, Attempt]:
             break  # the environment would reject the submission
         step = yield act
         talk.add_step(step)
-        answer = step.observation.strip()
+        if act.action is not None:  # else the observation is a note on the reply
+            answer = step.observation.strip()
         failures += act.action is None or failed(step)
     return Attempt(branch, SUBMIT, (SUBMIT, answer), failures)
 
