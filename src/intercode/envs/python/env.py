@@ -33,7 +33,7 @@ from intercode.envs.python.language import LANGUAGE
 from intercode.envs.python.layouts import LAYOUTS
 from intercode.envs.python.lint import lint
 from intercode.envs.python.options import SECONDS, PythonOptions
-from intercode.envs.python.suite import SOLUTION, Suite, read_suite
+from intercode.envs.python.suite import SOLUTION, Suite, behind, is_python, read_suite
 from intercode.envs.python.workspace import PythonSessions, PythonSpec
 from intercode.envs.rewards import call_reward, is_papers, require_reward, reward_name
 from intercode.envs.workspace import prepare_workspaces
@@ -142,11 +142,16 @@ class PythonEnv(InterCodeEnv):
     # -- the episode -------------------------------------------------------------------------------
 
     def start_episode(self, task: Task) -> None:
-        self._suite(task)
-        self._sessions.start_episode()
+        suite = self._suite(task)
+        # a program is executed by its tests, behind the preamble
+        before = "" if self.rules.scores_steps else suite.preamble
+        self._sessions.start_episode(before)
         self._last_action, self._results, self._scored = "", (), False
 
     def execute(self, action: str) -> ExecResult:
+        prompt = str(self.task.extra.get("completes") or "")
+        if prompt and not self.rules.scores_steps and not is_python(action):
+            action = prompt + action if is_python(prompt + action) else action
         self._last_action = action
         return self._sessions.execute(action)
 
@@ -203,6 +208,8 @@ class PythonEnv(InterCodeEnv):
                 f"A submission is a name alone, as in `submit {suite.gold_name or 'main'}`; "
                 f"{word!r} is none."
             )
+        if word in suite.given and not any(_defines(word, action) for action in self._actions):
+            return f"{word} is given with the task; submit what you have defined."
         definitions = self._sessions.describe(word, suite.method)
         if definitions is None:
             return f"The interpreter did not answer whether there is a function or class {word}."
@@ -232,6 +239,8 @@ class PythonEnv(InterCodeEnv):
         name, text = self._submitted_answer(suite)
         if name is None and text is None:
             return Score(0.0, False, {})
+        if text is not None and not self.rules.scores_steps:
+            text = behind(suite.preamble, text)
         public = self._sessions.run_graded(_part(suite, hidden=False), name=name, text=text)
         hidden: Sequence[Result] = ()
         if not self._is_papers and all(_passed(public)):
@@ -393,6 +402,10 @@ def _part(suite: Suite, *, hidden: bool) -> Suite:
 
 def _first_function(text: str) -> str | None:
     return next((match[1] for pattern in _FUNCTION if (match := pattern.search(text))), None)
+
+
+def _defines(name: str, action: str) -> bool:
+    return bool(re.search(rf"\b(?:def|class)[ \t]+{name}\b|^{name}[ \t]*=", action, re.MULTILINE))
 
 
 def _passed(results: Sequence[Result]) -> list[bool]:

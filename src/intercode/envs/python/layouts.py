@@ -34,6 +34,17 @@ from typing import List, Tuple
 from heapq import *
 """
 """The imports that APPS puts before every solution."""
+_LIVECODEBENCH_IMPORTS = """import bisect, collections, copy, datetime, functools, heapq, io
+import itertools, json, math, operator, random, re, statistics, string, sys
+""" + "".join(
+    f"from {name} import *\n"
+    for name in (
+        *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random"),
+        *("statistics", "itertools", "functools", "operator", "io", "sys", "json", "builtins"),
+        "typing",
+    )
+)
+"""The imports that LiveCodeBench's harness puts before every answer."""
 _MOST_SOLUTIONS = 10
 """APPS has up to hundreds of solutions of a task."""
 _SETS = {
@@ -127,6 +138,8 @@ def _completed(record: Record, name: str) -> Record:
         "gold": gold,
         "name": name,
         "test_setup_code": "\n".join(others),
+        "preamble": "\n".join(others),
+        "completes": prompt,
     }
 
 
@@ -140,11 +153,11 @@ def _read_mbpp(record: Record) -> Record:
         converted["test_setup_code"] = "\n".join([*map(str, imports), str(setup)])
     if isinstance(test := record.get("test"), str):
         converted["hidden"] = [test]
-    return converted
+    return {**converted, "preamble": converted.get("test_setup_code")}
 
 
 def _read_apps(record: Record) -> Record:
-    """The golds are the first solutions that are Python 3, after the imports of APPS."""
+    """The golds are the first solutions that are Python 3."""
     solutions = _parsed(record.get("solutions") or [], "solutions")
     if not (isinstance(solutions, list) and all(isinstance(text, str) for text in solutions)):
         raise DataError(
@@ -153,11 +166,8 @@ def _read_apps(record: Record) -> Record:
     return {
         **_with_id(record, "problem_id"),
         "query": _with_starter(_text(record, "question"), record),
-        "golds": [
-            # such an import must be the first
-            text if "from __future__" in text else f"{_APPS_IMPORTS}\n{text}"
-            for text in _python_3(solutions)
-        ],
+        "golds": _python_3(solutions),
+        "preamble": _APPS_IMPORTS,
         "solutions": None,
         "tolerant": True,
     }
@@ -182,6 +192,7 @@ def _read_livecodebench(record: Record) -> Record:
         **_with_id(record, "question_id"),
         "query": _with_starter(_text(record, "question_content"), record),
         "cases": _pairs(_parsed(record["public_test_cases"], "public_test_cases"), name),
+        "preamble": _LIVECODEBENCH_IMPORTS,
         "tolerant": True,
         "public_test_cases": None,
         "private_test_cases": None,

@@ -8,6 +8,8 @@
     expected, hidden_expected    and the output that it must print
     name, test_setup_code        the name that the tests use (default: found in tests and gold), and
                                  code to run before each test
+    preamble                     imports and helpers that the set's harness puts before answers
+    completes                    the text that an answer which is no Python alone may complete
     tolerant                     white space in the results of cases does not count, nor do the last
                                  digits where a decimal number is expected
     unplayable                   why the task cannot be played
@@ -92,6 +94,7 @@ class Suite:
     define, `setup` is code that precedes each assert. `arity` is the least and greatest number of
     positional arguments of the gold's function (−1: any number). A submitted class is called
     through its method `method`. `gold_name` is the name under which the gold is submitted.
+    `preamble` is executed before the answer and the gold; what it defines is not the agent's.
     """
 
     name: str
@@ -101,6 +104,12 @@ class Suite:
     arity: tuple[int, int] | None = None
     method: str = ""
     gold_name: str = ""
+    preamble: str = ""
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The names that the preamble defines."""
+        return frozenset(_names(_parse_or_empty(self.preamble))[1])
 
     @property
     def program(self) -> bool:
@@ -123,6 +132,31 @@ def parse(text: str) -> ast.Module:
 def syntax_message(error: Exception) -> str:
     """Return the message of one of `SYNTAX_ERRORS`; a parser that is out of memory gives none."""
     return str(error) or "nested too deep"
+
+
+def behind(preamble: str, text: str) -> str:
+    """Return a program's text with the preamble in front, after imports from __future__."""
+    try:
+        body = parse(text).body if preamble else []
+    except SYNTAX_ERRORS:
+        body = []
+    future = [
+        node.end_lineno or 0
+        for node in body
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+    ]
+    lines = text.split("\n")
+    first = max(future, default=0)
+    return "\n".join([*lines[:first], preamble, *lines[first:]]) if preamble else text
+
+
+def is_python(text: str) -> bool:
+    """Return whether the text can be parsed."""
+    try:
+        parse(text)
+    except SYNTAX_ERRORS:
+        return False
+    return True
 
 
 # -- tests -----------------------------------------------------------------------------------------
@@ -181,7 +215,8 @@ def _read_suite(task: Task) -> Suite:
     if isinstance(function := by_name.get(name), ast.FunctionDef):
         positional = len(function.args.posonlyargs) + len(function.args.args)
         arity = positional - len(function.args.defaults), -1 if function.args.vararg else positional
-    return Suite(name, tuple(sorted(needed)), before, tests, arity, method, gold_name)
+    preamble = _text_field(task.extra, "preamble", task)
+    return Suite(name, tuple(sorted(needed)), before, tests, arity, method, gold_name, preamble)
 
 
 def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:

@@ -14,7 +14,7 @@ from typing import Self
 
 from intercode.envs.gold import blame_gold
 from intercode.envs.python.grading import Definitions, Grader, Result
-from intercode.envs.python.suite import Suite
+from intercode.envs.python.suite import Suite, behind
 from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.sandbox.client import GuestSandbox
@@ -63,17 +63,17 @@ class PythonSessions:
     def _start_with(self, agent: GuestSandbox) -> None:
         self.agent, self._grader, self._gold_sandbox, self._clean = agent, None, None, True
 
-    def start_episode(self) -> None:
-        """Give the agent a new interpreter. If its sandbox has died, all three sandboxes are
-        replaced."""
-        if self._clean:
-            return
-        try:
-            self.agent.reset()
-        except SandboxDied:
-            self.close()
-            self._start_with(self.spec.make())
-        self._clean = True
+    def start_episode(self, preamble: str = "") -> None:
+        """Give the agent a new interpreter, which has executed `preamble`. If its sandbox has died,
+        all three sandboxes are replaced. Raises `DataError` if the preamble fails."""
+        if not self._clean:
+            try:
+                self.agent.reset()
+            except SandboxDied:
+                self.close()
+                self._start_with(self.spec.make())
+        self._clean = not preamble
+        _execute_preamble(self.agent, preamble)
 
     def execute(self, action: str) -> ExecResult:
         """Execute an action in the agent's interpreter."""
@@ -102,11 +102,16 @@ class PythonSessions:
 
         def execute() -> tuple[ExecResult, list[Result]]:
             sandbox = self._new_gold_sandbox()
+            if not suite.program:
+                _execute_preamble(sandbox, suite.preamble)
             result = ExecResult("", 0) if suite.program else sandbox.exec(gold)
             if result.session_lost:
                 raise DataError(f"the gold {gold[:200]!r} ends its interpreter")
             return result, self._grade(
-                sandbox, suite, suite.gold_name, gold if suite.program else None
+                sandbox,
+                suite,
+                suite.gold_name,
+                behind(suite.preamble, gold) if suite.program else None,
             )
 
         return blame_gold(execute, gold)
@@ -173,3 +178,13 @@ class PythonSessions:
         except SandboxDied:
             self._clean = False
             return self.spec.make()
+
+
+def _execute_preamble(sandbox: GuestSandbox, preamble: str) -> None:
+    """Execute a task's preamble in the session, by a call: so it is not what was defined last."""
+    if not preamble:
+        return
+    result = sandbox.exec(f"exec(compile({preamble!r}, '<preamble>', 'exec', 0, True), globals())")
+    if result.exit_code != 0:
+        last = result.output.strip().rpartition("\n")[2]
+        raise DataError(f"field 'preamble': it fails: {last[:200]}")
