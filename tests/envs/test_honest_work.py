@@ -67,7 +67,7 @@ CASES = {
         right=("echo 'echo 4' >/srv/run.sh; touch /notes",),
         wrong="echo 'echo 5' >/srv/run.sh",
         behind={"echo 'cat /four' >/srv/run.sh; echo 4 >/four": "/four"},
-        said="new files in /,",
+        said="new files in / and /tmp",
     ),
     "a file of / is changed, another removed": Case(
         setup="echo 1 >/old; echo 1 >/count",
@@ -313,10 +313,10 @@ def test_right_work_is_paid_or_what_stays_behind_is_named(
     for action in (*case.golds, *case.right):
         reward, outcomes = play(action)
         assert reward == 1, (action, outcomes)
-        said = " ".join(outcomes.get("verified", []))
-        assert case.weaker in said, action
+        said = outcomes.get("verified", [])
+        assert case.weaker in " ".join(said), action
         if not case.weaker:
-            assert not said, action
+            assert all("while the tests do" in weaker for weaker in said), action
     reward, outcomes = play(case.wrong)
     assert reward == 0, outcomes
     for action, path in case.behind.items():

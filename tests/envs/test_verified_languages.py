@@ -156,7 +156,7 @@ def test_tests_that_load_the_code_are_paid_by_an_early_exit_and_named(
     assert faults_of(env, task) == [("unsafe_test", "in-process")]
 
 
-def test_tests_that_start_a_process_for_each_case_are_paid_by_no_forgery_nor_named(
+def test_tests_that_start_a_process_for_each_case_are_paid_by_no_forgery(
     env: intercode.InterCodeEnv, language: str
 ) -> None:
     task = f"{language} starts"
@@ -164,7 +164,8 @@ def test_tests_that_start_a_process_for_each_case_are_paid_by_no_forgery_nor_nam
     assert earns(env, task, gold) == 1
     rewards = [earns(env, task, how.replace("@GOLD@", gold)) for how in FORGERIES.values()]
     assert rewards == [0, None, 0 if language == "py" else None]
-    assert faults_of(env, task) == []
+    (fault,) = env.run_gold(next(one for one in env.tasks if one.id == task)).faults
+    assert "code of the agent runs while the tests do" in fault
 
 
 def test_code_that_is_loaded_is_named_where_a_started_program_has_to_work(

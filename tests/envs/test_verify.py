@@ -393,3 +393,78 @@ def test_the_first_line_of_a_script_decides_how_it_is_executed(
         return
     assert not played(env, "t", "true")["score"].success
     assert played(env, "t", "touch /srv/a")["score"].success
+
+
+SORTS = "sort /srv/data/x >/srv/out/names"
+MISLEADS: list[tuple[dict[str, Any], str]] = [
+    # files that the tests write themselves
+    (
+        {"gold": SORTS, "verify": "sort /srv/data/x >/tmp/e; cmp /tmp/e /srv/out/names\n"},
+        "echo x >/srv/out/names; ln -s /srv/out/names /tmp/e",
+    ),
+    (
+        {"gold": SORTS, "verify": "sort /srv/data/x >/tmp/e; cmp /tmp/e /srv/out/names\n"},
+        "echo x | tee /tmp/e /srv/out/names; chmod 444 /tmp/e",
+    ),
+    # a folder that depends on the process
+    (
+        {
+            "gold": SORTS,
+            "verify": "cd /srv/data; sort x >names; cmp names /srv/out/names\n",
+        },
+        "rm -rf /srv/out; ln -s /proc/self/cwd /srv/out",
+    ),
+    # places of programs and of their settings
+    (
+        {
+            "gold": SORTS,
+            "verify": "sort /srv/data/x | cmp - /srv/out/names\n",
+            "verify_env": {"PATH": "/srv/bin:/usr/bin:/bin"},
+        },
+        "printf '#!/bin/sh\\nexit 0\\n' >/srv/bin/cmp; chmod 755 /srv/bin/cmp",
+    ),
+    *(
+        (
+            {"gold": "touch /srv/data/done", "verify": f"{start} check\n"},
+            "printf 'check:\\n\\t@true\\n' >/srv/data/GNUmakefile",
+        )
+        for start in ("make -C /srv/data", "cd /srv; cd data && make")
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "action"), MISLEADS)
+def test_what_would_mislead_the_tests_stays_behind(
+    made: Callable[..., intercode.InterCodeEnv], fields: dict[str, Any], action: str
+) -> None:
+    setup = r"""mkdir -p /srv/data /srv/out /srv/bin; printf 'b\na\n' >/srv/data/x
+        printf 'check:\n\ttest -e done\n' >/srv/data/Makefile"""
+    env = made(setup=setup, **fields)
+    assert played(env, "t", fields["gold"])["score"].success
+    info = played(env, "t", action)
+    assert info["score"].reward == 0
+    assert info["outcomes"]["left_behind"]
+
+
+def test_a_program_that_breaks_the_loader_is_an_outcome(
+    made: Callable[..., intercode.InterCodeEnv],
+) -> None:
+    env = made(
+        setup="mkdir -p /srv",
+        gold="printf '#!/bin/sh\\necho 12\\n' >/srv/run; chmod 755 /srv/run",
+        verify='[ "$(/srv/run)" = 12 ]\n',
+    )
+    breaks = "echo x >/etc/ld.so.preload; echo 3"
+    action = f"printf '#!/bin/sh\\n{breaks}\\n' >/srv/run; chmod 755 /srv/run"
+    assert played(env, "t", action)["score"].reward == 0
+
+
+def test_an_episode_without_an_action_leaves_nothing_to_the_next(
+    made: Callable[..., intercode.InterCodeEnv],
+) -> None:
+    env = made(gold="touch /srv/a", verify="test -e /srv/a\n", setup="mkdir -p /srv", cwd="/srv")
+    for actions in ([], [], ["true"]):
+        info = played(env, "t", *actions)
+        assert not info["session_lost"]
+    env.reset(options={"task": "t"})
+    assert env.step("true")[0] == ""

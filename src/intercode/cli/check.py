@@ -12,6 +12,9 @@ from intercode.cli.completion import completing
 from intercode.cli.output import bar, print_json, say, show_tables
 from intercode.options import RunOptions
 
+_NAMED = 8
+"""Tasks that a line names."""
+
 
 @click.command(cls=shared.Command)
 @click.argument("env", callback=shared.own_name, shell_complete=completing("env"))
@@ -92,9 +95,10 @@ def _print_issues(result: dict[str, Any], as_json: bool, unplayed: str = "") -> 
     for row in result.get("hacks_not_played", ()):
         click.echo(f"not played on {count_of(row['tasks'], 'task')}: {row['hack']} ({row['why']})")
     for row in result.get("stays_behind", ()):
+        more = f" and {len(row['tasks']) - _NAMED} more" if len(row["tasks"]) > _NAMED else ""
         click.echo(
-            f"{count_of(row['tasks'], 'task')}: the tests do not get an agent's changes of "
-            f"{row['what']}"
+            f"{'task' if len(row['tasks']) == 1 else 'tasks'} {', '.join(row['tasks'][:_NAMED])}"
+            f"{more}: the tests do not get an agent's changes of {row['what']}"
         )
 
 

@@ -6,9 +6,9 @@ what the golds changed.
     dot files of a home, files that pytest and Python start with
     new files and links in /, new hidden folders in /              `verify_system` names it, a gold
     hidden entries and configuration, in the folders where         changed it or, if there is no
-    the tests start and above                                      gold, the query names it
-    links that lead nowhere before the tests are written, or       a gold left a link that leads to
-    into /proc, /dev or a folder of the tests                      the same path
+    the tests start and above; new entries of /tmp and /run        gold, the query names it
+    links into /proc or /dev, and those that lead nowhere          a gold left a link that leads to
+    before the tests are written, or into a folder of the tests    the same path
 
 A file that stays behind has the image's content for the tests, or is missing.
 """
@@ -28,7 +28,10 @@ from intercode.types import Change
 Changes = Mapping[str, str | None]
 """The paths that a task's golds changed; for a link, with its target."""
 _SYSTEM = ("/usr", "/bin", "/sbin", "/opt", "/etc", "/boot", "/dev", "/proc", "/sys")
-_LIBRARIES = re.compile(r"/lib\w*(?:/|$)")
+_LIBRARIES = re.compile(r"/lib(?:32|64|x32|exec)?(?:/|$)")
+_SCRATCH = ("/tmp", "/var/tmp", "/run")
+"""Folders in which the tests may write files of their own."""
+_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
 _STEERING = re.compile(
     r"""/(?:
         (?:site-packages|dist-packages|node_modules)(?:/|$)   # installed packages
@@ -64,9 +67,12 @@ CONFIGURATION = re.compile(
 """The endings of files that configure programs: `tox.ini`, `jest.config.ts`, `GNUmakefile`, but not
 `answer.txt` or `main.py`."""
 _ENTERS = re.compile(
-    r"""(?:^|[;&|({\s])(?:cd|pushd)\s+(?:--\s+)?(["']?)([\w.+/-]+)\1(?=[\s;&|)]|$)"""
+    r"""(?:^|[;&|({\s])
+    (?: (?:cd|pushd)\s+(?:--\s+)? | -C\s* | --(?:directory|prefix|rootdir|chdir|cwd|project)[=\s] )
+    (["']?)([\w.+/-]+)\1(?=[\s;&|)]|$)""",
+    re.VERBOSE,
 )
-"""A script's change of folder: `cd /srv/app && make`, but not `cd "$HOME"`."""
+"""A folder in which a script starts something: `cd /srv/app`, `make -C app`; not `cd "$HOME"`."""
 _LOOK = r"""
 kinds=() paths=()
 say() { kinds+=("$1") paths+=("$2"); }
@@ -107,10 +113,12 @@ class Route:
 
     `system` are the system paths that travel, all of them if None. `golds` are the changes of the
     golds, or None on the way of a gold's own work; `query` is the query of a task without a gold.
-    `ours` are the folders of the tests. `scripts` are the tests' shell scripts.
+    `ours` are the folders of the tests; `scripts` are their shell scripts, and `variables` what
+    they get.
     """
 
     box: Sandbox
+    variables: Mapping[str, str]
     cwd: str | None
     system: tuple[str, ...] | None
     golds: Changes | None
@@ -147,10 +155,13 @@ class Route:
 
     def _look(self) -> dict[str, list[str]]:
         if not self._places:
-            entered = {name for text in self.scripts for _, name in _ENTERS.findall(text)}
+            named = {name for text in self.scripts for _, name in _ENTERS.findall(text)}
+            entered = [name for name in named if name.startswith("/")]
+            entered += [join(at, name) for name in named for at in ("", *entered)]
             pairs = [f"subject={path}" for path in self.system or ()]
-            pairs += [f"start={name}" for name in sorted(entered)]
-            words = ["bash", "-c", _LOOK, "bash", *pairs]
+            pairs += [f"start={name}" for name in sorted(set(entered))]
+            variables = [f"{name}={value}" for name, value in self.variables.items()]
+            words = ["env", *variables, "bash", "-c", _LOOK, "bash", *pairs]
             look = self.box.exec("", argv=words, cwd=self.cwd, timeout=60)
             self._places.update(home=[], path=[], subject=[*(self.system or ())], start=[])
             for line in look.output.splitlines():
@@ -178,6 +189,11 @@ class Route:
             or any(path.startswith(f"{home}/.") for home in places["home"])
         ):
             return True
+        if change.type == "link" and self.golds is not None:
+            target = _leads_to(path, change.target) or ""
+            is_special = any(is_within(target, folder) for folder in ("/proc", "/dev"))
+            if is_special and target not in _DEVICES:
+                return target != _leads_to(path, self.golds.get(path))
         entry = self._steering_entry(path, change)
         return bool(entry) and not self._is_meant(entry)
 
@@ -186,6 +202,9 @@ class Route:
         them and that the path is, or is in; "" if there is none."""
         if path.count("/") == 1 and change.kind == "added" and change.type != "dir":
             return path
+        scratch = next((at for at in _SCRATCH if path.startswith(f"{at}/")), None)
+        if scratch:
+            return "/".join(path.split("/")[: scratch.count("/") + 2])
         for folder in ("", *self.starts):
             prefix = f"{folder}/"
             if not path.startswith(prefix):
@@ -209,8 +228,8 @@ def stays_behind(starts: Iterable[str]) -> str:
     folders = ", ".join(["/", *starts])
     return (
         "system folders, installed packages and a home's dot files (unless `verify_system` names "
-        f"them); new files in /, hidden entries and configuration in {folders}, and links that "
-        "lead nowhere (unless a gold makes them)"
+        f"them); new files in / and /tmp, hidden entries and configuration in {folders}, and links "
+        "that lead nowhere or into /proc or /dev (unless a gold makes them)"
     )
 
 

@@ -8,6 +8,7 @@ owner and mode that they had there. More of them than the bounds allow is no ver
 from __future__ import annotations
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -29,6 +30,7 @@ _MOST_OF_REFERENCE = 256 * MIB
 _PARSED_HERE = MIB
 """Results of more bytes are parsed in a process of their own, with limits."""
 _CHILD_MEMORY, _CHILD_SECONDS, _PATIENCE = 2048 * MIB, 60, 600.0
+_ENTRY = re.compile(r"([a-z ]+):(\d+):([0-7]+):(\d+):(.+)", re.DOTALL)
 _LIST = r"""
 cd -P -- "$1" 2>/dev/null && shopt -s nullglob || exit
 files=() names=(*.xml *.json)
@@ -51,10 +53,12 @@ def read_folder(
     listed = box.exec("", argv=["bash", "-c", _LIST, "bash", path, str(_LISTED)], cwd="/")
     listing = listed.output.partition("\nlisting ")[2]
     first, *lines = (listing or "0 0\n").split("\n")
-    count, user = first.split(" ")
+    count, user = first.split(" ")[:2]
     entries: dict[str, tuple[str, int]] = {}
-    for line in filter(None, lines):
-        kind, owner, mode, size, name = line.split(":", 4)
+    for line in lines:
+        if not (entry := _ENTRY.fullmatch(line)):
+            continue  # what the loader or the shell says
+        kind, owner, mode, size, name = entry.groups()
         who = "own" if owner == user else owner
         entries[name.removeprefix("./")] = f"{kind.replace('empty ', '')} {who} {mode}", int(size)
     folder_mark = entries.pop(".", ("", 0))[0]

@@ -71,7 +71,7 @@ opened, inline, mains = set(), set(), set()
 def hook(event, words):
     if event == "open" and isinstance(words[0], str) and words[0].endswith(".py"):
         opened.add(words[0])
-    elif event in ("cpython.run_command", "cpython.run_stdin"):
+    elif event in ("cpython.run_command", "cpython.run_stdin", "cpython.run_module"):
         inline.add(event)
     elif event == "cpython.run_file":
         main = os.path.realpath(words[0])
@@ -84,6 +84,9 @@ def note():
     is_of_tests = {{"pytest", "unittest"}} & set(sys.modules) or any(
         path.startswith("{TESTS}/") for path in loaded | mains)
     if not inline and (not is_of_tests or mains & changed):
+        return
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if inline == {{"cpython.run_module"}} and os.path.realpath(main or "/") in changed:
         return
     folders = {{os.path.realpath(path or ".").rstrip("/") + "/" for path in sys.path}}
     safe = ("/usr/", "/lib", "/opt/", "{TESTS}/", "{_PROBE}/")
@@ -250,18 +253,19 @@ def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes,
 def run_tests(
     verifier: Verifier,
     workspace: Workspace,
-    source: Sandbox,
+    work: Workspace,
     *,
     task: Task,
     reference: Verdict | None = None,
     probe: bool = False,
 ) -> Verdict:
-    """Run the tests on the files of `source`, whose processes end, in `workspace`, an unused one.
+    """Run the tests on the files of `work`, whose processes end, in `workspace`, an unused one.
 
     `reference` is the verdict whose kinds of files are believed; None for the reference itself.
     With `probe`, also note whether the tests' process imports changed files, and whether a forgery
-    was executed. With `keep_processes` the tests run in `source`.
+    was executed. With `keep_processes` the tests run in `work`.
     """
+    source = work.sandbox
     alive, writable = bool(verifier.keep_processes), verifier.writable
     changed, left_behind, starts = dict[str, Change](), list[str](), list[str]()
     if alive:
@@ -274,6 +278,7 @@ def run_tests(
         box = workspace.sandbox
         route = Route(
             box,
+            verifier.environment,
             verifier.cwd,
             verifier.system,
             golds=None if reference is None else reference.changes,
@@ -281,7 +286,7 @@ def run_tests(
             ours=_NOT_CHANGES,
             scripts=verifier.scripts,
         )
-        source.end_processes()
+        work.end_processes()
         try:
             changed, left_behind = route.travel(source)
         except TooLarge as error:

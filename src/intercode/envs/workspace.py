@@ -363,6 +363,11 @@ class Workspace:
         else:
             self._clean = False
 
+    def end_processes(self) -> None:
+        """End all processes inside, the session's too."""
+        self._clean = False
+        self.sandbox.end_processes()
+
     def start_services(self) -> None:
         """Run the start script, if there is one."""
         if self.spec.start:
@@ -388,6 +393,8 @@ class Workspace:
         if result.exit_code not in _NOT_EXECUTED or result.overflow is not None:
             return result
         output = _MISSING.sub("", result.output)
+        if output == result.output:
+            return result
         return replace(result, output=output) if output.strip() else self.answer
 
     def replay(self, actions: Iterable[str]) -> None:

@@ -132,8 +132,12 @@ def check(
             {"hack": name, "why": why, "tasks": number}
             for (name, why), number in sorted(checks.not_played.items())
         ]
-    if left := Counter(run.stays_behind for run in first if run.stays_behind):
-        counts["stays_behind"] = [{"what": what, "tasks": left[what]} for what in sorted(left)]
+    left: dict[str, list[str]] = {}
+    for task, run in zip(tasks, first, strict=True):
+        if run.stays_behind:
+            left.setdefault(run.stays_behind, []).append(task.id)
+    if left:
+        counts["stays_behind"] = [{"what": what, "tasks": ids} for what, ids in left.items()]
     return {"tasks": len(every), **counts, **_report(every, issues)}
 
 

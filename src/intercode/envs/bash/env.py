@@ -87,9 +87,7 @@ _QUOTE = re.compile(r"""["'`,;:()]|\.(?=\s|$)""")
 """Punctuation around a path in a sentence."""
 _PATHS = 20
 _IN_PROCESS = "in-process: code of the agent runs inside the tests' process and can forge results"
-_BESIDE = (
-    "in-process: code of the agent runs beside the tests and can write the file of the verdict"
-)
+_BESIDE = "in-process: code of the agent runs while the tests do, and can read and mislead them"
 _WRITABLE = "the gold passes only where programs of the agent can change the tests' files"
 _KINDS = {"added": "added", "changed": "modified", "removed": "removed"}
 _FIELDS = {
@@ -198,6 +196,7 @@ class BashEnv(InterCodeEnv):
         self._gold_cache = golds or GoldCache[GoldOutcome]()
         self._tests = tests or Tests()
         self._verified: tuple[Verdict, Score] | None = None
+        self._lost = False
         self.submission = self.submission_under(reward)
         self._workspace = self._played(Workspace(spec))
         self._side_workspaces: dict[Role, Workspace] = {}
@@ -405,8 +404,9 @@ class BashEnv(InterCodeEnv):
             tests = self._use("tests", self._workspace.spec.for_tests(verifier.memory))
             reference = self._find_reference(self.task)
             verifier = _as_for(verifier, reference)
+            self._lost = self._workspace.sandbox.session_lost()
             verdict = run_tests(
-                verifier, tests, self._workspace.sandbox, task=self.task, reference=reference
+                verifier, tests, self._workspace, task=self.task, reference=reference
             )
             score = self._score_tests(self.task, verdict, reference)
             self._verified = verdict, score
@@ -426,7 +426,8 @@ class BashEnv(InterCodeEnv):
         return replace(again.score, reward=min(score.reward, again.score.reward), parts=parts)
 
     def session_lost(self) -> bool:
-        return self._workspace.sandbox.session_lost()
+        # scoring by tests ends the session
+        return self._lost if self._verified else self._workspace.sandbox.session_lost()
 
     def outcomes(self) -> dict[str, Any]:
         """Return the parts that failed, the rule that accepted or refused the answer, both answers,
@@ -525,7 +526,7 @@ class BashEnv(InterCodeEnv):
             last = workspace.last
             tests = self._use("tests", spec.for_tests(verifier.memory))
             verdict = run_tests(
-                verifier, tests, workspace.sandbox, task=task, reference=reference, probe=True
+                verifier, tests, workspace, task=task, reference=reference, probe=True
             )
             return verdict, last
 
@@ -550,7 +551,8 @@ class BashEnv(InterCodeEnv):
         """Try the forgeries, once. Return the name of one that was executed and paid, and what the
         forgeries show about the task; "" for nothing.
 
-        One that is executed can write a verdict that is a file, though it may lose the race.
+        One that is executed but not paid may read the tests, write what they read later, or win the
+        race for a verdict that is a file.
         """
         verifier = _as_for(self._tests.verifiers[task.id], reference)
 
@@ -562,7 +564,7 @@ class BashEnv(InterCodeEnv):
                     verdict, _ = self._test_work(task, action, verifier, reference)
                     if verdict.forged and self._score_tests(task, verdict, reference).success:
                         return name, f"{_IN_PROCESS} ({name})"
-                    if verdict.forged and (reference.tests or reference.reward_file):
+                    if verdict.forged:
                         shows = _BESIDE
             return "", shows
 

