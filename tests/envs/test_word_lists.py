@@ -45,7 +45,7 @@ def word_lists() -> Iterator[tuple[str, frozenset[str]]]:
             if (
                 entries
                 and not name.startswith("__")
-                and not re.search(r"\bHACKS|_HOW", name)
+                and not re.search(r"\bHACKS|_HOW|FORGERIES", name)
                 and all(isinstance(entry, str) for entry in entries)
             ):
                 yield f"{found.name}:{name}", frozenset(entries)

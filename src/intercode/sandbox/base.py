@@ -420,6 +420,9 @@ for folder in $PATH; do
     cd -- "$folder" 2>/dev/null || continue
     for name in * .[!.]*; do [[ -f $name && -x $name ]] && printf '%s\n' "$name"; done
 done
+now() { printf '%s' "${EPOCHREALTIME//[.,]/}"; }
+end=$(($(now) + 120000)) # until the limits have been looked at
+while [[ ${EPOCHREALTIME-} ]] && (($(now) < end)); do :; done
 :
 """
 _KEYS = ("distribution", "bash", "coreutils", "findutils", "awk")
