@@ -11,6 +11,7 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
+from intercode.envs.python.layouts import LAYOUTS
 from intercode.envs.python.suite import behind
 from intercode.errors import DataError
 
@@ -75,3 +76,20 @@ def test_a_preamble_stands_behind_imports_from_the_future() -> None:
     )
     assert behind("import math", "x = 1") == "import math\nx = 1"
     assert behind("", "x = (") == "x = ("
+
+
+@pytest.mark.parametrize(
+    ("setup", "preamble"),
+    [
+        ("import math\nx = math.pi", "import math\nx = math.pi"),
+        ("import math\nroot = Node(1)", "import math"),  # Node is the answer's
+        ("root = Node(", ""),
+        (None, ""),
+    ],
+)
+def test_the_setup_of_mbpp_is_executed_before_as_far_as_it_can_be(
+    setup: str | None, preamble: str
+) -> None:
+    record = {"text": "q", "code": "c", "test_list": ["assert f()"], "test_setup_code": setup}
+    layout = next(layout for columns, layout in LAYOUTS if columns == ("text", "code", "test_list"))
+    assert layout(record)["preamble"] == preamble

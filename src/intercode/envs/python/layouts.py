@@ -21,7 +21,7 @@ import json
 import zlib
 from typing import Any
 
-from intercode.envs.python.suite import SYNTAX_ERRORS, parse
+from intercode.envs.python.suite import SYNTAX_ERRORS, parse, undefined_names
 from intercode.errors import DataError
 from intercode.tasks import Layout, Record
 
@@ -153,7 +153,21 @@ def _read_mbpp(record: Record) -> Record:
         converted["test_setup_code"] = "\n".join([*map(str, imports), str(setup)])
     if isinstance(test := record.get("test"), str):
         converted["hidden"] = [test]
-    return {**converted, "preamble": converted.get("test_setup_code")}
+    return {**converted, "preamble": _without_answer(converted.get("test_setup_code"))}
+
+
+def _without_answer(setup: object) -> str:
+    """Return what of a test's setup can be executed before the answer: all of it, or if it uses
+    what only the answer defines, its imports."""
+    try:
+        tree = parse(str(setup or ""))
+    except SYNTAX_ERRORS:
+        return ""
+    if not undefined_names(tree):
+        return ast.unparse(tree)
+    return "\n".join(
+        ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)
+    )
 
 
 def _read_apps(record: Record) -> Record:

@@ -150,6 +150,12 @@ def behind(preamble: str, text: str) -> str:
     return "\n".join([*lines[:first], preamble, *lines[first:]]) if preamble else text
 
 
+def undefined_names(tree: ast.AST) -> set[str]:
+    """Return the names that a tree uses and does not bind, without those of builtins."""
+    used, bound = _names(tree)
+    return used - bound - _BUILTINS
+
+
 def is_python(text: str) -> bool:
     """Return whether the text can be parsed."""
     try:
