@@ -56,11 +56,16 @@ def sandbox_of(env: Any) -> Any:
 def find_session(env: Any) -> int:
     """The process of the shell or interpreter, by a child that it starts and that ends here."""
     env.step(env.start)
-    (child,) = (
-        pid
-        for pid, _ in family(sandbox_of(env).host._process.pid)
-        if arguments(pid).strip() == MARK and (fields := stat(pid)) and fields[0] != "Z"
-    )
+
+    def children() -> list[int]:
+        return [
+            pid
+            for pid, _ in family(sandbox_of(env).host._process.pid)
+            if arguments(pid).strip() == MARK and (fields := stat(pid)) and fields[0] != "Z"
+        ]
+
+    assert wait_until(lambda: len(children()) == 1), "it becomes the program a moment later"
+    (child,) = children()
     session = int((stat(child) or ())[1])
     os.kill(child, signal.SIGKILL)
     return session
