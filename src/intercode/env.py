@@ -307,8 +307,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     gold."""
 
     judged_by: ClassVar[Sequence[str]] = ()
-    """Those of the fields `order_counts` and `answer_form` that the reward `exact` reads; a record
-    with another of them is refused."""
+    """Those of a record's fields `order_counts` and `answer_form` that the reward `exact` reads. A
+    record with another of them is refused."""
 
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:
@@ -755,7 +755,7 @@ class GoldRun:
     task: Task | None = None
     """The task with the gold that was executed, if any of several will do."""
     stays_behind: str = ""
-    """What of an agent's changes the tests of this task do not get."""
+    """A sentence that lists which of an agent's changes do not reach the tests of this task."""
     forgery: str = ""
     """A hack in which the gold's code forged the verdict, and was paid."""
 

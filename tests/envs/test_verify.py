@@ -230,12 +230,12 @@ def test_what_steers_a_runner_stays_behind_in_the_folder_where_tests_start(
 ) -> None:
     make = "printf 'check:\\n\\ttest -s answer\\n' >/Makefile; make -f /Makefile check\n"
     gold = "echo 4 >answer"
-    env = made(setup="mkdir -p /srv/work", cwd="/srv/work", gold=gold, verify=make)
+    env = made(setup="mkdir -p /srv/place", cwd="/srv/place", gold=gold, verify=make)
     assert not played(env, "t", "touch check")["score"].success
     plants = f"mkdir -p lib/Test lib/rspec test; touch {STEERS} {TRAVELS}"
     info = played(env, "t", plants, gold)
     assert info["score"].success
-    left = [path.removeprefix("/srv/work/") for path in info["outcomes"]["left_behind"]]
+    left = [path.removeprefix("/srv/place/") for path in info["outcomes"]["left_behind"]]
     assert sorted(left) == sorted(STEERS.split())
 
 

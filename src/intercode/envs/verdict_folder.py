@@ -1,5 +1,5 @@
-"""What the tests left in the verdict folder, read within bounds: an agent's program that the tests
-start may have written there too.
+"""Read the files that the tests left in the verdict folder, within bounds, since an agent's program
+that the tests start may have written there too.
 
 Only regular files that can be a verdict are read, of the kinds that the reference left, with the
 owner and mode that they had there. More of them than the bounds allow is no verdict at all.
@@ -24,8 +24,8 @@ from intercode.envs.verdict import (
 from intercode.sandbox.base import MIB, Sandbox
 
 _FILES, _BYTES, _LISTED = 20, 16 * MIB, 1000
-"""How many files that can be a verdict are believed, and their bytes; or twice as many as the
-reference left, of which so many are listed."""
+"""The most files that can be a verdict, and their bytes, that are believed (or twice as many as the
+reference left), and the most files that are listed."""
 _MOST_OF_REFERENCE = 256 * MIB
 _PARSED_HERE = MIB
 """Results of more bytes are parsed in a process of their own, with limits."""

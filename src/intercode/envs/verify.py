@@ -62,8 +62,8 @@ FORGED = f"{_PROBE}/forged"
 _NOT_CHANGES = (TESTS, SOLUTION, VERDICT, _PROBE)
 """Folders that belong to the tests, not to the agent's work."""
 _SEALS = {False: (f"{TESTS}/",), True: (f"{TESTS}/{SCRIPT}",)}
-"""What the agent's programs cannot change while the tests run, by whether the rest of the tests'
-folder is writable."""
+"""The paths that are read-only while the tests run: all of the tests' folder or, where it must be
+writable (True), the script alone."""
 _LARGEST = 8 << 20
 _NOTES_IMPORTS = f"""
 import atexit, os, sys

@@ -1,4 +1,4 @@
-"""Whether a query is English, the language whose words the reward `exact` reads."""
+"""Tell English queries from others, since the reward `exact` reads English words."""
 
 from __future__ import annotations
 

@@ -587,7 +587,8 @@ class BashEnv(InterCodeEnv):
             faults.append(f"the gold does not pass its tests: {why}")
         forgery, shows = ("", "") if faults else self._find_forgery(task, verdict)
         if verdict.in_process or shows:
-            faults.append(TaskIssue(shows or _IN_PROCESS, "unsafe_test"))
+            is_proved = verdict.in_process and not forgery
+            faults.append(TaskIssue(_IN_PROCESS if is_proved else shows, "unsafe_test"))
         if verdict.writable:
             faults.append(TaskIssue(_WRITABLE, "unsafe_test"))
         evidence = sorted(verdict.passed), sorted(verdict.failed), verdict.rewards

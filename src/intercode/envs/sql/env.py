@@ -53,7 +53,7 @@ _NOTHING = Answer()
 _NO_SQL = re.compile(
     r"syntax error|incomplete input|unrecognized token|error in your SQL syntax", re.IGNORECASE
 )
-"""What SQLite and MariaDB say of a text that they cannot parse."""
+"""Matches the errors of SQLite and MariaDB for a text that they cannot parse."""
 _ROWS, _DIFFERENT, _TEXT = 20, 10, View(150, 50)
 """The most rows of a table and of a difference in `outcomes`, and the most characters of a text."""
 _TABLE_BYTES, _DIFFERENCE_BYTES = 1500, 1000
