@@ -6,8 +6,9 @@
 block is five rounds. Of six blocks the one that took least time in all counts (the quietest moment,
 judged by both sides together), and a figure is the median of its 45 times. A step is one of an
 episode under way; a grading is `submit NAME` on a task with three asserts, all of which pass, under
-`exact`; a fork executes again the action that made 100 variables, and is timed without closing the
-twin.
+`exact`; a program is graded by 20 tests, against the same lines in a function, `submit main`, whose
+tests run in copies of the agent's own interpreter; a fork executes again the action that made 100
+variables, and is timed without closing the twin.
 
 **Jupyter** is `jupyter_client` (blocking) with an `ipykernel`, in a virtual environment of its own,
 whose interpreter `--jupyter` (or `$JUPYTER_PYTHON`) names: `execute_interactive("x = 1")`, from the
@@ -25,11 +26,13 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import indent
+from typing import Any
 
 from measuring.clock import Measure, in_turns, timed
 from measuring.peer import Candidate, Peer, installed
@@ -45,6 +48,13 @@ TASK = {
     "gold": "def squares(n):\n    return sum(i * i for i in range(n))",
     "tests": ["assert squares(3) == 5", "assert squares(4) == 14", "assert squares(0) == 0"],
 }
+PROGRAM = "n = int(input())\nprint(sum(i * i for i in range(n)))"
+READING = {
+    "id": "reading",
+    "query": "Read n; print the sum of the squares below n.",
+    "gold": PROGRAM,
+    "cases": {"inputs": ["3\n"] * 20, "outputs": ["5\n"] * 20},
+}
 VARIABLES = "\n".join(
     f"v{number} = [{number}, 'word', {{'k': {number}.5}}]" for number in range(100)
 )
@@ -53,8 +63,8 @@ VARIABLES = "\n".join(
 # -- ours ------------------------------------------------------------------------------------------
 
 
-def begin(env: InterCodeEnv, *actions: str) -> None:
-    env.reset(options={"task": TASK["id"]})
+def begin(env: InterCodeEnv, *actions: str, task: Mapping[str, Any] = TASK) -> None:
+    env.reset(options={"task": task["id"]})
     for action in actions:
         env.step(action)
 
@@ -70,8 +80,22 @@ def reset(env: InterCodeEnv) -> float:
 
 def grading(env: InterCodeEnv) -> float:
     begin(env, str(TASK["gold"]))
+    return submission(env, "submit squares")
+
+
+def program(env: InterCodeEnv) -> float:
+    begin(env, PROGRAM, task=READING)
+    return submission(env, "submit")
+
+
+def function(env: InterCodeEnv) -> float:
+    begin(env, "def main():\n" + indent(PROGRAM, "    "), task=READING)
+    return submission(env, "submit main")
+
+
+def submission(env: InterCodeEnv, action: str) -> float:
     started = time.perf_counter()
-    _, reward, *_ = env.step("submit squares")
+    _, reward, *_ = env.step(action)
     seconds = time.perf_counter() - started
     assert reward == 1
     return seconds
@@ -108,13 +132,14 @@ manager.shutdown_kernel(now=True)
 def factory() -> EnvFactory:
     with TemporaryDirectory() as folder:
         data = Path(folder) / "tasks.json"
-        data.write_text(json.dumps([TASK]))
+        data.write_text(json.dumps([TASK, READING]))
         return prepare("python", data=str(data), max_turns=None)
 
 
 def measure(env: InterCodeEnv, kernels: Sequence[Peer]) -> dict[str, float]:
     table: dict[str, Measure] = {
-        each.__name__: partial(each, env) for each in (step, reset, grading, fork)
+        each.__name__: partial(each, env)
+        for each in (step, reset, grading, program, function, fork)
     }
     table |= {kernel.name: partial(kernel.measure, "step") for kernel in kernels}
     return in_turns(table, partial(begin, env, "x = 1"), BLOCKS)
@@ -132,6 +157,7 @@ def rows(at: dict[str, float]) -> list[Row]:
         *kernel,
         Row("reset, against 10 ms", at["reset"], 10e-3, 1),
         Row("grading three asserts, against 25 ms", at["grading"], 25e-3, 1),
+        Row("20 tests of a program, against a function's", at["program"], at["function"], 1.5),
         Row("fork with 100 variables, against 30 ms", at["fork"], 30e-3, 1),
     ]
 

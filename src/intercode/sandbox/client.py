@@ -227,6 +227,13 @@ class GuestSandbox(Sandbox):
     def end_branch(self) -> None:
         self._request({"op": "branch", "end": True})
 
+    def restore(self) -> None:
+        """Reset, unless all is as it was at the start."""
+        self.end_branch()
+        reply, _ = self._request({"op": "untouched"})
+        if not _field(reply, "untouched", bool):
+            self.reset()
+
     def diff(self) -> dict[str, Change]:
         require_processes(LEAST)
         reply, _ = self._request({"op": "diff"}, wait=120)
@@ -279,6 +286,24 @@ class GuestSandbox(Sandbox):
         other._open_episode()
         return other
 
+    def copy_files(self) -> Self:
+        """Open a sandbox with a new session and a copy of this one's files."""
+        fds: list[int] = []
+        reply, _ = self._request({"op": "files"}, fds=fds)
+        return self._open_copy(_field(reply, "cwd", str), fds)
+
+    def _open_copy(self, cwd: str, fds: list[int]) -> Self:
+        """Open a sandbox that begins with the files of a descriptor, which is closed."""
+        try:
+            if len(fds) != 1:
+                raise SandboxDied("the sandbox did not hand out its files")
+            other = copy.copy(self)
+            other._open_episode(cwd=cwd, upper=fds[0])
+            return other
+        finally:
+            for fd in fds:
+                os.close(fd)
+
     def fork(self) -> Self:
         if self.host.program == "python":
             raise ForkError(
@@ -287,19 +312,11 @@ class GuestSandbox(Sandbox):
             )
         fds: list[int] = []
         reply, state = self._request({"op": "snapshot"}, wait=60, fds=fds)
-        try:
-            if blockers := _field({"blockers": [], **reply}, "blockers", list):
-                raise ForkError(
-                    f"a live copy cannot take along: {', '.join(map(str, blockers))}; "
-                    "end or close them"
-                )
-            if len(fds) != 1:
-                raise SandboxDied("the sandbox did not hand out its files")
-            other = copy.copy(self)
-            other._open_episode(cwd=_field(reply, "cwd", str), upper=fds[0])
-        finally:
-            for fd in fds:
-                os.close(fd)
+        if blockers := _field({"blockers": [], **reply}, "blockers", list):
+            raise ForkError(
+                f"a live copy cannot take along: {', '.join(map(str, blockers))}; end or close them"
+            )
+        other = self._open_copy(_field(reply, "cwd", str), fds)
         if self.session == "persistent":
             try:
                 restored, _ = other._request(

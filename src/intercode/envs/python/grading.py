@@ -9,9 +9,10 @@ another sandbox.
 The grader's branch holds the test and the expected values; its sandbox is in the same container.
 The host forwards calls and results in pieces without parsing them; the messages that it parses are
 small. Each test gets a new copy of both interpreters and its own time limit; the processes that it
-started are killed afterwards. A verdict counts only if it comes from the grader's branch and
-contains the host's nonce. The outputs of scripts and programs are compared here, on the host. If
-the agent's process ends for any reason, its test has failed.
+started are killed afterwards. A program runs in a copy of an interpreter that never executed it. A
+verdict counts only if it comes from the grader's branch and contains the host's nonce. The outputs
+of scripts and programs are compared here, on the host. If the agent's process ends for any reason,
+its test has failed.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import secrets
 import select
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -45,6 +46,8 @@ _NUMBER = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)(e[+-]?\d{1,6})?", re.ASCII
 """A number as programs print it. `007` and `+7` are texts: bits, codes or signs that the task asks
 for, where each character counts."""
 _LATE, _ENDED, _DOUBT = "ran out of time", "the interpreter ended during the call", 0.2
+Place = Callable[[], AbstractContextManager[GuestSandbox]]
+"""Opens a sandbox for one test of a program."""
 _NOT_DUMPABLE = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
 """PR_SET_DUMPABLE: no process in the grader's sandbox may read or write its interpreters' memory.
 An image may lack ctypes."""
@@ -125,43 +128,67 @@ class Grader:
         )
 
     def grade(
-        self, agent: GuestSandbox, suite: Suite, *, name: str | None, text: str | None = None
+        self,
+        agent: GuestSandbox,
+        suite: Suite,
+        *,
+        name: str | None,
+        text: str | None = None,
+        places: Sequence[Place] = (),
     ) -> list[Result]:
-        """Execute the suite's tests in order, with the agent's `name` in place of the suite's;
-        `text` may be a program."""
+        """Execute the suite's tests in order, with the agent's `name` in place of the suite's.
+
+        If `text` is given, it is the program for tests of programs, each of which runs in a new
+        interpreter in the first of `places`, a judge's. If a test fails there, it runs in the next
+        one too, in case the program needs what the agent prepared; the place where it passes
+        serves the tests that follow.
+        """
+        bind = {suite.name: name} if name and suite.name else {}
+        places = list(places)
+
+        def execute(test: Test) -> Result:
+            request: dict[str, Any] = {"role": "agent", "bind": bind, "method": suite.method}
+            if test.kind == "assert":
+                return self._assert(agent, suite, test, request)
+            request = {"role": test.kind, "bind": bind, "name": name, "stdin": test.stdin}
+            if test.kind == "script" or text is None:
+                return self._run_text(agent, test, {**request, "text": test.text or None})
+            result = first = self._run_program(places[0], test, {**request, "text": text})
+            while places[1:] and not result.passed:
+                result = self._run_program(places[1], test, {**request, "text": text})
+                del places[0 if result.passed else 1]
+            return result if result.passed else first
+
         try:
-            results = list(self._results(agent, suite, name, text))
-            if any(result.why == _ENDED for result in results):
-                time.sleep(_DOUBT)  # whoever kills a sandbox piece by piece kills the rest
-            return results
+            return self._results(suite, execute)
         finally:
             agent.end_branch()
             self.sandbox.end_branch()
 
-    def _results(
-        self, agent: GuestSandbox, suite: Suite, name: str | None, text: str | None
-    ) -> Iterator[Result]:
-        late = 0
-        bind = {suite.name: name} if name and suite.name else {}
+    def _run_program(self, place: Place, test: Test, request: dict[str, Any]) -> Result:
+        with place() as sandbox:
+            try:
+                return self._run_text(sandbox, test, request)
+            except _TestFailed as failure:
+                return Result(test, False, str(failure))
+
+    def _results(self, suite: Suite, execute: Callable[[Test], Result]) -> list[Result]:
+        results, late = list[Result](), 0
         for test in suite.tests:
             if late == self._patience:
-                yield Result(test, False, f"not executed: {late} tests before it {_LATE}")
-                continue
-            try:
-                if test.kind == "assert":
-                    result = self._assert(
-                        agent, suite, test, {"role": "agent", "bind": bind, "method": suite.method}
-                    )
-                else:
-                    request = {"role": test.kind, "bind": bind, "name": name, "stdin": test.stdin}
-                    request["text"] = test.text if test.kind == "script" else text
-                    result = self._run_text(agent, test, request)
-            except _TestFailed as failure:
-                result = Result(test, False, str(failure))
-            except TimeoutError:
-                result = Result(test, False, _LATE)
-                late += 1
-            yield result
+                result = Result(test, False, f"not executed: {late} tests before it {_LATE}")
+            else:
+                try:
+                    result = execute(test)
+                except _TestFailed as failure:
+                    result = Result(test, False, str(failure))
+                except TimeoutError:
+                    result = Result(test, False, _LATE)
+                    late += 1
+            results.append(result)
+        if any(result.why == _ENDED for result in results):
+            time.sleep(_DOUBT)  # whoever kills a sandbox piece by piece kills the rest
+        return results
 
     def _ask_agent(self, agent: GuestSandbox, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request to a new branch of the agent's interpreter and return the reply, or an

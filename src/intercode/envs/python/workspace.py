@@ -1,19 +1,22 @@
 """The sandboxes of a Python environment: interpreters for the agent, the grader and golds, in one
 container.
 
-PythonSessions ── agent    the episode's interpreter, reset for each episode
-               ├─ grader   executes tests, never the agent's code
-               └─ gold     executes golds while an episode is in progress
+PythonSessions ── agent     the episode's interpreter, reset for each episode
+               ├─ grader    executes tests, never the agent's code
+               ├─ gold      executes golds while an episode is in progress
+               └─ programs  an interpreter that executes nothing, whose copies run programs
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
 from intercode.envs.gold import blame_gold
-from intercode.envs.python.grading import Definitions, Grader, Result
+from intercode.envs.python.grading import Definitions, Grader, Place, Result
 from intercode.envs.python.suite import Suite, behind
 from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import DataError, SandboxDied, UsageError
@@ -54,6 +57,7 @@ class PythonSessions:
     agent: GuestSandbox
     _gold_sandbox: GuestSandbox | None
     _grader: Grader | None
+    _programs: GuestSandbox | None
     _clean: bool
 
     def __init__(self, spec: PythonSpec, *, seconds: float, patience: int | None) -> None:
@@ -61,11 +65,12 @@ class PythonSessions:
         self._start_with(spec.make())
 
     def _start_with(self, agent: GuestSandbox) -> None:
-        self.agent, self._grader, self._gold_sandbox, self._clean = agent, None, None, True
+        self.agent, self._clean = agent, True
+        self._grader = self._gold_sandbox = self._programs = None
 
     def start_episode(self, preamble: str = "") -> None:
         """Give the agent a new interpreter, which has executed `preamble`. If its sandbox has died,
-        all three sandboxes are replaced. Raises `DataError` if the preamble fails."""
+        all sandboxes are replaced. Raises `DataError` if the preamble fails."""
         if not self._clean:
             try:
                 self.agent.reset()
@@ -133,14 +138,11 @@ class PythonSessions:
 
     def close(self) -> None:
         """Close all sandboxes."""
-        for sandbox in (
-            self.agent,
-            self._gold_sandbox,
-            self._grader.sandbox if self._grader else None,
-        ):
+        grader = self._grader.sandbox if self._grader else None
+        for sandbox in (self.agent, self._gold_sandbox, grader, self._programs):
             if sandbox is not None:
                 sandbox.close()
-        self._gold_sandbox = self._grader = None
+        self._gold_sandbox = self._grader = self._programs = None
 
     def _grade(
         self, sandbox: GuestSandbox, suite: Suite, name: str | None, text: str | None = None
@@ -149,11 +151,29 @@ class PythonSessions:
         a new one is used next."""
         grader = self._open_grader()
         try:
-            return grader.grade(sandbox, suite, name=name, text=text)
+            places = () if text is None else self._places(sandbox)
+            return grader.grade(sandbox, suite, name=name, text=text, places=places)
         except SandboxDied:
-            grader.sandbox.close()
-            self._grader = None
+            for used in (grader.sandbox, self._programs):
+                if used is not None:
+                    used.close()
+            self._grader = self._programs = None
             raise
+
+    def _places(self, sandbox: GuestSandbox) -> list[Place]:
+        """Return where a program is tested: with the files of the episode's start; and, if they
+        have changed, with those of the agent."""
+        if self._programs is None:
+            self._programs = self._open_sibling()
+        else:
+            self._programs.reset()
+        return [self._at_start, *([sandbox.copy_files] if sandbox.diff() else [])]
+
+    @contextmanager
+    def _at_start(self) -> Iterator[GuestSandbox]:
+        assert self._programs is not None
+        self._programs.restore()
+        yield self._programs
 
     def _open_grader(self) -> Grader:
         if self._grader is None:

@@ -555,7 +555,19 @@ class EpisodeServer:
         self._world.export(self._config["export"])
         wire.send(self._sock, {})
 
+    def _op_untouched(self, head: dict[str, Any], payload: bytes) -> None:
+        """Say whether no file, shared memory or process was added or changed since the start."""
+        alive = [process.pid for process in self._table.all()]
+        untouched = alive == self.session and not (
+            self._table.ipc_objects() or os.listdir("/dev/shm") or self._world.diff()
+        )
+        wire.send(self._sock, {"untouched": untouched})
+
     # -- fork --------------------------------------------------------------------------------------
+
+    def _op_files(self, head: dict[str, Any], payload: bytes) -> None:
+        """Send a descriptor of the changed files."""
+        wire.send(self._sock, {"cwd": self._current_cwd()}, b"", (self._world.files,))
 
     def _op_snapshot(self, head: dict[str, Any], payload: bytes) -> None:
         """Send the shell's state as a script, and a descriptor of the changed files, from which

@@ -270,6 +270,9 @@ def _run_in_child(
     """Run the text and end as an interpreter ends; write the exception that ends it to `fault`.
     Never returns."""
     status, ended = 1, False
+    # the end of a stream that the agent opened would close the descriptor
+    _kept = sys.stdin, sys.stdout, sys.__stdin__, sys.__stdout__
+    gc.freeze()  # the last collection shall not touch, and so copy, what was inherited
     try:
         os.dup2(source, 0)
         os.dup2(out, 1)
