@@ -29,6 +29,7 @@ GOLDS = {
     "column": "ALTER TABLE item ADD COLUMN stock INTEGER DEFAULT 7",
     "drop": "DROP TABLE sale",
     "index": "CREATE INDEX by_item ON sale (item_id)",
+    "temporary": "CREATE TEMPORARY TABLE low AS SELECT id FROM item WHERE price < 1",
 }
 RIGHT: list[tuple[str, list[str]]] = [
     *((name, [gold]) for name, gold in GOLDS.items()),
@@ -39,6 +40,7 @@ RIGHT: list[tuple[str, list[str]]] = [
     ("view", ["CREATE VIEW cheap AS SELECT i.id FROM item i WHERE NOT i.price >= 1"]),
     ("index", ["CREATE INDEX named_otherwise ON sale (item_id)"]),
     ("remove", ["CREATE TEMPORARY TABLE box (a INT)", GOLDS["remove"], "SELECT 1"]),
+    ("temporary", ["CREATE TEMPORARY TABLE low (id INT)", "INSERT INTO low VALUES (1)"]),
 ]  # fmt: skip
 OTHER = "other tables or columns in the database"
 WRONG: list[tuple[str, list[str], str]] = [
@@ -59,6 +61,9 @@ WRONG: list[tuple[str, list[str], str]] = [
     ("view", ["CREATE VIEW cheap AS SELECT id FROM sale", "DROP TABLE sale"], OTHER),
     ("column", ["ALTER TABLE item ADD COLUMN stock INTEGER"], OTHER),
     ("index", ["CREATE INDEX by_item ON sale (item_id, id)"], OTHER),
+    ("temporary", ["CREATE TABLE low AS SELECT id FROM item WHERE price < 1"], OTHER),
+    ("temporary", ["CREATE TEMPORARY TABLE low (id INT)"], "other rows in the table temporary low"),
+    ("temporary", [GOLDS["temporary"], "DROP TABLE low"], OTHER),
 ]  # fmt: skip
 """Tasks, actions, and the rule that refuses them, where it is the same on each engine."""
 

@@ -3,11 +3,11 @@
     catalog   tables, views, columns with types and defaults, keys, references, indexes; triggers,
               routines and conditions of indexes as texts, without regard to case, blanks and quotes
     tables    the rows of each table (a virtual one too) and view, compared as the rows of an answer
-              in any order
+              in any order; and of the temporary ones that the gold creates
 
 Names of columns and tables count without regard to case, those of keys and indexes do not count. A
 table that is too large for one answer is compared by a digest of its rows, so without tolerances.
-Left out: CHECK clauses, temporary tables, and counters such as AUTO_INCREMENT.
+Left out: CHECK clauses, and counters such as AUTO_INCREMENT.
 """
 
 from __future__ import annotations
@@ -16,15 +16,22 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from intercode.envs.sql.compare import free, sql_exact
 from intercode.envs.sql.dialect import Dialect
-from intercode.envs.sql.engines import Engine
+from intercode.envs.sql.engines import READ_SECONDS, Answer, Engine
 from intercode.errors import DataError
 from intercode.types import Table
 
 Catalog = Counter[Hashable]
+_TEMPORARY = re.compile(
+    r"\bCREATE\s+(?:OR\s+REPLACE\s+)?TEMP(?:ORARY)?\s+(?:TABLE|VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    r"([\w.$]+|\"[^\"]+\"|`[^`]+`|\[[^]]+\])",
+    re.IGNORECASE,
+)
 _MARKS = re.compile(r"[\s`\"\[\];]+")
 
 
@@ -45,31 +52,41 @@ class Content:
         return self.catalog, tables
 
 
-def read_content(engine: Engine, db: str, expected: Collection[Catalog] = ()) -> Content:
-    """Return the content that the episode on `db` leaves. The rows are read only if the catalog is
-    one of `expected`, or if there is none.
+def read_content(engine: Engine, db: str, gold: str, expected: Collection[Catalog] = ()) -> Content:
+    """Return the content that the episode on `db` leaves, with the temporary tables that `gold`
+    creates. The rows are read only if the catalog is one of `expected`, or if there is none.
 
     Raises `DataError` if something cannot be read, such as a view without its table.
     """
+
+    def table(read: Callable[[str], Answer], statement: str) -> Table:
+        answer = read(statement)
+        if answer.table is None:
+            raise DataError(f"database {db}: {answer.error}; in {statement[:200]}")
+        return answer.table
+
+    temporary = dict[str, Table]()
+    query = partial(table, partial(engine.run, seconds=READ_SECONDS))
+    for name in _TEMPORARY.findall(gold):
+        with suppress(DataError):
+            temporary[f"temporary {name}"] = _read_rows(query, name)
     with engine.reading() as read:
-
-        def query(statement: str) -> Table:
-            answer = read(statement)
-            if answer.table is None:
-                raise DataError(f"database {db}: {answer.error}; in {statement[:200]}")
-            return answer.table
-
+        query = partial(table, read)
         catalog, names = _read_catalog(query, engine.dialect, db)
         if expected and catalog not in expected:
             return Content(catalog, {})
         tables = {name.lower(): _read_rows(query, engine.dialect.quote(name)) for name in names}
-        return Content(catalog, tables)
+        return Content(catalog, {**tables, **temporary})
 
 
 def first_difference(agent: Content | None, gold: Content) -> tuple[str, str | None]:
     """Return why the agent's content is not the gold's, and the table that differs if only its rows
     do; "" if they are equal."""
-    if agent is None or agent.catalog != gold.catalog:
+    if (
+        agent is None
+        or agent.catalog != gold.catalog
+        or not gold.tables.keys() <= agent.tables.keys()
+    ):
         return "other tables or columns in the database", None
     for name, table in gold.tables.items():
         rows = agent.tables[name]

@@ -413,13 +413,14 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
         db = database(task, engine)
         engine.open(db)
         if kind_of(task.gold) == "editing":
-            before = read_content(engine, db)
+            before = read_content(engine, db, task.gold)
             answer = engine.run(task.gold, seconds=READ_SECONDS)
-            content = None if answer.error else read_content(engine, db)
+            content = None if answer.error else read_content(engine, db, task.gold)
             if content is not None and content.evidence == before.evidence:
                 raise DataError(
                     f"task {task.id}: the gold changes nothing that is compared (rows, columns, "
-                    "keys, indexes, triggers, routines), so any answer would be right"
+                    "keys, indexes, triggers, routines, temporary tables), so any answer would be "
+                    "right"
                 )
             return Gold(answer, free(answer.table or _NO_ROWS), content)
         answer = engine.run_gold(db, task.gold)

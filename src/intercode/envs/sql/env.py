@@ -280,8 +280,9 @@ class SqlEnv(InterCodeEnv):
         content = None
         expected = [gold.content.catalog for gold, _ in golds if gold.content is not None]
         if expected and self.reward == "exact":
+            written = "\n".join(task.gold for _, task in golds)
             with suppress(DataError):  # the agent's own view, or the whole database, is broken
-                content = read_content(engine, database(self.task, engine), expected)
+                content = read_content(engine, database(self.task, engine), written, expected)
         if engine is self._engine:
             self._content = content
 
