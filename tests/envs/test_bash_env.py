@@ -389,6 +389,8 @@ def test_an_answer_that_holds_elsewhere_is_robust_and_a_constant_one_is_not(make
         "| a |\n|---|\n| 3 |",
         "Это ответ",
         "It's 3",
+        "/srv/n: 3",
+        "/srv",
         "cat /srv/n | wc -l && submit",
         "cat /srv/n | wc -l\nsubmit\n",
         "cat /srv/n | wc -l\nThat is all.",

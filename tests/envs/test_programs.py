@@ -119,3 +119,12 @@ def test_a_function_is_tested_though_the_agent_replaced_the_streams(
         env.reset()
         env.step(f"import sys\n{stream}\n{FUNCTION}")
         assert env.step("submit main")[1] == 1
+
+
+@pytest.mark.parametrize("said", ["Answer: 6", "6", "**6**", "done", "完成", "- 6", "The sum is 6"])
+def test_a_sentence_or_a_value_does_not_replace_a_program(tmp_path: Path, said: str) -> None:
+    with closing(make(tmp_path)) as env:
+        env.reset()
+        env.step(SUM)
+        env.step(said)
+        assert env.step("submit")[1] == 1

@@ -56,11 +56,12 @@ done
 """Print each argument that no existing path begins with, if the argument's top-level folder
 exists."""
 _NOTHING = ExecResult("", 0)
-_NOT_EXECUTED = (2, 127)
-"""The exit statuses of an action that is no Bash, and of a missing command."""
+_NOT_EXECUTED = (2, 126, 127)
+"""The exit statuses of an action that is no Bash, of a folder as a command, and of a missing
+one."""
 _MISSING = re.compile(
     r"""^\S*bash:[ ](?:
-        line[ ]\d+:[ ].+:[ ]command[ ]not[ ]found
+        line[ ]\d+:[ ].+:[ ](?:command[ ]not[ ]found|No[ ]such[ ]file[ ]or[ ]directory|Is[ ]a[ ]directory)
         | eval:[ ]line[ ]\d+:[ ](?:syntax[ ]error|unexpected[ ]EOF|`).*
     )\n?""",
     re.MULTILINE | re.VERBOSE,

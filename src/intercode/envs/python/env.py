@@ -33,7 +33,14 @@ from intercode.envs.python.language import LANGUAGE
 from intercode.envs.python.layouts import LAYOUTS
 from intercode.envs.python.lint import lint
 from intercode.envs.python.options import SECONDS, PythonOptions
-from intercode.envs.python.suite import SOLUTION, Suite, behind, is_python, read_suite
+from intercode.envs.python.suite import (
+    SOLUTION,
+    Suite,
+    behind,
+    is_python,
+    may_print,
+    read_suite,
+)
 from intercode.envs.python.workspace import PythonSessions, PythonSpec
 from intercode.envs.rewards import call_reward, is_papers, require_reward, reward_name
 from intercode.envs.workspace import prepare_workspaces
@@ -152,7 +159,9 @@ class PythonEnv(InterCodeEnv):
         prompt = str(self.task.extra.get("completes") or "")
         if prompt and not self.rules.scores_steps and not is_python(action):
             action = prompt + action if is_python(prompt + action) else action
-        self._last_action = action
+        # a sentence or a bare value is no program in place of an earlier one
+        if self.rules.scores_steps or not self._last_action or may_print(action):
+            self._last_action = action
         return self._sessions.execute(action)
 
     def copy_world(self, other: Self, live: bool) -> None:

@@ -165,6 +165,12 @@ def is_python(text: str) -> bool:
     return True
 
 
+def may_print(text: str) -> bool:
+    """Return whether the text is Python that may print: it calls or imports something."""
+    tree = _parse_or_empty(text)
+    return any(isinstance(node, ast.Call | ast.Import | ast.ImportFrom) for node in ast.walk(tree))
+
+
 # -- tests -----------------------------------------------------------------------------------------
 
 
