@@ -41,7 +41,7 @@ from intercode.language import PLAIN, Language
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, check_overrides, safe_repr
 from intercode.protocol import find_protocol
-from intercode.submission import LONGEST, is_submission, submitted_word
+from intercode.submission import INSIDE, LONGEST, is_submission, submitted_word
 from intercode.tasks import DataSet, Layout, open_data
 from intercode.types import ExecResult, Score, Task, TaskIssue, View
 
@@ -571,7 +571,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 folder = result.cwd if result.cwd.isprintable() else ascii(result.cwd)
                 new = f"a new one starts in {folder}]" if folder else "a new one begins]"
                 notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
-            if result.exit_code and _ENDS_IN_SUBMIT.search(action):
+            if INSIDE.search(action) and (result.exit_code or "submit" in result.output):
                 notes.append(_SUBMIT_ALONE)
             gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
             return self._finish_step(observation + gap + "\n".join(notes), 0.0, info)
@@ -733,7 +733,6 @@ class EnvFactory:
         return self.prepare_again, (self.tasks,)
 
 
-_ENDS_IN_SUBMIT = re.compile(r"(?:\n|&&|\|\||;)[ \t]*submit\b[^\n]*\s*\Z")
 _SUBMIT_ALONE = "[`submit` must be an action of its own; nothing was submitted]"
 _OUTCOME_TEXT = View(1400, 500)
 

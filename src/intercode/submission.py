@@ -21,6 +21,9 @@ ANSWER = re.compile(r"submit(?:(?=[ \t<])\s*+(.+))?", re.DOTALL)
 """In Bash, if the environment takes answers."""
 WORD = re.compile(r"submit(?:\s++(.*))?")
 
+INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*submit\b", re.IGNORECASE)
+"""Finds a `submit` in an action that does more."""
+
 TAKES_ANSWER = "takes_answer"
 """The field of a task's `extra` that tells a strategy whether the task takes `submit ANSWER`."""
 

@@ -394,6 +394,9 @@ def test_an_answer_that_holds_elsewhere_is_robust_and_a_constant_one_is_not(make
         "cat /srv/n | wc -l && submit",
         "cat /srv/n | wc -l\nsubmit\n",
         "cat /srv/n | wc -l\nThat is all.",
+        "submit;",
+        "Submit",
+        "submit\ncat /srv/n | wc -l",
     ],
 )
 def test_a_text_that_bash_cannot_execute_leaves_the_answer_as_it_was(
@@ -409,7 +412,7 @@ def test_a_text_that_bash_cannot_execute_leaves_the_answer_as_it_was(
         env.reset(options={"task": "0"})
         env.step("cat /srv/n | wc -l")
         observation = env.step(action)[0]
-        assert ("action of its own" in observation) == ("submit" in action)
+        assert ("action of its own" in observation) == ("submit" in action.lower())
         assert env.step("submit")[1] == 1
         env.reset(options={"task": "0"})
         env.step("echo 4")

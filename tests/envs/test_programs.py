@@ -121,6 +121,22 @@ def test_a_function_is_tested_though_the_agent_replaced_the_streams(
         assert env.step("submit main")[1] == 1
 
 
+@pytest.mark.parametrize(
+    "inside", ["SUM\nsubmit", "SUM; submit;", "SUM\n\nsubmit  # done", "submit\nSUM", "submit()"]
+)
+def test_a_submission_inside_an_action_is_no_part_of_the_program(
+    tmp_path: Path, inside: str
+) -> None:
+    with closing(make(tmp_path)) as env:
+        env.reset()
+        env.step(SUM)
+        assert "action of its own" in env.step(inside.replace("SUM", SUM))[0]
+        assert env.step("submit")[1] == 1
+        env.reset()
+        env.step("def submit():\n    " + SUM.replace("\n", "\n    ") + "\nsubmit()")
+        assert env.step("submit")[1] == 1
+
+
 @pytest.mark.parametrize("said", ["Answer: 6", "6", "**6**", "done", "完成", "- 6", "The sum is 6"])
 def test_a_sentence_or_a_value_does_not_replace_a_program(tmp_path: Path, said: str) -> None:
     with closing(make(tmp_path)) as env:

@@ -61,12 +61,14 @@ _NOT_EXECUTED = (2, 126, 127)
 one."""
 _MISSING = re.compile(
     r"""^\S*bash:[ ](?:
-        line[ ]\d+:[ ].+:[ ](?:command[ ]not[ ]found|No[ ]such[ ]file[ ]or[ ]directory|Is[ ]a[ ]directory)
+        line[ ]\d+:[ ].+:[ ]
+            (?:command[ ]not[ ]found|No[ ]such[ ]file[ ]or[ ]directory|Is[ ]a[ ]directory)
         | eval:[ ]line[ ]\d+:[ ](?:syntax[ ]error|unexpected[ ]EOF|`).*
     )\n?""",
     re.MULTILINE | re.VERBOSE,
 )
 """What bash says of it: `bash: line 1: Answer:: command not found`, but not `ls: cannot access`."""
+_NO_SUBMIT = re.compile(r"^\S*bash: line \d+: submit: command not found\n?", re.MULTILINE | re.I)
 _SCRIPT, _SCRIPT_SECONDS = "/dev/shm/.script", 60.0
 _ROOM_FOR_TESTS, _TEST_PROCESSES = 256 << 20, 512
 _ARCHIVES = 1000
@@ -391,9 +393,10 @@ class Workspace:
         """Return the result without what bash says of commands that were not found or cannot be
         read, or the answer before it if there is nothing else: the agent wrote a sentence, or
         `submit`, as a command."""
-        if result.exit_code not in _NOT_EXECUTED or result.overflow is not None:
+        if result.overflow is not None:
             return result
-        output = _MISSING.sub("", result.output)
+        told = _MISSING if result.exit_code in _NOT_EXECUTED else _NO_SUBMIT
+        output = told.sub("", result.output)
         if output == result.output:
             return result
         return replace(result, output=output) if output.strip() else self.answer

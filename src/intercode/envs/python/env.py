@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal, Self
 from intercode.env import GoldRun, InterCodeEnv, World, shorten_text
 from intercode.envs.gold import NO_GOLD, GoldCache
 from intercode.envs.python.grading import PATIENCE, Result
-from intercode.envs.python.language import LANGUAGE
+from intercode.envs.python.language import LANGUAGE, without_submit
 from intercode.envs.python.layouts import LAYOUTS
 from intercode.envs.python.lint import lint
 from intercode.envs.python.options import SECONDS, PythonOptions
@@ -159,9 +159,11 @@ class PythonEnv(InterCodeEnv):
         prompt = str(self.task.extra.get("completes") or "")
         if prompt and not self.rules.scores_steps and not is_python(action):
             action = prompt + action if is_python(prompt + action) else action
-        # a sentence or a bare value is no program in place of an earlier one
-        if self.rules.scores_steps or not self._last_action or may_print(action):
+        if self.rules.scores_steps:
             self._last_action = action
+        # a sentence or a bare value is no program in place of an earlier one
+        elif not self._last_action or may_print(without_submit(action)):
+            self._last_action = without_submit(action)
         return self._sessions.execute(action)
 
     def copy_world(self, other: Self, live: bool) -> None:

@@ -15,6 +15,7 @@ NAME = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?"
 submission and is rejected, since the action would not be valid Python either."""
 _LAST = re.compile(r"submit(?:\s+(?!(?:and|if|in|is|not|or)\b)\w+(?:\(.*\))?)?")
 """A last line that submits a name or, by mistake, a call."""
+_INSIDE = re.compile(rf"(?:^|;)[ \t]*{_LAST.pattern}(?:\(\))?[ \t]*;?[ \t]*(?:#.*)?$", re.MULTILINE)
 _DEFINES = re.compile(r"^\s*(?:async\s+def|def|class)\b", re.MULTILINE)
 _CHANGES = (
     ast.FunctionDef,
@@ -53,6 +54,11 @@ def is_code(text: str) -> bool:
         not (isinstance(node, ast.Expr) and isinstance(node.value, words))
         for node in parse(textwrap.dedent(text)).body
     )
+
+
+def without_submit(code: str) -> str:
+    """Return the code without lines that only submit, which must be actions of their own."""
+    return code if "def submit(" in code else _INSIDE.sub("", code)
 
 
 def echo(text: str) -> str:
