@@ -38,14 +38,16 @@ def main() -> None:
         "--tokens", type=int, default=2048, help="tokens of one episode, after its first prompt"
     )
     parser.add_argument("--rate", type=float, default=1e-6, help="the learning rate")
+    parser.add_argument(
+        "--shaped", action="store_true", help="train on the shaped reward, not on success"
+    )
     parser.add_argument("--vllm", action="store_true", help="generate with vLLM")
     parser.add_argument("--out", default="grpo", help="the folder of the trained model")
     chosen = parser.parse_args()
 
     factory = intercode.prepare(chosen.env, data=chosen.data, split=chosen.split)
-    rollouts = Rollouts(
-        factory, limits=RolloutLimits(chosen.turns, reply_tokens=chosen.reply_tokens)
-    )
+    limits = RolloutLimits(chosen.turns, reply_tokens=chosen.reply_tokens)
+    rollouts = Rollouts(factory, limits=limits, shaped=chosen.shaped)
     config = GRPOConfig(
         output_dir=chosen.out,
         max_steps=chosen.steps,

@@ -4,7 +4,8 @@
 
 The rows of the data set have the fields `env_class`, "intercode", and `task`, the id of a task; the
 prompt is our agent's. SkyRL calls `step` from its own threads: let it run at most as many episodes
-at a time as the pool has environments.
+at a time as the pool has environments. The reward is success; for the shaped reward, give the pool
+`shaped=True`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
     actor_rollout_ref.rollout.agent.agent_loop_config_path=loops.yaml
 
 loops.yaml: `[{name: intercode, _target_: verl_loop.InterCodeLoop}]`, with this file on the path.
-The rows of the data set have a column `task`, the id of a task; their prompts are not used.
+The rows of the data set have a column `task`, the id of a task; their prompts are not used. The
+reward is success; for the shaped reward, give the pool `shaped=True`.
 """
 
 from __future__ import annotations

@@ -26,11 +26,13 @@ __all__ = ["CodeHarness", "CodeTaskset"]
 class CodeConfig(vf.TasksetConfig):
     env: str = "bash"
     options: str = "{}"  # of `intercode.prepare`, as JSON: {"data": "tasks.jsonl", "split": "test"}
+    shaped: bool = False  # as for `RolloutPool`
 
 
 class CodeData(vf.TaskData):
     env: str
     options: str
+    shaped: bool
 
 
 class CodeTask(vf.Task[CodeData]):
@@ -45,12 +47,10 @@ class CodeTask(vf.Task[CodeData]):
 
 class CodeTaskset(vf.Taskset[CodeTask, CodeConfig]):
     def load(self) -> list[CodeTask]:
-        env, options = self.config.env, self.config.options
-        tasks = intercode.prepare(env, **json.loads(options)).tasks
-        return [
-            CodeTask(CodeData(id=task.id, prompt=task.query, env=env, options=options))
-            for task in tasks
-        ]
+        config = self.config
+        shared = {"env": config.env, "options": config.options, "shaped": config.shaped}
+        tasks = intercode.prepare(config.env, **json.loads(config.options)).tasks
+        return [CodeTask(CodeData(id=task.id, prompt=task.query, **shared)) for task in tasks]
 
 
 class CodeHarnessConfig(vf.HarnessConfig):
@@ -68,14 +68,15 @@ class CodeHarness(vf.Harness[CodeHarnessConfig]):
         model = Endpoint(
             ctx.model, base_url=endpoint, api_key=secret, temperature=None, tries=3, logprobs=False
         )
-        played = await pool(data.env, data.options, self.config.agent, self.config.turns).play(
-            (data.id,), model
-        )
+        config = self.config
+        episodes = pool(data.env, data.options, data.shaped, config.agent, config.turns)
+        played = await episodes.play((data.id,), model)
         model.close()
         if played.reward is None:
             raise vf.SandboxError(played.episode.error)
         trace.info |= {
             "reward": played.reward,
+            "shaped_reward": played.episode.reward,
             "ended": played.episode.ended,
             "parts": dict(played.episode.parts),
         }
@@ -93,7 +94,6 @@ class Endpoint(OpenAIModel):
 
 
 @functools.cache
-def pool(env: str, options: str, agent: str, turns: int) -> RolloutPool:
-    return RolloutPool(
-        intercode.prepare(env, **json.loads(options)), agent, limits=RolloutLimits(turns)
-    )
+def pool(env: str, options: str, shaped: bool, agent: str, turns: int) -> RolloutPool:
+    factory = intercode.prepare(env, **json.loads(options))
+    return RolloutPool(factory, agent, limits=RolloutLimits(turns), shaped=shaped)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from intercode import BashEnv, ExecResult
+from intercode import BashEnv, ExecResult, Outcome, Score, Task
 from intercode.errors import SandboxDied
 
 ANSWERS: Mapping[str, str | list[str]] = {
@@ -17,11 +17,18 @@ ANSWERS: Mapping[str, str | list[str]] = {
 """The code that the model answers to each query, one turn after the other; then it submits."""
 
 REWARDS = {"right": 1.0, "late": 1.0, "wrong": 0.0, "broken": None}
-"""The reward of each task with these answers, by id."""
+"""What a framework gets for each task with these answers, by id: success."""
+
+SHAPED = {**REWARDS, "wrong": 0.5}
+"""What it gets with `shaped`."""
 
 
 class ShakyEnv(BashEnv):
     data = "shaky.jsonl"
+
+    def reward(self, agent: Outcome, gold: Outcome, task: Task) -> Score:
+        solved = agent.output == gold.output
+        return Score(1.0 if solved else 0.5, solved)
 
     def execute(self, action: str) -> ExecResult:
         if self.task.id == "broken":

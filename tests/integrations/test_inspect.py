@@ -21,7 +21,7 @@ import pytest
 from chat_server import serving
 from chromium import browser, needs_chromium
 from families import wait_until
-from shaky import ANSWERS, REWARDS
+from shaky import ANSWERS, REWARDS, SHAPED
 
 import intercode
 from intercode.export import export_run
@@ -84,8 +84,9 @@ def mock(answer: Callable[[list[Any], list[Any]], str | tuple[str, dict[str, Any
     return get_model("mockllm/model", custom_outputs=output)
 
 
+@pytest.mark.parametrize("shaped", [False, True])
 def test_each_sample_scores_what_its_answer_deserves_and_a_fault_is_an_error(
-    tmp_path: Path,
+    shaped: bool, tmp_path: Path
 ) -> None:
     from inspect_ai.model import get_model
 
@@ -93,8 +94,10 @@ def test_each_sample_scores_what_its_answer_deserves_and_a_fault_is_an_error(
         model = get_model(
             "openai-api/stub/scripted", base_url=f"{server.url}/v1", api_key="none-needed"
         )
-        log = evaluate(model, tmp_path)
-        assert rewards(log) == REWARDS
+        log = evaluate(model, tmp_path, shaped=shaped)
+        assert rewards(log) == (SHAPED if shaped else REWARDS)
+        scored = [sample for sample in log.samples if not sample.error]
+        assert all(sample.metadata["shaped_reward"] == SHAPED[sample.id] for sample in scored)
         (error,) = (sample.error.message for sample in log.samples if sample.error)
         assert "the machine has lost the sandbox" in error
 
@@ -177,10 +180,10 @@ def test_an_exported_fault_is_an_error_and_no_score(exported: Path) -> None:
     from inspect_ai.log import read_eval_log
 
     log = read_eval_log(str(exported / "run.eval"))
-    assert rewards(log) == REWARDS
+    assert rewards(log) == SHAPED  # the reward of the run
     (score,) = log.results.scores
     assert (score.scored_samples, score.unscored_samples) == (3, 1)
-    assert score.metrics["mean"].value == pytest.approx(2 / 3)
+    assert score.metrics["mean"].value == pytest.approx(2.5 / 3)
     samples = {sample.id: sample for sample in log.samples}
     assert "the machine has lost the sandbox" in samples["broken"].error.message
     late = samples["late"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from families import wait_until
-from shaky import ANSWERS, REWARDS
+from shaky import ANSWERS, REWARDS, SHAPED
 
 pytestmark = [
     pytest.mark.integrations,
@@ -56,16 +56,17 @@ def play(client: Any, task: str) -> list[Any]:
     ]
 
 
-def test_each_task_earns_what_its_answer_deserves_and_a_fault_earns_nothing() -> None:
-    with serving() as connect, connect() as client:
-        for task, reward in REWARDS.items():
+@pytest.mark.parametrize("shaped", [False, True])
+def test_each_task_earns_what_its_answer_deserves_and_a_fault_earns_nothing(shaped: bool) -> None:
+    with serving(shaped=shaped) as connect, connect() as client:
+        for task, reward in (SHAPED if shaped else REWARDS).items():
             if reward is None:
                 with pytest.raises(RuntimeError, match="the machine has lost the sandbox"):
                     play(client, task)
             else:
                 *steps, last = play(client, task)
                 assert (last.reward, last.done) == (reward, True)
-                assert [step.done for step in steps] == [False] * len(steps)
+                assert [(step.reward, step.done) for step in steps] == [(0.0, False)] * len(steps)
         assert play(client, "right")[-1].reward == 1.0  # after the fault
         assert client.state()["task"] == "right"
 

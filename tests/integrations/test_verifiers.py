@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from chat_server import ChatServer, serving
-from shaky import ANSWERS, REWARDS
+from shaky import ANSWERS, REWARDS, SHAPED
 
 import intercode
 
@@ -60,10 +60,15 @@ def rewards(traces: dict[str, dict[str, Any]]) -> dict[str, float | None]:
     return found
 
 
-def test_each_task_earns_what_its_answer_deserves_and_a_fault_earns_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shaped", [False, True])
+def test_each_task_earns_what_its_answer_deserves_and_a_fault_earns_nothing(
+    shaped: bool, tmp_path: Path
+) -> None:
+    options = ["--env.taskset.shaped", "true"] if shaped else []
     with serving(ANSWERS) as server:
-        traces = evaluate(server, tmp_path, *SHAKY)
-    assert rewards(traces) == REWARDS
+        traces = evaluate(server, tmp_path, *SHAKY, *options)
+    assert rewards(traces) == (SHAPED if shaped else REWARDS)
+    assert traces["wrong"]["info"]["shaped_reward"] == SHAPED["wrong"]
     (error,) = traces["broken"]["errors"]
     assert (error["type"], "lost the sandbox" in error["message"]) == ("SandboxError", True)
     assert [node["message"]["role"] for node in traces["right"]["nodes"]] == [

@@ -7,6 +7,7 @@
     ../../intercode_verifiers.py    a taskset and a harness for verifiers, which imports top-level
                                     modules only
 
-Nothing else in the package imports an adapter or a framework. A fault of the machine or the model
-server never becomes a reward.
+Nothing else in the package imports an adapter or a framework. A framework gets success as its
+reward, or with `shaped` the reward of the score. A fault of the machine or the model server never
+becomes a reward.
 """

@@ -1,4 +1,4 @@
-"""A task for Inspect, with one of our agents as its solver and our reward as its score.
+"""A task for Inspect, with one of our agents as its solver and success as its score.
 `docs/adapters.md` runs it.
 
 A thread of a `RolloutPool` plays each episode and asks Inspect's model on the event loop. A fault
@@ -74,6 +74,7 @@ def play(pool: RolloutPool) -> Solver:
         state.messages = await messages_from_openai(list(asked[-1])) if asked else state.messages
         state.metadata |= {
             "reward": rollout.reward,
+            "shaped_reward": rollout.episode.reward,
             "ended": rollout.episode.ended,
             **rollout.episode.parts,
         }
@@ -93,14 +94,20 @@ def reward() -> Scorer:
 
 
 @task
-def coding(env: str = "bash", agent: str = "try_again", turns: int = 10, **options: Any) -> Task:
+def coding(
+    env: str = "bash",
+    agent: str = "try_again",
+    turns: int = 10,
+    shaped: bool = False,
+    **options: Any,
+) -> Task:
     """Return an Inspect task. `env` and `agent` are those of `intercode eval`, `options` those of
-    `intercode.prepare`."""
+    `intercode.prepare`, and `shaped` is as for `RolloutPool`."""
     factory = intercode.prepare(env, **options)
     samples = [Sample(item.query, target=item.gold, id=item.id) for item in factory.tasks]
     return Task(
         samples,
-        solver=play(RolloutPool(factory, agent, limits=RolloutLimits(turns))),
+        solver=play(RolloutPool(factory, agent, limits=RolloutLimits(turns), shaped=shaped)),
         scorer=reward(),
     )
 
@@ -109,8 +116,10 @@ def _task(env: str) -> Any:
     """Return an Inspect task `intercode/ENV`, with the options of `coding`."""
 
     @task(name=env)
-    def named(agent: str = "try_again", turns: int = 10, **options: Any) -> Task:
-        return coding(env, agent, turns, **options)
+    def named(
+        agent: str = "try_again", turns: int = 10, shaped: bool = False, **options: Any
+    ) -> Task:
+        return coding(env, agent, turns, shaped, **options)
 
     return named
 

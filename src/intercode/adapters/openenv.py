@@ -25,6 +25,8 @@ from openenv.core.env_server import (
 import intercode
 from intercode.env import EnvFactory
 from intercode.errors import SandboxError
+from intercode.rollouts.shaping import training_reward, warn_of_shaped
+from intercode.runner.episode import UNSCORED
 
 
 class CodeAction(Action):
@@ -47,8 +49,9 @@ class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, factory: EnvFactory) -> None:
+    def __init__(self, factory: EnvFactory, shaped: bool = False) -> None:
         super().__init__()
+        self._shaped = shaped
         self._factory, self._env, self._broken = factory, factory(), False
         self._state = CodeState()
 
@@ -71,14 +74,15 @@ class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
     def step(self, action: CodeAction, timeout_s: float | None = None, **_: Any) -> CodeObservation:
         """Execute an action. The environment sets the time limit; `timeout_s` is ignored."""
         try:
-            text, reward, terminated, truncated, info = self._env.step(action.action)
+            text, _reward, terminated, truncated, info = self._env.step(action.action)
         except SandboxError:
             self._broken = True
             raise
         self._state.step_count += 1
         facts = {name: info[name] for name in ("exit_code", "timed_out", "ended") if name in info}
+        reward = training_reward(info.get("score", UNSCORED), shaped=self._shaped)
         return CodeObservation(
-            text=text, reward=float(reward), done=terminated or truncated, metadata=facts
+            text=text, reward=reward, done=terminated or truncated, metadata=facts
         )
 
     @property
@@ -90,14 +94,21 @@ class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
 
 
 def app(
-    env: str = "bash", *, sessions: int = 64, idle_seconds: float = 900.0, **options: Any
+    env: str = "bash",
+    *,
+    sessions: int = 64,
+    idle_seconds: float = 900.0,
+    shaped: bool = False,
+    **options: Any,
 ) -> Any:
     """Return an ASGI application for up to `sessions` clients at once; `options` are those of
-    `intercode.prepare`."""
+    `intercode.prepare`, and `shaped` is as for `RolloutPool`."""
+    if shaped:
+        warn_of_shaped()
     factory = intercode.prepare(env, **options)
     limits = ConcurrencyConfig(max_concurrent_envs=sessions, session_timeout=idle_seconds)
     return create_app(
-        lambda: CodeEnvironment(factory),
+        lambda: CodeEnvironment(factory, shaped),
         CodeAction,
         CodeObservation,
         concurrency_config=limits,

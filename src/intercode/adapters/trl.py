@@ -34,6 +34,8 @@ from intercode.agents.code import unfenced
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.errors import IntercodeError, UsageError
 from intercode.rollouts import Chat, Job, Rollout, RolloutLimits, RolloutPool, hf_chat
+from intercode.rollouts.shaping import training_reward, warn_of_shaped
+from intercode.runner.episode import UNSCORED
 from intercode.submission import submitting
 
 T = TypeVar("T")
@@ -41,7 +43,8 @@ T = TypeVar("T")
 
 class Rollouts:
     """`limits`, and the trainer's `max_completion_length` after the first prompt, end an episode,
-    which is then scored. `chat` replaces `hf_chat` of the trainer's tokenizer."""
+    which is then scored. `chat` replaces `hf_chat` of the trainer's tokenizer. `shaped` is as for
+    `RolloutPool`."""
 
     def __init__(
         self,
@@ -50,9 +53,11 @@ class Rollouts:
         *,
         limits: RolloutLimits | None = None,
         chat: Chat | None = None,
+        shaped: bool = False,
     ) -> None:
         self.tasks, self.seed, self.chat = factory.tasks, 0, chat
-        self.pool = RolloutPool(factory, agent, limits=limits or RolloutLimits(reply_tokens=512))
+        limits = limits or RolloutLimits(reply_tokens=512)
+        self.pool = RolloutPool(factory, agent, limits=limits, shaped=shaped)
 
     def dataset(self) -> Any:
         return Dataset.from_list([{"prompt": task.id} for task in self.tasks])
@@ -92,21 +97,26 @@ class Rollouts:
         return list(reward)
 
 
-def environments(factory: EnvFactory) -> tuple[Any, Callable[[], ToolEnvironment]]:
-    """Return the data set of a factory's tasks, and an `environment_factory` that plays them."""
+def environments(
+    factory: EnvFactory, *, shaped: bool = False
+) -> tuple[Any, Callable[[], ToolEnvironment]]:
+    """Return the data set of a factory's tasks, and an `environment_factory` that plays them.
+    `shaped` is as for `RolloutPool`."""
+    if shaped:
+        warn_of_shaped()
     rows = [
         {"prompt": [{"role": "user", "content": task.query}], "task": task.id}
         for task in factory.tasks
     ]
-    return Dataset.from_list(rows), partial(ToolEnvironment, factory)
+    return Dataset.from_list(rows), partial(ToolEnvironment, factory, shaped)
 
 
 class ToolEnvironment:
     """An environment whose public methods are the policy's tools. TRL reuses it, and never closes
     it: its sandbox ends with it."""
 
-    def __init__(self, factory: EnvFactory) -> None:
-        self._factory = factory
+    def __init__(self, factory: EnvFactory, shaped: bool = False) -> None:
+        self._factory, self._shaped = factory, shaped
         self._env: InterCodeEnv | None = None
         self._close: Callable[[], object] = lambda: None
         self._reward: float | None = None
@@ -159,9 +169,10 @@ class ToolEnvironment:
             return "The episode has ended."
 
         def step(env: InterCodeEnv) -> str:
-            observation, reward, terminated, truncated, _ = env.step(action(env))
+            observation, _, terminated, truncated, info = env.step(action(env))
             if terminated or truncated:
-                self._reward, self._over = float(reward), True
+                score = info.get("score", UNSCORED)
+                self._reward, self._over = training_reward(score, shaped=self._shaped), True
             return observation
 
         return self._use(step) or ""

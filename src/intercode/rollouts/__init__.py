@@ -10,7 +10,7 @@ stay warm over all steps.
 
     Rollout ──► Segment = prompt │ sampled, observed, sampled, …    the mask is 1 for what the
        │                                                            policy sampled
-       └──────► reward, None after a fault ──► advantages(rewards, size)
+       └──────► reward: success, None after a fault ──► advantages(rewards, size)
 
 No trainer and no deep-learning library is imported here. `docs/training.md` shows the way from
 tasks to a rising curve.

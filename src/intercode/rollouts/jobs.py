@@ -21,8 +21,9 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """The result of a job. `reward` is None after a fault, which `episode.error` names: do not
-    train on such a rollout.
+    """The result of a job. `reward` is 1.0 if the task was solved, otherwise 0.0, or in a `shaped`
+    pool `episode.reward`, which may be a fraction. It is None after a fault, which `episode.error`
+    names: do not train on such a rollout.
 
     `segments` contains the tokens (see `Segment`) and is empty if the model returned no ids; an
     agent that continues one conversation produces one segment. `cut` names the limit that ended the

@@ -81,7 +81,7 @@ class LentEpisode:
 
     @property
     def reward(self) -> float | None:
-        """The reward; None before the end and after a fault."""
+        """The reward of `rollout`; None before the end and after a fault."""
         return self.rollout.reward if self.rollout else None
 
     @property

@@ -46,6 +46,7 @@ from intercode.rollouts.sampling import (
     Source,
 )
 from intercode.rollouts.segments import segments_of
+from intercode.rollouts.shaping import training_reward, warn_of_shaped
 from intercode.rollouts.stats import PoolStats, Tally
 from intercode.rollouts.tree import Growth, Tree
 from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
@@ -90,15 +91,23 @@ class RolloutPool:
         limits: RolloutLimits | None = None,
         tasks: Sequence[Task] = (),
         retries: int = 1,
+        shaped: bool = False,
     ) -> None:
         """`tasks` are the factory's, if the caller's own function makes the environments. A rollout
         whose sandbox or machine is lost is played again with its seed, up to `retries` times; trees
-        and lent episodes are not."""
+        and lent episodes are not.
+
+        A rollout's reward is 1.0 for success and 0.0 without. `shaped`: it is the reward of the
+        score instead, which may be a fraction for a wrong answer; this warns once per process.
+        """
+        if shaped:
+            warn_of_shaped()
         if envs < 1 or retries < 0:
             raise UsageError(f"envs is {envs} and retries {retries}; the least are 1 and 0")
         if not callable(factory):
             raise UsageError(f"{factory!r:.50} makes no environments; give intercode.prepare(…)")
         self.limits, self.envs, self.retries = limits or RolloutLimits(), envs, retries
+        self.shaped = shaped
         self._factory = partial(_without_turn_limit, factory)
         self._tasks = {task.id: task for task in tasks or getattr(factory, "tasks", ())}
         with closing(self._factory()) as env:
@@ -417,8 +426,9 @@ class RolloutPool:
                 if used_up or episode.ended == "turns"
                 else None
             )
+        reward = training_reward(episode, shaped=self.shaped)
         rollout = Rollout(
-            task.id, job.group, job.seed, segments_of(episode.turns), episode.reward, episode, cut
+            task.id, job.group, job.seed, segments_of(episode.turns), reward, episode, cut
         )
         self._tally.note(rollout, time.perf_counter() - started)
         return rollout

@@ -7,8 +7,9 @@ episode.
     GET  /tasks     {"env", "agents", "tasks": [{"id", "query"}]}
     GET  /healthz   {"status": "ok"}; the only one that needs no token
 
-A fault is never a reward. Its answer is {"error": {"fault", "message"}}, with the episode so far if
-one has begun, and a status by the side at fault:
+`reward` is 1.0 for success and 0.0 without; the reward of the score, which may be a fraction, is
+`episode.reward`. A fault is never a reward. Its answer is {"error": {"fault", "message"}}, with the
+episode so far if one has begun, and a status by the side at fault:
 
     400, 401, 403, 404, 413   the caller            502   the model's server
     429                       the queue is full     503   this machine, or the service ends
