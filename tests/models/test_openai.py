@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -297,6 +298,28 @@ def test_a_refusal_is_told_at_once_with_what_to_do(
         connect(api_key="sk-hidden").complete(MESSAGES)
     assert "sk-hidden" not in str(caught.value)
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("API key not valid. Please pass a valid API key.", "OPENAI_API_KEY"),
+        ("model not found", "INTERCODE_BASE_URL"),
+        ("The model `gpt-9` does not exist", "INTERCODE_BASE_URL"),
+    ],
+)
+def test_a_400_that_means_another_status_is_told_so(
+    server: Server, connect: Connect, said: str, advice: str
+) -> None:
+    server.script = [refuse(400, said)]
+    with pytest.raises(ModelError, match=advice) as caught:
+        connect().complete(MESSAGES)
+    assert "--context" not in str(caught.value)
+
+
+def test_a_reply_may_begin_with_a_byte_order_mark(server: Server, connect: Connect) -> None:
+    server.script = [answer(f"\ufeff{json.dumps(GOOD)}".encode())]
+    assert connect().complete(MESSAGES).text == "ls"
 
 
 def test_a_key_that_the_server_repeats_is_not_told(server: Server, connect: Connect) -> None:

@@ -75,6 +75,11 @@ _ADVICE = {
         "check the model's name and INTERCODE_BASE_URL, which usually ends in /v1"
     ),
 }
+_MEANT = {
+    401: re.compile(r"\bapi[ _-]?key\b|\bunauthori[sz]ed\b", re.IGNORECASE),
+    404: re.compile(r"\bmodel\b.{0,99}\b(?:not (?:found|exist)|unknown|invalid)", re.IGNORECASE),
+}
+"""What a server says that answers 400 where others answer 401 or 404."""
 
 LARGEST = 32 << 20
 """Bytes of a reply's body."""
@@ -439,7 +444,8 @@ class OpenAIModel:
         busy = status in (200, 408, 409, 425, 429) or (status >= 500 and status != 501)
         if busy and not no_tools:
             return _Broken(refusal, wait)
-        advice = _ADVICE.get(status, _ADVICE[400])
+        meant = [number for number, words in _MEANT.items() if status == 400 and words.search(text)]
+        advice = _ADVICE.get((*meant, status)[0], _ADVICE[400])
         if named:
             without = json.dumps(dict.fromkeys(named))
             advice = f"leave out what the server does not take: --request '{without}'"
@@ -454,7 +460,7 @@ class OpenAIModel:
 
     def _read_reply(self, body: str) -> Reply:
         try:
-            answer = json.loads(body)
+            answer = json.loads(body.removeprefix("\ufeff"))  # a byte order mark
             choice = (answer.get("choices") or [{"error": answer.get("error")}])[0]
             finish_reason = _end(choice.get("finish_reason"))
             if "error" in (*choice, finish_reason):
