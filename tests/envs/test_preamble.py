@@ -46,6 +46,10 @@ def test_the_preamble_is_there_for_answer_and_gold_and_is_no_answer(tmp_path: Pa
         for id, answer in (
             ("t", ANSWER),
             ("t", "    return math.floor(half(n))"),
+            ("t", "return math.floor(half(n))"),
+            ("t", "m = half(n)\n    return math.floor(m)"),
+            ("t", "m = half(n)\nreturn math.floor(m)"),
+            ("t", "if n:\n        return math.floor(half(n))\n    return 0"),
             ("t", f"from __future__ import annotations\n{ANSWER}"),
             ("p", "print(half(int(input())))"),
             ("p", "from __future__ import annotations\nprint(half(int(input())))"),

@@ -49,6 +49,7 @@ OTHERS = {
         "Сколько строк в файле /srv/d/n? Напечатай только число.",
         "Удали все пустые файлы в /srv/d.",
     ),
+    "mixed": ("How many files are in /srv/d? 只输出数字。", "List the files of /srv/d по размеру."),
     "zh": (
         "按大小从大到小列出 /srv/d 中的文件 a、b 和 c。",
         "删除 /srv/d/a,并打印 /srv/d 中剩余的文件数。",

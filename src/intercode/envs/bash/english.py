@@ -35,15 +35,19 @@ _NOT_PROSE = re.compile(
 )
 """Code, quotes and paths: `/srv/d`, `ls -l`, "a b", notes.txt."""
 _WORD = re.compile(r"[^\W\d_]+")
+_OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f]")
+"""A letter that is not Latin."""
 _SHARE = 4
 _FEW = 4
 
 
 @lru_cache(maxsize=256)
 def is_english(query: str) -> bool:
-    """Return whether at least a quarter of the query's words are common in English; a query of
-    fewer than four words is English if it is ASCII."""
-    words = _WORD.findall(_NOT_PROSE.sub(" ", query).lower())
+    """Return whether at least a quarter of the query's words are common in English, and all are in
+    Latin letters; a query of fewer than four words is English if it is ASCII."""
+    prose = _NOT_PROSE.sub(" ", query)
+    words = _WORD.findall(prose.lower())
     if len(words) < _FEW:
         return query.isascii()
-    return _SHARE * sum(word in WORDS for word in words) >= len(words)
+    common = sum(word in WORDS for word in words)
+    return _SHARE * common >= len(words) and not _OTHER_SCRIPT.search(prose)

@@ -37,7 +37,7 @@ from intercode.envs.python.suite import (
     SOLUTION,
     Suite,
     behind,
-    is_python,
+    completed,
     may_print,
     read_suite,
 )
@@ -157,8 +157,8 @@ class PythonEnv(InterCodeEnv):
 
     def execute(self, action: str) -> ExecResult:
         prompt = str(self.task.extra.get("completes") or "")
-        if prompt and not self.rules.scores_steps and not is_python(action):
-            action = prompt + action if is_python(prompt + action) else action
+        if prompt and not self.rules.scores_steps:
+            action = completed(prompt, action)
         if self.rules.scores_steps:
             self._last_action = action
         # a sentence or a bare value is no program in place of an earlier one

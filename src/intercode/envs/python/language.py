@@ -46,7 +46,9 @@ def parses(code: str) -> bool:
 
 
 def is_code(text: str) -> bool:
-    """Return whether a text parses, and is not merely words such as `all is done`."""
+    """Return whether a text, whose first line may have lost its indent, parses, and is not merely
+    words such as `all is done`."""
+    text = text if parses(text) else f"    {text}"
     if not parses(text):
         return False
     words = (ast.Name, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Constant)

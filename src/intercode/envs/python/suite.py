@@ -23,6 +23,7 @@ import ast
 import builtins
 import functools
 import json
+import textwrap
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -163,6 +164,25 @@ def is_python(text: str) -> bool:
     except SYNTAX_ERRORS:
         return False
     return True
+
+
+def completed(prompt: str, text: str) -> str:
+    """Return the answer that a text gives: itself, or else what it completes. A completion may have
+    lost the indent of its first line, or of all."""
+    shapes = (text, prompt + text, f"{prompt}    {text}", prompt + textwrap.indent(text, "    "))
+    return next((shape for shape in shapes if is_python(shape) and not _returns(shape)), text)
+
+
+def _returns(text: str) -> bool:
+    """Return whether Python has a `return` outside of functions, so is the body of one."""
+    nodes: list[ast.AST] = [parse(text)]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Return):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            nodes += ast.iter_child_nodes(node)
+    return False
 
 
 def may_print(text: str) -> bool:
