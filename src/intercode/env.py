@@ -571,7 +571,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 folder = result.cwd if result.cwd.isprintable() else ascii(result.cwd)
                 new = f"a new one starts in {folder}]" if folder else "a new one begins]"
                 notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
-            if INSIDE.search(action) and (result.exit_code or "submit" in result.output):
+            if INSIDE.search(action):
                 notes.append(_SUBMIT_ALONE)
             gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
             return self._finish_step(observation + gap + "\n".join(notes), 0.0, info)

@@ -21,14 +21,17 @@ ANSWER = re.compile(r"submit(?:(?=[ \t<])\s*+(.+))?", re.DOTALL)
 """In Bash, if the environment takes answers."""
 WORD = re.compile(r"submit(?:\s++(.*))?")
 
-INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*submit\b", re.IGNORECASE)
-"""Finds a `submit` in an action that does more."""
+INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*submit\b(?!\s*[=(.]\s*\w)", re.IGNORECASE)
+"""Finds a `submit` in an action that does more, unless it is a name in code: `submit(5)`."""
 
 TAKES_ANSWER = "takes_answer"
 """The field of a task's `extra` that tells a strategy whether the task takes `submit ANSWER`."""
 
 _HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?\2", re.DOTALL)
 _LITERAL = re.compile(r"""(?:[^\n'"\\`$;&|<>()]|\\.|'[^']*'|"(?:[^"\\`$]|\\.)*+")*+""")
+
+_COMMENT = re.compile(r"""('[^']*'|"(?:[^"\\]|\\.)*+"|\\.)|(?:(?<=\s)|\A)#.*""")
+"""Matches a quote, which is the group, or a comment. `shlex` takes any `#` for the begin of one."""
 
 NOT_LITERAL = (
     "Nothing in the answer of `submit ANSWER` is executed or expanded. Write one line in single "
@@ -70,5 +73,5 @@ def answer_in(word: str) -> str | None:
         return body if document[1] or not re.search(r"[`$\\]", body) else None
     if len(word) > _LONGEST_LINE or not _LITERAL.fullmatch(word):
         return None
-    words = shlex.split(word, comments=True)
+    words = shlex.split(_COMMENT.sub(r"\1", word))
     return " ".join(words) + "\n" if words or "'" in word or '"' in word else ""

@@ -16,6 +16,7 @@ import intercode
 from intercode.env import InterCodeEnv
 from intercode.errors import UsageError
 from intercode.sandbox.base import Limits
+from intercode.submission import answer_in
 from intercode.types import Score, Task, View
 
 Make = Callable[..., Any]
@@ -171,6 +172,16 @@ NOT_TEXT = (
     ),
     *("submit it's 3", "submit " + "3" * 100_000),
 )
+
+
+def test_a_hash_begins_a_comment_only_before_a_word() -> None:
+    for word, answer in (
+        ("C# 7", "C# 7\n"),
+        ("a # b", "a\n"),
+        ("'# a' # b", "# a\n"),
+        ("it\\'s#1", "it's#1\n"),
+    ):
+        assert answer_in(word) == answer
 
 
 @pytest.mark.parametrize(
@@ -390,6 +401,7 @@ def test_an_answer_that_holds_elsewhere_is_robust_and_a_constant_one_is_not(make
         "Это ответ",
         "It's 3",
         "/srv/n: 3",
+        "- 3",
         "/srv",
         "cat /srv/n | wc -l && submit",
         "cat /srv/n | wc -l\nsubmit\n",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import pickle
 import zlib
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from intercode.envs.python.grading import same_words
 from intercode.errors import DataError
 from intercode.validate.check import check, with_passing_golds
 
-CASES = Path(os.environ.get("INTERCODE_DATA", "../shared/data")).parent / "cases" / "data"
 ADD = "class Solution:\n    def add(self, a, b):\n        return a + b"
 HIDDEN = json.dumps([{"input": "3\n", "output": "6\n", "testtype": "stdin"}])
 STDIN = [{"input": "2\n", "output": "4\n", "testtype": "stdin"}]
@@ -46,6 +44,20 @@ def livecodebench(id: str, public: Any, private: str, metadata: str = "{}") -> d
         "public_test_cases": json.dumps(public),
         "private_test_cases": private,
         "metadata": metadata,
+    }
+
+
+def bigcodebench(id: str, code: str, about: str, solution: str, test: str) -> dict[str, Any]:
+    return {
+        "task_id": id,
+        "instruct_prompt": f"{about} Start with:\n```\n{code}```",
+        "complete_prompt": f'{code}    """{about}"""\n',
+        "code_prompt": code,
+        "canonical_solution": solution,
+        "test": f"import unittest\nfrom unittest import mock\n{test}",
+        "entry_point": "task_func",
+        "libs": "['os']",
+        "doc_struct": "{}",
     }
 
 
@@ -75,6 +87,79 @@ RECORDS: list[tuple[dict[str, Any], list[str], list[str]]] = [
         },
         ["def third(x): return [x * (1 / 3)]"],
         ["def third(x): return (x / 3,)", "def third(x): return [min(x, 9) / 3]"],
+    ),
+    # BigCodeBench: the tests replace what the answer calls; imports, helpers and completions count
+    (
+        bigcodebench(
+            "B/1",
+            "import os\n\ndef task_func(path):\n",
+            "Return the names in path, sorted.",
+            "    print(path)\n    return sorted(os.listdir(path))\n",
+            "class TestCases(unittest.TestCase):\n"
+            "    @mock.patch('os.listdir', return_value=['b', 'a'])\n"
+            "    def test_order(self, listdir):\n"
+            "        self.assertEqual(task_func('/x'), ['a', 'b'])\n"
+            "        listdir.assert_called_once_with('/x')\n",
+        ),
+        [
+            "def task_func(path):\n    return sorted(os.listdir(path))",
+            "    print(path)\n    return sorted(os.listdir(path))",
+        ],
+        [
+            "def task_func(path): return ['a', 'b']",
+            "def task_func(path): return os.listdir(path)",
+            "def task_func(path): raise SystemExit",
+        ],
+    ),
+    (
+        bigcodebench(
+            "B/2",
+            "import json\nfrom collections import Counter\nLIMIT = 2\n"
+            "def words(text):\n    return text.split()\n\ndef task_func(text, most=LIMIT):\n",
+            "Return the commonest words as JSON.",
+            "    return json.dumps([w for w, _ in Counter(words(text)).most_common(most)])\n",
+            "class TestCases(unittest.TestCase):\n"
+            "    def setUp(self):\n        self.text = 'b a b c a b'\n"
+            "    def test_two(self):\n"
+            "        self.assertEqual(json.loads(task_func(self.text)), ['b', 'a'])\n"
+            "    def test_one(self):\n"
+            "        with self.subTest('one'):\n"
+            "            self.assertEqual(task_func(self.text, most=1), '[\"b\"]')\n",
+        ),
+        [
+            "def task_func(text, most=LIMIT):\n"
+            "    return json.dumps([w for w, _ in Counter(words(text)).most_common(most)])",
+        ],
+        ['def task_func(text, most=2): return \'["b", "a"]\'', "def task_func(text): return 1 / 0"],
+    ),
+    (
+        bigcodebench(
+            "B/3",
+            "import csv\nimport os\n\ndef task_func(path):\n",
+            "Return the sum of the column n of a CSV file; ValueError if there is no file.",
+            "    if not os.path.exists(path):\n        raise ValueError(path)\n"
+            "    with open(path) as file:\n"
+            "        return sum(int(row['n']) for row in csv.DictReader(file))\n",
+            "import os, tempfile\nclass TestCases(unittest.TestCase):\n"
+            "    def test_sum(self):\n"
+            "        with tempfile.TemporaryDirectory() as folder:\n"
+            "            path = os.path.join(folder, 'a.csv')\n"
+            "            with open(path, 'w') as file:\n"
+            "                file.write('n\\n1\\n2\\n')\n"
+            "            self.assertEqual(task_func(path), 3)\n"
+            "    def test_missing(self):\n"
+            "        self.assertRaises(ValueError, task_func, '/nowhere')\n\n"
+            "if __name__ == '__main__':\n    unittest.main()\n",
+        ),
+        [
+            "def task_func(path):\n    try:\n        file = open(path)\n    except OSError:\n"
+            "        raise ValueError\n    with file:\n        next(file)\n"
+            "        return sum(map(int, file))",
+        ],
+        [
+            "def task_func(path):\n    with open(path) as file:\n        next(file)\n"
+            "        return sum(map(int, file))",
+        ],
     ),
     # MBPP+ compares these as sets
     (
@@ -178,6 +263,15 @@ def test_tasks_that_cannot_be_played_are_left_out_with_the_reason(factory: Any) 
         assert why in reason, record
 
 
+def test_a_failed_unittest_is_named(env: InterCodeEnv) -> None:
+    place = next(at for at, (record, *_) in enumerate(RECORDS) if record.get("task_id") == "B/2")
+    env.reset(options={"task": place})
+    env.step("def task_func(text, most=2): return '[]'")
+    *_, info = env.step("submit")
+    assert "test_one" in str(info)
+    assert "AssertionError" in str(info)
+
+
 def test_check_takes_any_solution_and_says_what_it_cannot_know(factory: Any) -> None:
     result = check(factory, factory.tasks, left_out=factory.left_out, workers=2)
     assert {(row["task"], row["kind"]) for row in result["broken"]} == {
@@ -243,24 +337,3 @@ def test_words_are_compared_as_text_or_numbers(printed: str, expected: str, same
     assert same_words(printed, expected) is same
 
 
-SHARED = [
-    ("humaneval_layout.jsonl", 2, set[str]()),
-    ("evalplus_layout.jsonl", 1, set[str]()),
-    ("livecodebench_layout.jsonl", 0, {"abc1"}),
-    ("apps_layout.jsonl", 13, {"6", "8"}),
-    ("apps_no_solution.jsonl", 0, set[str]()),
-    ("../09-mbpp-imports.jsonl", 1, set[str]()),
-]
-
-
-@pytest.mark.fidelity
-@pytest.mark.skipif(not CASES.is_dir(), reason="needs ../shared/cases beside the public data")
-@pytest.mark.parametrize(("name", "golds", "broken"), SHARED)
-def test_files_in_the_sets_real_layouts_load_as_they_are(
-    name: str, golds: int, broken: set[str]
-) -> None:
-    needs_bwrap()
-    factory = intercode.prepare("python", data=str(CASES / name))
-    result = check(factory, factory.tasks, left_out=factory.left_out, workers=2)
-    assert (result["gold_ok"], result["noop_paid"]) == (golds, 0)
-    assert {row["task"] for row in result["broken"]} == broken

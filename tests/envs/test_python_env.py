@@ -342,6 +342,25 @@ def test_the_data_check_finds_golds_that_fail_and_tests_that_any_answer_passes(
 # -- forks -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "import os\nos.fork = None",
+        "import socket\nsocket.socket = None",
+        "import builtins\nbuiltins.len = lambda _: 0",
+        "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))",
+    ],
+)
+def test_an_interpreter_that_cannot_answer_is_not_said_to_define_nothing(
+    make: Make, broken: str
+) -> None:
+    env = make("double")
+    env.step(f"{broken}\n{env.task.gold}")
+    observation, reward, *_ = env.step("submit")
+    assert "did not answer what is defined" in observation
+    assert reward == 0
+
+
 def test_a_fork_executes_the_episode_again_and_must_observe_the_same(make: Make) -> None:
     env = make("double", "g = (i for i in range(3))", "next(g)")
     with env.fork() as twin:

@@ -108,3 +108,90 @@ def test_a_template_that_rewrites_is_refused_with_the_reason(template: str, why:
     if template != DROPS:
         with pytest.raises(UsageError, match=why):
             hf_chat(make_tokenizer(template), keep_thoughts=True)
+
+
+TURNS = (
+    "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'assistant' %}REPLY"
+    "{% else %}[INST] {{ message['content'] }} [/INST]{% endif %}{% endfor %}"
+)
+MISTRAL = TURNS.replace("REPLY", "{{ ' ' + message['content'] + eos_token }}")
+SPACED = {
+    "Mistral": MISTRAL,
+    "trimmed": MISTRAL.replace("message['content'] + eos", "message['content'] | trim + eos"),
+    "Llama 2": MISTRAL.replace("+ eos", "+ ' ' + eos"),
+    "newline": MISTRAL.replace("' ' + message['content']", "'\\n\\n' + message['content']"),
+    "without a blank": MISTRAL.replace("' ' + message['content']", "message['content']"),
+    "Vicuna": (
+        "{% for message in messages %}{% if message['role'] == 'assistant' %}"
+        "{{ 'ASSISTANT: ' + message['content'] + eos_token }}"
+        "{% else %}{{ message['role'] | upper + ': ' + message['content'] + ' ' }}{% endif %}"
+        "{% endfor %}{% if add_generation_prompt %}ASSISTANT:{% endif %}"
+    ),
+    "Phi": (
+        "{% for message in messages %}{{ '<|' + message['role'] + '|>\\n' + message['content'] "
+        "+ eos_token + '\\n' }}{% endfor %}"
+        "{{ '<|assistant|>\\n' if add_generation_prompt else bos_token }}"
+    ),
+}
+
+
+@pytest.mark.parametrize("keep_thoughts", [False, True])
+@pytest.mark.parametrize("name", SPACED)
+def test_white_space_that_a_template_writes_around_replies_is_that_of_the_sampled_reply(
+    name: str, keep_thoughts: bool
+) -> None:
+    tokenizer = make_tokenizer(SPACED[name])
+    tokenizer.add_special_tokens({"bos_token": "<s>", "eos_token": "</s>"})
+    chat = hf_chat(tokenizer, keep_thoughts=keep_thoughts)
+    assert getattr(chat, "end_ids") == {tokenizer.eos_token_id}  # noqa: B009
+    prompt = tokenizer.decode(chat.encode(CONVERSATION[:2]))
+    whole = tokenizer.apply_chat_template(CONVERSATION, tokenize=False, add_generation_prompt=True)
+    rest = whole.removeprefix(prompt)
+    reply, end, observed = rest.partition("</s>")
+    assert reply.strip() == "ls -a"
+    for sampled in (reply + end, reply.rstrip() + end, "ls -a" + end):
+        ids = [*chat.encode(CONVERSATION[:2]), *tokenizer.encode(sampled)]
+        grown = chat.append(ids, CONVERSATION, 3)
+        assert grown[: len(ids)] == ids
+        assert tokenizer.decode(grown) == prompt + sampled + observed
+    cut = [*chat.encode(CONVERSATION[:2]), *tokenizer.encode(reply.rstrip())]
+    assert tokenizer.decode(chat.append(cut, CONVERSATION, 3)) == whole
+
+
+@pytest.mark.parametrize("keep_thoughts", [False, True])
+@pytest.mark.parametrize(
+    "template",
+    [
+        CHATML.partition("{% if add_generation_prompt %}")[0],
+        CHATML.replace("<|im_start|>assistant\n{% endif", "<think>\n{% endif"),
+        SPACED["Vicuna"].partition("{% if add_generation_prompt %}")[0],
+    ],
+)
+def test_a_template_without_an_opening_of_replies_is_refused(
+    template: str, keep_thoughts: bool
+) -> None:
+    with pytest.raises(UsageError, match="does not open replies") as refused:
+        hf_chat(make_tokenizer(template), keep_thoughts=keep_thoughts)
+    assert "assistant" in str(refused.value).lower()
+    assert "keep_thoughts" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        CHATML.replace("{% for message in m", "{{ messages | length }}{% for message in m"),
+        CHATML.replace("assistant\n", "ai\n"),
+        CHATML.replace("message['content']", "message['content'] | upper"),
+        DROPS,
+        OPENS,
+    ],
+)
+def test_keep_thoughts_is_advised_only_where_it_helps(template: str) -> None:
+    tokenizer = make_tokenizer(template)
+    with pytest.raises(UsageError) as refused:
+        hf_chat(tokenizer)
+    if "keep_thoughts=True" in str(refused.value):
+        hf_chat(tokenizer, keep_thoughts=True)
+    else:
+        with pytest.raises(UsageError):
+            hf_chat(tokenizer, keep_thoughts=True)

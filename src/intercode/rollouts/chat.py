@@ -34,6 +34,12 @@ _ANSWER: Message = {"role": "assistant", "content": "ls"}
 _NEXT: Message = {"role": "user", "content": "a b"}
 _REPLIES = ("ls", "<think>\nI should look.\n</think>\n\n```bash\nls\n```")
 """Replies that test a template: plain, and with a thought that some templates remove later."""
+_THOUGHT_TAGS = re.compile(
+    r"(?:\s|[<\[◁][^<>\[\]\s]*(?:think|thought|reason|reflect|analysis)[^<>\[\]\s]*[>\]▷])*\Z",
+    re.IGNORECASE,
+)
+"""Pattern of the white space and the tags of thoughts that end a text: `<think> </think>`, but not
+`<|im_start|>assistant`."""
 
 
 class Chat(Protocol):
@@ -66,14 +72,17 @@ def hf_chat(tokenizer: Any, template: str | None = None, *, keep_thoughts: bool 
     With `keep_thoughts`, earlier thoughts stay in the conversation as they were sampled, though the
     template would drop them, and the template may open a thought in the prompt.
 
-    Raises `UsageError` if the template does not keep prefixes: it renders an earlier part of a
-    conversation differently when messages follow, so the policy would not be trained on what it saw
-    when it sampled.
+    A template may write white space before a reply (Mistral, Vicuna): the policy samples it with
+    the reply.
+
+    Raises `UsageError` if the template does not open replies, or does not keep prefixes: it renders
+    an earlier part of a conversation differently when messages follow, so the policy would not be
+    trained on what it saw when it sampled.
     """
     chat = _TemplateChat(tokenizer, template)
     chat.require_prefixes(keep_thoughts)
     chat.end_ids = frozenset(
-        {tokenizer.eos_token_id, *chat.append([], [*_OPENING, _ANSWER, _NEXT], 3)[:1]}
+        {tokenizer.eos_token_id, *chat.rest([*_OPENING, _ANSWER, _NEXT], 3)[1][:1]}
     )
     return chat
 
@@ -89,14 +98,18 @@ class _TemplateChat:
         return self._ids(self._render(messages))
 
     def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
-        marked = [
-            *messages[: known - 1],
-            {"role": "assistant", "content": _REPLY},
-            *messages[known:],
-        ]
-        new = self._ids(self._render(marked).rpartition(_REPLY)[2])
+        new, end = self.rest(messages, known)
         # the policy may have sampled the end of its turn itself
-        return ids + (new[1:] if new and ids[-1:] == new[:1] else new)
+        return ids + (end[1:] if end and ids[-1:] == end[:1] else new)
+
+    def rest(self, messages: Sequence[Message], known: int) -> tuple[list[int], list[int]]:
+        """Return the ids after the reply `messages[known - 1]`; and the same from the end of the
+        turn on, without the white space that a template may write before it (Llama 2)."""
+        reply: Message = {"role": "assistant", "content": _REPLY}
+        marked = [*messages[: known - 1], reply, *messages[known:]]
+        text = self._render(marked).rpartition(_REPLY)[2]
+        new, end = self._ids(text), self._ids(text.lstrip())
+        return new, end if self._special.intersection(end[:1]) else new
 
     def decode(self, token_ids: Sequence[int]) -> str:
         ids = list(token_ids)
@@ -110,25 +123,45 @@ class _TemplateChat:
 
     def require_prefixes(self, keep_thoughts: bool) -> None:
         """Raise `UsageError` unless `append` continues what the template renders."""
-        for reply in _REPLIES:
-            before = self._render(_OPENING, opening=not keep_thoughts)
-            expected = before if keep_thoughts else before + reply
-            after = self._render([*_OPENING, {**_ANSWER, "content": reply}, _NEXT])
-            if not after.startswith(expected):
-                pairs = enumerate(zip(expected, after, strict=False))
-                common = next((at for at, (a, b) in pairs if a != b), len(after))
-                raise UsageError(
-                    "the chat template does not keep prefixes: after the next message, "
-                    f"it renders {expected[max(0, common - 20) : common + 20]!r} as "
-                    f"{after[max(0, common - 20) : common + 20]!r}; "
-                    "give hf_chat a template that only appends, "
-                    "or keep_thoughts=True if only thoughts change"
-                )
-        if _REPLY not in self._render([*_OPENING, {**_ANSWER, "content": _REPLY}, _NEXT]):
+        prompt = self._render(_OPENING)
+        history = self._render([*_OPENING, {**_ANSWER, "content": _REPLY}, _NEXT])
+        written, reply, _ = history.partition(_REPLY)
+        question = _bare(self._render(_OPENING, opening=False))
+        header = _bare(written).removeprefix(question)
+        if reply and header and _bare(prompt) == question and written.startswith(question):
+            raise UsageError(
+                f"the chat template does not open replies: it writes {header.strip()!r} before "
+                "earlier replies, but not at the end of a prompt (add_generation_prompt); "
+                "give hf_chat a template that does"
+            )
+        if change := self._change(prompt, written, keep_thoughts):
+            helps = reply and not keep_thoughts and not self._change(prompt, written, True)
+            advice = ", or keep_thoughts=True, so that replies stay as sampled" if helps else ""
+            raise UsageError(
+                "the chat template does not keep prefixes: after the next message, "
+                f"it renders {change[0]!r} as {change[1]!r}; "
+                f"give hf_chat a template that only appends{advice}"
+            )
+        if not reply:
             raise UsageError(
                 "the chat template leaves out earlier replies; "
                 "give hf_chat a template that renders them"
             )
+
+    def _change(self, prompt: str, written: str, keep_thoughts: bool) -> tuple[str, str] | None:
+        """Return where a prompt with its reply is rendered differently when a message follows, as
+        two pieces of text; None if nowhere. Then `written` stands before the reply."""
+        blank = written.removeprefix(prompt)
+        start = _bare(prompt) if keep_thoughts else prompt + ("" if blank.strip() else blank)
+        for reply in _REPLIES:
+            expected = start if keep_thoughts else start + reply
+            after = self._render([*_OPENING, {**_ANSWER, "content": reply}, _NEXT])
+            if not after.startswith(expected):
+                pairs = enumerate(zip(expected, after, strict=False))
+                common = next((at for at, (a, b) in pairs if a != b), len(after))
+                around = slice(max(0, common - 20), common + 20)
+                return expected[around], after[around]
+        return None
 
     def _render(self, messages: Sequence[Message], *, opening: bool = True) -> str:
         """Return the text of a conversation, with a `_CUT` in each forged control token; `opening`:
@@ -158,6 +191,11 @@ class _TemplateChat:
                 for part in text.split(_CUT)
                 for token in self._tokenizer.encode(part, add_special_tokens=False)
             ]
+
+
+def _bare(text: str) -> str:
+    """Return a text without the white space and the tags of thoughts that end it."""
+    return _THOUGHT_TAGS.sub("", text, count=1)
 
 
 def _control_tokens(tokenizer: Any) -> re.Pattern[str]:

@@ -56,6 +56,10 @@ _FUNCTION = (
 )
 """InterCode v1 missed a function with a space before its parenthesis if there was another
 function."""
+_NO_ANSWER = (
+    "Wrong: the interpreter did not answer what is defined in it. "
+    "Has the code replaced a builtin, or a function of a module such as os or json?"
+)
 
 
 class PythonEnv(InterCodeEnv):
@@ -105,7 +109,7 @@ class PythonEnv(InterCodeEnv):
         )
         self._suites: dict[str, Suite] = {}
         self._results: Sequence[Result] = ()
-        self._last_action, self._scored = "", False
+        self._last_action, self._scored, self._answered = "", False, True
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
@@ -154,16 +158,17 @@ class PythonEnv(InterCodeEnv):
         before = "" if self.rules.scores_steps else suite.preamble
         self._sessions.start_episode(before)
         self._last_action, self._results, self._scored = "", (), False
+        self._answered = True
 
     def execute(self, action: str) -> ExecResult:
         prompt = str(self.task.extra.get("completes") or "")
+        if not self.rules.scores_steps:
+            action = without_submit(action)
         if prompt and not self.rules.scores_steps:
             action = completed(prompt, action)
-        if self.rules.scores_steps:
-            self._last_action = action
         # a sentence or a bare value is no program in place of an earlier one
-        elif not self._last_action or may_print(without_submit(action)):
-            self._last_action = without_submit(action)
+        if self.rules.scores_steps or not self._last_action or may_print(action):
+            self._last_action = action
         return self._sessions.execute(action)
 
     def copy_world(self, other: Self, live: bool) -> None:
@@ -222,7 +227,7 @@ class PythonEnv(InterCodeEnv):
         if word in suite.given and not any(_defines(word, action) for action in self._actions):
             return f"{word} is given with the task; submit what you have defined."
         definitions = self._sessions.describe(word, suite.method)
-        if definitions is None:
+        if definitions is None or (not definitions.names and self.session_lost()):
             return f"The interpreter did not answer whether there is a function or class {word}."
         if not definitions.callable:
             listed = (
@@ -295,6 +300,7 @@ class PythonEnv(InterCodeEnv):
             definitions = self._sessions.describe(name)
             if definitions and definitions.callable:
                 return name, None
+        self._answered = definitions is not None and not self.session_lost()
         return (definitions and definitions.last) or None, None
 
     def session_lost(self) -> bool:
@@ -308,11 +314,9 @@ class PythonEnv(InterCodeEnv):
         public = [result for result in self._results if not result.test.hidden]
         failed = next((number for number, result in enumerate(public) if not result.passed), None)
         if self._tell == "nothing" or failed is None:
-            return (
-                "Wrong."
-                if self._tell == "nothing" or self._results
-                else "Wrong: nothing was defined."
-            )
+            if self._tell == "nothing" or self._results:
+                return "Wrong."
+            return "Wrong: nothing was defined." if self._answered else _NO_ANSWER
         if self._tell == "number":
             return f"Wrong: test {failed + 1} of {len(public)} failed."
         return (

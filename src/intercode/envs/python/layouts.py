@@ -3,6 +3,8 @@
     HumanEval       prompt, test, entry_point, canonical_solution  → tests: one that calls check
     HumanEval+      prompt, entry_point, canonical_solution,       → tests, hidden: the reference
     and MBPP+       base_input, plus_input, atol                     solution on each input
+    BigCodeBench    instruct_prompt, complete_prompt, code_prompt, → script that runs the class
+                    canonical_solution, test, entry_point            TestCases of unittest
     MBPP            text or prompt, code, test_list                → tests
     APPS            question, input_output, solutions              → cases
     LiveCodeBench   question_content, public_test_cases, …         → cases, hidden_cases; no gold
@@ -89,19 +91,31 @@ for _arguments in {inputs!r}:
 """
 """EvalPlus compares floats as numpy's `allclose` does, with a relative tolerance of 1e-7, and an
 absolute one of `atol`, or 1e-6 where that is 0."""
+_RUN_CASES = """
+import contextlib as _contextlib, io as _io, unittest as _unittest
+_result = _unittest.TestResult()
+with _contextlib.redirect_stdout(_io.StringIO()):
+    _unittest.defaultTestLoader.loadTestsFromTestCase(TestCases).run(_result)
+for _case, _trace in _result.errors + _result.failures:
+    raise AssertionError(f"{_case}: {_trace.strip().splitlines()[-1]}")
+assert _result.testsRun, "TestCases has no test"
+print("passed")
+"""
+"""Ends a test of BigCodeBench, in place of `unittest.main()`, which a test may call itself if its
+`__name__` is `__main__`. What the answer prints meanwhile does not count."""
 
 
 def _read_humaneval(record: Record) -> Record:
     name = _text(record, "entry_point")
     return {
-        **_completed(record, name),
+        **_completed(record, name, _text(record, "prompt")),
         "tests": [f"{_text(record, 'test')}\n\ncheck({name})"],
     }
 
 
 def _read_plus(record: Record) -> Record:
     name, tolerance = _text(record, "entry_point"), record.get("atol") or 1e-6
-    converted = _completed(record, name)
+    converted = _completed(record, name, _text(record, "prompt"))
     same = (
         "set(_got) == set(_expected)"
         if name in _SETS
@@ -118,10 +132,21 @@ def _read_plus(record: Record) -> Record:
     return converted
 
 
-def _completed(record: Record, name: str) -> Record:
+def _read_bigcodebench(record: Record) -> Record:
+    """The tests replace functions that the answer calls, so they run in its process."""
+    name = _text(record, "entry_point")
+    return {
+        **_completed(record, name, _text(record, "code_prompt")),
+        "query": _text(record, "instruct_prompt"),
+        "completes": _text(record, "complete_prompt"),
+        "script": f'__name__ = "test"\n{_text(record, "test")}\n{_RUN_CASES}',
+        "expected": "passed",
+    }
+
+
+def _completed(record: Record, name: str, prompt: str) -> Record:
     """Return the fields of a record whose gold completes its prompt. The tests may use what the
     prompt defines besides the function."""
-    prompt = _text(record, "prompt")
     gold = prompt + _text(record, "canonical_solution")
     try:
         tree = parse(gold)
@@ -268,6 +293,10 @@ _COMPLETED = ("prompt", "entry_point", "canonical_solution")
 LAYOUTS: tuple[Layout, ...] = (
     ((*_COMPLETED, "base_input", "plus_input"), _read_plus),
     ((*_COMPLETED, "test"), _read_humaneval),
+    (
+        ("instruct_prompt", "complete_prompt", "code_prompt", *_COMPLETED[1:], "test"),
+        _read_bigcodebench,
+    ),
     (("text", "code", "test_list"), _read_mbpp),
     (("prompt", "code", "test_list"), _read_mbpp),
     (("question", "input_output"), _read_apps),

@@ -37,7 +37,7 @@ DONE_FD, ACTION_FD = 200, 201
 FIONREAD = 0x541B
 _LOOP = "; ".join(
     [
-        "while { __intercode[3]=${__intercode[3]:-$?}; } 2>&200",
+        "[[ ${__intercode[8]-} ]] || { while { __intercode[3]=${__intercode[3]:-$?}; } 2>&200",
         "do while { __intercode[1]=${__intercode[3]:-$?} __intercode[2]= __intercode[3]=",
         (
             r"[[ -z ${__intercode[0]} ]] || "
@@ -46,27 +46,39 @@ _LOOP = "; ".join(
         "IFS= read -r -N 24 -u 201 '__intercode[0]'",
         """IFS= read -r -d '' "${__intercode[0]:12}" -u 201 '__intercode[2]'""",
         "(( ! __intercode[1] )); } >&200 2>&200",
-        'do eval "${__intercode[2]}" 200>&- 201<&-; done',
+        'do eval -- "${__intercode[2]}" 200>&- 201<&-; done',
         "if { __intercode; } >/dev/null 2>&1",
         (
-            'then :; else eval "${__intercode[2]:-__intercode[3]=${__intercode[1]}}" 200>&- '
+            'then :; else eval -- "${__intercode[2]:-__intercode[3]=${__intercode[1]}}" 200>&- '
             "201<&-; fi; done"
         ),
+        "if [[ ${__intercode[9]-} ]]; then { __intercode && :; } >/dev/null 2>&1",
+        'eval -- "${__intercode[9]}" 200>&- 201<&-',
+        "__intercode[3]=${__intercode[3]:-$?}",
+        "if [[ ${__intercode[10]-} ]]; then trap - DEBUG ${__intercode[10]::0}",
+        'shopt -u extdebug; eval "${__intercode[10]}"; fi',
+        'unset "__intercode[8]" "__intercode[9]" "__intercode[10]"; fi; }',
     ]
 )
 """Two loops: an action that follows a success is evaluated in the inner loop, whose condition reads
 it. `$?` must be the last status when an action begins, so after a failure the inner loop ends and
 the outer one sets `$?` first. `[0]` holds token and `how`, `[1]` the last status, `[2]` the action,
-`[3]` a status that the outer loop hands to the inner; those above serve traced actions. While `[2]`
-is empty, bash waits and ignores interrupts. Where there was no action, `$?` stays. Before the first
-action bash reports nothing, since a report would wake the episode server. `$_` is not carried over.
-An agent that replaces `printf`, `read` or `eval` by functions loses its session, with what it
-defined; the observation says so."""
+`[3]` a status that the outer loop hands to the inner; those above serve actions outside the loops:
+`_TRACED` and `_BREAKING`. While `[2]` is empty, bash waits and ignores interrupts. Where there was
+no action, `$?` stays. Before the first action bash reports nothing, since a report would wake the
+episode server. `$_` is not carried over. An agent that replaces `printf`, `read` or `eval` by
+functions loses its session, with what it defined; the observation says so."""
+_ROUNDS = (
+    'eval "${__intercode[5]}"; ' * 16 + '[[ ${__intercode[8]-} ]] || eval "${__intercode[11]}"'
+)
+"""Starts the loops again whenever they were left, without a loop of its own. Only every sixteenth
+time goes deeper into bash's stack, which ends after some thousand evaluations."""
 _START = (
     'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}"; }; '
     "trap '{ return 130; } 2>/dev/null; { [[ -z ${__intercode[2]} ]] || "
-    "{ __intercode[3]=130; ${__intercode[8]-continue} 99; }; } 2>/dev/null' INT; "
-    f'__intercode[5]={shlex.quote(_LOOP)}; eval "${{__intercode[5]}}"'
+    '{ __intercode[3]=130; eval "${__intercode[8]-continue} 99"; }; } 2>/dev/null\' INT; '
+    f"__intercode[5]={shlex.quote(_LOOP)} __intercode[11]={shlex.quote(_ROUNDS)}; "
+    'eval "${__intercode[11]}"'
 )
 _TRACES = re.compile(
     rb"\btrap\b.*\b(?:DEBUG|ERR|RETURN)\b|\bset\s+[-+]\w*[xv]|[-+]\w*o\s+(?:xtrace|verbose)\b"
@@ -74,7 +86,8 @@ _TRACES = re.compile(
 """Pattern of actions that turn on a trace or a trap, which would show or run the loop too. Later
 actions run as `_TRACED`."""
 _TRACED_MOST = 25
-_TRACED = r"""if eval "__intercode_check() {
+_TRACED = r"""__intercode[6]=%b
+if eval "__intercode_check() {
 ${__intercode[6]}
 }" 2>/dev/null && unset -f __intercode_check
 then __intercode[6]='{ eval "${__intercode[4]-}"; __intercode && :; } >/dev/null 2>&1
@@ -87,22 +100,40 @@ if [[ ${__intercode[6]} != *'<<'* ]] && (( __intercode[7]++ < MOST ))
 then shopt -s expand_aliases
 alias __l='eval "${__intercode[5]}"; [[ ${__intercode[8]-} ]] || exit' __x="${__intercode[6]}"
 __intercode[8]=break; break 99
-fi; fi; eval "${__intercode[6]}"
-""".replace("MOST", str(_TRACED_MOST))
+fi; fi; eval -- "${__intercode[6]}"
+""".replace("MOST", str(_TRACED_MOST)).encode()
 """Bash counts the pluses of a trace by its evaluations, so a traced action is not evaluated: if it
 can be parsed, the loop is left, and the next line of `_READ_LOOP` names an alias for the action.
 Before the action its trace and its traps are turned on, and after it off; a DEBUG trap runs a few
 times more, unseen. After so many actions, and if one has a here-document, which bash would not read
 from an alias, it is evaluated. An action whose syntax is wrong shows neither."""
+_BREAKS = re.compile(
+    rb"""
+      (?: break | continue | eval | source )\b             # x=1; break 2
+    | (?: [\n;&|({] | then | do | else ) [ \t]* \. \s      # cd /srv && . ./run.sh
+    """,  # not: find . -name a
+    re.VERBOSE,
+)
+"""Pattern of actions that may contain or read a `break`. They run as `_BREAKING`."""
+_BREAKING = rb"""__intercode[9]=%b
+__intercode[8]='__intercode[10]=${__intercode[10]-$(shopt -po errtrace functrace)}
+shopt -s extdebug
+trap "{ case \$BASH_COMMAND in *__intercode*) ;; for*|select*|\(\(*) ! :;; *) ! break 99; esac
+} 2>/dev/null" DEBUG
+break'; break 99
+"""
+"""`break 2` would also leave loops of ours, so such an action is evaluated after both were left. An
+interrupt cannot abandon it by `continue`: it breaks the action's loops, and from then on a DEBUG
+trap makes bash skip commands. (A `break` in the head of a skipped `for` would wait for the next
+loop, and bash would skip our commands too.) `[10]` restores the options that extdebug changes."""
 _READ_BYTES, _READ_NOTHING = b"-rrrrrrrrrrr", b"-t0000000000"
 _READ_LOOP = (
     'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"; [[ ${__intercode[8]-} ]] || exit'
     + "\n__x\n__l" * _TRACED_MOST
 )
-"""The argument of `bash -c`, which `ps` shows; the loop itself is sent as the first message. `break
-9` ends the shell."""
+"""The argument of `bash -c`, which `ps` shows; the loop itself is sent as the first message."""
 _STATELESS = (
-    """trap 'pwd -P >&200' EXIT; printf -v __intercode %s "$@"; set --; eval "$__intercode\""""
+    """trap 'pwd -P >&200' EXIT; printf -v __intercode %s "$@"; set --; eval -- "$__intercode\""""
 )
 _PIECE_SIZE = 1 << 16
 CAPTURE_STATE = (
@@ -217,11 +248,9 @@ class Shell(Job):
         self._token, self._next_token = self._next_token, new_token()
         self._partial, self.exit_code = b"", None
         self._traced = self._traced or (by_agent and _TRACES.search(action) is not None)
-        if self._traced and by_agent:
-            action = b"__intercode[6]=%b\n%b" % (
-                os.fsencode(shlex.quote(os.fsdecode(action))),
-                _TRACED.encode(),
-            )
+        if by_agent and (self._traced or _BREAKS.search(b"\n" + action)):
+            quoted = os.fsencode(shlex.quote(os.fsdecode(action)))
+            action = (_TRACED if self._traced else _BREAKING) % quoted
         if not action:
             message = _READ_NOTHING
         elif action.isascii():
