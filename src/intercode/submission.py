@@ -73,5 +73,8 @@ def answer_in(word: str) -> str | None:
         return body if document[1] or not re.search(r"[`$\\]", body) else None
     if len(word) > _LONGEST_LINE or not _LITERAL.fullmatch(word):
         return None
-    words = shlex.split(_COMMENT.sub(r"\1", word))
+    try:
+        words = shlex.split(_COMMENT.sub(r"\1", word))
+    except ValueError:  # an open quote, which `_LITERAL` overlooks before CPython 3.11.3
+        return None
     return " ".join(words) + "\n" if words or "'" in word or '"' in word else ""

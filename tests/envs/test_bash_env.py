@@ -180,6 +180,8 @@ def test_a_hash_begins_a_comment_only_before_a_word() -> None:
         ("a # b", "a\n"),
         ("'# a' # b", "# a\n"),
         ("it\\'s#1", "it's#1\n"),
+        ('say "hi', None),
+        ("1]'", None),
     ):
         assert answer_in(word) == answer
 
@@ -402,6 +404,7 @@ def test_an_answer_that_holds_elsewhere_is_robust_and_a_constant_one_is_not(make
         "It's 3",
         "/srv/n: 3",
         "- 3",
+        "/etc/passwd",
         "/srv",
         "cat /srv/n | wc -l && submit",
         "cat /srv/n | wc -l\nsubmit\n",

@@ -335,5 +335,3 @@ WORDS: list[tuple[str, str, bool]] = [
 @pytest.mark.parametrize(("printed", "expected", "same"), WORDS)
 def test_words_are_compared_as_text_or_numbers(printed: str, expected: str, same: bool) -> None:
     assert same_words(printed, expected) is same
-
-

@@ -114,6 +114,8 @@ def test_only_the_submission_is_scored_and_the_answer_is_what_the_last_statement
         assert plays(env, "count", GOLDS["count"], last).reward == 0.0, last
     for text in ("The answer is in the rows above.", "Answer: 8", "SELECT FROM WHERE"):
         assert plays(env, "count", GOLDS["count"], text).reward == 1.0, "it is no SQL"
+    for end in ("\nsubmit", "; submit;", "\n\n  Submit"):
+        assert plays(env, "count", "SELECT 8", GOLDS["count"] + end).reward == 1.0, end
     assert not plays(env, "count").success, "an answer does not pass from one episode to the next"
 
 

@@ -22,6 +22,7 @@ ENGLISH = (
     "List files srted by size, largest frist",
     "Count `*.py` files below /srv/app",
     "pwd",
+    "Which files in /srv/d contain the letter λ?",
 )
 OTHERS = {
     "de": (

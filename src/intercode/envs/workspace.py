@@ -61,8 +61,9 @@ _NOT_EXECUTED = (2, 126, 127)
 one."""
 _MISSING = re.compile(
     r"""^\S*bash:[ ](?:
-        line[ ]\d+:[ ].+:[ ]
-            (?:command[ ]not[ ]found|No[ ]such[ ]file[ ]or[ ]directory|Is[ ]a[ ]directory)
+        line[ ]\d+:[ ].+:[ ](?:
+            command[ ]not[ ]found | No[ ]such[ ]file[ ]or[ ]directory | Is[ ]a[ ]directory
+            | Permission[ ]denied )
         | eval:[ ]line[ ]\d+:[ ](?:syntax[ ]error|unexpected[ ]EOF|`).*
     )\n?""",
     re.MULTILINE | re.VERBOSE,

@@ -35,8 +35,8 @@ _NOT_PROSE = re.compile(
 )
 """Code, quotes and paths: `/srv/d`, `ls -l`, "a b", notes.txt."""
 _WORD = re.compile(r"[^\W\d_]+")
-_OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f]")
-"""A letter that is not Latin."""
+_OTHER_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f]{2}")
+"""A word that is not in Latin letters: more than a sign such as λ."""
 _SHARE = 4
 _FEW = 4
 

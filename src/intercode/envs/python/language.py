@@ -48,6 +48,7 @@ def parses(code: str) -> bool:
 def is_code(text: str) -> bool:
     """Return whether a text, whose first line may have lost its indent, parses, and is not merely
     words such as `all is done`."""
+    text = without_submit(text)
     text = text if parses(text) else f"    {text}"
     if not parses(text):
         return False

@@ -40,7 +40,7 @@ from intercode.envs.sql.databases import (
     prepare_databases,
 )
 from intercode.envs.sql.engines import Answer, Engine
-from intercode.envs.sql.language import LANGUAGE
+from intercode.envs.sql.language import LANGUAGE, without_submit
 from intercode.envs.sql.layouts import LAYOUTS
 from intercode.envs.sql.lint import lint
 from intercode.envs.sql.options import SECONDS, SqlOptions
@@ -172,7 +172,7 @@ class SqlEnv(InterCodeEnv):
         self._answer = _NOTHING
 
     def execute(self, action: str) -> ExecResult:
-        self._last = self._engine.run(action, seconds=self._seconds)
+        self._last = self._run(self._engine, action)
         self._answer = self._answer_after(self._answer, self._last)
         failed = self._last.error is not None or self._last.timed_out
         return ExecResult(
@@ -183,6 +183,10 @@ class SqlEnv(InterCodeEnv):
             overflow="rows" if self._last.table is not None and self._last.table.cut else None,
             cwd="",
         )
+
+    def _run(self, engine: Engine, action: str) -> Answer:
+        statement = action if self.rules.scores_steps else without_submit(action)
+        return engine.run(statement, seconds=self._seconds)
 
     def score(self) -> Score:
         self._score = score = self._compare(self._engine, self._answer.table)
@@ -202,7 +206,7 @@ class SqlEnv(InterCodeEnv):
             return score
         for action in self._actions:
             if not self._submits(action):
-                last = variant.run(action, seconds=self._seconds)
+                last = self._run(variant, action)
                 answer = self._answer_after(answer, last)
         again = self._compare(variant, answer.table)
         solved = again.success or not must_hold

@@ -29,6 +29,8 @@ _LOOKS = re.compile(
     r"|.*\b(?:information_schema|sqlite_(?:master|schema))\b",
     re.IGNORECASE | re.DOTALL,
 )
+_SUBMITS = re.compile(r"(?:;|(?<!,)(?<!\bBY)(?<!\bFROM)\n)\s*submit\s*;?\s*\Z", re.IGNORECASE)
+"""``SELECT 1; submit``, but not a table or a column of this name: ``SELECT * FROM⏎submit``."""
 
 
 def kind_of(action: str) -> Kind:
@@ -42,6 +44,11 @@ def kind_of(action: str) -> Kind:
 def is_code(text: str) -> bool:
     """Return whether a text begins as a statement does."""
     return bool(_STATEMENT.match(_LEADING.sub("", text, count=1)))
+
+
+def without_submit(statement: str) -> str:
+    """Return a statement without a `submit` behind it, which must be an action of its own."""
+    return _SUBMITS.sub("", statement)
 
 
 def echo(text: str) -> str:
