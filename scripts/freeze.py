@@ -120,6 +120,8 @@ def generated() -> Iterator[str]:
 def verdicts() -> Iterator[str]:
     from truth import bash, ctf, pairs, python, sql
 
+    from intercode.runner.episode import UNSCORED
+
     judged: list[str] = []
 
     def play(env: Any, given: Any, part: str | None = None) -> Iterator[Any]:
@@ -130,15 +132,13 @@ def verdicts() -> Iterator[str]:
                 _, _, over, _, info = env.step(action)
                 if over:
                     break
-            score = info.get("score")
-            accepted = score is not None and score.success
-            right = accepted and (part is None or score.parts.get(part, 1.0) == 1)
-            rule = score.rule if score else ""
-            judged.append(f"{pair.task} {digest(pair.actions)} {score and score.reward} {rule}")
-            yield pairs.Verdict(pair, right, rule)
+            score = info.get("score", UNSCORED)
+            accepted = score.success and (part is None or score.parts.get(part, 1.0) == 1)
+            judged.append(f"{pair.task} {digest(pair.actions)} {score.reward} {score.rule}")
+            yield pairs.Verdict(pair, accepted, score.rule)
 
     for module in (bash, ctf, python, sql):
-        module.play = play
+        setattr(module, "play", play)  # noqa: B010
         for truth in module.truths():
             yield from (f"{truth.env}, {truth.reward}: {line}" for line in judged)
             judged.clear()
