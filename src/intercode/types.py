@@ -447,7 +447,7 @@ SUSPICIOUS = {
     "plain_flag": "the flag stands in plain text in the assets",
     "solution": "the assets contain a solution, which the agent does not get",
     "disagrees": "query and gold name different things",
-    "not_english": "the query is not English, so `exact` takes the strict side",
+    "not_english": "the query is not English, so `exact` compares strictly",
     "weak_tests": "a constant or an argument passes all tests, or a test comes twice",
     "unsafe_test": "a test runs in the answer's process, which may forge the verdict",
     "by_luck": "an empty or constant answer is right",

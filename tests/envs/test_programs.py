@@ -22,9 +22,13 @@ TASK = {
 STARTS = {
     "streams": "import os, sys\nsys.stdin = os.fdopen(0)\nsys.stdout = open(1, 'w')",
     "folder": "import os\nos.mkdir('/tmp/work')",
-    "file": "open('/root/log', 'x').write('begun')",
+    "log": "open('/root/log', 'x').write('begun')",
     "first file": "import os\nos.rename('/etc/hostname', '/etc/name')",
     "database": "import sqlite3\nsqlite3.connect('/tmp/d').execute('CREATE TABLE t (n)')",
+    "file": (
+        "import inspect, os\ndef f(): pass\nassert os.path.dirname(os.path.abspath(__file__))\n"
+        "assert inspect.getsource(f) == 'def f(): pass\\n'"
+    ),
     "start method": "import multiprocessing\nmultiprocessing.set_start_method('fork')",
     "shared memory": (
         "from multiprocessing import resource_tracker\n"
@@ -85,6 +89,18 @@ def test_a_program_may_need_the_files_that_the_agent_prepared(tmp_path: Path) ->
             assert env.step("submit")[1] == reward, answer
 
 
+def test_a_program_may_spawn_processes_of_its_own_functions(tmp_path: Path) -> None:
+    program = (
+        "import multiprocessing\ndef total(line):\n    return sum(map(int, line.split()))\n"
+        "if __name__ == '__main__':\n    multiprocessing.set_start_method('spawn')\n    input()\n"
+        "    with multiprocessing.Pool(1) as pool:\n        print(pool.apply(total, (input(),)))"
+    )
+    with closing(make(tmp_path)) as env:
+        env.reset()
+        env.step(program)
+        assert env.step("submit")[1] == 1
+
+
 def test_a_program_cannot_count_the_tests(tmp_path: Path) -> None:
     counting = (
         "with open('/tmp/k', 'a+') as f:\n    f.write('.')\n    n = f.tell()\n"
@@ -122,7 +138,7 @@ def test_a_function_is_tested_though_the_agent_replaced_the_streams(
 
 
 @pytest.mark.parametrize(
-    "inside", ["SUM\nsubmit", "SUM; submit;", "SUM\n\nsubmit  # done", "submit\nSUM", "submit()"]
+    "inside", ["SUM\nsubmit", "SUM; submit;", "SUM\n\nsubmit  # done", "submit\nSUM", "submit;"]
 )
 def test_a_submission_inside_an_action_is_no_part_of_the_program(
     tmp_path: Path, inside: str
@@ -132,9 +148,19 @@ def test_a_submission_inside_an_action_is_no_part_of_the_program(
         env.step(SUM)
         assert "action of its own" in env.step(inside.replace("SUM", SUM))[0]
         assert env.step("submit")[1] == 1
-        env.reset()
-        env.step("def submit():\n    " + SUM.replace("\n", "\n    ") + "\nsubmit()")
-        assert env.step("submit")[1] == 1
+
+
+def test_a_program_may_define_print_and_mention_submit(tmp_path: Path) -> None:
+    for program in (
+        FUNCTION.replace("main", "submit") + "\nsubmit()",
+        f"{FUNCTION}\nsubmit = main\nsubmit()",
+        f"menu = '''add\nsubmit\nquit'''\nassert menu.split() == ['add', 'submit', 'quit']\n{SUM}",
+        f"try:\n    submit\nexcept NameError:\n    pass\n{SUM}",
+    ):
+        with closing(make(tmp_path)) as env:
+            env.reset()
+            env.step(program)
+            assert env.step("submit")[1] == 1, program
 
 
 @pytest.mark.parametrize("said", ["Answer: 6", "6", "**6**", "done", "完成", "- 6", "The sum is 6"])

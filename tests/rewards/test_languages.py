@@ -1,4 +1,4 @@
-"""Queries in other languages: `exact` takes the strict side, and fields of the record decide."""
+"""Queries in other languages: `exact` compares strictly, and fields of the record decide."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
     try:
         score = reward(*arguments)
         if is_number(score) and 0 <= score <= 1:
-            return Score(float(score), score == 1)
+            return Score(float(score), bool(score == 1))
         valid = (
             isinstance(score, Score)
             and (

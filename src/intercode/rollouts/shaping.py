@@ -26,7 +26,7 @@ def training_reward(scored: Episode | Score, *, shaped: bool = False) -> float |
 
 @cache
 def warn_of_shaped() -> None:
-    """Warn once per process that the caller's caller asked for the shaped reward."""
+    """Warn once per process, where the shaped reward is asked for."""
     warnings.warn(
         "shaped=True hands over the shaped reward, which pays a fraction for a wrong answer: "
         "a policy that is trained on it learns partial answers; "

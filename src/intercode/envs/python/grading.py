@@ -139,9 +139,9 @@ class Grader:
         """Execute the suite's tests in order, with the agent's `name` in place of the suite's.
 
         If `text` is given, it is the program for tests of programs, each of which runs in a new
-        interpreter in the first of `places`, a judge's. If a test fails there, it runs in the next
-        one too, in case the program needs what the agent prepared; the place where it passes
-        serves the tests that follow.
+        interpreter in the first of `places`. If a test fails there, it runs in the second one too,
+        in case the program needs files that the agent prepared; the place where it passes serves
+        the tests that follow.
         """
         bind = {suite.name: name} if name and suite.name else {}
         places = list(places)

@@ -15,7 +15,8 @@ NAME = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?"
 submission and is rejected, since the action would not be valid Python either."""
 _LAST = re.compile(r"submit(?:\s+(?!(?:and|if|in|is|not|or)\b)\w+(?:\(.*\))?)?")
 """A last line that submits a name or, by mistake, a call."""
-_INSIDE = re.compile(rf"(?:^|;)[ \t]*{_LAST.pattern}(?:\(\))?[ \t]*;?[ \t]*(?:#.*)?$", re.MULTILINE)
+_SUBMITS = re.compile(rf"(?:\A|;)[ \t]*{_LAST.pattern}(?:\(\))?[ \t]*;?[ \t]*(?:#.*)?\Z")
+_BINDS = re.compile(r"\b(?:def|class|as|import|for)\s+submit\b|\bsubmit\s*:?=")
 _DEFINES = re.compile(r"^\s*(?:async\s+def|def|class)\b", re.MULTILINE)
 _CHANGES = (
     ast.FunctionDef,
@@ -60,8 +61,13 @@ def is_code(text: str) -> bool:
 
 
 def without_submit(code: str) -> str:
-    """Return the code without lines that only submit, which must be actions of their own."""
-    return code if "def submit(" in code else _INSIDE.sub("", code)
+    """Return the code without a first or last line that submits, which must be an action of its
+    own. A `submit` that the code defines stays."""
+    lines = code.strip("\n").rstrip().split("\n")
+    lines[-1] = _SUBMITS.sub("", lines[-1])
+    lines[0] = _SUBMITS.sub("", lines[0])
+    shorter = "\n".join(lines)
+    return code if _BINDS.search(code) or (parses(code) and not parses(shorter)) else shorter
 
 
 def echo(text: str) -> str:

@@ -92,10 +92,12 @@ for _arguments in {inputs!r}:
 """EvalPlus compares floats as numpy's `allclose` does, with a relative tolerance of 1e-7, and an
 absolute one of `atol`, or 1e-6 where that is 0."""
 _RUN_CASES = """
-import contextlib as _contextlib, io as _io, unittest as _unittest
-_result = _unittest.TestResult()
-with _contextlib.redirect_stdout(_io.StringIO()):
-    _unittest.defaultTestLoader.loadTestsFromTestCase(TestCases).run(_result)
+import os as _os, sys as _sys, unittest as _unittest
+_result, _out = _unittest.TestResult(), _os.dup(1)
+_os.dup2(_os.open(_os.devnull, _os.O_WRONLY), 1)
+_unittest.defaultTestLoader.loadTestsFromTestCase(TestCases).run(_result)
+_sys.stdout.flush()
+_os.dup2(_out, 1)
 for _case, _trace in _result.errors + _result.failures:
     raise AssertionError(f"{_case}: {_trace.strip().splitlines()[-1]}")
 assert _result.testsRun, "TestCases has no test"

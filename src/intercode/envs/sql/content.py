@@ -27,12 +27,16 @@ from intercode.errors import DataError
 from intercode.types import Table
 
 Catalog = Counter[Hashable]
+_OTHER = "other tables or columns in the database"
 _TEMPORARY = re.compile(
     r"\bCREATE\s+(?:OR\s+REPLACE\s+)?TEMP(?:ORARY)?\s+(?:TABLE|VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?"
     r"([\w.$]+|\"[^\"]+\"|`[^`]+`|\[[^]]+\])",
     re.IGNORECASE,
 )
-_MARKS = re.compile(r"[\s`\"\[\];]+")
+_LITERAL = re.compile(r"""('(?:[^']|'')*'|"[^"]*[^"\w][^"]*")""")
+"""A text in quotes; `"name"` is rather a quoted name."""
+_MARKS = re.compile(r"--[^\n]*|/\*.*?\*/|\bfor each row\b|[\s`\"\[\];]+", re.DOTALL)
+"""What does not count in a definition; FOR EACH ROW is the only kind of trigger."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class Content:
 
     catalog: Catalog
     tables: Mapping[str, Table]
+    temporary: Collection[str] = ()
+    """The names in `tables` of temporary tables, whose columns are not in the catalog."""
 
     @property
     def evidence(self) -> object:
@@ -76,7 +82,7 @@ def read_content(engine: Engine, db: str, gold: str, expected: Collection[Catalo
         if expected and catalog not in expected:
             return Content(catalog, {})
         tables = {name.lower(): _read_rows(query, engine.dialect.quote(name)) for name in names}
-        return Content(catalog, {**tables, **temporary})
+        return Content(catalog, {**tables, **temporary}, temporary.keys())
 
 
 def first_difference(agent: Content | None, gold: Content) -> tuple[str, str | None]:
@@ -87,9 +93,13 @@ def first_difference(agent: Content | None, gold: Content) -> tuple[str, str | N
         or agent.catalog != gold.catalog
         or not gold.tables.keys() <= agent.tables.keys()
     ):
-        return "other tables or columns in the database", None
+        return _OTHER, None
     for name, table in gold.tables.items():
         rows = agent.tables[name]
+        if name in gold.temporary and [*map(_folded, rows.columns)] != [
+            *map(_folded, table.columns)
+        ]:
+            return _OTHER, None
         if rows != table and not sql_exact(rows, table, free(table)).success:
             return f"other rows in the table {name}", name
     return "", None
@@ -109,12 +119,15 @@ def _read_catalog(
             keys[table, name].append((_folded(table), *map(_folded, column)))
         catalog.update((statement, *key) for key in keys.values())
     for kind, name, text in query(dialect.texts).rows if dialect.texts else ():
-        catalog["text", _folded(kind), _folded(name), _MARKS.sub("", _folded(text))] += 1
+        catalog["text", _folded(kind), _folded(name), _folded(text, _MARKS)] += 1
     return catalog, list(dict.fromkeys([*tables, *(str(name) for name, *_ in columns)]))
 
 
-def _folded(value: object) -> str:
-    return str(value).lower()
+def _folded(value: object, ignored: re.Pattern[str] | None = None) -> str:
+    """Return a text in small letters without what is ignored, but for literals."""
+    parts = _LITERAL.split(str(value))
+    parts[::2] = (ignored.sub("", part.lower()) if ignored else part.lower() for part in parts[::2])
+    return "".join(f"'{part[1:-1]}'" if at % 2 else part for at, part in enumerate(parts))
 
 
 def _read_rows(query: Callable[[str], Table], quoted: str) -> Table:

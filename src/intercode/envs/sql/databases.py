@@ -419,8 +419,7 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
             if content is not None and content.evidence == before.evidence:
                 raise DataError(
                     f"task {task.id}: the gold changes nothing that is compared (rows, columns, "
-                    "keys, indexes, triggers, routines, temporary tables), so any answer would be "
-                    "right"
+                    "keys, indexes, triggers, routines), so any answer would be right"
                 )
             return Gold(answer, free(answer.table or _NO_ROWS), content)
         answer = engine.run_gold(db, task.gold)

@@ -250,10 +250,16 @@ def _run_script(namespace: dict[str, Any], request: dict[str, Any], line: socket
     ):
         source.write(request.get("stdin", "").encode("utf-8", "surrogateescape"))
         source.seek(0)
+        file = request["file"] = f"{_FOLDER}/program-{os.getpid()}.py"
+        if request["role"] == "program" and request["text"] is not None:
+            with open(file, "w", encoding="utf-8", errors="surrogateescape") as program:
+                program.write(request["text"])
         pid = os.fork()
         if pid == 0:
             _run_in_child(namespace, request, source.fileno(), out.fileno(), fault.fileno())
         _, status = os.waitpid(pid, 0)
+        with suppress(FileNotFoundError):
+            os.unlink(file)
         out.seek(0)
         fault.seek(0)
         code, why = os.waitstatus_to_exitcode(status), fault.read(_LONGEST_REASON)
@@ -272,7 +278,7 @@ def _run_in_child(
     status, ended = 1, False
     # the end of a stream that the agent opened would close the descriptor
     _kept = sys.stdin, sys.stdout, sys.__stdin__, sys.__stdout__
-    gc.freeze()  # the last collection shall not touch, and so copy, what was inherited
+    gc.freeze()  # the last collection need not look at what was inherited
     try:
         os.dup2(source, 0)
         os.dup2(out, 1)
@@ -324,7 +330,8 @@ def _execute(namespace: dict[str, Any], request: dict[str, Any]) -> None:
     elif request["role"] == "program":
         main = types.ModuleType("__main__")
         sys.modules["__main__"] = main
-        exec(compile(text, "<program>", "exec", dont_inherit=True), main.__dict__)
+        main.__file__ = sys.argv[0] = request["file"]
+        exec(compile(text, main.__file__, "exec", dont_inherit=True), main.__dict__)
     else:
         bound = {
             name: namespace[defined]

@@ -252,10 +252,13 @@ DIALECT = Dialect(
     " table_schema = DATABASE() AND non_unique = 1 ORDER BY table_name, index_name, seq_in_index",
     texts="SELECT CONCAT(action_timing, ' ', event_manipulation, ' on ', event_object_table),"
     " trigger_name, action_statement FROM information_schema.triggers WHERE trigger_schema ="
-    " DATABASE() UNION ALL SELECT CONCAT(routine_type, ' ', dtd_identifier), routine_name,"
+    " DATABASE() UNION ALL SELECT CONCAT_WS(' ', routine_type, dtd_identifier), routine_name,"
     " routine_definition FROM information_schema.routines WHERE routine_schema = DATABASE()"
-    " UNION ALL SELECT CONCAT('event ', event_type), event_name, event_definition FROM"
-    " information_schema.events WHERE event_schema = DATABASE()",
+    " UNION ALL SELECT 'parameter', specific_name, CONCAT_WS(' ', ordinal_position, parameter_mode,"
+    " parameter_name, dtd_identifier) FROM information_schema.parameters WHERE specific_schema ="
+    " DATABASE() UNION ALL SELECT CONCAT_WS(' ', 'event', interval_value, interval_field, status,"
+    " DATE(execute_at)), event_name, event_definition FROM information_schema.events WHERE"
+    " event_schema = DATABASE()",
 )
 
 

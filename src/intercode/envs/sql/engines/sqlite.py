@@ -63,7 +63,8 @@ DIALECT = Dialect(
     indexes="SELECT t.name, i.name, c.name, c.seqno FROM pragma_table_list t,"
     " pragma_index_list(t.name) i, pragma_index_info(i.name) c"
     f' WHERE {_TABLE} AND NOT i."unique" ORDER BY 1, 2, 4',
-    texts="SELECT type, name, sql FROM sqlite_master WHERE type = 'trigger' UNION ALL"
+    texts="SELECT type, name, sql FROM sqlite_master WHERE type = 'trigger' OR sql LIKE"
+    " 'CREATE VIRTUAL%' UNION ALL"
     " SELECT type, tbl_name, substr(sql, instr(lower(sql), ' on ')) FROM sqlite_master m"
     " WHERE type = 'index' AND (EXISTS (SELECT 1 FROM pragma_index_list(m.tbl_name) l"
     " WHERE l.name = m.name AND l.partial)"
