@@ -124,8 +124,9 @@ break'; break 99
 """
 """`break 2` would also leave loops of ours, so such an action is evaluated after both were left. An
 interrupt cannot abandon it by `continue`: it breaks the action's loops, and from then on a DEBUG
-trap makes bash skip commands, but not after a function or a sourced file. (A `break` in the head of a skipped `for` would wait for the next
-loop, and bash would skip our commands too.) `[10]` restores the options that extdebug changes."""
+trap makes bash skip commands, but not after a function or a sourced file. (A `break` in the head of
+a skipped `for` would wait for the next loop, and bash would skip our commands too.) `[10]` restores
+the options that extdebug changes."""
 _READ_BYTES, _READ_NOTHING = b"-rrrrrrrrrrr", b"-t0000000000"
 _READ_LOOP = (
     'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"; [[ ${__intercode[8]-} ]] || exit'
