@@ -23,7 +23,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -139,12 +139,12 @@ class Grader:
         """Execute the suite's tests in order, with the agent's `name` in place of the suite's.
 
         If `text` is given, it is the program for tests of programs, each of which runs in a new
-        interpreter in the first of `places`. If a test fails there, it runs in the second one too,
-        in case the program needs files that the agent prepared; the place where it passes serves
-        the tests that follow.
+        interpreter in the first of `places`, by default the agent's. If a test fails there, it runs
+        in the second one too, in case the program needs files that the agent prepared; the place
+        where it passes serves the tests that follow.
         """
         bind = {suite.name: name} if name and suite.name else {}
-        places = list(places)
+        places = list(places) or [lambda: nullcontext(agent)]
 
         def execute(test: Test) -> Result:
             request: dict[str, Any] = {"role": "agent", "bind": bind, "method": suite.method}
