@@ -1,4 +1,4 @@
-"""The stored runs in results/: readable, free of traces of the machine that played them, and
+"""The stored runs in data/: readable, free of traces of the machine that played them, and
 executable again."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import intercode
 from intercode.report.analysis import find_categories
 from intercode.rescoring.replay import prepare_replay, replay
 
-RUNS = sorted(path.parent for path in Path(__file__).parents[1].glob("results/*/*/run.json"))
+RUNS = sorted(path.parent for path in Path(__file__).parent.glob("data/*/*/run.json"))
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
