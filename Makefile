@@ -6,7 +6,7 @@ DEMO_STAMP := .venv/.ready-for-demo
 FRAMEWORKS := .venv-integrations
 PYTEST := $(BIN)/python -m pytest -n 2
 
-.PHONY: setup demo test fidelity soak integrations check docs learn bench bench-all format clean
+.PHONY: setup demo test test-rest fidelity soak integrations check docs learn bench bench-all format clean
 
 setup: $(STAMP)
 
@@ -22,7 +22,10 @@ demo: $(DEMO_STAMP)
 	scripts/demo
 
 test: setup
-	$(PYTEST) -m "not fidelity and not soak and not integrations" --durations=10
+	$(PYTEST) -m "not rest and not fidelity and not soak and not integrations" --durations=10
+
+test-rest: setup
+	$(PYTEST) -m "rest and not fidelity and not soak and not integrations" --durations=10
 
 fidelity: setup
 	$(PYTEST) -m fidelity

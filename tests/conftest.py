@@ -1,11 +1,13 @@
-"""A cache of its own for tests that fill or break one; how tests are shared out among processes;
-and the promise of CI, where every part is there, that nothing skips."""
+"""A home, configuration and cache of the tests' own; which tests `make test` leaves to `make
+test-rest`; how tests are shared out among processes; and the promise of CI, where every part is
+there, that nothing skips."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -15,8 +17,55 @@ from typing import Any
 
 import pytest
 
-os.environ.setdefault("INTERCODE_TRUST_KEY", "the key of the tests")
-"""Runs are signed with it, and not with the user's own key."""
+from intercode.sandbox import cache
+
+WINGS = {
+    *("rollouts", "cluster"),
+    "view",
+    "generate",
+    *("attack", "exploits", "hacks"),
+    *("export", "atif", "harbor"),
+    *("container", "dockerfile"),
+    "examples",
+}
+"""A test whose folder or file is named after one of these is left to `make test-rest`, unless it is
+marked `journey`: test_cli_generate.py, but not test_cli_eval.py."""
+COLLECTED = pytest.StashKey[list[pytest.Item]]()
+"""All tests that were collected, also those that a mark then leaves out."""
+SETTINGS = {
+    "INTERCODE_BENCH",
+    "INTERCODE_BENCH_PYTHON",
+    "INTERCODE_DATA",
+    "INTERCODE_FUZZ_SECONDS",
+    "INTERCODE_NOTHING_SKIPS",
+    "INTERCODE_SOAK_EPISODES",
+}
+"""What a caller of the tests may set."""
+IN_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+
+
+def leave_the_users_home() -> Path:
+    """Let the tests, and the programs that they start, see no file and no setting of the user.
+    Return their own home, which is empty. Their own cache stays for the next run, since it takes
+    minutes to fill."""
+    home = Path(tempfile.mkdtemp(prefix="intercode-home-"))
+    place = cache.root_path()
+    pip = Path.home() / ".config/pip/pip.conf"
+    if pip.is_file():  # where packages are found is a matter of the machine
+        os.environ.setdefault("PIP_CONFIG_FILE", str(pip))
+    for name in list(os.environ):
+        if name.startswith(("INTERCODE_", "OPENAI_")) and name not in SETTINGS:
+            del os.environ[name]
+    for name in ("CACHE", "CONFIG", "DATA", "STATE"):
+        os.environ.pop(f"XDG_{name}_HOME", None)
+    os.environ["HOME"] = str(home)
+    os.environ["INTERCODE_CACHE"] = str(place.with_name(f"{place.name}-tests"))
+    os.environ["INTERCODE_TRUST_KEY"] = "the key of the tests"
+    return home
+
+
+HOME = None if IN_WORKER else leave_the_users_home()
+"""A worker inherits the variables of the process that started it."""
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """SIGINT is ignored where a script starts the tests in the background, and the programs that tests
@@ -33,6 +82,23 @@ def empty_cache() -> Iterator[Path]:
 def module_cache() -> Iterator[Path]:
     with _other_cache() as folder:
         yield folder
+
+
+def pytest_unconfigure() -> None:
+    if HOME:
+        shutil.rmtree(HOME, ignore_errors=True)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.config.stash.setdefault(COLLECTED, []).append(item)
+    words = re.split(r"[/_.]", str(item.path.relative_to(Path(__file__).parent)))
+    if not WINGS.isdisjoint(words) and not marked(item, "journey"):
+        item.add_marker("rest")
+
+
+@pytest.fixture(scope="session")
+def collected(request: pytest.FixtureRequest) -> list[pytest.Item]:
+    return request.config.stash[COLLECTED]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -86,6 +86,7 @@ def deeds(episode: Episode) -> list[tuple[str | None, str]]:
     return [(turn.action, turn.observation) for turn in episode.turns]
 
 
+@pytest.mark.journey
 def test_trajectories_are_read_back_as_the_run_was(tmp_path: Path) -> None:
     episodes = [replace(SOLVED, task=name, turns=turns) for name, turns in EPISODES.items()]
     fault = {"reward": None, "success": False, "ended": None, "error": "model: down"}

@@ -62,7 +62,7 @@ def cli(tmp_path: Path) -> Cli:
 
 def _alone(words: list[str], folder: Path, variables: dict[str, str]) -> Done:
     """As a program in a process of its own, without input."""
-    command, env = [INTERCODE, *words], {**_environment(), **variables}
+    command, env = [INTERCODE, *words], {**os.environ, **variables}
     done = subprocess.run(
         command,
         cwd=folder,
@@ -81,7 +81,7 @@ def _within(words: list[str], folder: Path, variables: dict[str, str]) -> Done:
     modules, or streams."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_own_state(folder, {**_environment(), **variables}))
+        stack.enter_context(_own_state(folder, {**os.environ, **variables}))
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         with pytest.raises(SystemExit) as end:
@@ -115,15 +115,6 @@ def _own_state(folder: Path, variables: dict[str, str]) -> Iterator[None]:
             for name, module in list(sys.modules.items()):
                 if (getattr(module, "__file__", None) or "").startswith(str(folder)):
                     del sys.modules[name]
-
-
-def _environment() -> dict[str, str]:
-    """Ours, without what names the user's own model server."""
-    return {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("OPENAI_", "INTERCODE_BASE"))
-    }
 
 
 @pytest.fixture(scope="session")

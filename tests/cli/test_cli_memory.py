@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kept import needs_bwrap
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rest]
 
 TASKS, CHARACTERS = 60, 1_000_000
 """Long outputs and messages: 60 MB, of which a command that held them would take 75 MiB."""

@@ -16,7 +16,7 @@ from cli_words import INTERCODE, TASKS
 from kept import needs_bwrap
 from terminal import CTRL_C, Terminal
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rest]
 
 
 def test_a_server_that_hangs_is_seen_on_a_terminal_and_in_a_file_and_a_resumed_run_counts_on(

@@ -59,6 +59,7 @@ def test_golds_solve_all_and_nothing_solves_none(
     )
 
 
+@pytest.mark.rest
 def test_golds_solve_all_on_an_engine_of_the_users_own(cli: Any) -> None:
     skip_unless_there(DUCKDB)
     found = cli("eval", "sql", "--engine", DUCKDB, "--agent", "gold", "--robust", "--json").json

@@ -135,6 +135,7 @@ def test_the_page_on_one_sandbox_prints_what_it_says(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.slow
+@pytest.mark.rest
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     mkdocs = Path(sys.executable).with_name("mkdocs")
     if not mkdocs.exists():

@@ -10,7 +10,7 @@ import pytest
 from following import follow, steps
 from kept import needs_bwrap
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.rest]
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "first-experiments.md"
 

@@ -21,7 +21,7 @@ DOCUMENT = (ROOT / "docs" / "own-environment.md").read_text()
 PLAIN, _, REST = DOCUMENT.partition("## An image, and a service in it")
 DOCKER = REST.partition("## Worlds that differ by task")[0]
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.rest]
 Follow = Callable[[list[Step]], None]
 
 

@@ -14,7 +14,7 @@ from kept import needs_bwrap
 
 import intercode
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.rest]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ GOLDS = 15
 
 
 @pytest.mark.slow
+@pytest.mark.rest
 @pytest.mark.parametrize("shared_proc", [False, True], ids=["local", "shared-proc"])
 @pytest.mark.parametrize("attack", NEIGHBOURS, ids=lambda attack: attack.name.replace(" ", "-"))
 def test_golds_succeed_beside_a_hostile_answer(

@@ -81,6 +81,7 @@ def test_a_model_is_told_the_language_and_its_fences_are_read(factory: EnvFactor
     assert "{" not in system
 
 
+@pytest.mark.rest
 @pytest.mark.slow
 def test_the_attacks_on_the_sandbox_are_tried(options: dict[str, Any]) -> None:
     verdicts = attack(f"{__name__}:AwkEnv", workers=2, **options)

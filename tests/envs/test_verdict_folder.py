@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kept import needs_bwrap
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.rest]
 
 JUNIT = """
 bash /srv/work.sh >/dev/null 2>&1

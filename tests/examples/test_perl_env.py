@@ -90,6 +90,7 @@ def test_a_fork_goes_its_own_way(env: Any) -> None:
 
 
 @needs_perl
+@pytest.mark.journey
 def test_golds_reach_every_task_and_the_data_check_finds_one_that_is_wrong(tmp_path: Path) -> None:
     bad = (
         '{"id": "bad", "query": "One.", "name": "one", "gold": "sub one { exit }", "calls": '

@@ -28,7 +28,16 @@ pytestmark = pytest.mark.slow
 N = 15
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+ONE_PER_LANGUAGE = {family.env: name for name, family in FAMILIES.items()}.values()
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=pytest.mark.journey if name in ONE_PER_LANGUAGE else ())
+        for name in FAMILIES
+    ],
+)
 def family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path]:

@@ -62,6 +62,7 @@ def fenced(*codes: str) -> list[str]:
     return [f"```bash\n{code}\n```" for code in codes]
 
 
+@pytest.mark.journey
 def test_each_segment_has_exactly_the_ids_that_were_generated_over_200_episodes(
     factory: EnvFactory, pool: RolloutPool, tokenizer: Any
 ) -> None:

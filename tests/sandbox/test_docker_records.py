@@ -11,7 +11,7 @@ import pytest
 import intercode
 from intercode.errors import DataError
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.rest]
 
 
 def folder(path: Path, *records: dict[str, str]) -> str:

@@ -17,7 +17,7 @@ from intercode.runner.run import evaluate
 from intercode.sandbox.docker.images import DockerImage, export_image
 from intercode.types import Task
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.rest]
 
 
 def explorer(task: Task, protocol: str) -> StrategySteps:

@@ -16,7 +16,7 @@ from intercode.sandbox.identity import identity
 from intercode.sandbox.image import build_image, image_path
 from intercode.sandbox.local import LocalProvider, LocalSandbox
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.rest]
 
 
 def need_mmdebstrap() -> None:

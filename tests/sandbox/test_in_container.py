@@ -274,6 +274,7 @@ def test_an_agent_neither_reads_nor_ends_the_containers_processes(name: str, run
     assert " ".join(lines).split() == ["False", "None", "secret-of-a-sibling", "1", "0"]
 
 
+@pytest.mark.journey
 @pytest.mark.slow
 def test_a_pod_puts_back_all_that_an_agent_can_change(run: Run) -> None:
     *resets, copied, fresh, rewritten = run([], PUT_BACK).stdout.splitlines()

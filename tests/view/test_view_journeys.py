@@ -120,6 +120,7 @@ def reader(tab: Tab, address: str, request: pytest.FixtureRequest) -> Reader:
     return Reader(tab, address, LOOKS[request.param])
 
 
+@pytest.mark.journey
 def test_find_a_failed_episode_and_why(reader: Reader) -> None:
     reader.open()
     reader.follow("first")

@@ -1,0 +1,82 @@
+"""The commands of the Makefile divide the tests among them: none is left out, none runs twice."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+TARGETS = ["test", "test-rest", "fidelity", "soak", "integrations"]
+
+
+class Marks(Mapping[str, bool]):
+    """The names in a mark expression: true for the marks that a test has."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._names = {mark.name for mark in item.iter_markers()}
+
+    def __getitem__(self, name: str) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One call of pytest in the Makefile."""
+
+    target: str
+    expression: str
+    paths: list[Path]
+    ignored: list[Path]
+
+    def runs(self, item: pytest.Item) -> bool:
+        def below(paths: list[Path]) -> bool:
+            return any(item.path.is_relative_to(path) for path in paths)
+
+        # an expression of marks is one of Python as well: not rest and not soak
+        chosen: bool = eval(self.expression, {}, Marks(item))
+        return chosen and below(self.paths) and not below(self.ignored)
+
+
+def commands() -> list[Command]:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-m", dest="expression", required=True)
+    parser.add_argument("--ignore", action="append", default=[])
+    parser.add_argument("--durations")
+    parser.add_argument("paths", nargs="*")
+    makefile = (PROJECT / "Makefile").read_text()
+    result = []
+    for target in TARGETS:
+        recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+        assert recipe is not None, target
+        for _, words in re.findall(r"(\$\(PYTEST\)|-m pytest) (.+)", recipe[1]):
+            call = parser.parse_args(shlex.split(words))
+            paths = [PROJECT / path for path in call.paths or ["tests"]]
+            ignored = [PROJECT / path for path in call.ignore]
+            result.append(Command(target, call.expression, paths, ignored))
+    return result
+
+
+def test_each_test_is_run_by_exactly_one_command(collected: list[pytest.Item]) -> None:
+    """`make test` collects all tests before it leaves some out, so this sees each of them."""
+    every = commands()
+    targets = {
+        item.nodeid: [command.target for command in every if command.runs(item)]
+        for item in collected
+    }
+    assert {test: names for test, names in targets.items() if len(names) != 1} == {}
+    cases = Counter(name for names in targets.values() for name in names)
+    print(f"{len(collected)} tests: {dict(cases)}")
+    assert cases.total() == len(collected)
