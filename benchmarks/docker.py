@@ -25,13 +25,13 @@ from measuring.clock import timed
 from measuring.rows import Row, absent, command, finish
 from measuring.systems import debian
 
-from intercode.sandbox.base import Sandbox
-from intercode.sandbox.docker import container
-from intercode.sandbox.docker.container import DockerSandbox
-from intercode.sandbox.docker.daemon import docker
-from intercode.sandbox.docker.images import DockerImage, make_image
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import base
+from intercode_sandbox.base import Sandbox
+from intercode_sandbox.docker import container
+from intercode_sandbox.docker.container import DockerSandbox
+from intercode_sandbox.docker.daemon import docker
+from intercode_sandbox.docker.images import DockerImage, make_image
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.template import base
 
 STEP, TOUCH = "ls /", "echo x > /tmp/x"
 

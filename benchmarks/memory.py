@@ -17,8 +17,8 @@ from contextlib import ExitStack
 from measuring.memory import family, pss, pss_of
 from measuring.rows import Row, command, finish
 
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import Template, base
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.template import Template, base
 
 ALIVE, MOST = 300, 9.0
 """How many sandboxes the bound is for, and the MiB that each may hold."""

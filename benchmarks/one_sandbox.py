@@ -68,7 +68,7 @@ def run(box):
 end = lambda box: box.close()
 """
 _OUR_CONTAINERS = """
-from intercode.sandbox.docker import daemon
+from intercode_sandbox.docker import daemon
 owned = "label=" + daemon.owner_label()
 containers = lambda: daemon.docker("ps", "--quiet", "--filter", owned).split()
 """

@@ -43,8 +43,8 @@ from measuring.rows import Row, command, finish, skip
 import intercode
 from intercode.rollouts import Job, RolloutPool, groups
 from intercode.runner.env_forks import Playable
-from intercode.sandbox.docker.daemon import docker
 from intercode.types import Message, Task
+from intercode_sandbox.docker.daemon import docker
 
 COMMANDS = (
     *("seq 999 >a; sort -r a >b", "sed -i s/9/x/ b; grep -c x b", "mkdir -p d; cp a b d; ls d"),

@@ -17,7 +17,7 @@ from measuring.memory import family, pss
 from measuring.rows import Row, command, finish
 
 import intercode
-from intercode.sandbox.client import GuestSandbox
+from intercode_sandbox.client import GuestSandbox
 
 THINKING, BOUND = 0.05, 0.1
 """Seconds between the action and the next reset, and the most that the ratio may be."""

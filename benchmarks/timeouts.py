@@ -18,8 +18,8 @@ from functools import partial
 from measuring.clock import timed
 from measuring.rows import Row, command, finish, table
 
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import base
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.template import base
 
 LIMIT = 0.1
 BEYOND = 0.15

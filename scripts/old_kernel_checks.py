@@ -18,9 +18,9 @@ from intercode import doctor
 from intercode.agents import gold, noop
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
-from intercode.sandbox.base import Session
-from intercode.sandbox.local import LocalProvider
 from intercode.testing import check_sandbox
+from intercode_sandbox.base import Session
+from intercode_sandbox.local import LocalProvider
 
 SETS: tuple[tuple[str, dict[str, str]], ...] = (
     ("bash", {}),

@@ -17,15 +17,19 @@ from typing import Any
 
 import pytest
 
-from intercode.sandbox import cache
-
 WINGS = {
-    *("rollouts", "cluster"),
+    "rollouts",
+    "cluster",
     "view",
     "generate",
-    *("attack", "exploits", "hacks"),
-    *("export", "atif", "harbor"),
-    *("container", "dockerfile"),
+    "attack",
+    "exploits",
+    "hacks",
+    "export",
+    "atif",
+    "harbor",
+    "container",
+    "dockerfile",
     "examples",
 }
 """A test whose folder or file is named after one of these is left to `make test-rest`, unless it is
@@ -41,7 +45,6 @@ SETTINGS = {
     "INTERCODE_SOAK_EPISODES",
 }
 """What a caller of the tests may set."""
-IN_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 
 
 def leave_the_users_home() -> Path:
@@ -49,7 +52,8 @@ def leave_the_users_home() -> Path:
     Return their own home, which is empty. Their own cache stays for the next run, since it takes
     minutes to fill."""
     home = Path(tempfile.mkdtemp(prefix="intercode-home-"))
-    place = cache.root_path()
+    shared = "/var/cache" if os.getuid() == 0 else os.environ.get("XDG_CACHE_HOME")
+    place = os.environ.get("INTERCODE_CACHE") or f"{shared or Path.home() / '.cache'}/intercode"
     pip = Path.home() / ".config/pip/pip.conf"
     if pip.is_file():  # where packages are found is a matter of the machine
         os.environ.setdefault("PIP_CONFIG_FILE", str(pip))
@@ -59,12 +63,12 @@ def leave_the_users_home() -> Path:
     for name in ("CACHE", "CONFIG", "DATA", "STATE"):
         os.environ.pop(f"XDG_{name}_HOME", None)
     os.environ["HOME"] = str(home)
-    os.environ["INTERCODE_CACHE"] = str(place.with_name(f"{place.name}-tests"))
+    os.environ["INTERCODE_CACHE"] = f"{place.rstrip('/')}-tests"
     os.environ["INTERCODE_TRUST_KEY"] = "the key of the tests"
     return home
 
 
-HOME = None if IN_WORKER else leave_the_users_home()
+HOME = None if "PYTEST_XDIST_WORKER" in os.environ else leave_the_users_home()
 """A worker inherits the variables of the process that started it."""
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,13 +1,23 @@
 """The order of the rooms: what keeps the house small."""
 
 import ast
+import importlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+from kept import needs_bwrap
+
+from intercode import errors, types
+
 SOURCE = Path(__file__).parents[1] / "src" / "intercode"
+LIBRARY = SOURCE.with_name("intercode_sandbox")
 
 # From the ground up; a room may import rooms on lower floors, and modules of its own.
 FLOORS = [
-    {"types", "errors", "tfidf", "submission"},
+    {"types", "errors", "tfidf", "submission", "doors"},
     {"protocol", "language"},
     {"plugins", "sandbox", "signing"},
     {"options"},
@@ -63,7 +73,7 @@ def test_imports_point_down() -> None:
     assert [(here, there) for here, there in inner if FLOOR[there] >= FLOOR[here]] == []
 
 
-def test_a_language_a_sandbox_the_adapters_and_the_papers_wing_stand_alone() -> None:
+def test_a_language_the_adapters_and_the_papers_wing_stand_alone() -> None:
     for here, there in imports():
         room, target = here.split("."), there.split(".")
         if room[0] == "envs" and len(room) > 2:
@@ -74,10 +84,44 @@ def test_a_language_a_sandbox_the_adapters_and_the_papers_wing_stand_alone() -> 
             assert room[0] in {"paper", "rescoring", "evaluation", "cli"}, f"{here} imports {there}"
         if target[0] == "adapters":  # which import frameworks
             assert room[0] == "adapters", f"{here} imports {there}"
-        if room[0] == "sandbox" and target[0] != "sandbox":
-            assert target[0] in ({"errors", "types"} if "guest" not in room else ()), (
-                f"{here} imports {there}"
-            )
+
+
+def test_the_sandbox_is_a_library_that_imports_the_standard_library_alone() -> None:
+    for path in LIBRARY.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [str(node.module)]
+            own = set() if "guest" in path.parts else {LIBRARY.name}
+            roots = {name.partition(".")[0] for name in names}
+            assert roots <= {*sys.stdlib_module_names, "_blake2", *own}, path
+
+
+@pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs a system Python")
+def test_the_sandbox_opens_with_nothing_but_its_source_on_the_path() -> None:
+    needs_bwrap()
+    code = (
+        "import intercode_sandbox\n"
+        "with intercode_sandbox.open_sandbox() as box: print(box.exec('echo hi').output)"
+    )
+    command = ["/usr/bin/python3", "-S", "-c", code]
+    environment = {"PYTHONPATH": str(SOURCE.parent), "HOME": os.environ["HOME"]}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "hi"
+
+
+def test_old_import_paths_give_the_modules_that_took_their_place() -> None:
+    for path in LIBRARY.rglob("*.py"):
+        name = ".".join(path.relative_to(LIBRARY).with_suffix("").parts)
+        if not name.startswith(("guest", "__init__")):
+            old = importlib.import_module(f"intercode.sandbox.{name.removesuffix('.__init__')}")
+            assert old is importlib.import_module(str(old.__spec__ and old.__spec__.name))
+            assert old.__name__.startswith("intercode_sandbox.")
+    for here, there in ((errors, "errors"), (types, "results")):
+        library = importlib.import_module(f"intercode_sandbox.{there}")
+        for name, value in vars(library).items():
+            if getattr(value, "__module__", "") == library.__name__:
+                assert getattr(here, name) is value
 
 
 def test_ray_is_imported_by_the_cluster_alone_and_only_when_it_is_used() -> None:

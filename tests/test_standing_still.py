@@ -25,7 +25,7 @@ STILL, LONG = 3.0, 24.0
 PLAY = """
 import json, sys
 import intercode
-from intercode.sandbox.base import Limits
+from intercode_sandbox.base import Limits
 
 env, options, actions = json.loads(sys.argv[1])
 if env != "sql":

@@ -10,7 +10,7 @@ from typing import Any
 from measuring.rows import skip
 
 from intercode.envs.sql.engines.mariadb import MariadbEngine
-from intercode.sandbox.image import V1_BASH, image_path
+from intercode_sandbox.image import V1_BASH, image_path
 
 IMAGE = V1_BASH
 FILE_SYSTEMS = (1, 2, 3, 4)

@@ -26,11 +26,11 @@ from typing import Any
 
 from fidelity import data
 from intercode.errors import IntercodeError, SandboxError, SandboxUnavailable
-from intercode.sandbox import template
-from intercode.sandbox.docker import daemon
-from intercode.sandbox.docker.daemon import docker
-from intercode.sandbox.docker.images import export_image
-from intercode.sandbox.image import image_path
+from intercode_sandbox import template
+from intercode_sandbox.docker import daemon
+from intercode_sandbox.docker.daemon import docker
+from intercode_sandbox.docker.images import export_image
+from intercode_sandbox.image import image_path
 
 INTERPRETER = "INTERCODE_BENCH_PYTHON"
 _NAME, _TRIES = "intercode-first", 20

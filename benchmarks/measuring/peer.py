@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from intercode.sandbox.docker.daemon import docker
+from intercode_sandbox.docker.daemon import docker
 from measuring.memory import family, parent, pss
 from measuring.rows import skip
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fidelity import data, first
 
-from intercode.sandbox.docker.daemon import docker
+from intercode_sandbox.docker.daemon import docker
 from measuring.peer import Candidate
 from measuring.rows import skip
 
@@ -50,7 +50,7 @@ episode()
 reset()
 """
 _OUR_CONTAINERS = """
-from intercode.sandbox.docker import daemon
+from intercode_sandbox.docker import daemon
 owned = "label=" + daemon.owner_label()
 containers = lambda: daemon.docker("ps", "--quiet", "--filter", owned).split()
 """

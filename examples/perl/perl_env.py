@@ -25,8 +25,8 @@ from intercode import ExecResult, InterCodeEnv, Language, Sandbox, Score, Task
 from intercode.env import GoldRun, World
 from intercode.errors import UsageError
 from intercode.options import SandboxOptions
-from intercode.sandbox.local import LocalProvider, LocalSandbox
 from intercode.tasks import DataSet
+from intercode_sandbox.local import LocalProvider, LocalSandbox
 
 SESSION = r"""
 sub __run { local $SIG{INT} = sub { die "interrupted\n" }; eval "$_[0]\n;1" and $@ = '' }

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from intercode.language import Language
     from intercode.rollouts import rollout
     from intercode.runs import Run, evaluate, read_run
-    from intercode.sandbox.base import Limits, Sandbox
-    from intercode.sandbox.opening import open_sandbox as sandbox
     from intercode.types import (
         Change,
         Completed,
@@ -44,6 +42,8 @@ if TYPE_CHECKING:
         Turn,
         Usage,
     )
+    from intercode_sandbox.base import Limits, Sandbox
+    from intercode_sandbox.opening import open_sandbox as sandbox
 
 __version__ = "0.1.0"
 _HOME = {

@@ -26,12 +26,12 @@ from urllib.request import Request, urlopen
 
 from intercode.envs.sql.engines import ENGINES, engine_class
 from intercode.errors import IntercodeError, SandboxUnavailable
-from intercode.sandbox import cache
-from intercode.sandbox.docker import daemon
-from intercode.sandbox.host import guest_python
-from intercode.sandbox.identity import identity
-from intercode.sandbox.local import ALLOWING, shares_proc, usr_links
-from intercode.sandbox.pod import usual_provider, usual_provider_name
+from intercode_sandbox import cache
+from intercode_sandbox.docker import daemon
+from intercode_sandbox.host import guest_python
+from intercode_sandbox.identity import identity
+from intercode_sandbox.local import ALLOWING, shares_proc, usr_links
+from intercode_sandbox.pod import usual_provider, usual_provider_name
 
 _GIB = 1 << 30
 _STALE_SECONDS = 3600

@@ -23,54 +23,17 @@ the rest to 3.
 
 from __future__ import annotations
 
-import contextlib
-import errno
-from collections.abc import Iterable, Iterator
-
-DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-NO_ROOM = {
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOBUFS,
-    errno.ENOMEM,
-    errno.EAGAIN,
-    errno.ETOOMANYREFS,
-}
-
-
-class IntercodeError(Exception):
-    """Root of all errors raised on purpose. `fault` names the side that can repair the cause."""
-
-    fault = "intercode"
-
-
-class UsageError(IntercodeError):
-    fault = "caller"
-
-
-class DataError(IntercodeError):
-    fault = "data"
-
-
-class SandboxError(IntercodeError):
-    fault = "sandbox"
-
-
-class SandboxUnavailable(SandboxError):
-    pass
-
-
-class SandboxDied(SandboxError):
-    """A sandbox died. `by_agent`: the sandbox itself saw that only code executed in it can have
-    ended it."""
-
-    def __init__(self, message: str, *, by_agent: bool = False) -> None:
-        super().__init__(message)
-        self.by_agent = by_agent
-
-
-class ForkError(SandboxError):
-    fault = "caller"
+from intercode_sandbox.errors import DISK_FULL as DISK_FULL
+from intercode_sandbox.errors import NO_ROOM as NO_ROOM
+from intercode_sandbox.errors import DataError as DataError
+from intercode_sandbox.errors import ForkError as ForkError
+from intercode_sandbox.errors import IntercodeError as IntercodeError
+from intercode_sandbox.errors import SandboxDied as SandboxDied
+from intercode_sandbox.errors import SandboxError as SandboxError
+from intercode_sandbox.errors import SandboxUnavailable as SandboxUnavailable
+from intercode_sandbox.errors import UsageError as UsageError
+from intercode_sandbox.errors import meant as meant
+from intercode_sandbox.errors import room_left as room_left
 
 
 class ModelError(IntercodeError):
@@ -87,26 +50,3 @@ class StoreError(IntercodeError):
 
 class InternalError(IntercodeError):
     pass
-
-
-@contextlib.contextmanager
-def room_left() -> Iterator[None]:
-    """Raise `SandboxUnavailable` if the machine runs out of descriptors, processes, memory or disk
-    within the block."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in NO_ROOM | DISK_FULL:
-            raise
-        advice = "see `ulimit -a` and `df`, or take fewer --workers"
-        raise SandboxUnavailable(
-            f"this machine has no room for a sandbox: {error.strerror}; {advice}"
-        ) from error
-
-
-def meant(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'bash'?` for the known name that is most like `name`, if one is."""
-    import difflib
-
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

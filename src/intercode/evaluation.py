@@ -37,12 +37,12 @@ from intercode.runner.budget import Budget, BudgetTracker, Limits
 from intercode.runner.provenance import source_digests
 from intercode.runner.run import Crew, evaluate, select
 from intercode.runner.shards import Shard
-from intercode.sandbox.pod import usual_provider_name
 from intercode.store import RunStore
 from intercode.tasks import HUB
 from intercode.types import Episode, Task
 from intercode.validate.check import with_passing_golds
 from intercode.validate.validation_cache import broken, cached_check
+from intercode_sandbox.pod import usual_provider_name
 
 _UNLESS = " (one of your own that asks none says so by an attribute needs_model = False)"
 

@@ -29,8 +29,8 @@ from intercode.protocol import PROTOCOLS, find_protocol
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from intercode.sandbox.base import Limits
     from intercode.types import View
+    from intercode_sandbox.base import Limits
 
 SECTIONS = ("Tasks", "Environment", "Agent and model", "Reward", "Limits", "Run")
 """The headings of a command's help."""
@@ -288,7 +288,7 @@ class SandboxOptions(EnvOptions):
 
     @property
     def chosen_limits(self) -> Limits:
-        from intercode.sandbox.base import Limits
+        from intercode_sandbox.base import Limits
 
         try:
             return (self.limits or Limits()).changed_by(vars(self))

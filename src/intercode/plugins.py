@@ -18,10 +18,14 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, TypeVar
 
+import intercode_sandbox
 from intercode.errors import IntercodeError, InternalError, UsageError
 
 Kind = TypeVar("Kind")
-_HERE, _LIBRARY = (os.path.join(os.path.dirname(file), "") for file in (__file__, os.__file__))
+_HERE, _SANDBOX, _LIBRARY = (
+    os.path.join(os.path.dirname(file), "")
+    for file in (__file__, intercode_sandbox.__file__, os.__file__)
+)
 _INSTALLED = {"site-packages", "dist-packages"}
 _named: set[str] = set()
 
@@ -187,9 +191,15 @@ def fault_of(error: Exception) -> IntercodeError:
 
     logging.getLogger("intercode").error("a bug in intercode", exc_info=error)
     frames = [
-        frame for frame in _frames(error) if frame[0].startswith(_HERE) and frame[0] != __file__
+        frame
+        for frame in _frames(error)
+        if frame[0].startswith((_HERE, _SANDBOX)) and frame[0] != __file__
     ]
-    where = f" ({frames[-1][0].removeprefix(_HERE)}, line {frames[-1][1]})" if frames else ""
+    where = (
+        f" ({frames[-1][0].removeprefix(_HERE).removeprefix(_SANDBOX)}, line {frames[-1][1]})"
+        if frames
+        else ""
+    )
     return InternalError(
         f"{_text(error)}{where}; this is a bug in intercode: report it with its traceback"
     )
@@ -227,5 +237,7 @@ def is_user_file(file: str) -> bool:
     """Return whether a file is the user's: outside this package, the standard library and folders
     of installed packages."""
     if file.startswith(tuple(_named - {""})):
-        return not file.startswith(_HERE)
-    return not file.startswith(("<", _HERE, _LIBRARY)) and _INSTALLED.isdisjoint(file.split(os.sep))
+        return not file.startswith((_HERE, _SANDBOX))
+    return not file.startswith(("<", _HERE, _SANDBOX, _LIBRARY)) and _INSTALLED.isdisjoint(
+        file.split(os.sep)
+    )

@@ -36,7 +36,7 @@ import pathlib
 pathlib.Path(__file__).with_name("EXECUTED").touch()
 from intercode.agents import gold
 from intercode.envs.bash.env import BashEnv as Env
-from intercode.sandbox.local import LocalProvider as Sandbox
+from intercode_sandbox.local import LocalProvider as Sandbox
 def agent(*task):
     return gold(*task)
 agent.needs_model = False

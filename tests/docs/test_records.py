@@ -17,7 +17,7 @@ import intercode
 from intercode.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
-SOURCES = "\n".join(path.read_text("utf-8") for path in ROOT.glob("src/intercode/**/*.py"))
+SOURCES = "\n".join(path.read_text("utf-8") for path in ROOT.glob("src/intercode*/**/*.py"))
 BASES: dict[str, tuple[str, dict[str, Any]]] = {
     "All environments": ("sql", {"query": "How many?", "gold": "SELECT count(*) FROM users"}),
     "Bash": ("bash", {"query": "Print the working directory.", "gold": "pwd"}),

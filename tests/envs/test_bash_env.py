@@ -15,9 +15,9 @@ import pytest
 import intercode
 from intercode.env import InterCodeEnv
 from intercode.errors import UsageError
-from intercode.sandbox.base import Limits
 from intercode.submission import answer_in
 from intercode.types import Score, Task, View
+from intercode_sandbox.base import Limits
 
 Make = Callable[..., Any]
 KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost", "limits"}

@@ -17,9 +17,9 @@ from orchard import Pool
 import intercode
 from intercode.envs.ctf.challenges import survey
 from intercode.errors import DataError, ForkError, UsageError
-from intercode.sandbox.base import Limits
 from intercode.types import Score, Task
 from intercode.validate.check import check, check_texts
+from intercode_sandbox.base import Limits
 
 Make = Callable[..., Any]
 TASKS: list[dict[str, Any]] = [

@@ -12,8 +12,8 @@ import pytest
 
 import intercode
 from intercode.errors import DataError
-from intercode.sandbox.base import Limits
 from intercode.types import Outcome, Task
+from intercode_sandbox.base import Limits
 
 Make = Callable[..., Any]
 

@@ -14,7 +14,7 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.errors import DataError, SandboxDied
-from intercode.sandbox.local import LocalSandbox
+from intercode_sandbox.local import LocalSandbox
 
 PAUSE = "timeout 1 sleep 61.75"
 DOUBLE = {

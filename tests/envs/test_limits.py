@@ -16,9 +16,9 @@ from intercode.report.tables import sentences
 from intercode.report.terminal import Transcript
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
-from intercode.sandbox.base import MIB, Limits
 from intercode.store import from_json, to_json
 from intercode.types import Task
+from intercode_sandbox.base import MIB, Limits
 
 CONFIG = {"run": "a", "env": "bash", "agent": "scripted"}
 SMALL = Limits(seconds=3, memory=256 * MIB, processes=24, disk=16 * MIB, output=1000)

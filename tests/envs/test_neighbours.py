@@ -10,8 +10,8 @@ from intercode.attacks.sandbox import NEIGHBOURS, Attack
 from intercode.envs import prepare
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
-from intercode.sandbox import local, template
-from intercode.sandbox.local import LocalSandbox
+from intercode_sandbox import local, template
+from intercode_sandbox.local import LocalSandbox
 
 GOLDS = 15
 

@@ -102,6 +102,7 @@ def test_a_second_death_while_others_die_too_is_the_machines_fault(make: Make) -
     assert len(killed) > 1
 
 
+@pytest.mark.rest
 def test_agents_that_all_kill_their_sandboxes_at_once_earn_0(make: Make) -> None:
     envs = [make("count") for _ in range(8)]
     with killing_all_at(MARK), ThreadPoolExecutor(len(envs)) as threads:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import intercode
-from intercode.sandbox.base import Limits
+from intercode_sandbox.base import Limits
 
 Make = Callable[..., Any]
 

@@ -19,9 +19,9 @@ from intercode.agents import gold
 from intercode.envs.python.env import PythonEnv
 from intercode.errors import ForkError
 from intercode.runner.run import evaluate
-from intercode.sandbox.base import Limits
 from intercode.types import Score
 from intercode.validate.check import check
+from intercode_sandbox.base import Limits
 
 TASKS: list[dict[str, Any]] = [
     {

@@ -15,8 +15,8 @@ import pytest
 from kept import needs_bwrap
 
 from intercode.envs.python.attacks import ATTACKS, HONEST, TESTS, Attack
-from intercode.sandbox.base import Limits
-from intercode.sandbox.local import LocalProvider, LocalSandbox
+from intercode_sandbox.base import Limits
+from intercode_sandbox.local import LocalProvider, LocalSandbox
 
 LIMITS = Limits(seconds=3.0, memory=384 << 20, processes=64)
 SLOW = f"import time\ntime.sleep(0.2)\n{HONEST}"

@@ -354,6 +354,7 @@ def test_a_link_out_of_the_data_is_not_followed(tmp_path: Path) -> None:
         intercode.prepare("bash", data=str(data))
 
 
+@pytest.mark.rest
 def test_check_names_hacks_that_pay(folder: Path, tmp_path: Path) -> None:
     needs_bwrap()
     world = {**TASKS[-1], "setup": "mkdir -p /srv/t; echo '[ -e /srv/done ]' >/srv/t/test.sh"}

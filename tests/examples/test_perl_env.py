@@ -14,9 +14,9 @@ from gymnasium.vector import SyncVectorEnv
 
 import intercode
 from intercode.errors import ForkError
-from intercode.sandbox.base import Limits
-from intercode.sandbox.local import LocalProvider, LocalSandbox
 from intercode.validate.check import check
+from intercode_sandbox.base import Limits
+from intercode_sandbox.local import LocalProvider, LocalSandbox
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from intercode.sandbox import cache
-from intercode.sandbox.image import V1_BASH as IMAGE
-from intercode.sandbox.image import build_image, image_path
+from intercode_sandbox import cache
+from intercode_sandbox.image import V1_BASH as IMAGE
+from intercode_sandbox.image import build_image, image_path
 
 PROJECT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from intercode.errors import SandboxUnavailable
-from intercode.sandbox.docker.daemon import docker
+from intercode_sandbox.docker.daemon import docker
 
 pytestmark = [pytest.mark.fidelity, pytest.mark.slow]
 

@@ -23,9 +23,9 @@ from kept import needs_bwrap
 from shapes import DATA, damaged, spoilt
 
 from intercode.errors import SandboxError
-from intercode.sandbox import template
-from intercode.sandbox.guest.wire import HEADER
-from intercode.sandbox.local import LocalSandbox
+from intercode_sandbox import template
+from intercode_sandbox.guest.wire import HEADER
+from intercode_sandbox.local import LocalSandbox
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
-from intercode.sandbox import cache
-from intercode.sandbox.image import build_image, image_path
+from intercode_sandbox import cache
+from intercode_sandbox.image import build_image, image_path
 
 NAME = "tests-base"
 

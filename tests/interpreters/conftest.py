@@ -11,8 +11,8 @@ from kept import needs_bwrap
 
 from intercode.envs.python.grading import Grader, Result
 from intercode.envs.python.suite import read_suite
-from intercode.sandbox.local import LocalProvider, LocalSandbox
 from intercode.types import Task
+from intercode_sandbox.local import LocalProvider, LocalSandbox
 
 
 @pytest.fixture(scope="module")

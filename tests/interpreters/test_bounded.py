@@ -11,8 +11,8 @@ from graded import passed
 
 from intercode.envs.python.grading import Grader
 from intercode.envs.python.suite import read_suite
-from intercode.sandbox.local import LocalSandbox
 from intercode.types import Task
+from intercode_sandbox.local import LocalSandbox
 
 GROWTH = 32 << 20
 FLOOD = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from intercode.sandbox.local import LocalSandbox
+from intercode_sandbox.local import LocalSandbox
 
 ENDS = {
     "without its first thread": ("a\\rVmPTE: 1", "libc.pthread_exit(None)"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from graded import Grade, passed
 
-from intercode.sandbox.local import LocalSandbox
+from intercode_sandbox.local import LocalSandbox
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ import pytest
 from graded import Grade, passed
 
 from intercode.errors import DataError, SandboxDied
-from intercode.sandbox.identity import identity
-from intercode.sandbox.local import LocalSandbox
+from intercode_sandbox.identity import identity
+from intercode_sandbox.local import LocalSandbox
 
 pytestmark = pytest.mark.slow
 

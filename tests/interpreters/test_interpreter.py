@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from intercode.sandbox.local import LocalSandbox
+from intercode_sandbox.local import LocalSandbox
 
 SAME_ORDER = """
 import subprocess, sys

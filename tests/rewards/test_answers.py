@@ -512,6 +512,7 @@ def test_no_answer_holds_up_the_scoring_of_a_run(output: str) -> None:
     assert time.process_time() - started < 40  # what goes back at every line takes minutes
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("filling", ["x", "A", "1", "_", "a1", "http://", "x, "])
 def test_no_query_and_no_gold_hold_it_up(filling: str) -> None:
     long = (filling * 20_000)[:20_000]

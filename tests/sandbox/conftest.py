@@ -10,9 +10,9 @@ from typing import Any
 import docker_images
 import pytest
 
-from intercode.sandbox import template as templates
-from intercode.sandbox.docker import images
-from intercode.sandbox.docker.images import DockerImage, make_image
+from intercode_sandbox import template as templates
+from intercode_sandbox.docker import images
+from intercode_sandbox.docker.images import DockerImage, make_image
 
 
 @pytest.fixture(scope="session")

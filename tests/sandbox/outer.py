@@ -31,9 +31,9 @@ from intercode.attacks.sandbox import (
     host_targets,
 )
 from intercode.errors import SandboxError
-from intercode.sandbox import template
-from intercode.sandbox.host import DisabledProtections
-from intercode.sandbox.local import LocalSandbox
+from intercode_sandbox import template
+from intercode_sandbox.host import DisabledProtections
+from intercode_sandbox.local import LocalSandbox
 
 _PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 _ENVIRONMENT = {
@@ -49,9 +49,9 @@ _NEIGHBOUR, _DESCRIPTORS, _TIMERS = 61_777, 3000, 3000
 
 def control(name: str) -> dict[str, Any]:
     """Run the control of an attack in an outer sandbox; return its output."""
-    from intercode.sandbox.host import guest_python
-    from intercode.sandbox.identity import identity
-    from intercode.sandbox.local import usr_links
+    from intercode_sandbox.host import guest_python
+    from intercode_sandbox.identity import identity
+    from intercode_sandbox.local import usr_links
 
     python, folders = guest_python()
     with tempfile.TemporaryDirectory(prefix="outer-") as code:
@@ -159,11 +159,9 @@ def _copy_code(to: Path) -> None:
     (to / "intercode").mkdir()
     (to / "intercode" / "__init__.py").touch()
     for name in ("errors.py", "types.py"):
-        shutil.copy(source / name, to / "intercode")
-    for room in ("sandbox", "attacks"):
-        shutil.copytree(
-            source / room, to / "intercode" / room, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copy(source / "intercode" / name, to / "intercode")
+    for folder in ("intercode_sandbox", "intercode/attacks"):
+        shutil.copytree(source / folder, to / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(__file__, to)
     subprocess.run(["chmod", "-R", "a+rX", str(to)], check=True)
 

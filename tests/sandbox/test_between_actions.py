@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from families import wait_until
 
-from intercode.sandbox.base import MIB, Limits, Program
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import Template
+from intercode_sandbox.base import MIB, Limits, Program
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.template import Template
 
 pytestmark = pytest.mark.slow
 

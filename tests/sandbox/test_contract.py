@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from intercode.sandbox.base import Session, provider
-from intercode.sandbox.host import Host
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import Template
 from intercode.testing import check_sandbox
+from intercode_sandbox.base import Session, provider
+from intercode_sandbox.host import Host
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.template import Template
 
 pytestmark = pytest.mark.alone
 
@@ -34,6 +34,7 @@ def test_sandboxes_with_copied_files_keep_the_contract(
     check_sandbox(lambda: LocalSandbox(template))
 
 
+@pytest.mark.rest
 @pytest.mark.slow
 def test_a_broken_clause_is_named(template: Template) -> None:
     class Forgetful(LocalSandbox):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from intercode.sandbox.base import MIB, Limits
-from intercode.sandbox.host import Host
-from intercode.sandbox.local import LocalProvider, LocalSandbox
-from intercode.sandbox.template import Template
+from intercode_sandbox.base import MIB, Limits
+from intercode_sandbox.host import Host
+from intercode_sandbox.local import LocalProvider, LocalSandbox
+from intercode_sandbox.template import Template
 
 SETUP = """
 mkdir -p /depot/a/b /depot/empty; cd /depot; echo 1 > a/b/one; ln a/b/one two; ln -s a/b link

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from intercode.sandbox import copying
+from intercode_sandbox import copying
 
 
 def member(name: str, **fields: object) -> tarfile.TarInfo:

@@ -21,16 +21,16 @@ from families import wait_until
 from intercode.attacks import sandbox as attacks
 from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError, SandboxDied, SandboxUnavailable, UsageError
-from intercode.sandbox.docker import daemon
-from intercode.sandbox.docker.container import DockerProvider, DockerSandbox
-from intercode.sandbox.docker.images import DockerImage, make_image, with_script
+from intercode_sandbox.docker import daemon
+from intercode_sandbox.docker.container import DockerProvider, DockerSandbox
+from intercode_sandbox.docker.images import DockerImage, make_image, with_script
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 OWNER = """
 import sys, time
-from intercode.sandbox.docker.images import make_image
-from intercode.sandbox.docker.container import DockerSandbox
+from intercode_sandbox.docker.images import make_image
+from intercode_sandbox.docker.container import DockerSandbox
 sandboxes = [DockerSandbox(make_image(sys.argv[1])) for _ in range(2)]
 sandboxes[1].exec("sleep 4446 &")
 print(*(sandbox.container for sandbox in sandboxes), flush=True)

@@ -14,8 +14,8 @@ from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.runner.run import evaluate
-from intercode.sandbox.docker.images import DockerImage, export_image
 from intercode.types import Task
+from intercode_sandbox.docker.images import DockerImage, export_image
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.rest]
 

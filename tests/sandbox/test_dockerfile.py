@@ -8,7 +8,7 @@ import pytest
 from base_image import base_image, require_builder
 
 from intercode.errors import UsageError
-from intercode.sandbox.local import LocalProvider
+from intercode_sandbox.local import LocalProvider
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 

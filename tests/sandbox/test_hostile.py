@@ -18,18 +18,23 @@ from families import mounts
 from intercode.attacks import sandbox as attacks
 from intercode.attacks.sandbox import LIMITS, Attack, host_targets
 from intercode.errors import SandboxDied
-from intercode.sandbox.identity import identity
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import Template
+from intercode_sandbox.identity import identity
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.template import Template
 
 HONEST = "echo honest $((6 * 7)); (exit 5)"
 
 
 def named(*tables: list[Attack]) -> pytest.MarkDecorator:
-    every = [attack for table in tables for attack in table]
-    return pytest.mark.parametrize(
-        "attack", every, ids=lambda attack: attack.name.replace(" ", "-")
-    )
+    """All attacks of the tables; `make test` runs the first against each set of protections."""
+    cases, seen = [], set()
+    for attack in (attack for table in tables for attack in table):
+        against = (attack.limits, attack.calls, attack.protections)
+        marks = pytest.mark.rest if against in seen else ()
+        if any(against):
+            seen.add(against)
+        cases.append(pytest.param(attack, marks=marks, id=attack.name.replace(" ", "-")))
+    return pytest.mark.parametrize("attack", cases)
 
 
 @pytest.fixture(scope="module", params=["agent", pytest.param("root", marks=pytest.mark.soak)])

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from intercode.errors import SandboxError, SandboxUnavailable, UsageError
-from intercode.sandbox.identity import identity
-from intercode.sandbox.image import build_image, image_path
-from intercode.sandbox.local import LocalProvider, LocalSandbox
+from intercode_sandbox.identity import identity
+from intercode_sandbox.image import build_image, image_path
+from intercode_sandbox.local import LocalProvider, LocalSandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.rest]
 
@@ -70,7 +70,7 @@ def test_a_build_that_is_interrupted_keeps_the_old_image_and_leaves_nothing(tiny
     with pytest.raises(UsageError, match=r"there is an image named 'tiny' already.*--force"):
         build_image("tiny", ["tree"])
     build = "build_image('tiny', ['bc'], progress=lambda line: print(line, flush=True), force=True)"
-    code = f"from intercode.sandbox.image import build_image; {build}"
+    code = f"from intercode_sandbox.image import build_image; {build}"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

@@ -10,10 +10,10 @@ import docker_images
 import pytest
 
 from intercode.errors import UsageError
-from intercode.sandbox.base import provider
-from intercode.sandbox.docker.images import DockerImage, export_image, export_tar
-from intercode.sandbox.identity import identity
-from intercode.sandbox.image import image_path
+from intercode_sandbox.base import provider
+from intercode_sandbox.docker.images import DockerImage, export_image, export_tar
+from intercode_sandbox.identity import identity
+from intercode_sandbox.image import image_path
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.usefixtures("module_cache")]
 SHOWN = 'pwd; echo "$GREETING|$PATH"; stat -c "%A %U %n" /srv/desk/*; cat /etc/hostname'

@@ -63,7 +63,7 @@ SPY = """
 import os
 import subprocess
 
-from intercode.sandbox.pod import usual_provider
+from intercode_sandbox.pod import usual_provider
 from intercode.testing import check_sandbox
 
 provider = usual_provider()
@@ -86,7 +86,7 @@ with provider.sandbox(start) as sandbox, provider.sandbox(start) as other:
 """
 
 PUT_BACK = """
-from intercode.sandbox.pod import PodProvider
+from intercode_sandbox.pod import PodProvider
 
 provider = PodProvider()
 LOOK = (
@@ -128,7 +128,7 @@ with provider.sandbox(provider.prepare(setup=pathlib.Path("/tmp/setup.sh"))) as 
 
 TRACES = """
 from pathlib import Path
-from intercode.sandbox.pod import PodProvider
+from intercode_sandbox.pod import PodProvider
 
 provider, setup = PodProvider(), Path("/tmp/setup.sh")
 setup.write_text("mkdir /depot; cd /depot; seq 9 | tee a b > c")
@@ -152,11 +152,11 @@ import subprocess
 import sys
 import time
 
-from intercode.sandbox.pod import PodProvider
+from intercode_sandbox.pod import PodProvider
 
 PLAYS = '''
 import time
-from intercode.sandbox.pod import PodProvider
+from intercode_sandbox.pod import PodProvider
 provider = PodProvider()
 sandbox = provider.sandbox(provider.prepare())
 sandbox.exec("sleep 1000 & (setsid sleep 2000 &); trap '' TERM HUP INT; sleep 3000 &")

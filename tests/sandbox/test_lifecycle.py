@@ -22,9 +22,9 @@ from families import mounts, wait_until
 
 import intercode
 from intercode.errors import SandboxDied
-from intercode.sandbox.host import Host
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import Template
+from intercode_sandbox.host import Host
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.template import Template
 
 pytestmark = pytest.mark.slow
 
@@ -33,9 +33,9 @@ ALONE = 4  # the supervisor, the episode server, init and the shell of a sandbox
 OWNER = """
 import os, sys, time
 from intercode.errors import UsageError
-from intercode.sandbox.host import Host
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import base
+from intercode_sandbox.host import Host
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.template import base
 
 sandboxes = [LocalSandbox(base(None)) for _ in range(2)]
 twin = sandboxes[0].fork()

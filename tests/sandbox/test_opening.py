@@ -15,8 +15,8 @@ import pytest
 
 import intercode
 from intercode.errors import SandboxDied, UsageError
-from intercode.sandbox.client import GuestSandbox
-from intercode.sandbox.guest import kernel
+from intercode_sandbox.client import GuestSandbox
+from intercode_sandbox.guest import kernel
 
 PROVIDERS = [
     "local",

@@ -15,7 +15,7 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.errors import SandboxDied, UsageError
-from intercode.sandbox.base import Provider, provider
+from intercode_sandbox.base import Provider, provider
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "own-sandbox.md").read_text()
 DERIVED = dedent(str(Provider.__doc__).partition("LoggedProvider`:\n")[2])
@@ -38,6 +38,7 @@ def derived(tmp_path: Path) -> str:
     return f"{tmp_path / 'derived.py'}:LoggedProvider"
 
 
+@pytest.mark.rest
 @pytest.mark.slow
 def test_the_document_leads_to_a_provider_that_a_run_names(tmp_path: Path) -> None:
     for step in (
@@ -105,7 +106,7 @@ def test_an_environments_class_may_name_it(
 
 def test_what_is_no_provider_is_refused(tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text(
-        f"from intercode.sandbox.base import *\n{DERIVED}\nclass Half(Provider): pass\nname = 3\n"
+        f"from intercode_sandbox.base import *\n{DERIVED}\nclass Half(Provider): pass\nname = 3\n"
     )
     (tmp_path / "logged.py").write_text(next(step.text for step in steps(DOCUMENT) if step.file))
     for env, name, words in [
@@ -126,7 +127,7 @@ def test_what_is_no_provider_is_refused(tmp_path: Path) -> None:
 
 FAILING = """
 from intercode.errors import SandboxDied
-from intercode.sandbox.local import LocalProvider, LocalSandbox
+from intercode_sandbox.local import LocalProvider, LocalSandbox
 
 
 class FailingSandbox(LocalSandbox):

@@ -10,7 +10,7 @@ from errno import EINVAL, ENOSYS, EPERM
 
 import pytest
 
-from intercode.sandbox import seccomp
+from intercode_sandbox import seccomp
 
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 LET, ERRNO = 0x7FFF0000, 0x00050000
@@ -56,7 +56,7 @@ def test_each_number_has_the_answer_of_its_table(machine: str, left_out: frozens
 
 CALL = """
 import ctypes, sys
-from intercode.sandbox.guest import kernel
+from intercode_sandbox.guest import kernel
 libc = ctypes.CDLL(None, use_errno=True)
 if len(sys.argv) > 1:
     kernel.install_filter(bytes.fromhex(sys.argv[1]))

@@ -18,21 +18,21 @@ from families import wait_until
 from ordinary import error_of_an_ordinary_user
 
 from intercode.errors import DataError, SandboxUnavailable, UsageError
-from intercode.sandbox.base import MIB, Limits
-from intercode.sandbox.image import write_machine_files
-from intercode.sandbox.local import LocalProvider, LocalSandbox
-from intercode.sandbox.template import unpack
+from intercode_sandbox.base import MIB, Limits
+from intercode_sandbox.image import write_machine_files
+from intercode_sandbox.local import LocalProvider, LocalSandbox
+from intercode_sandbox.template import unpack
 
 pytestmark = pytest.mark.slow
 
 BUILDER = """
 import sys
 from pathlib import Path
-from intercode.sandbox.local import LocalProvider
+from intercode_sandbox.local import LocalProvider
 print(LocalProvider().prepare(setup=Path(sys.argv[1])).digest)
 """
 UNPACKER = (
-    "import sys; from pathlib import Path; from intercode.sandbox.template import unpack; "
+    "import sys; from pathlib import Path; from intercode_sandbox.template import unpack; "
     "unpack(Path(sys.argv[1]))"
 )
 ODD = "a name\nof two lines"

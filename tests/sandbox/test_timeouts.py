@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from intercode.sandbox.base import MIB, Limits
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import Template
+from intercode_sandbox.base import MIB, Limits
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.template import Template
 
 pytestmark = pytest.mark.slow
 

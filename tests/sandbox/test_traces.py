@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import Template
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.template import Template
 
 
 @pytest.fixture(scope="module")

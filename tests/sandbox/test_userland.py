@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 
-from intercode.sandbox.base import fingerprint
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.template import Template
+from intercode_sandbox.base import fingerprint
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.template import Template
 
 
 def printed(*argv: str) -> str:

@@ -13,8 +13,8 @@ from loopback import Quiet, Server, serving
 from repository import write_catalog, write_files
 
 from intercode.errors import DataError, UsageError
-from intercode.sandbox.cache import root_path
 from intercode.tasks import catalog
+from intercode_sandbox.cache import root_path
 
 
 class Handler(Quiet, SimpleHTTPRequestHandler):

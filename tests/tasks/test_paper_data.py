@@ -90,6 +90,7 @@ def test_every_data_set_comes_from_a_clone_and_from_a_mirror(
     assert first == second
 
 
+@pytest.mark.rest
 def test_a_wrong_or_missing_file_is_refused_from_a_clone_and_from_a_mirror(
     repository: Path, mirror: Any, tmp_path: Path
 ) -> None:

@@ -16,10 +16,10 @@ from kept import needs_bwrap
 
 from intercode.env import InterCodeEnv, StepResult
 from intercode.errors import SandboxDied, SandboxError, UsageError
-from intercode.sandbox import template
-from intercode.sandbox.local import LocalSandbox
 from intercode.testing import check_env
 from intercode.types import ExecResult, Score, Task
+from intercode_sandbox import template
+from intercode_sandbox.local import LocalSandbox
 
 pytestmark = pytest.mark.slow
 

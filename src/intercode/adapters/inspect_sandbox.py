@@ -29,8 +29,8 @@ from pydantic import BaseModel
 
 import intercode
 from intercode.errors import UsageError
-from intercode.sandbox.client import GuestSandbox
 from intercode.types import Completed
+from intercode_sandbox.client import GuestSandbox
 
 _WRITE = 'case $1 in */*) mkdir -p -- "${1%/*}/";; esac && cat > "$1"'
 _FAULTS = {os.strerror(number): number for number in (errno.ENOENT, errno.EACCES, errno.EISDIR)}

@@ -32,8 +32,8 @@ from intercode.errors import DataError, IntercodeError, InternalError, SandboxEr
 from intercode.plugins import fault_of
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
-from intercode.sandbox.identity import identity
 from intercode.types import Episode, Task
+from intercode_sandbox.identity import identity
 
 TASKS = 2
 """The user's tasks that an exploit is tried on; exploits against the sandbox are tried on

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from intercode.sandbox.base import MIB, Limits
+from intercode_sandbox.base import MIB, Limits
 
 LIMITS = Limits(
     seconds=8,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NAMES = {
     "env": "intercode.envs:environment_names",
     "agent": "intercode.agents:NAMES",
-    "sandbox": "intercode.sandbox.base:PROVIDERS",
+    "sandbox": "intercode_sandbox.base:PROVIDERS",
     "engine": "intercode.envs.sql.engines:ENGINES",
     "data": "intercode.tasks.catalog:list_entries",
     "family": "intercode.generate:FAMILIES",

@@ -131,7 +131,7 @@ def image_build(name: str, packages: tuple[str, ...], suite: str, force: bool) -
     Use it with --image NAME. The name v1-bash selects the packages of the paper's Bash image.
     Requires mmdebstrap.
     """
-    from intercode.sandbox.image import build_image
+    from intercode_sandbox.image import build_image
 
     click.echo(
         build_image(
@@ -156,7 +156,7 @@ def image_export(reference: str, name: str | None, force: bool, file: str | None
     """
     from pathlib import Path
 
-    from intercode.sandbox.docker.images import export_image, export_tar
+    from intercode_sandbox.docker.images import export_image, export_tar
 
     if file is None:
         click.echo(export_image(reference, name, force=force))

@@ -29,9 +29,9 @@ from intercode.envs.rewards import NamedReward, load_reward
 from intercode.errors import SandboxError, UsageError
 from intercode.plugins import attribute_path, defining_class
 from intercode.runner.provenance import caller_modules
-from intercode.sandbox import cache
-from intercode.sandbox.identity import identity
 from intercode.tasks.catalog import downloaded
+from intercode_sandbox import cache
+from intercode_sandbox.identity import identity
 
 _NAMES = {name: option.names for name, option in all_options().items()}
 TRAVELLING = frozenset(

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from posixpath import dirname, join, normpath
 
-from intercode.sandbox.base import Sandbox
-from intercode.sandbox.transfer import carry_over
 from intercode.types import Change
+from intercode_sandbox.base import Sandbox
+from intercode_sandbox.transfer import carry_over
 
 Changes = Mapping[str, str | None]
 """The paths that a task's golds changed; for a link, with its target."""

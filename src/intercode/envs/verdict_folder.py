@@ -21,7 +21,7 @@ from intercode.envs.verdict import (
     VerdictFolder,
     read_tests,
 )
-from intercode.sandbox.base import MIB, Sandbox
+from intercode_sandbox.base import MIB, Sandbox
 
 _FILES, _BYTES, _LISTED = 20, 16 * MIB, 1000
 """The most files that can be a verdict, and their bytes, that are believed (or twice as many as the

@@ -37,9 +37,9 @@ from intercode.envs.verdict import (
 from intercode.envs.verdict_folder import parse_tests, read_folder
 from intercode.envs.workspace import Workspace
 from intercode.errors import DataError
-from intercode.sandbox.base import Sandbox, script_command
-from intercode.sandbox.transfer import TooLarge
 from intercode.types import Change, Task, is_number
+from intercode_sandbox.base import Sandbox, script_command
+from intercode_sandbox.transfer import TooLarge
 
 SECONDS, MEMORY = 600.0, 2048
 """The usual limits of the tests: seconds, and MiB."""

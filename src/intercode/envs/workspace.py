@@ -27,7 +27,9 @@ from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.gold import blame_gold
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.plugins import call_plugin, load_plugin
-from intercode.sandbox.base import (
+from intercode.tasks import DataSet
+from intercode.types import ExecResult, Outcome, Task, TaskIssue
+from intercode_sandbox.base import (
     MIB,
     Limits,
     Network,
@@ -40,10 +42,8 @@ from intercode.sandbox.base import (
     provider,
     script_command,
 )
-from intercode.sandbox.host import ENVIRONMENT
-from intercode.sandbox.pod import usual_provider_name
-from intercode.tasks import DataSet
-from intercode.types import ExecResult, Outcome, Task, TaskIssue
+from intercode_sandbox.host import ENVIRONMENT
+from intercode_sandbox.pod import usual_provider_name
 
 _STATELESS = "intercode.paper.session:execute_stateless"
 _PAPER_CONTAINER = "intercode.paper.session:container"

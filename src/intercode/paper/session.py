@@ -20,9 +20,9 @@ from functools import lru_cache
 from intercode.envs.workspace import GoldOutcome, Workspace, WorkspaceSpec, execute_gold
 from intercode.errors import DataError
 from intercode.paper.git_status import IGNORED, UNSEEN, ignored
-from intercode.sandbox.base import Start
-from intercode.sandbox.host import ENVIRONMENT
 from intercode.types import Change, ExecResult
+from intercode_sandbox.base import Start
+from intercode_sandbox.host import ENVIRONMENT
 
 _NAMES = " -o ".join(f"-name {name}" for name in sorted(UNSEEN))
 _RESET = f"""

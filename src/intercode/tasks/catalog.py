@@ -30,7 +30,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from intercode.errors import DataError, UsageError, meant
-from intercode.sandbox.cache import root_path
+from intercode_sandbox.cache import root_path
 
 CATALOG = Path(__file__).with_name("catalog.toml")
 LONGEST_WAIT = 60.0

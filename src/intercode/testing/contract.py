@@ -22,9 +22,9 @@ from gymnasium.utils import env_checker
 from intercode.agents import Act, Step, Strategy, gold, noop
 from intercode.env import InterCodeEnv, StepResult
 from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, UsageError
-from intercode.sandbox.client import GuestSandbox
-from intercode.sandbox.contract import raises, same
 from intercode.types import Score
+from intercode_sandbox.client import GuestSandbox
+from intercode_sandbox.contract import raises, same
 
 Make = Callable[[], InterCodeEnv]
 _FACTS = ("exit_code", "timed_out", "truncated_output", "session_lost")

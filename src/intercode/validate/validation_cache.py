@@ -18,15 +18,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import intercode_sandbox
 from intercode.env import EnvFactory
 from intercode.runner.provenance import source_digests
-from intercode.sandbox import cache
 from intercode.store import write_whole
 from intercode.validate.check import check
+from intercode_sandbox import cache
 
 CheckResult = dict[str, Any]
 """The return value of `check`."""
-PACKAGE = Path(__file__).parents[1]
+PACKAGES = (Path(__file__).parents[1], Path(intercode_sandbox.__file__).parent)
 
 
 def cached_check(env: str, factory: EnvFactory, *, workers: int) -> CheckResult:
@@ -90,6 +91,7 @@ def _file(env: str, factory: EnvFactory) -> Path:
 def _program() -> str:
     """Return a digest of all modules of the package."""
     state = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        state.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())
+    for package in PACKAGES:
+        for path in sorted(package.rglob("*.py")):
+            state.update(f"{path.relative_to(package.parent)}\0".encode() + path.read_bytes())
     return state.hexdigest()

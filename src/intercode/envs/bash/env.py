@@ -49,11 +49,11 @@ from intercode.envs.workspace import (
 from intercode.errors import DataError, UsageError
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, defining_class
-from intercode.sandbox.base import Limits
-from intercode.sandbox.pod import usual_provider_name
 from intercode.submission import ALONE, ANSWER, NOT_LITERAL, answer_in
 from intercode.tasks import DataSet, Preprocess, Record
 from intercode.types import Change, ExecResult, Outcome, Score, Task, TaskIssue
+from intercode_sandbox.base import Limits
+from intercode_sandbox.pod import usual_provider_name
 
 Role = Literal["variant", "gold", "tests"]
 GoldExecutor = Callable[[Workspace, str], GoldOutcome]

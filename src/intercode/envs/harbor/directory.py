@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
-from intercode.sandbox.base import script_command
 from intercode.tasks import Record
+from intercode_sandbox.base import script_command
 
 TOML, YAML = "task.toml", "task.yaml"
 NO_IMAGE = "has neither a Dockerfile nor a docker_image: give it an image with --image NAME"

@@ -31,9 +31,9 @@ from typing import Any
 
 from intercode.envs.python.suite import ABSOLUTE, RELATIVE, Suite, Test
 from intercode.errors import DataError, SandboxDied
-from intercode.sandbox.client import GuestSandbox
-from intercode.sandbox.guest import wire_values
-from intercode.sandbox.guest.limit import Limit
+from intercode_sandbox.client import GuestSandbox
+from intercode_sandbox.guest import wire_values
+from intercode_sandbox.guest.limit import Limit
 
 PATIENCE = 3
 """Tests of an answer that may time out: an endless answer must not cost its worker the time of

@@ -20,8 +20,8 @@ from intercode.envs.python.grading import Definitions, Grader, Place, Result
 from intercode.envs.python.suite import Suite, behind
 from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import DataError, SandboxDied, UsageError
-from intercode.sandbox.client import GuestSandbox
 from intercode.types import ExecResult
+from intercode_sandbox.client import GuestSandbox
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from intercode.envs.sql.dialect import Dialect
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.plugins import load_plugin
-from intercode.sandbox.base import MIB, Limits
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.pod import usual_provider
-from intercode.sandbox.template import Template
 from intercode.types import Table
+from intercode_sandbox.base import MIB, Limits
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.pod import usual_provider
+from intercode_sandbox.template import Template
 
 if TYPE_CHECKING:
     from intercode.envs.sql.attacks import Attack

@@ -26,15 +26,15 @@ from typing import Any, ClassVar
 
 from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine, embedded_guest
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
-from intercode.sandbox import cache, template
-from intercode.sandbox.base import MIB, Limits
-from intercode.sandbox.guest.limit import Limit
-from intercode.sandbox.host import guest_python
-from intercode.sandbox.identity import identity
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.pod import usual_provider
-from intercode.sandbox.template import Template
 from intercode.types import Table
+from intercode_sandbox import cache, template
+from intercode_sandbox.base import MIB, Limits
+from intercode_sandbox.guest.limit import Limit
+from intercode_sandbox.host import guest_python
+from intercode_sandbox.identity import identity
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.pod import usual_provider
+from intercode_sandbox.template import Template
 
 _BUILD = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
 _GRACE = 0.3

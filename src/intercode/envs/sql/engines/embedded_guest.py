@@ -40,7 +40,7 @@ from typing import Any
 
 REFUSED = 3
 _MOST = 1.0
-"""The most seconds that count between two checks; `intercode.sandbox.guest.limit` explains why."""
+"""The most seconds that count between two checks; `intercode_sandbox.guest.limit` explains why."""
 _BATCH = 16
 """Rows fetched at once: few, since each row may be as large as the database's largest value."""
 

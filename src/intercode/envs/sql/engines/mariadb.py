@@ -54,13 +54,13 @@ from intercode.envs.sql.dialect import Creation, Dialect, Query
 from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine
 from intercode.envs.sql.text import split_statements
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
-from intercode.sandbox import cache, template
-from intercode.sandbox.base import MIB, Limits
-from intercode.sandbox.guest.limit import Limit
-from intercode.sandbox.local import LocalSandbox
-from intercode.sandbox.pod import usual_provider
-from intercode.sandbox.template import Template
 from intercode.types import Digits, Table
+from intercode_sandbox import cache, template
+from intercode_sandbox.base import MIB, Limits
+from intercode_sandbox.guest.limit import Limit
+from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.pod import usual_provider
+from intercode_sandbox.template import Template
 
 if TYPE_CHECKING:
     from intercode.envs.sql.attacks import Attack

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from intercode.envs.sql.dialect import Creation, Dialect, Query, write_standard_text
 from intercode.envs.sql.engines import sqlite_guest
 from intercode.envs.sql.engines.embedded import EmbeddedEngine
-from intercode.sandbox.base import MIB
+from intercode_sandbox.base import MIB
 
 if TYPE_CHECKING:
     from intercode.envs.sql.attacks import Attack

@@ -40,7 +40,7 @@ from intercode.envs.sql.engines import Databases, Engine
 from intercode.envs.sql.variants import columns, relations
 from intercode.envs.sql.variants.columns import Column, Literal
 from intercode.envs.sql.variants.relations import Reference, Relation, Row, pick
-from intercode.sandbox import cache
+from intercode_sandbox import cache
 
 # Shares, chosen by experiment: the data then expose most wrong queries, and few golds return no
 # rows.

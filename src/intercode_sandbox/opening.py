@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from intercode.errors import UsageError
-from intercode.sandbox import base
-from intercode.sandbox.base import Limits, Network
-from intercode.sandbox.client import GuestSandbox
-from intercode.sandbox.host import ENVIRONMENT
-from intercode.sandbox.pod import usual_provider_name
+from intercode_sandbox import base
+from intercode_sandbox.base import Limits, Network
+from intercode_sandbox.client import GuestSandbox
+from intercode_sandbox.errors import UsageError
+from intercode_sandbox.host import ENVIRONMENT
+from intercode_sandbox.pod import usual_provider_name
 
 
 def open_sandbox(

@@ -34,18 +34,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from intercode.errors import (
-    IntercodeError,
-    SandboxDied,
-    SandboxError,
-    SandboxUnavailable,
-    UsageError,
-)
-from intercode.sandbox import cache, init
-from intercode.sandbox.base import MIB, Limits, Network, Program, Provider, Session
-from intercode.sandbox.client import GuestSandbox
-from intercode.sandbox.docker import images
-from intercode.sandbox.docker.daemon import (
+from intercode_sandbox import cache, init
+from intercode_sandbox.base import MIB, Limits, Network, Program, Provider, Session
+from intercode_sandbox.client import GuestSandbox
+from intercode_sandbox.docker import images
+from intercode_sandbox.docker.daemon import (
     docker,
     error_of,
     machine_error,
@@ -53,9 +46,16 @@ from intercode.sandbox.docker.daemon import (
     program_path,
     remove_leftovers_once,
 )
-from intercode.sandbox.docker.images import DockerImage
-from intercode.sandbox.guest import wire
-from intercode.sandbox.host import ENVIRONMENT, Host, Server, guest_python
+from intercode_sandbox.docker.images import DockerImage
+from intercode_sandbox.errors import (
+    IntercodeError,
+    SandboxDied,
+    SandboxError,
+    SandboxUnavailable,
+    UsageError,
+)
+from intercode_sandbox.guest import wire
+from intercode_sandbox.host import ENVIRONMENT, Host, Server, guest_python
 
 _START_SECONDS, _END_SECONDS, _POOL_SECONDS = 60.0, 10.0, 180.0
 """Seconds allowed for a container to start, to end, and for a pool to have one ready."""

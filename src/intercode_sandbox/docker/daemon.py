@@ -20,7 +20,7 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
-from intercode.errors import IntercodeError, SandboxError, SandboxUnavailable, UsageError
+from intercode_sandbox.errors import IntercodeError, SandboxError, SandboxUnavailable, UsageError
 
 _DOWN = re.compile(
     r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not running"

@@ -27,15 +27,15 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Self, overload
 
-from intercode.errors import ForkError, SandboxDied, UsageError, room_left
-from intercode.sandbox.base import Limits, Sandbox, Session
-from intercode.sandbox.guest import wire
-from intercode.sandbox.guest.limit import Limit
-from intercode.sandbox.guest.room import NO_ROOM
-from intercode.sandbox.host import Host, Server
-from intercode.sandbox.room import LEAST, require_processes
-from intercode.sandbox.streams import Streams
-from intercode.types import Change, Completed, ExecResult
+from intercode_sandbox.base import Limits, Sandbox, Session
+from intercode_sandbox.errors import ForkError, SandboxDied, UsageError, room_left
+from intercode_sandbox.guest import wire
+from intercode_sandbox.guest.limit import Limit
+from intercode_sandbox.guest.room import NO_ROOM
+from intercode_sandbox.host import Host, Server
+from intercode_sandbox.results import Change, Completed, ExecResult
+from intercode_sandbox.room import LEAST, require_processes
+from intercode_sandbox.streams import Streams
 
 _SPIN_SECONDS, _QUICK_SECONDS = 150e-6, 500e-6
 _PAYLOAD = 1 << 30

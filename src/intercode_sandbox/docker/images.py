@@ -32,19 +32,19 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from intercode.errors import DataError, SandboxError, UsageError
-from intercode.sandbox import image as local_images
-from intercode.sandbox import template
-from intercode.sandbox.base import SCRIPT, SETUP_LIMITS, script_command
-from intercode.sandbox.docker.daemon import (
+from intercode_sandbox import image as local_images
+from intercode_sandbox import template
+from intercode_sandbox.base import SCRIPT, SETUP_LIMITS, script_command
+from intercode_sandbox.docker.daemon import (
     docker,
     error_of,
     machine_error,
     owner_label,
     program_path,
 )
-from intercode.sandbox.host import ENVIRONMENT
-from intercode.types import Change
+from intercode_sandbox.errors import DataError, SandboxError, UsageError
+from intercode_sandbox.host import ENVIRONMENT
+from intercode_sandbox.results import Change
 
 Progress = Callable[[str], None]
 _REPOSITORY = "intercode/made"

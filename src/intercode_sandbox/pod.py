@@ -29,20 +29,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-from intercode.errors import SandboxUnavailable, UsageError
-from intercode.sandbox import cache
-from intercode.sandbox.base import Limits
-from intercode.sandbox.guest import wire
-from intercode.sandbox.guest.layers import OPAQUE, WHITEOUT
-from intercode.sandbox.host import ENVIRONMENT, guest_python, start_clean
-from intercode.sandbox.local import (
+from intercode_sandbox import cache
+from intercode_sandbox.base import Limits
+from intercode_sandbox.errors import SandboxUnavailable, UsageError
+from intercode_sandbox.guest import wire
+from intercode_sandbox.guest.layers import OPAQUE, WHITEOUT
+from intercode_sandbox.host import ENVIRONMENT, guest_python, start_clean
+from intercode_sandbox.local import (
     ALLOWING,
     LocalProvider,
     LocalSandbox,
     TemplateHost,
     allows_namespaces,
 )
-from intercode.sandbox.template import TREE, Template, is_marked
+from intercode_sandbox.template import TREE, Template, is_marked
 
 _CAPABILITIES = {
     "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7,

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from intercode.errors import DISK_FULL, SandboxUnavailable, room_left
-from intercode.sandbox import init
-from intercode.sandbox.identity import identity
+from intercode_sandbox import init
+from intercode_sandbox.errors import DISK_FULL, SandboxUnavailable, room_left
+from intercode_sandbox.identity import identity
 
 GUEST = Path(__file__).with_name("guest")
 

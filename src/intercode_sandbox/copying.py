@@ -15,10 +15,10 @@ import tarfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from intercode.types import Completed
+from intercode_sandbox.results import Completed
 
 if TYPE_CHECKING:
-    from intercode.sandbox.base import Sandbox
+    from intercode_sandbox.base import Sandbox
 
 _SECONDS, _LARGEST, _MOST = 600.0, 1 << 30, 100_000
 _UNPACK = 'mkdir -p -- "$1" && tar -xopf - -C "$1"'

@@ -24,9 +24,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from intercode.errors import SandboxError, SandboxUnavailable, UsageError
-from intercode.sandbox import cache, template
-from intercode.sandbox.identity import identity
+from intercode_sandbox import cache, template
+from intercode_sandbox.errors import SandboxError, SandboxUnavailable, UsageError
+from intercode_sandbox.identity import identity
 
 Progress = Callable[[str], None]
 EPOCH = 1_650_240_000

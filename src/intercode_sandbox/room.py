@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from intercode.errors import SandboxUnavailable
-from intercode.sandbox.identity import identity
+from intercode_sandbox.errors import SandboxUnavailable
+from intercode_sandbox.identity import identity
 
 LEAST = 16
 """Processes for which there must be room while an episode is scored."""

@@ -18,7 +18,7 @@ import shutil
 import struct
 from pathlib import Path
 
-from intercode.sandbox.identity import identity
+from intercode_sandbox.identity import identity
 
 _X86_64 = (
     "31c0"  # loop: xor eax, eax (read)

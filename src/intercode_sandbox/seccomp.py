@@ -15,7 +15,7 @@ import platform
 import struct
 from errno import EAFNOSUPPORT, ENOSYS, EPERM
 
-from intercode.errors import SandboxUnavailable
+from intercode_sandbox.errors import SandboxUnavailable
 
 _LOAD, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06
 _NR, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from intercode.errors import DataError, UsageError
-from intercode.sandbox import cache
-from intercode.sandbox.guest.layers import OPAQUE, WHITEOUT, Digests, describe_entry
-from intercode.sandbox.identity import identity
-from intercode.types import Change
+from intercode_sandbox import cache
+from intercode_sandbox.errors import DataError, UsageError
+from intercode_sandbox.guest.layers import OPAQUE, WHITEOUT, Digests, describe_entry
+from intercode_sandbox.identity import identity
+from intercode_sandbox.results import Change
 
 TREE = "tree"
 PYTHON_CACHE = "__pycache__"
@@ -256,7 +256,8 @@ def _hidden(host_folders: list[str]) -> Iterator[str]:
     where Python itself is there, as in Python's images.
     """
     local = [Path("/usr/local")] if os.access("/usr/bin/python3", os.X_OK) else []
-    candidates = [*local, Path("/usr/src"), Path(__file__).parents[1], cache.root()]
+    packages = Path(__file__).parents[1].glob("intercode*")
+    candidates = [*local, Path("/usr/src"), *packages, cache.root()]
     with contextlib.suppress(FileNotFoundError):  # it has been removed
         candidates.append(Path.cwd())
     for path in candidates:

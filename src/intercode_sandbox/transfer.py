@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import IO, cast
 
-from intercode.errors import SandboxError
-from intercode.sandbox.base import Sandbox
-from intercode.types import Change
+from intercode_sandbox.base import Sandbox
+from intercode_sandbox.errors import SandboxError
+from intercode_sandbox.results import Change
 
 _ARCHIVE, _GONE, _FOLDERS = "/.changes.tar", "/.changes.gone", "/.changes.folders"
 _LARGEST = 1 << 30

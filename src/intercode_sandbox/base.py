@@ -22,8 +22,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
-from intercode.errors import SandboxError, UsageError, meant
-from intercode.types import Change, Completed, ExecResult, is_number
+from intercode_sandbox.errors import SandboxError, UsageError, meant
+from intercode_sandbox.results import Change, Completed, ExecResult, is_number
 
 Session = Literal["persistent", "stateless"]
 Program = Literal["bash", "python"]
@@ -181,7 +181,7 @@ class Sandbox(ABC):
     def copy_in(self, source: str | Path, path: str) -> None:
         """Copy a file or a folder of this machine to `path`. If there is a folder, its other files
         stay. Raises OSError. Needs `run` and, for folders, tar inside."""
-        from intercode.sandbox.copying import copy_in
+        from intercode_sandbox.copying import copy_in
 
         copy_in(self, Path(source), path)
 
@@ -189,7 +189,7 @@ class Sandbox(ABC):
         """Copy a file or a folder to `target` on this machine. Links that lead out of the folder or
         have `..` after a name, and all but files and folders, stay behind. Raises OSError, also if
         a link in `target` is in the way. Needs what `copy_in` needs."""
-        from intercode.sandbox.copying import copy_out
+        from intercode_sandbox.copying import copy_out
 
         copy_out(self, path, Path(target))
 
@@ -291,7 +291,7 @@ class Provider(ABC, Generic[S]):
 
         import sys
 
-        from intercode.sandbox.local import LocalProvider, LocalSandbox
+        from intercode_sandbox.local import LocalProvider, LocalSandbox
 
         class LoggedSandbox(LocalSandbox):
             def exec(self, action, **options):
@@ -363,9 +363,9 @@ class Provider(ABC, Generic[S]):
 
 
 PROVIDERS = {
-    "local": "intercode.sandbox.local:LocalProvider",
-    "docker": "intercode.sandbox.docker.container:DockerProvider",
-    "pod": "intercode.sandbox.pod:PodProvider",
+    "local": "intercode_sandbox.local:LocalProvider",
+    "docker": "intercode_sandbox.docker.container:DockerProvider",
+    "pod": "intercode_sandbox.pod:PodProvider",
 }
 
 
@@ -392,12 +392,12 @@ def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any
     if not (isinstance(loaded, type) and issubclass(loaded, Provider)):
         raise UsageError(
             f"{name} provides no sandboxes; "
-            "name a class derived from intercode.sandbox.base.Provider"
+            "name a class derived from intercode_sandbox.base.Provider"
         )
     if inspect.isabstract(loaded):
         raise UsageError(
             f"{name} lacks {', '.join(sorted(loaded.__abstractmethods__))}; "
-            "see intercode.sandbox.base.Provider"
+            "see intercode_sandbox.base.Provider"
         )
     try:
         instance: Provider[Any] = loaded()

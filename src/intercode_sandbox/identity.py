@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
-from intercode.errors import SandboxUnavailable
+from intercode_sandbox.errors import SandboxUnavailable
 
 UID = 61_000
 _OTHERS = UID << 16

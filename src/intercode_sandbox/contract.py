@@ -14,9 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from intercode.errors import ForkError, UsageError
-from intercode.sandbox.base import Sandbox
-from intercode.types import Change, Completed
+from intercode_sandbox.base import Sandbox
+from intercode_sandbox.errors import ForkError, UsageError
+from intercode_sandbox.results import Change, Completed
 
 Clause = Callable[[Sandbox], None]
 """One sentence of the contract (its docstring), tested on a sandbox just after `reset`. Raises

@@ -29,9 +29,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from intercode.errors import DataError, SandboxDied, SandboxUnavailable, room_left
-from intercode.sandbox import cache, template
-from intercode.sandbox.base import (
+from intercode_sandbox import cache, template
+from intercode_sandbox.base import (
     SCRIPT,
     SETUP_LIMITS,
     Limits,
@@ -41,9 +40,10 @@ from intercode.sandbox.base import (
     Session,
     script_command,
 )
-from intercode.sandbox.client import GuestSandbox
-from intercode.sandbox.dockerfile import build_dockerfile, find_dockerfile
-from intercode.sandbox.host import (
+from intercode_sandbox.client import GuestSandbox
+from intercode_sandbox.dockerfile import build_dockerfile, find_dockerfile
+from intercode_sandbox.errors import DataError, SandboxDied, SandboxUnavailable, room_left
+from intercode_sandbox.host import (
     ENVIRONMENT,
     PYTHON_VARIABLES,
     DisabledProtections,
@@ -52,8 +52,8 @@ from intercode.sandbox.host import (
     shared_limits,
     start_clean,
 )
-from intercode.sandbox.identity import identity, map_users
-from intercode.sandbox.template import Template, with_network_files
+from intercode_sandbox.identity import identity, map_users
+from intercode_sandbox.template import Template, with_network_files
 
 ALLOWING = (
     "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined, "

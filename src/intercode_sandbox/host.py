@@ -26,12 +26,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from intercode.errors import SandboxDied, SandboxUnavailable, UsageError, room_left
-from intercode.sandbox import seccomp
-from intercode.sandbox.base import MIB, Limits, Program, Session
-from intercode.sandbox.cache import GUEST
-from intercode.sandbox.guest import wire
-from intercode.sandbox.identity import identity
+from intercode_sandbox import seccomp
+from intercode_sandbox.base import MIB, Limits, Program, Session
+from intercode_sandbox.cache import GUEST
+from intercode_sandbox.errors import SandboxDied, SandboxUnavailable, UsageError, room_left
+from intercode_sandbox.guest import wire
+from intercode_sandbox.identity import identity
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -228,7 +228,7 @@ class Host(ABC):
         disabled, texts = disabled or DisabledProtections(), list[tuple[str, str]]()
         if self.program == "python":  # the modules that make an image's own python3 a session
             # imports all that an interpreter needs
-            from intercode.sandbox.guest.python_interpreter import (
+            from intercode_sandbox.guest.python_interpreter import (
                 MODULES,
             )
 

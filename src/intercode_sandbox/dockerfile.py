@@ -25,12 +25,12 @@ from collections.abc import Sequence
 from configparser import RawConfigParser
 from pathlib import Path
 
-from intercode.errors import SandboxUnavailable, UsageError
-from intercode.sandbox import cache, template
-from intercode.sandbox import image as local_images
-from intercode.sandbox.docker import images
-from intercode.sandbox.docker.daemon import docker
-from intercode.sandbox.identity import identity
+from intercode_sandbox import cache, template
+from intercode_sandbox import image as local_images
+from intercode_sandbox.docker import images
+from intercode_sandbox.docker.daemon import docker
+from intercode_sandbox.errors import SandboxUnavailable, UsageError
+from intercode_sandbox.identity import identity
 
 _ENTER = (
     "echo; read -r _ || exit; exec setpriv --pdeathsig KILL unshare --mount --pid --fork "

@@ -14,9 +14,9 @@ import os
 import select
 from typing import Self
 
-from intercode.errors import SandboxDied
-from intercode.sandbox.guest.limit import Limit
-from intercode.types import Completed
+from intercode_sandbox.errors import SandboxDied
+from intercode_sandbox.guest.limit import Limit
+from intercode_sandbox.results import Completed
 
 _PIPE = 1 << 20
 """The most bytes that a pipe of an ordinary user can hold."""
