@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from intercode.errors import UsageError
 from intercode.plugins import load_plugin
 from intercode.protocol import PROTOCOLS, find_protocol
+from intercode_sandbox.limits import Limits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from intercode.types import View
-    from intercode_sandbox.base import Limits
 
 SECTIONS = ("Tasks", "Environment", "Agent and model", "Reward", "Limits", "Run")
 """The headings of a command's help."""
@@ -246,9 +246,20 @@ class EnvOptions(Options):
         return self.reward or find_protocol(self.protocol).reward
 
 
+def _with_limits(options: type[EnvOptions]) -> type[EnvOptions]:
+    """Add an option for each limit of a sandbox that can be set."""
+    for key, (_, setting) in Limits.settings().items():
+        text = f"{setting.help} [{Limits().facts()[key]:g}]"
+        kind, metavar = ("count", "N") if setting.unit.whole else ("positive", "S")
+        options.__annotations__[key] = "float | None"
+        setattr(options, key, option(None, "Limits", text, kind=kind, metavar=metavar))
+    return options
+
+
 @dataclass(frozen=True)
+@_with_limits
 class SandboxOptions(EnvOptions):
-    """Options of environments whose world is a sandbox with files."""
+    """Options of environments whose world is a sandbox with files; `Limits` declares some."""
 
     tree: str | Path | None = option(
         None, "Environment", "Put these files at / in the sandbox: a folder or a tar file.",
@@ -271,25 +282,10 @@ class SandboxOptions(EnvOptions):
         " namespaces can be made]",
         metavar="local|pod|docker|module:Class|path.py:Class", names="code", plain=r"\w+",
     )  # fmt: skip
-    action_seconds: float | None = option(
-        None, "Limits", "Stop an action after S seconds. [10]", kind="positive", metavar="S"
-    )
-    memory: int | None = option(
-        None, "Limits", "Allow a sandbox N MiB of memory. [1024]", kind="count", metavar="N"
-    )
-    processes: int | None = option(
-        None, "Limits", "Allow a sandbox N processes. [128]", kind="count", metavar="N"
-    )
-    disk: int | None = option(
-        None, "Limits", "Allow a sandbox N MiB of changes to its files. [512]",
-        kind="count", metavar="N",
-    )  # fmt: skip
     limits: Limits | None = None
 
     @property
     def chosen_limits(self) -> Limits:
-        from intercode_sandbox.base import Limits
-
         try:
             return (self.limits or Limits()).changed_by(vars(self))
         except ValueError as error:

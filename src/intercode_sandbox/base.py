@@ -17,76 +17,20 @@ import re
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 from intercode_sandbox.errors import SandboxError, UsageError, meant
-from intercode_sandbox.results import Change, Completed, ExecResult, is_number
+from intercode_sandbox.limits import MIB as MIB
+from intercode_sandbox.limits import Limits as Limits
+from intercode_sandbox.results import Change, Completed, ExecResult
 
 Session = Literal["persistent", "stateless"]
 Program = Literal["bash", "python"]
 """The program that keeps running between the actions of a persistent session."""
 Network = Literal["none", "host"]
 """No network, or this machine's: only the caller may choose `host`, never a file or a run."""
-MIB = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The resources that one sandbox may use. Times in seconds, sizes in bytes."""
-
-    seconds: float = 10.0
-    memory: int = 1024 * MIB
-    processes: int = 128
-    file_size: int = 256 * MIB
-    disk: int = 512 * MIB
-    output: int = 8 * MIB
-    open_files: int = 512
-
-    def changed_by(self, settings: Mapping[str, Any]) -> Limits:
-        """Return these limits with those that options or a task's record set: `action_seconds`,
-        `processes`, and `memory` and `disk` in MiB. Raises ValueError for a value that is not a
-        positive number, or fewer processes than an episode needs."""
-        values = {name: settings[name] for name in SETTABLE if settings.get(name) is not None}
-        for name, value in values.items():
-            whole = name == "action_seconds" or isinstance(value, int)
-            if not is_number(value) or isinstance(value, bool) or value <= 0 or not whole:
-                raise ValueError(f"{name} is {value!r:.60}; write a positive {SETTABLE[name]}")
-        if values.get("processes", LEAST_PROCESSES) < LEAST_PROCESSES:
-            least = f"write at least {LEAST_PROCESSES}, which an episode needs for itself"
-            raise ValueError(f"processes is {values['processes']}; {least}")
-        disk = values.get("disk", self.disk // MIB) * MIB
-        return replace(
-            self,
-            seconds=float(values.get("action_seconds", self.seconds)),
-            memory=values.get("memory", self.memory // MIB) * MIB,
-            processes=values.get("processes", self.processes),
-            disk=disk,
-            file_size=max(self.file_size, disk // 2) if "disk" in values else self.file_size,
-        )
-
-    def facts(self) -> dict[str, float]:
-        """Return the limits in the units of `changed_by`."""
-        return {
-            "action_seconds": self.seconds,
-            "memory": self.memory // MIB,
-            "processes": self.processes,
-            "disk": self.disk // MIB,
-        }
-
-
-SETTABLE = {
-    "action_seconds": "number of seconds",
-    "memory": "whole number of MiB",
-    "processes": "whole number",
-    "disk": "whole number of MiB",
-}
-"""The limits that options and records set, and what a value is."""
-LEAST_PROCESSES = 9
-"""Processes that let `fingerprint` run: an episode server holds four in reserve."""
-
 
 SETUP_LIMITS = Limits(
     seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB, processes=512

@@ -41,7 +41,7 @@ _SPIN_SECONDS, _QUICK_SECONDS = 150e-6, 500e-6
 _PAYLOAD = 1 << 30
 _FILES = 200
 """The most files that are read by one request."""
-_ENFORCED = ("disk", "memory", "processes")
+_ENFORCED = sorted(Limits().hits())
 """The limits whose hits an episode server reports by name."""
 _CHANGE = {
     "kind": (str,),
@@ -119,6 +119,7 @@ class GuestSandbox(Sandbox):
             overflow=_field(reply, "overflow", str, NoneType),
             cwd=_field(reply, "cwd", str),
             limits=tuple(limit for limit in _ENFORCED if limit in _field(reply, "limits", list)),
+            killed=_field(reply, "killed", bool),
         )
 
     def run(

@@ -22,7 +22,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -243,9 +243,8 @@ class Host(ABC):
             "sockets": network != "none",
             "pod": pod,
             "texts": texts,
-            "memory": limits.memory,
-            "processes": limits.processes,
-            "output": limits.output,
+            **asdict(limits),
+            "hits": limits.hits(),
             "payload": 1 << 30,
             "disabled": sorted(disabled.steps),
             "rlimits": {

@@ -24,7 +24,8 @@ class ExecResult:
     the hex digest of all output. `exit_code` is None if the shell died first. `session_lost`: the
     shell died and a new shell replaced it. `cwd` is the directory in which the next action starts;
     empty in environments without directories. `limits` names the limits of the sandbox that were
-    hit meanwhile: memory, processes, disk. Time and output have fields of their own.
+    hit meanwhile: memory, processes, disk. Time and output have fields of their own. `killed`: all
+    processes were killed meanwhile, since one of these limits was exceeded.
     """
 
     output: str
@@ -34,6 +35,7 @@ class ExecResult:
     overflow: str | None = None
     cwd: str = "/"
     limits: tuple[str, ...] = ()
+    killed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ import contextlib
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from asking import do, gold, rows
@@ -74,3 +76,33 @@ def test_a_server_that_is_stuck_or_whose_wall_dies_is_replaced_and_closing_leave
     (pid,) = servers_of(own)
     own.close()
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_blame_is_read_from_the_sandboxs_report_and_not_from_its_words(
+    own: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any program inside may print the words, and another version may word them differently."""
+    execute, words = own.sandbox.exec, "memory limit of 9 MiB exceeded: all processes were killed"
+
+    def background(command: str) -> None:
+        execute("", argv=["bash", "-c", f"(sleep 0.3; {command}) &"], cwd="/")
+
+    background(f"echo '[{words}]'")
+    time.sleep(1)
+    kill_server(own)
+    with pytest.raises(SandboxDied, match=words) as caught:
+        own.run("SELECT 1", seconds=5)
+    assert not caught.value.by_agent
+    assert_works(own)
+
+    def reworded(*words: Any, **options: Any) -> Any:
+        return replace(execute(*words, **options), output="none are left")
+
+    background("for i in {1..5}; do head -c 400M /dev/zero | tail -n 1 | sleep 60 & done")
+    assert wait_until(lambda: not servers_of(own))
+    monkeypatch.setattr(own.sandbox, "exec", reworded)
+    with pytest.raises(SandboxDied, match="none are left") as caught:
+        own.run("SELECT 1", seconds=5)
+    monkeypatch.undo()
+    assert caught.value.by_agent
+    assert_works(own)

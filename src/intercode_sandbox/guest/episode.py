@@ -106,7 +106,7 @@ class EpisodeServer:
         self._next_tick = self._next_count = 0.0
         self._pieces: Iterator[bytes] = iter(())
         self._limits_hit: set[str] = set()
-        self._disk_was_full, self._dismissed = False, False
+        self._killed, self._disk_was_full, self._dismissed = False, False, False
         self._mark = self._table.mark()
         self._commands: dict[int, Command] = {}
         self._background: set[int] = set()
@@ -275,6 +275,7 @@ class EpisodeServer:
             self._limits_hit.add("disk")
         self._disk_was_full = is_full
         limits, self._limits_hit = sorted(self._limits_hit), set()
+        killed, self._killed = self._killed, False
         output, overflow = self._output.result()
         self._output = Output(self._config["output"])
         lost, self._shell_lost = self._shell_lost, False
@@ -285,6 +286,7 @@ class EpisodeServer:
             "cwd": self._cwd,
             "overflow": overflow,
             "limits": limits,
+            "killed": killed,
         }, output
 
     def _current_cwd(self) -> str:
@@ -391,28 +393,30 @@ class EpisodeServer:
 
     def _enforce_limits(self) -> None:
         """End all processes when together they exceed a limit, and say so in the output."""
-        alive = self._table.all()
+        alive, hit = self._table.all(), ""
         self._jobs_alive = any(
             self._job is None or process.pid != self._job.pid for process in alive
         )
         if self._table.memory(alive) + self._world.memory_used() > self._config["memory"]:
-            name, limit = "memory", f"memory limit of {self._config['memory'] >> 20} MiB"
+            name = "memory"
         elif self._world.disk_exceeded():
-            name, limit = "disk", f"disk limit of {self._config['mounts'].disk >> 20} MiB"
+            name = "disk"
         elif len(alive) + _SPARE_PROCESSES >= self._config["processes"]:
-            name, limit = "processes", f"limit of {self._config['processes']} processes"
+            name = "processes"
         elif self._too_much_attached(alive):
-            name, limit = "memory", "limit of epoll watches and record locks"
+            name, hit = "memory", "limit of epoll watches and record locks"
         else:
             return
         self._limits_hit.add(name)
+        self._killed = True
         for command in self._commands.values():
             command.limits.add(name)
         self._kill_all()
         for kind, number in self._table.ipc_objects():
             kernel.remove_ipc_object(kind, number)
         self._output.read_available(self._out)
-        self._output.add(f"\n[{limit} exceeded: all processes were killed]\n".encode())
+        words = hit or self._config["hits"][name]
+        self._output.add(f"\n[{words} exceeded: all processes were killed]\n".encode())
 
     def _too_much_attached(self, alive: list[processes.Process]) -> bool:
         """Return whether epoll watches and record locks exceed their limit, if it is time to count

@@ -56,7 +56,6 @@ READ_SECONDS = 60.0
 """The time limit of a statement that reads what an episode left."""
 _LOG_LINES, _LOG_BYTES = 8, 2000
 """The last lines and bytes of a dead server's log that an error message shows."""
-_LIMIT_PASSED = "exceeded: all processes were killed"
 
 
 @dataclass(frozen=True)
@@ -284,22 +283,22 @@ class Engine(ABC):
 
     def death(self, message: str) -> SandboxDied:
         """Return the error for a server that has died, with the end of its log, and with the agent
-        at fault if a memory or process limit was reached.
+        at fault if a limit was exceeded.
 
-        A sandbox that reaches its limits kills all its processes and reports this at the next call.
+        A sandbox that exceeds a limit kills all its processes, and the next call reports `killed`.
         A server in Python that reaches its own memory limit logs `MemoryError`. In both cases the
         agent's statement was the cause, whether or not a second try succeeds.
         """
         self._broken = True
         try:
-            report = self.sandbox.exec("", argv=["true"], cwd="/", timeout=2).output.strip()
+            report = self.sandbox.exec("", argv=["true"], cwd="/", timeout=2)
         except SandboxError as error:
             return SandboxDied(message, by_agent=isinstance(error, SandboxDied) and error.by_agent)
         log = self.log_end()
         said = f"its log ends:\n{log}" if log else ""
         return SandboxDied(
-            "; ".join(filter(None, (message, report, said))),
-            by_agent=log.endswith("MemoryError") or _LIMIT_PASSED in report,
+            "; ".join(filter(None, (message, report.output.strip(), said))),
+            by_agent=report.killed or log.endswith("MemoryError"),
         )
 
 
