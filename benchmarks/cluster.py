@@ -34,13 +34,13 @@ from typing import Any
 from measuring.rows import Row, absent, command, finish
 
 import intercode
-from intercode.cluster.driver import RayCrew
-from intercode.cluster.envs import RayEnvs
-from intercode.evaluation import Evaluation
 from intercode.models import OpenAIModel
-from intercode.rollouts import RolloutPool, groups
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.run import evaluate
+from intercode.runs.evaluation import Evaluation
+from intercode.train import RolloutPool, groups
+from intercode.train.cluster.driver import RayCrew
+from intercode.train.cluster.envs import RayEnvs
 from intercode.types import Episode, Task, Turn
 
 BOUND = 1e-3

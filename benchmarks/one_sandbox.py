@@ -125,7 +125,7 @@ def systems(mini: str | None, sandlock: str | None) -> Iterator[Candidate]:
     yield system("`intercode.sandbox()`", sys.executable, _OURS.format(make="intercode.sandbox()"))
     fork = "boxes[0].fork() if boxes else intercode.sandbox()"
     yield system("`box.fork()`, `box` being one", sys.executable, _OURS.format(make=fork))
-    yield of_mini("intercode", "intercode.adapters.mini_swe_agent", "IntercodeEnvironment")
+    yield of_mini("intercode", "intercode_sandbox.adapters.mini_swe_agent", "IntercodeEnvironment")
     folder = "minisweagent.environments"
     yield of_mini("local", f"{folder}.local", "LocalEnvironment")
     yield of_mini("bubblewrap", f"{folder}.extra.bubblewrap", "BubblewrapEnvironment")

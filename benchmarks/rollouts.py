@@ -41,8 +41,8 @@ from measuring.clock import timed
 from measuring.rows import Row, command, finish, skip
 
 import intercode
-from intercode.rollouts import Job, RolloutPool, groups
 from intercode.runner.env_forks import Playable
+from intercode.train import Job, RolloutPool, groups
 from intercode.types import Message, Task
 from intercode_sandbox.docker.daemon import docker
 

@@ -33,10 +33,10 @@ from pathlib import Path
 from measuring.clock import timed
 from measuring.rows import Row, command, finish
 
-from intercode.signing import with_signature
-from intercode.store import to_json
+from intercode.runs.index import Index
+from intercode.runs.signing import with_signature
+from intercode.runs.store import to_json
 from intercode.types import Episode, Message, Turn, Usage
-from intercode.view.index import Index
 
 INTERCODE = str(Path(sys.executable).with_name("intercode"))
 SETTINGS = {

@@ -15,8 +15,8 @@ import torch
 from trl import GRPOConfig, GRPOTrainer
 
 import intercode
-from intercode.adapters.trl import Rollouts
-from intercode.rollouts import RolloutLimits
+from intercode.train import RolloutLimits
+from intercode.train.adapters.trl import Rollouts
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ from torch.nn.utils.rnn import pad_sequence
 import intercode
 from intercode.agents import Act, Ask, StrategySteps
 from intercode.generate import generate
-from intercode.rollouts import Rollout, RolloutPool, advantages, by_group, groups
+from intercode.train import Rollout, RolloutPool, advantages, by_group, groups
 from intercode.types import Message, Reply, Sample, Task, Tool
 
 TOKEN = re.compile(

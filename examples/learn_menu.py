@@ -31,9 +31,9 @@ import numpy as np
 import intercode
 from intercode.agents import Act, Ask, StrategySteps
 from intercode.generate import generate
-from intercode.rollouts import RolloutPool, Segment, advantages, by_group, groups
+from intercode.report.charts import Chart, svg
+from intercode.train import RolloutPool, Segment, advantages, by_group, groups
 from intercode.types import Message, Reply, Sample, Task, Tool
-from intercode.view.charts import Chart, svg
 
 Curve = list[tuple[int, float]]
 MENU = """\

@@ -17,7 +17,7 @@ from typing import Any
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
 
 import intercode
-from intercode.rollouts import RolloutPool
+from intercode.train import RolloutPool
 
 SEEDS = itertools.count()
 

@@ -18,7 +18,7 @@ from uuid import uuid4
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 
 import intercode
-from intercode.rollouts import RolloutLimits, RolloutPool, hf_chat
+from intercode.train import RolloutLimits, RolloutPool, hf_chat
 
 SEEDS = itertools.count()
 

@@ -86,7 +86,7 @@ def tasks() -> Iterator[str]:
 def prompts() -> Iterator[str]:
     import intercode
     from intercode.models import ScriptedModel
-    from intercode.rollouts import RolloutPool
+    from intercode.train import RolloutPool
 
     for env in ENVS:
         factory = intercode.prepare(env, limit=3)

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import intercode
-from intercode import doctor
 from intercode.agents import gold, noop
+from intercode.cli import doctor
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode.testing import check_sandbox

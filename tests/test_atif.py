@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from test_export import CALLED, FAILED, LAST, ONE, SOLVED, TWO, a_run
 
-from intercode.atif import read_trajectories, trajectory_of
 from intercode.errors import DataError, UsageError
-from intercode.export import export_run
-from intercode.store import read_run, to_json
+from intercode.interop.atif import read_trajectories, trajectory_of
+from intercode.interop.export import export_run
+from intercode.runs.store import read_run, to_json
 from intercode.types import Episode, Sample, ToolCall, Turn, Usage
 
 CALLS = tuple(

@@ -15,7 +15,7 @@ import pytest
 from families import wait_until
 from loopback import Quiet, Server, serving
 
-from intercode.doctor import Finding, check_endpoint, clean, examine
+from intercode.cli.doctor import Finding, check_endpoint, clean, examine
 
 pytestmark = [
     pytest.mark.slow,
@@ -25,7 +25,7 @@ pytestmark = [
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can break this on purpose")
 
 EXAMINE = (
-    "import json; from intercode.doctor import examine; "
+    "import json; from intercode.cli.doctor import examine; "
     "print(json.dumps([f._asdict() for f in examine()]))"
 )
 WAITING = 'read start; exec "$@"'

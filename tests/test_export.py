@@ -15,13 +15,13 @@ import pytest
 from kept import needs_bwrap
 
 from intercode.errors import UsageError
-from intercode.evaluation import Evaluation
-from intercode.export import ROWS, export_run
-from intercode.export.formats import conversations
+from intercode.interop.export import ROWS, export_run
+from intercode.interop.export.formats import conversations
 from intercode.models import ScriptedModel
 from intercode.rescoring.recordings import load_recording
 from intercode.runs import read_run
-from intercode.store import RunStore
+from intercode.runs.evaluation import Evaluation
+from intercode.runs.store import RunStore
 from intercode.types import Episode, Message, Reply, Sample, ToolCall, Turn, Usage
 
 CONFIG = {"env": "bash", "agent": "try_again", "model": "m", "protocol": "submit", "data": "box"}

@@ -41,7 +41,7 @@ def test_help_imports_hardly_more_than_click_does() -> None:
     """It costs at most 1.5 of `import click, rich`, by benchmarks/startup.py: one module too many
     is a tenth of that."""
     helped = imported("from intercode.cli import main; main(['--help'], standalone_mode=False)")
-    assert "intercode.cli.image" in helped
+    assert "intercode.cli.lazy" in helped
     more = {name.partition(".")[0] for name in helped - imported("import click, rich")}
     assert more - {"intercode", "intercode_sandbox"} <= {
         "click",

@@ -13,7 +13,7 @@ import pytest
 from intercode.errors import DataError, UsageError
 from intercode.report.summary import mean
 from intercode.rescoring.recordings import Recording, load_recording
-from intercode.store import RunStore
+from intercode.runs.store import RunStore
 from intercode.types import Episode, Task, Turn
 
 RECORDED = (

@@ -10,7 +10,7 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.errors import UsageError
-from intercode.export import export_run
+from intercode.interop.export import export_run
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from intercode.errors import StoreError, UsageError
-from intercode.store import (
+from intercode.runs.store import (
     LARGEST_OUTCOMES,
     RunStore,
     bounded_outcomes,
@@ -357,7 +357,7 @@ def test_an_episode_with_a_fault_is_run_again_and_the_last_record_counts(tmp_pat
 
 HOLD = """
 import sys
-from intercode.store import RunStore
+from intercode.runs.store import RunStore
 store = RunStore.create(sys.argv[1], {})
 print("held", flush=True)
 sys.stdin.read()
@@ -381,7 +381,7 @@ def test_the_lock_holds_between_processes_and_ends_with_a_killed_one(tmp_path: P
 FILL = """
 import resource, sys
 from intercode.errors import StoreError
-from intercode.store import RunStore
+from intercode.runs.store import RunStore
 from intercode.types import Episode
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
 with RunStore.create(sys.argv[1], {}) as store:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import duckdb_guest
 
-from intercode.envs.sql.attacks import Attack
 from intercode.envs.sql.dialect import Creation, Dialect, Query
 from intercode.envs.sql.engines.embedded import EmbeddedEngine
+from intercode.redteam.sql import Attack
 
 _FOREIGN_KEY = re.compile(r", FOREIGN KEY \([^)]*\) REFERENCES [^(]+\([^)]*\)")
 _CONSTRAINTS = "duckdb_constraints() WHERE database_name = current_database() AND constraint_type"

@@ -19,6 +19,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from intercode.doors import open_doors
+
 if TYPE_CHECKING:
     from intercode.env import InterCodeEnv
     from intercode.envs import make, prepare
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from intercode.envs.python.env import PythonEnv
     from intercode.envs.sql.env import SqlEnv
     from intercode.language import Language
-    from intercode.rollouts import rollout
     from intercode.runs import Run, evaluate, read_run
     from intercode.types import (
         Change,
@@ -54,7 +55,7 @@ _HOME = {
     "SqlEnv": "envs.sql.env",
     "make": "envs",
     "prepare": "envs",
-    "rollout": "rollouts",
+    "rollout": "train",
     **dict.fromkeys(("Run", "evaluate", "read_run"), "runs"),
     "Language": "language",
     "Limits": "sandbox.base",
@@ -150,6 +151,7 @@ class _GymnasiumFinder:
         return spec
 
 
+open_doors()
 if "gymnasium" in sys.modules:
     _register()
 else:

@@ -1,27 +1,138 @@
-"""Import paths that modules had before they moved: each goes on giving the same module."""
+"""The doors between the rooms: what the core uses of a wing, by name, and old import paths.
+
+The core imports no wing (`train`, `view`, `generate`, `redteam`, `interop`). A wing enters its
+command, its export formats and the parts that the core uses here; each is imported when used.
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
-MOVED = {"intercode.sandbox.": "intercode_sandbox."}
-"""The beginning of a path, and what takes its place."""
+COMMANDS = {
+    "Run agents": {
+        "eval": (
+            "intercode.cli.eval:evaluate",
+            "Let an agent act on the tasks of ENV, and score it.",
+        ),
+        "play": ("intercode.cli.play:play", "Solve the tasks of ENV yourself, in this terminal."),
+        "score": ("intercode.cli.eval:score", "Score actions that were predicted beforehand."),
+        "serve": (
+            "intercode.train.command:serve",
+            "Play rollouts of ENV for a trainer that asks over HTTP.",
+        ),
+    },
+    "Examine tasks and environments": {
+        "check": ("intercode.cli.check:check", "Find broken and suspicious tasks of ENV."),
+        "attack": (
+            "intercode.redteam.command:attack",
+            "Try reward hacks and sandbox escapes on ENV.",
+        ),
+    },
+    "Use finished runs": {
+        "show": (
+            "intercode.cli.show:show",
+            "Print what the agent did, and why it was scored so.",
+        ),
+        "view": (
+            "intercode.view.command:view",
+            "Look at runs and their episodes in the browser, also while they are played.",
+        ),
+        "report": (
+            "intercode.cli.report:report",
+            "Show results: one run in detail, or several side by side.",
+        ),
+        "merge": (
+            "intercode.cli.report:merge",
+            "Merge the shards that `eval --shard` played into one run.",
+        ),
+        "replay": (
+            "intercode.cli.report:replay",
+            "Execute the actions of a run again, and compare.",
+        ),
+        "rescore": (
+            "intercode.cli.report:rescore",
+            "Score a run with another reward, or let a model judge it.",
+        ),
+        "export": (
+            "intercode.interop.command:export",
+            "Write a run as training data, as a table, or for another viewer.",
+        ),
+    },
+    "Prepare this machine": {
+        "data": ("intercode.cli.image:data", "List, download and generate data sets."),
+        "image": (
+            "intercode.cli.image:image",
+            "Build images: the programs available in a sandbox.",
+        ),
+        "doctor": (
+            "intercode.cli.image:doctor",
+            "Check this machine, and print the command that repairs each problem.",
+        ),
+    },
+}
+"""The commands as the help lists them: where each is, and the line that explains it."""
+
+PARTS = {
+    "cluster": "intercode.train.cluster.driver:RayCrew",
+    "cluster_nodes": "intercode.train.cluster.nodes:examine_nodes",
+    "data_generate": "intercode.generate.command:generate_data",
+    "families": "intercode.generate:FAMILIES",
+    "forgeries": "intercode.redteam.hacks:FORGERIES",
+    "hacks": "intercode.redteam.hacks:HACKS",
+    "mariadb_attacks": "intercode.redteam.mariadb:ATTACKS",
+    "page": "intercode.view.page:page",
+    "read_log": "intercode.interop.v1.logs:read_log",
+    "read_trajectories": "intercode.interop.atif:read_trajectories",
+    "sqlite_attacks": "intercode.redteam.sqlite:ATTACKS",
+    "trajectory_files": "intercode.interop.atif:trajectory_files",
+}
+"""What the core uses of wings, besides commands, environments (`envs.ENVIRONMENTS`), rewards (an
+environment's `rewards`) and attacks (a language's `attacks`)."""
+
+MOVED = {
+    "intercode.adapters.harbor": "intercode_sandbox.adapters.harbor",
+    "intercode.adapters.inspect_sandbox": "intercode_sandbox.adapters.inspect_sandbox",
+    "intercode.adapters.mini_swe_agent": "intercode_sandbox.adapters.mini_swe_agent",
+    "intercode.adapters.nemo_gym": "intercode_sandbox.adapters.nemo_gym",
+    "intercode.adapters": "intercode.train.adapters",
+    "intercode.cluster": "intercode.train.cluster",
+    "intercode.envs.sql.attacks": "intercode.redteam.sql",
+    "intercode.rollouts": "intercode.train",
+    "intercode.sandbox.": "intercode_sandbox.",
+    "intercode.store": "intercode.runs.store",
+    "intercode.view.charts": "intercode.report.charts",
+}
+"""Import paths that modules had before they moved, or their beginnings, and what takes their place;
+the first that fits counts."""
 
 
-class _Doors(MetaPathFinder, Loader):
+def part(name: str) -> Any:
+    """Import and return what `PARTS` names."""
+    module, _, attribute = PARTS[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _new_path(name: str) -> str:
+    """Return the path that a module has now; "" if it has not moved."""
+    for old, new in MOVED.items():
+        if name == old or name.startswith(f"{old.removesuffix('.')}."):
+            return new + name.removeprefix(old)
+    return ""
+
+
+class _Doors:  # `importlib.abc` has the base classes, and takes as long to import as click
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(name, self) if any(map(name.startswith, MOVED)) else None
+        return ModuleSpec(name, self) if _new_path(name) else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        old = next(filter(spec.name.startswith, MOVED))
-        module = importlib.import_module(MOVED[old] + spec.name.removeprefix(old))
+        module = importlib.import_module(_new_path(spec.name))
         spec.loader_state = module.__spec__
         return module
 

@@ -13,8 +13,8 @@
     protocol "paper"     every step is scored, and reward 1 ends the episode
 
 The death of a process that the agent's user owns (shell, interpreter, a test's process) is an
-outcome, not `SandboxDied`. The rest of InterCode v1's protocol "paper" is in `paper/`. Nothing here
-knows about models, strategies, or a particular language.
+outcome, not `SandboxDied`. The rest of InterCode v1's protocol "paper" is in `interop/v1/`. Nothing
+here knows about models, strategies, or a particular language.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ _RECENT, _QUIET, _LONGEST_WAIT = 60.0, 2.0, 10.0
 other sandbox has died for so long, or after so long."""
 _NAMED = 5
 """Reasons, and tasks with one reason, that an error names."""
+NOT_PLAYED = "not played: "
+"""A hack that cannot be played prints this, followed by the reason."""
 
 
 def single_thread(
@@ -233,7 +235,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         Raises what `open_data` raises, and `UsageError` if neither names any.
         """
         source = options.data or attribute_path(cls, "data")
-        if source is None and not cls.__module__.startswith("intercode.envs."):
+        if source is None and not cls.__module__.startswith("intercode."):
             raise UsageError(
                 f"{cls.__qualname__} has no tasks; name their file by its attribute `data`, or"
                 " with --data"
@@ -285,7 +287,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         and `attack`. @GOLD@ stands for the gold. By default there are none.
 
         `in_process`: those in which the gold's own code forges. A hack that cannot be played prints
-        `intercode.envs.exploits.NOT_PLAYED` and why.
+        `NOT_PLAYED` and why.
         """
         return {}
 

@@ -1,4 +1,4 @@
-"""When an episode is scored. A protocol is a value with a name; `paper/` has InterCode v1's.
+"""When an episode is scored. A protocol is a value with a name.
 
 submit    `submit` scores the state and ends the episode; other actions earn 0
 paper     every step is scored, reward 1 ends the episode, and the best score counts
@@ -31,21 +31,13 @@ class Protocol:
 
 
 SUBMIT = Protocol("submit")
-PROTOCOLS: Mapping[str, Protocol | str] = {
-    "submit": SUBMIT,
-    "paper": "intercode.paper.protocol:PAPER",
-}
-"""The protocols by name; a text names where the protocol is, and is resolved when it is used."""
+PAPER = Protocol("paper", reward="paper", session="stateless", scores_steps=True, as_v1=True)
+"""InterCode v1's: every action runs in a new shell and is scored."""
+PROTOCOLS: Mapping[str, Protocol] = {protocol.name: protocol for protocol in (SUBMIT, PAPER)}
 
 
 def find_protocol(name: str) -> Protocol:
     """Return the protocol of this name. Raises `UsageError` if there is none."""
     if name not in PROTOCOLS:
         raise UsageError(f"protocol {name!r}: it is {' or '.join(map(repr, PROTOCOLS))}")
-    entry = PROTOCOLS[name]
-    if not isinstance(entry, str):
-        return entry
-    from pkgutil import resolve_name  # only here, since importing it costs each command time
-
-    protocol: Protocol = resolve_name(entry)
-    return protocol
+    return PROTOCOLS[name]

@@ -7,8 +7,6 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from intercode import doors
-
 __path__: list[str] = []  # so that the modules below can be imported
 
 
@@ -20,4 +18,3 @@ class _Module(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Module
-doors.open_doors()

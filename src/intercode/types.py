@@ -8,7 +8,7 @@ nothing.
     Database ──► Table                              (the rows that a statement returned)
     Model ◄── Message, ──► Reply (text, ToolCall, Usage, Sample)
 
-Nothing here runs anything. `store.py` converts an `Episode` to JSON and back.
+Nothing here runs anything. `runs/store.py` converts an `Episode` to JSON and back.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 from cli_words import TASKS
 
 from intercode.rescoring.recordings import load_recording
-from intercode.store import read_run
+from intercode.runs.store import read_run
 
 ENVIRONMENTS = ("bash", "sql", "python", "ctf")
 TOOLS = [

@@ -12,11 +12,11 @@ from docker_images import debian, require_docker
 from orchard import DUCKDB, ENGINES, skip_unless_there
 
 import intercode
-from intercode.attacks.run import find_targets, run_exploit
-from intercode.attacks.sandbox import LIMITS
-from intercode.attacks.suite import list_exploits
 from intercode.envs.bash.language import LANGUAGE as BASH
+from intercode.redteam.run import find_targets, run_exploit
+from intercode.redteam.suite import list_exploits
 from intercode.tasks.dataset import STARTER
+from intercode_sandbox.attacks import LIMITS
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.apart]
 

@@ -15,7 +15,7 @@ import pytest
 from cli_words import EVAL_KEYS, INTERCODE, write_tasks
 from families import wait_until
 
-from intercode.evaluation import new_folder
+from intercode.runs.evaluation import new_folder
 from intercode.types import Episode, Sample, ToolCall, Turn, Usage
 
 pytestmark = pytest.mark.slow

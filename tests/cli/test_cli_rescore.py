@@ -12,7 +12,7 @@ import pytest
 from cli_words import EVAL_KEYS, INTERCODE, write_tasks
 from kept import needs_bwrap
 
-from intercode.signing import with_signature
+from intercode.runs.signing import with_signature
 
 pytestmark = pytest.mark.slow
 

@@ -26,10 +26,10 @@ from intercode.cli.options import _NOT_STORED
 from intercode.envs import all_options
 from intercode.errors import IntercodeError
 from intercode.rescoring.rescore import options_of
-from intercode.signing import is_signed
-from intercode.store import read_run
-from intercode.trust import _OTHERS, FACTS, acting, acts
-from intercode.view.runs import Runs
+from intercode.runs.folders import Runs
+from intercode.runs.signing import is_signed
+from intercode.runs.store import read_run
+from intercode.runs.trust import _OTHERS, FACTS, acting, acts
 
 EVIL = """
 import pathlib

@@ -15,9 +15,9 @@ from processes_of_nodes import processes
 from token_server import TokenServer
 
 import intercode
-from intercode.cluster.envs import RayEnvs
 from intercode.models import OpenAIModel, ScriptedModel
-from intercode.rollouts import Rollout, RolloutLimits, RolloutPool, groups, hf_chat
+from intercode.train import Rollout, RolloutLimits, RolloutPool, groups, hf_chat
+from intercode.train.cluster.envs import RayEnvs
 
 
 def told(rollout: Rollout) -> list[Any]:

@@ -8,9 +8,9 @@ import json
 import sys
 import threading
 
-from intercode.cluster.envs import RayEnvs
 from intercode.models import ScriptedModel
-from intercode.rollouts import Job, RolloutPool, by_group
+from intercode.train import Job, RolloutPool, by_group
+from intercode.train.cluster.envs import RayEnvs
 
 SIZE = 4
 address, data = sys.argv[1:]

@@ -76,9 +76,9 @@ class Fragile(BashEnv):
 """
 STRANGER = """
 import sys
-from intercode.cluster.driver import RayCrew
-from intercode.cluster.host import EpisodeHost
-from intercode.evaluation import Evaluation
+from intercode.train.cluster.driver import RayCrew
+from intercode.train.cluster.host import EpisodeHost
+from intercode.runs.evaluation import Evaluation
 from intercode.runner.run import evaluate
 
 class Stranger(EpisodeHost):

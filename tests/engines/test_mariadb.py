@@ -1,4 +1,4 @@
-"""What an agent may try on MariaDB, and what is left of it; more of it is in `envs/sql/attacks.py`,
+"""What an agent may try on MariaDB, and what is left of it; more of it is in `redteam/sql.py`,
 with positive controls."""
 
 from __future__ import annotations

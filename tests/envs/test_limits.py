@@ -16,7 +16,7 @@ from intercode.report.tables import sentences
 from intercode.report.terminal import Transcript
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
-from intercode.store import from_json, to_json
+from intercode.runs.store import from_json, to_json
 from intercode.types import Task
 from intercode_sandbox.base import MIB, Limits
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from intercode.agents import gold
-from intercode.attacks.sandbox import NEIGHBOURS, Attack
 from intercode.envs import prepare
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode_sandbox import local, template
+from intercode_sandbox.attacks import NEIGHBOURS, Attack
 from intercode_sandbox.local import LocalSandbox
 
 GOLDS = 15

@@ -14,14 +14,14 @@ from kept import needs_bwrap
 import intercode
 from intercode import BashEnv, InterCodeEnv, Language
 from intercode.agents import gold, make_agent, noop
-from intercode.attacks.run import attack
 from intercode.env import EnvFactory
 from intercode.envs import language_of
 from intercode.errors import UsageError
 from intercode.language import PLAIN
 from intercode.models import ScriptedModel
+from intercode.redteam.run import attack
 from intercode.runner.run import evaluate
-from intercode.signing import with_signature
+from intercode.runs.signing import with_signature
 from intercode.validate.check import check
 
 BEDS = "crop: beans\\nwater: 4\\n", "crop: mint\\nwater: 12\\n"

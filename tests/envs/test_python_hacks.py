@@ -1,7 +1,7 @@
 """The controls of the reward hacks in Python: each beats a naive grader, `naive_grader.py`, run in
 a sandbox of its own.
 
-The attacks are `intercode.envs.python.attacks`; that none pays or harms here is in
+The attacks are `intercode.redteam.python`; that none pays or harms here is in
 `tests/cli/test_cli_attack.py`.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from kept import needs_bwrap
 
-from intercode.envs.python.attacks import ATTACKS, HONEST, TESTS, Attack
+from intercode.redteam.python import ATTACKS, HONEST, TESTS, Attack
 from intercode_sandbox.base import Limits
 from intercode_sandbox.local import LocalProvider, LocalSandbox
 

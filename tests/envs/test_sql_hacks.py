@@ -1,6 +1,6 @@
 """The controls of the reward hacks by SQL: each works with exactly one protection off.
 
-The attacks, and what each control leaves off, are in `intercode.envs.sql.attacks`; that none pays
+The attacks, and what each control leaves off, are in `intercode.redteam.sql`; that none pays
 or harms here is in `tests/cli/test_cli_attack.py`.
 """
 
@@ -15,7 +15,6 @@ import pytest
 from orchard import orchard_databases, plays, prepared
 
 from intercode.envs.gold import GoldCache
-from intercode.envs.sql.attacks import ATTACKS, GOLDS, Attack
 from intercode.envs.sql.compare import free, sql_exact
 from intercode.envs.sql.databases import DatabaseSet
 from intercode.envs.sql.engines import ENGINES, Databases, Engine, engine_class, mariadb
@@ -23,6 +22,7 @@ from intercode.envs.sql.engines.mariadb import MariadbEngine
 from intercode.envs.sql.engines.sqlite import SqliteEngine
 from intercode.envs.sql.env import SqlEnv
 from intercode.errors import IntercodeError
+from intercode.redteam.sql import ATTACKS, GOLDS, Attack
 from intercode.types import Score, Table
 
 CASES = [

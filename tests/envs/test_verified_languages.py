@@ -14,8 +14,8 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.envs.bash.hacks import FORGERIES
-from intercode.envs.exploits import NOT_PLAYED
+from intercode.env import NOT_PLAYED
+from intercode.redteam.hacks import FORGERIES
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,8 @@ from base_image import base_image
 from kept import needs_bwrap
 
 import intercode
-from intercode.envs.bash.hacks import FORGERIES, HACKS
 from intercode.errors import DataError
+from intercode.redteam.hacks import FORGERIES, HACKS
 from intercode.validate.check import check
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]

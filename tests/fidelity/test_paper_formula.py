@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from intercode.paper.bash import BASE, WEIGHT, answer, effects
-from intercode.tfidf import similarity
+from intercode.agents.tfidf import similarity
+from intercode.interop.v1.bash import BASE, WEIGHT, answer, effects
 from intercode.types import Outcome
 
 DATA = (

@@ -15,8 +15,8 @@ from base_image import base_image, require_builder
 import intercode
 from intercode.agents import Act, StrategySteps, gold, noop
 from intercode.env import EnvFactory
-from intercode.envs.harbor.directory import read_directory
 from intercode.errors import DataError, UsageError
+from intercode.interop.harbor.directory import read_directory
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
 from intercode.validate.check import check

@@ -1,4 +1,4 @@
-"""The small data set of the SQL attacks, `intercode.envs.sql.attacks`, and environments on it, on
+"""The small data set of the SQL attacks, `intercode.redteam.sql`, and environments on it, on
 both engines."""
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.env import EnvFactory
-from intercode.envs.sql.attacks import CELLAR, CONSTANT, GOLDS, ORCHARD, TASKS, write_data
 from intercode.envs.sql.databases import read_databases
 from intercode.envs.sql.engines import ENGINES, Databases, engine_class
+from intercode.redteam.sql import CELLAR, CONSTANT, GOLDS, ORCHARD, TASKS, write_data
 
 __all__ = [
     "CELLAR",

@@ -24,7 +24,7 @@ from families import wait_until
 from shaky import ANSWERS, REWARDS, SHAPED
 
 import intercode
-from intercode.export import export_run
+from intercode.interop.export import export_run
 
 pytestmark = [
     pytest.mark.integrations,
@@ -286,7 +286,7 @@ def test_our_sandboxes_pass_all_checks_of_inspect_but_those_of_a_second_user() -
     import anyio
     from inspect_ai.util._sandbox import self_check
 
-    from intercode.adapters.inspect_sandbox import IntercodeSandbox
+    from intercode_sandbox.adapters.inspect_sandbox import IntercodeSandbox
 
     async def failing() -> list[str]:
         worlds = await IntercodeSandbox.sample_init("test", None, {})

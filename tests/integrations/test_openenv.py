@@ -29,7 +29,7 @@ def serving(**options: Any) -> Iterator[Callable[[], Any]]:
     import uvicorn
     from openenv.core import GenericEnvClient
 
-    from intercode.adapters.openenv import app
+    from intercode.train.adapters.openenv import app
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(

@@ -44,7 +44,7 @@ def test_mini_swe_agent_sees_what_it_sees_in_its_own_environment() -> None:
         result = agent.run("the task")
         return result, [str(message.get("content")) for message in agent.messages]
 
-    ours = play("intercode.adapters.mini_swe_agent.IntercodeEnvironment")
+    ours = play("intercode_sandbox.adapters.mini_swe_agent.IntercodeEnvironment")
     result, messages = play("local")
     assert result == {"exit_status": "Submitted", "submission": "the answer\n"}
     assert ours[0] == result

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import intercode
-from intercode.export import export_run
+from intercode.interop.export import export_run
 
 pytestmark = [
     pytest.mark.integrations,

@@ -17,7 +17,7 @@ from shaky import REWARDS
 from trl_script import train
 
 import intercode
-from intercode.rollouts import RolloutLimits, hf_chat
+from intercode.train import RolloutLimits, hf_chat
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "grpo_trl.py"
@@ -32,7 +32,7 @@ pytestmark = [
 def test_each_rollout_earns_what_its_answer_deserves_and_a_fault_is_left_out(
     tmp_path: Path,
 ) -> None:
-    from intercode.adapters.trl import Rollouts
+    from intercode.train.adapters.trl import Rollouts
 
     tokenizer = make_tokenizer()
     chat = hf_chat(tokenizer, keep_thoughts=True)
@@ -76,7 +76,7 @@ def test_each_rollout_earns_what_its_answer_deserves_and_a_fault_is_left_out(
 
 
 def test_episodes_played_by_trls_own_tools_earn_the_same(tmp_path: Path) -> None:
-    from intercode.adapters.trl import environments
+    from intercode.train.adapters.trl import environments
 
     rows, make = environments(intercode.prepare("shaky:ShakyEnv"))
     seen: dict[str, set[float | None]] = {}

@@ -133,7 +133,7 @@ def train(folder: Path, reward: Any, rows: Any, *, tools: bool, steps: int, **pl
 
 def train_in_one_of_several(way: str, folder: Path) -> tuple[int, dict[str, Any]]:
     """Return the number of the process, and what it reports."""
-    from intercode.adapters.trl import Rollouts, environments
+    from intercode.train.adapters.trl import Rollouts, environments
 
     factory = intercode.prepare("shaky:ShakyEnv")
     seen: dict[str, list[float | None]] = {}

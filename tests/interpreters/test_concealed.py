@@ -2,7 +2,7 @@
 
 One whose first thread has ended looks like a zombie; one that is not dumpable lets nobody see its
 namespaces. That they are ended is held by the attacks `a process that stays …`
-(`intercode.envs.python.attacks`).
+(`intercode.redteam.python`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Grading: right answers pass in all their forms, and wrong, forged and harmful ones fail.
 
-The ways of pretending are the attacks of `intercode.envs.python.attacks`.
+The ways of pretending are the attacks of `intercode.redteam.python`.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import pytest
 from played import CONFIG, error, fine, played, submit
 
 from intercode.report.analysis import side_by_side
+from intercode.report.charts import draw
 from intercode.types import Usage
-from intercode.view.charts import draw
 
 NAMES = {"success-by-turn", "errors-by-turn", "pass-at-k"}
 EPISODES = [

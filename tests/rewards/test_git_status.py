@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from trees import changed, snapshot
 
-from intercode.paper.git_status import IGNORED, Entry, ignored, status, text
+from intercode.interop.v1.git_status import IGNORED, Entry, ignored, status, text
 from intercode.types import Change
 
 needs_git = pytest.mark.skipif(

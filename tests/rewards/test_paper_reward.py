@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from intercode.paper.bash import BASE, WEIGHT, answer, bash_paper, contents, effects, md5, pairs
-from intercode.paper.git_status import Entry, text
+from intercode.interop.v1.bash import (
+    BASE,
+    WEIGHT,
+    answer,
+    bash_paper,
+    contents,
+    effects,
+    md5,
+    pairs,
+)
+from intercode.interop.v1.git_status import Entry, text
 from intercode.types import Change, Outcome
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from intercode.paper.sql import kendall_tau, sql_paper
+from intercode.interop.v1.sql import kendall_tau, sql_paper
 from intercode.types import Table
 
 THOUSAND = Table(("a",), tuple((f"{number:04}",) for number in range(1000)))

@@ -1,4 +1,4 @@
-"""The TF-IDF of `intercode.tfidf` against scikit-learn's."""
+"""The TF-IDF of `intercode.agents.tfidf` against scikit-learn's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from intercode.tfidf import cosine, nearest, similarity, vectors, words
+from intercode.agents.tfidf import cosine, nearest, similarity, vectors, words
 
 ODD = [
     "", " \n\t", "a", "AA aa Aa", "İstanbul ISTANBUL ıstanbul", "straße STRASSE ſs",

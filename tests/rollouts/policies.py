@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from intercode.rollouts import Chat
+from intercode.train import Chat
 from intercode.types import Task
 
 CHATML = (

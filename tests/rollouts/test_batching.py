@@ -9,8 +9,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from intercode.rollouts.batching import Batches, Pace
-from intercode.rollouts.sampling import Sampled
+from intercode.train.batching import Batches, Pace
+from intercode.train.sampling import Sampled
 
 
 @pytest.mark.parametrize(

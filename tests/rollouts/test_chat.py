@@ -8,7 +8,7 @@ from policies import CHATML, CONTROL, make_tokenizer
 from intercode.agents.code import split_reply
 from intercode.envs.bash.language import LANGUAGE
 from intercode.errors import UsageError
-from intercode.rollouts import hf_chat
+from intercode.train import hf_chat
 from intercode.types import Message
 
 CONVERSATION: list[Message] = [

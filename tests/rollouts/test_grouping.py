@@ -12,7 +12,8 @@ from policies import LETTERS, replying
 from intercode.env import EnvFactory
 from intercode.errors import ModelError, SandboxDied, UsageError
 from intercode.models import ScriptedModel
-from intercode.rollouts import (
+from intercode.runner.breaker import Breaker
+from intercode.train import (
     Job,
     Node,
     Rollout,
@@ -24,7 +25,6 @@ from intercode.rollouts import (
     groups,
     tree_advantages,
 )
-from intercode.runner.breaker import Breaker
 from intercode.types import Episode
 
 TASKS = [

@@ -12,7 +12,7 @@ from policies import LETTERS, Policy, make_tokenizer
 from intercode.env import EnvFactory
 from intercode.errors import UsageError
 from intercode.models import ScriptedModel
-from intercode.rollouts import Rollout, RolloutLimits, RolloutPool, hf_chat
+from intercode.train import Rollout, RolloutLimits, RolloutPool, hf_chat
 
 TASKS = [
     {"id": "count", "query": "How many entries does /box have?", "gold": "ls /box | wc -l"},

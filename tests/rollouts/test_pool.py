@@ -24,7 +24,7 @@ from intercode.agents import Act, Ask
 from intercode.env import EnvFactory
 from intercode.errors import ModelError, UsageError
 from intercode.models import OpenAIModel, ScriptedModel
-from intercode.rollouts import (
+from intercode.train import (
     Job,
     Rollout,
     RolloutLimits,

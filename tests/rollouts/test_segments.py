@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from intercode.rollouts import Segment, segments_of
+from intercode.train import Segment, segments_of
 from intercode.types import Sample, Turn
 
 

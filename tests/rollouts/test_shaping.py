@@ -12,12 +12,12 @@ from kept import needs_bwrap
 from orchard import GOLDS, prepared, skip_unless_there, write_data
 
 import intercode
-from intercode.adapters.trl import Rollouts, environments
 from intercode.env import EnvFactory
 from intercode.envs.sql.env import SqlEnv
 from intercode.errors import SandboxDied
 from intercode.models import ScriptedModel
-from intercode.rollouts import RolloutPool
+from intercode.train import RolloutPool
+from intercode.train.adapters.trl import Rollouts, environments
 from intercode.types import ExecResult
 
 GOLD = GOLDS["kinds"]
@@ -113,14 +113,14 @@ def test_asking_for_the_shaped_reward_warns_once_per_process() -> None:
     needs_bwrap()
     script = """
 import intercode
-from intercode.adapters.trl import Rollouts, environments
+from intercode.train.adapters.trl import Rollouts, environments
 factory = intercode.prepare("sql")
 environments(factory)
 Rollouts(factory).pool.close()
 print("asking", flush=True)
 environments(factory, shaped=True)
 Rollouts(factory, shaped=True).pool.close()
-intercode.rollouts.RolloutPool(factory, shaped=True).close()
+intercode.train.RolloutPool(factory, shaped=True).close()
 """
     command = [sys.executable, "-W", "always:shaped=True", "-c", script]
     done = subprocess.run(

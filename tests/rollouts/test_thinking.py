@@ -13,7 +13,7 @@ import pytest
 
 from intercode.env import EnvFactory
 from intercode.models import OpenAIModel
-from intercode.rollouts import Rollout, RolloutLimits, RolloutPool, Segment
+from intercode.train import Rollout, RolloutLimits, RolloutPool, Segment
 
 TASKS = [{"id": "count", "query": "How many entries does /box have?", "gold": "ls /box | wc -l"}]
 THOUGHT = "\n I run `rm -rf /box`:\n```bash\nrm -rf /box\n```\n λ  "

@@ -12,7 +12,7 @@ from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, StrategySteps
 from intercode.runner.run import evaluate
-from intercode.store import RunStore
+from intercode.runs.store import RunStore
 from intercode.types import Message, Reply, Task
 
 folder, count, workers, seconds, *agent = sys.argv[1:]

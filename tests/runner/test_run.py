@@ -26,7 +26,7 @@ from intercode.models import ScriptedModel
 from intercode.runner.budget import Budget, BudgetTracker, Limits
 from intercode.runner.reply_cache import open_cache
 from intercode.runner.run import episode_seed, evaluate
-from intercode.store import RunStore, read_run
+from intercode.runs.store import RunStore, read_run
 from intercode.types import Episode, Message, Reply, Task, Usage
 
 TASKS = make_tasks(12)

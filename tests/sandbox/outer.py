@@ -21,7 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from intercode.attacks.sandbox import (
+from intercode.errors import SandboxError
+from intercode_sandbox import template
+from intercode_sandbox.attacks import (
     EXHAUSTION,
     KERNEL,
     LIMITS,
@@ -30,8 +32,6 @@ from intercode.attacks.sandbox import (
     Attack,
     host_targets,
 )
-from intercode.errors import SandboxError
-from intercode_sandbox import template
 from intercode_sandbox.host import DisabledProtections
 from intercode_sandbox.local import LocalSandbox
 

@@ -18,9 +18,9 @@ import docker_images
 import pytest
 from families import wait_until
 
-from intercode.attacks import sandbox as attacks
 from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError, SandboxDied, SandboxUnavailable, UsageError
+from intercode_sandbox import attacks
 from intercode_sandbox.docker import daemon
 from intercode_sandbox.docker.container import DockerProvider, DockerSandbox
 from intercode_sandbox.docker.images import DockerImage, make_image, with_script

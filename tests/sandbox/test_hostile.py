@@ -1,7 +1,7 @@
 """Hostile actions: each fails, the next honest command works, nothing survives; and each succeeds
 where its protection is off.
 
-The actions are in `intercode.attacks.sandbox`; controls that would hurt run in an outer sandbox
+The actions are in `intercode_sandbox.attacks`; controls that would hurt run in an outer sandbox
 (`outer.py`).
 """
 
@@ -15,9 +15,9 @@ import outer
 import pytest
 from families import mounts
 
-from intercode.attacks import sandbox as attacks
-from intercode.attacks.sandbox import LIMITS, Attack, host_targets
 from intercode.errors import SandboxDied
+from intercode_sandbox import attacks
+from intercode_sandbox.attacks import LIMITS, Attack, host_targets
 from intercode_sandbox.identity import identity
 from intercode_sandbox.local import LocalSandbox
 from intercode_sandbox.template import Template

@@ -1,6 +1,6 @@
 """What hostile agents do amid honest ones, by environment, and the strategy that mixes it in.
 
-For Bash and CTF these are the attacks of `intercode.attacks.sandbox`, but for those that last until
+For Bash and CTF these are the attacks of `intercode_sandbox.attacks`, but for those that last until
 a time limit ends them.
 """
 
@@ -13,8 +13,8 @@ from families import OVERWRITE_INIT
 
 from intercode.agents import Act, Strategy, StrategySteps
 from intercode.agents.baselines import gold
-from intercode.attacks import sandbox as attacks
 from intercode.types import Task
+from intercode_sandbox import attacks
 
 _LASTING = {
     "removing everything",

@@ -19,7 +19,7 @@ import intercode
 from intercode.agents import Act, StrategySteps
 from intercode.agents.baselines import gold
 from intercode.models import ScriptedModel
-from intercode.rollouts import RolloutPool, groups
+from intercode.train import RolloutPool, groups
 from intercode.types import Task
 
 pytestmark = pytest.mark.soak

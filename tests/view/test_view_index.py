@@ -24,10 +24,10 @@ from viewing import INTERCODE, SETTINGS, enterable, episode, eval_run, make_run,
 from intercode.report.analysis import failures
 from intercode.report.summary import FIGURES, summary
 from intercode.report.transcript import state_of
-from intercode.store import read_run
+from intercode.runs.folders import Run
+from intercode.runs.index import Index
+from intercode.runs.store import read_run
 from intercode.types import Episode, Turn, Usage
-from intercode.view.index import Index
-from intercode.view.runs import Run
 
 pytestmark = pytest.mark.slow
 
@@ -245,7 +245,7 @@ def test_a_viewer_that_is_killed_while_it_indexes_leaves_an_index_that_is_right(
 ) -> None:
     run = make_run(tmp_path / "run", played(6000, 1))
     script = (
-        "from intercode.view.index import *\nimport sys\nrun = Path(sys.argv[1])\n"
+        "from intercode.runs.index import *\nimport sys\nrun = Path(sys.argv[1])\n"
         "index = Index(run, json.loads((run / 'run.json').read_text()))\n"
         "print(flush=True)\nwhile 1:"
     )

@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 from chromium import Tab
 
-from intercode.signing import with_signature
-from intercode.store import to_json
+from intercode.runs.signing import with_signature
+from intercode.runs.store import to_json
 from intercode.types import Episode, Turn
 
 INTERCODE = Path(sys.executable).with_name("intercode")

@@ -20,8 +20,8 @@ from typing import Protocol
 
 from intercode.agents.base import SUBMIT, Act, Ask, Step, Strategy, StrategySteps
 from intercode.agents.dialogue import format_step, message
+from intercode.agents.tfidf import nearest as most_similar
 from intercode.errors import DataError
-from intercode.tfidf import nearest as most_similar
 from intercode.types import Task
 
 

@@ -1,13 +1,12 @@
 """The command line: parse options, call the library, print what it returns.
 
-    eval.py   eval, score    report.py  report, replay, rescore, export  options.py   shared options
+    eval.py   eval, score    report.py  report, merge, replay, rescore   options.py   shared options
     play.py   play           image.py   data, image, doctor              output.py    tables, JSON
-    check.py  check, attack  show.py    show                             progress.py  how a run goes
-    serve.py  serve          view.py    view
+    check.py  check          show.py    show                             progress.py  how a run goes
 
-Imports stay inside the commands, even of pathlib and json, so that `intercode --help` costs little
-more than importing click. Exit status: 0 done, 1 a check failed, 2 wrong usage, 3 a fault of data,
-machine, server or disk, 130 interrupted.
+`doors.COMMANDS` names the commands, those of wings as well; each is imported when it is used, so
+`intercode --help` costs little more than importing click. Exit status: 0 done, 1 a check failed,
+2 wrong usage, 3 a fault of data, machine, server or disk, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -24,28 +23,15 @@ from typing import Any, NoReturn
 import click
 
 from intercode import __version__
-from intercode.cli.check import attack, check
-from intercode.cli.eval import evaluate, score
-from intercode.cli.image import data, doctor, image
-from intercode.cli.output import say
-from intercode.cli.play import play
-from intercode.cli.report import export, merge, replay, report, rescore
-from intercode.cli.serve import serve
-from intercode.cli.show import show
-from intercode.cli.view import view
+from intercode.cli.lazy import LazyGroup
+from intercode.doors import COMMANDS
 from intercode.errors import DISK_FULL, IntercodeError, UsageError
 from intercode.plugins import describe_error, fault_of, is_user_code
 
-COMMANDS = {
-    "Run agents": (evaluate, play, score, serve),
-    "Examine tasks and environments": (check, attack),
-    "Use finished runs": (show, view, report, merge, replay, rescore, export),
-    "Prepare this machine": (data, image, doctor),
-}
 _BROKEN_STREAM = (errno.EIO, errno.EBADF)
 
 
-class _Group(click.Group):
+class _Group(LazyGroup):
     """Turns errors into exit statuses, and lists the commands by purpose."""
 
     def main(self, *words: Any, **options: Any) -> Any:
@@ -105,15 +91,15 @@ class _Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(str(command.name), command.get_short_help_str(90)) for command in commands]
-                )
+                formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
 
 
 def _end(status: int, why: str | Callable[[], object]) -> NoReturn:
     """Print `why`, or call it to print itself, and exit with `status`, even if stdout and stderr
     cannot be written."""
     with suppress(OSError):
+        from intercode.cli.output import say
+
         why() if callable(why) else say(f"intercode: {why}", err=True)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -138,6 +124,7 @@ def _help_width() -> int:
 
 @click.group(
     cls=_Group,
+    lazy={name: where for commands in COMMANDS.values() for name, (where, _) in commands.items()},
     context_settings={"help_option_names": ["-h", "--help"], "terminal_width": _help_width()},
 )
 @click.version_option(__version__)
@@ -150,8 +137,3 @@ def main() -> None:
     Exit status: 0 done, 1 a check failed, 2 wrong usage, 3 a fault of the data, the machine, the
     model server or the disk, 130 interrupted.
     """
-
-
-for commands in COMMANDS.values():
-    for command in commands:
-        main.add_command(command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,12 +13,9 @@ from intercode.cli.completion import completing
 from intercode.cli.options import own_name
 from intercode.cli.output import resumable, say, show_reasons, show_summaries
 from intercode.cli.progress import progress
+from intercode.doors import part
 from intercode.errors import IntercodeError, UsageError
 from intercode.options import RunOptions
-
-if TYPE_CHECKING:
-    from intercode.cluster.driver import RayCrew
-    from intercode.evaluation import Evaluation
 
 
 @click.command("eval", cls=shared.Command)
@@ -77,14 +74,6 @@ def score(predictions: str, env: str, only_predicted: bool, **options: Any) -> N
     _run(env, agent=f"static:{predictions}", turns=1, **options)
 
 
-def _crew(
-    on: str, env: str, evaluation: Evaluation, options: dict[str, Any], workers: int
-) -> RayCrew:
-    from intercode.cluster.driver import RayCrew
-
-    return RayCrew(on, evaluation, {"env": env, **options}, workers=workers)
-
-
 def _run(
     env: str,
     *,
@@ -100,13 +89,13 @@ def _run(
 ) -> None:
     import shlex
 
-    from intercode.evaluation import Evaluation
     from intercode.report import lean, summary
     from intercode.report.text import count_of
     from intercode.runner.run import is_played
-    from intercode.signing import key_fault
-    from intercode.trust import acting
-    from intercode.view.index import Index, indexing
+    from intercode.runs.evaluation import Evaluation
+    from intercode.runs.index import Index, indexing
+    from intercode.runs.signing import key_fault
+    from intercode.runs.trust import acting
 
     evaluation = Evaluation.plan(env, **options)
     if exclude_broken:
@@ -116,7 +105,9 @@ def _run(
     evaluation.config["options"] = shared.options_to_store()
     with ExitStack() as opened:
         crew = (
-            opened.enter_context(_crew(on, env, evaluation, options, workers))
+            opened.enter_context(
+                part("cluster")(on, evaluation, {"env": env, **options}, workers=workers)
+            )
             if on != "local"
             else None
         )

@@ -8,12 +8,13 @@ import sys
 import click
 
 from intercode.cli.completion import completing
-from intercode.cli.options import COUNT, TEXT, declared, json_flag, out_file
+from intercode.cli.lazy import LazyGroup
+from intercode.cli.options import TEXT, json_flag, out_file
 from intercode.cli.output import print_json
-from intercode.options import RunOptions
+from intercode.doors import PARTS, part
 
 
-@click.group()
+@click.group(cls=LazyGroup, lazy={"generate": PARTS["data_generate"]})
 def data() -> None:
     """List, download and generate data sets."""
 
@@ -22,7 +23,6 @@ def data() -> None:
 def data_list() -> None:
     """List the public data sets, with size, environment and licence, and the families of generated
     tasks."""
-    from intercode.generate import FAMILIES
     from intercode.tasks import list_entries
 
     for entry in list_entries():
@@ -31,7 +31,7 @@ def data_list() -> None:
             f"{entry.description}"
         )
     click.echo("\nFamilies, for `intercode data generate FAMILY --out DIR`:")
-    for family in FAMILIES.values():
+    for family in part("families").values():
         click.echo(f"{family.name:14}  {family.env:7} {family.about}")
 
 
@@ -65,43 +65,6 @@ def data_get(name: str, source: str | None) -> None:
     with bar(f"downloading {name}", 100, quiet=False) as advance:
         folder = get(name, source=source, progress=show)
     click.echo(folder)
-
-
-@data.command("generate")
-@click.argument("family", shell_complete=completing("family"))
-@click.option(
-    "--n",
-    type=COUNT,
-    default=200,
-    show_default=True,
-    metavar="N",
-    help="Generate N tasks, every fifth for the split test.",
-)
-@declared(RunOptions, "seed")
-@click.option(
-    "--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder."
-)
-def data_generate(family: str, n: int, seed: int, out: str) -> None:
-    """Generate tasks of FAMILY, with files or databases and solutions.
-
-    `data list` lists the families. The folder has the splits train and test, and works like any
-    data folder. The same family, N and seed give the same bytes.
-    """
-    import shlex
-
-    from intercode.cli.output import bar
-    from intercode.generate import FAMILIES, generate
-
-    with bar("generating", n, quiet=False) as advance:
-        generated = generate(family, n=n, seed=seed, out=out, on_task=lambda: advance("generating"))
-    splits = [f"{count} tasks of the split {split}" for split, count in generated.splits.items()]
-    click.echo(f"{out}: {', '.join(splits)}")
-    yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]
-    click.echo(f"kept of the candidates: {', '.join(yields)}")
-    click.echo(
-        f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} --split "
-        "test --agent gold"
-    )
 
 
 @click.group()
@@ -188,17 +151,12 @@ def doctor(clean: bool, on: str, as_json: bool) -> None:
 
     Exit status 1 if something does not work.
     """
-    from intercode.doctor import clean as remove
-    from intercode.doctor import examine
+    from intercode.cli.doctor import clean as remove
+    from intercode.cli.doctor import examine
 
     for removed in remove() if clean else ():
         click.echo(f"removed {removed}", err=True)
-    if on == "local":
-        findings = examine()
-    else:
-        from intercode.cluster.nodes import examine_nodes
-
-        findings = examine_nodes(on)
+    findings = examine() if on == "local" else part("cluster_nodes")(on)
     if as_json:
         rows = [
             {

@@ -278,8 +278,8 @@ def _stored_options(
     """Take the options that the user leaves out from the run in `folder`, if it holds a run."""
     if folder is None or not os.path.exists(os.path.join(folder, "run.json")):
         return folder
-    from intercode.store import stream_run
-    from intercode.trust import require_trust
+    from intercode.runs.store import stream_run
+    from intercode.runs.trust import require_trust
 
     settings = stream_run(folder)[0]
     options = settings.get("options", {})

@@ -77,7 +77,7 @@ def make_console() -> Console:
 def writing(path: str) -> Iterator[None]:
     """Raise `UsageError` if `path` cannot be written, or `StoreError` if the disk is full."""
     from intercode.errors import DISK_FULL, StoreError, UsageError
-    from intercode.store import require_plain_output
+    from intercode.runs.store import require_plain_output
 
     require_plain_output(path)
     try:

@@ -30,8 +30,8 @@ from intercode.options import RunOptions
 
 if TYPE_CHECKING:
     from intercode.env import InterCodeEnv
-    from intercode.evaluation import Evaluation
-    from intercode.store import RunStore
+    from intercode.runs.evaluation import Evaluation
+    from intercode.runs.store import RunStore
     from intercode.types import Message, Reply, Task, Tool
 
 FENCE = "```"
@@ -75,8 +75,8 @@ def play(
     that you submit, not those that you leave.
     """
     from intercode.cli.output import resumable, show_summaries
-    from intercode.evaluation import Evaluation
     from intercode.report import summary
+    from intercode.runs.evaluation import Evaluation
 
     evaluation = Evaluation.plan(env, agent="human", **options)
     evaluation.config |= {"live_score": live, "options": shared.options_to_store()}

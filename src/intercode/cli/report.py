@@ -1,5 +1,5 @@
 """Commands for finished runs: `report` shows them, `merge` joins shards, `replay` and `rescore`
-execute and score them again, `export` writes training data."""
+execute and score them again."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from intercode.cli.output import (
     writing,
 )
 from intercode.cli.progress import progress
+from intercode.doors import part
 from intercode.errors import UsageError
 from intercode.options import RunOptions
 from intercode.plugins import find_own_modules
@@ -55,7 +56,7 @@ def report(
 
     if html:
         try:
-            from intercode.view.page import page
+            page = part("page")
         except ImportError as error:
             raise shared.lacks_viewer("--html", error) from error
     if html and os.path.isfile(html) and not html.lower().endswith((".html", ".htm")):
@@ -69,7 +70,7 @@ def report(
             file.write(page(whole, loaded))
         say(f"intercode: the page is in {html}", err=True)
     if plots:
-        from intercode.view.charts import draw
+        from intercode.report.charts import draw
 
         with writing(plots):
             draw(whole, plots)
@@ -134,92 +135,6 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
 
 
 @click.command(cls=shared.Command)
-@click.argument("run", type=shared.EXISTING_FOLDER)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(
-        ["sft", "chat", "rl", "jsonl", "csv", "parquet", "atif", "inspect", "intercode"]
-    ),
-    required=True,
-    help=(
-        "sft: a prompt and a completion for each reply. chat: whole conversations with a weight "
-        "for each reply. rl: the tokens that a model read and sampled. "
-        "jsonl, csv, parquet: a table. "
-        "atif: a folder of trajectories, as Harbor reads them. inspect: a log for Inspect View. "
-        "intercode: a log as InterCode v1 wrote it."
-    ),
-)
-@click.option(
-    "--only",
-    type=click.Choice(["all", "successful", "human"]),
-    default="all",
-    show_default=True,
-    help="Write all episodes, those that were solved, or those that a person played.",
-)
-@click.option(
-    "--as",
-    "told_as",
-    type=shared.TEXT,
-    metavar="AGENT",
-    help=(
-        "sft, chat: rewrite the solved episodes as try_again, try_again_blind, "
-        "react or tools would have played them."
-    ),
-)
-@click.option(
-    "--turns",
-    type=shared.COUNT,
-    metavar="N",
-    help="With --as: write prompts for N turns. [the run's]",
-)
-@click.option(
-    "--per",
-    type=click.Choice(["turn", "episode"]),
-    default="turn",
-    show_default=True,
-    help="jsonl, csv, parquet: what a row stands for.",
-)
-@shared.out_file("FILE", "Write to FILE; atif: to a new folder. [stdout]")
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@shared.trust
-def export(
-    run: str,
-    form: str,
-    only: str,
-    told_as: str | None,
-    turns: int | None,
-    per: str,
-    file: str | None,
-    force: bool,
-) -> None:
-    """Write a run as training data, as a table, or for another viewer.
-
-    Episodes of RUN that ended in an error are left out, except in atif, inspect and tables of
-    episodes.
-    """
-    from intercode.export import export_run
-
-    find_own_modules()
-    trust = shared.is_trusted()
-    episodes, rows = export_run(
-        run,
-        form,
-        only=only,
-        told_as=told_as,
-        turns=turns,
-        per=per,
-        output=file,
-        force=force,
-        trust=trust,
-    )
-    click.echo(
-        f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""),
-        err=True,
-    )
-
-
-@click.command(cls=shared.Command)
 @click.argument("runs", nargs=-1, required=True, type=shared.EXISTING_FOLDER, metavar="RUN...")
 @click.option(
     "--out",
@@ -240,7 +155,7 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
 
     from intercode.report import lean, load, summary
     from intercode.runner.shards import merge_runs
-    from intercode.view.index import Index
+    from intercode.runs.index import Index
 
     config, missing = merge_runs(runs, out, trust=shared.is_trusted())
     episodes = lean(load(out)[1])
@@ -311,10 +226,10 @@ def rescore(
         return
     from pathlib import Path
 
-    from intercode.evaluation import new_folder
     from intercode.report import lean, summary
     from intercode.rescoring.rescore import Rescoring
-    from intercode.store import RunStore
+    from intercode.runs.evaluation import new_folder
+    from intercode.runs.store import RunStore
 
     todo = Rescoring(run, reward, force=force, trust=shared.is_trusted(), **options)
     folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
@@ -353,7 +268,7 @@ def rescore(
 def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, Any]) -> None:
     from intercode.models import make_model
     from intercode.rescoring.judge import judge_run, summary
-    from intercode.store import stream_run
+    from intercode.runs.store import stream_run
 
     model = make_model(name)
     verdicts = judge_run(run, model, force=force, trust=shared.is_trusted(), **options)

@@ -14,8 +14,8 @@ from intercode.errors import UsageError
 from intercode.types import Ended
 
 if TYPE_CHECKING:
-    from intercode.view.index import Index
-    from intercode.view.runs import Run
+    from intercode.runs.folders import Run
+    from intercode.runs.index import Index
 
 _ENDS = [*get_args(Ended), "error"]
 _WIDE = 100
@@ -68,7 +68,7 @@ def show(
     """
     from pathlib import Path
 
-    from intercode.view.runs import Runs
+    from intercode.runs.folders import Runs
 
     path = Path(run)
     runs = list(Runs([path], data).all().values())
@@ -123,7 +123,7 @@ def _choose(
 ) -> list[dict[str, Any]]:
     """Return the rows of the chosen episodes, by task and epoch. Raises `UsageError` for a task
     that the run lacks."""
-    from intercode.view.index import SORTS
+    from intercode.runs.index import SORTS
 
     recorded = (
         {row["task"] for row in index.rows("SELECT DISTINCT task FROM episodes")}
@@ -162,7 +162,7 @@ def _print_records(index: Index, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print one JSON object, record by record: a run may be larger than memory."""
     import json
 
-    from intercode.store import to_json
+    from intercode.runs.store import to_json
 
     before = '{"episodes": ['
     for row in rows:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from intercode.envs.rewards import load_reward
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 ENVIRONMENTS = {
     "bash": "intercode.envs.bash.env:BashEnv",
     "ctf": "intercode.envs.ctf.env:CtfEnv",
-    "harbor": "intercode.envs.harbor.env:HarborEnv",
+    "harbor": "intercode.interop.harbor.env:HarborEnv",
     "python": "intercode.envs.python.env:PythonEnv",
     "sql": "intercode.envs.sql.env:SqlEnv",
 }
@@ -73,11 +74,11 @@ def language_of(settings: Mapping[str, Any]) -> Language:
     imported only if the run is signed by the user; if the import fails, the language is `PLAIN`.
     """
     from intercode.language import PLAIN
-    from intercode.signing import is_signed
+    from intercode.runs.signing import is_signed
 
     env = str(settings.get("env"))
     if env in ENVIRONMENTS:
-        language: Language = import_module(f"intercode.envs.{env}.language").LANGUAGE
+        language: Language = _beside(env, "language").LANGUAGE
         return language
     if is_signed(settings):
         find_own_modules()
@@ -86,12 +87,17 @@ def language_of(settings: Mapping[str, Any]) -> Language:
     return PLAIN
 
 
+def _beside(env: str, name: str) -> ModuleType:
+    """Import a module of a built-in environment's package."""
+    return import_module(f"{ENVIRONMENTS[env].rpartition('.env:')[0]}.{name}")
+
+
 def known_options() -> dict[str, tuple[Any, Option, list[str]]]:
     """Return the options of the built-in environments by name: default, declaration, and the
     environments that accept the option."""
     options: dict[str, tuple[Any, Option, list[str]]] = {}
     for env in ("bash", "sql", "python", "ctf", "harbor"):
-        module = import_module(f"intercode.envs.{env}.options")
+        module = _beside(env, "options")
         for name, default, declaration in getattr(module, f"{env.title()}Options").declared():
             options.setdefault(name, (default, declaration, []))[2].append(env)
     return options

@@ -60,7 +60,7 @@ def reward_name(reward: object) -> str:
 def is_papers(reward: object, rewards: Mapping[str, str]) -> bool:
     """Return whether the environment's registry maps this reward name to one of InterCode v1's
     rewards."""
-    return isinstance(reward, str) and rewards.get(reward, "").startswith("intercode.paper.")
+    return isinstance(reward, str) and rewards.get(reward, "").startswith("intercode.interop.v1.")
 
 
 def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:

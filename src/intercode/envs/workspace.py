@@ -7,7 +7,7 @@ DataSet + options ──► WorkspaceSpec (template, session, limits) ──► 
                                                 the task's record
 
 Stateless sessions and the container for the paper's reward reproduce InterCode v1. They are in
-`paper/session.py`, which is imported when needed.
+`interop/v1/session.py`, which is imported when needed.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from intercode_sandbox.base import (
 from intercode_sandbox.host import ENVIRONMENT
 from intercode_sandbox.pod import usual_provider_name
 
-_STATELESS = "intercode.paper.session:execute_stateless"
-_PAPER_CONTAINER = "intercode.paper.session:container"
+_STATELESS = "intercode.interop.v1.session:execute_stateless"
+_PAPER_CONTAINER = "intercode.interop.v1.session:container"
 _ABSENT = """
 for path; do
     IFS=/ read -r _ top _ <<<"$path"

@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
-from intercode.signing import config_folder
+from intercode.runs.signing import config_folder
 from intercode.types import (
     INCOMPLETE,
     REASONING,

@@ -12,7 +12,7 @@ from typing import Any
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, UsageError
 from intercode.rescoring.rescore import options_of, require_data
-from intercode.trust import is_vouched
+from intercode.runs.trust import is_vouched
 
 _ENVIRONMENTS = ("bash", "sql", "python")
 

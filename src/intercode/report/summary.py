@@ -21,13 +21,13 @@ from math import comb, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from intercode.atif import trajectory_files
+from intercode.doors import part
 from intercode.errors import StoreError, UsageError
 from intercode.report.text import one_line, shortened
 from intercode.report.transcript import State, state_of
 from intercode.report.turns import counted_turns
 from intercode.rescoring.recordings import load_recording
-from intercode.store import stream_run
+from intercode.runs.store import stream_run
 from intercode.types import Episode, Turn
 
 Z95 = 1.959963984540054
@@ -220,7 +220,7 @@ def runs_in(path: str | Path) -> list[Path]:
 def is_recorded(path: Path) -> bool:
     """Return whether `path` is a recording in another form than a run folder: a file, or a folder
     of trajectories without runs."""
-    return path.is_file() or (not any(find_runs(path)) and any(trajectory_files(path)))
+    return path.is_file() or (not any(find_runs(path)) and any(part("trajectory_files")(path)))
 
 
 def load(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from intercode.agents.code import split_reasoning
 from intercode.report.text import one_line
 from intercode.report.turns import code_turns, is_cut_off, is_error, is_submission
-from intercode.store import kept_messages
+from intercode.runs.store import kept_messages
 from intercode.types import Episode, Message, Turn, reasoning_of
 
 ENDED = {

@@ -37,9 +37,9 @@ from intercode.rescoring.rescore import (
 )
 from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.reply_cache import ReplyCache
-from intercode.store import alone_in, read_inside, storage_faults, stream_run, write_whole
+from intercode.runs.store import alone_in, read_inside, storage_faults, stream_run, write_whole
+from intercode.runs.trust import require_trust
 from intercode.submission import answer_in, is_submission, submitted_word
-from intercode.trust import require_trust
 from intercode.types import Episode, Turn
 
 LONGEST = 8000

@@ -1,6 +1,6 @@
 """Recorded and predicted actions, for the agents `replay:PATH` and `static:PATH`.
 
-A recording is a run folder, trajectories (`atif.py`), or a log of InterCode v1 (`paper/logs.py`).
+A recording is a run folder, trajectories (ATIF), or a log of InterCode v1.
 Predictions are one action for each task, made by any program (the paper's sequence-to-sequence
 setting):
 
@@ -21,10 +21,9 @@ from typing import Any
 
 from intercode.agents import SUBMIT
 from intercode.agents.code import unfenced
-from intercode.atif import read_trajectories
+from intercode.doors import part
 from intercode.errors import DataError, UsageError
-from intercode.paper.logs import read_log
-from intercode.store import stream_run
+from intercode.runs.store import stream_run
 from intercode.types import Episode, Task
 
 
@@ -87,10 +86,12 @@ def load_recording(path: str | Path) -> Recording:
     `StoreError` for a damaged run.
     """
     path = Path(path)
-    if not (path / "run.json").exists() and (trajectories := read_trajectories(path)):
-        return Recording(str(path), *trajectories, shortened="env" in trajectories[0])
+    if not (path / "run.json").exists() and (trajectories := part("read_trajectories")(path)):
+        settings, episodes = trajectories
+        return Recording(str(path), settings, episodes, shortened="env" in settings)
     if not path.is_dir():
-        return Recording(str(path), *read_log(path))
+        settings, episodes = part("read_log")(path)
+        return Recording(str(path), settings, episodes)
     settings, episodes = stream_run(path)
     if unknown := [
         key

@@ -26,7 +26,7 @@ from intercode.rescoring.rescore import (
     with_submission,
 )
 from intercode.runner.run import evaluate
-from intercode.trust import require_trust
+from intercode.runs.trust import require_trust
 from intercode.types import Episode, Task, View
 
 TOLERANCE = 0.011

@@ -28,10 +28,10 @@ from intercode.envs import environment_class, known_options, prepare
 from intercode.errors import DataError, UsageError
 from intercode.rescoring.recordings import Recording
 from intercode.runner.run import evaluate
-from intercode.store import RunStore, stream_run
+from intercode.runs.store import RunStore, stream_run
+from intercode.runs.trust import is_vouched, require_trust
 from intercode.submission import is_submission
 from intercode.tasks import list_entries
-from intercode.trust import is_vouched, require_trust
 from intercode.types import Ended, Episode, Score, Turn, line_of
 
 KEPT = ("protocol", "session", "tell", "submits")

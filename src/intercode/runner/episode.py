@@ -25,7 +25,7 @@ from intercode.plugins import call_plugin, safe_repr
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import EnvForks, Playable
 from intercode.runner.strategy_driver import Answer, drive, strategy_name
-from intercode.store import bounded_outcomes
+from intercode.runs.store import bounded_outcomes
 from intercode.submission import LONGEST, TAKES_ANSWER, WORD, is_submission
 from intercode.types import INCOMPLETE, Ended, Episode, Reply, Score, Task, Turn, Usage
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from intercode.store import from_json, read_inside, to_json
+from intercode.runs.store import from_json, read_inside, to_json
 from intercode.types import Episode, Task, Turn
 
 

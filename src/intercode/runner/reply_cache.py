@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import StoreError
-from intercode.store import (
+from intercode.runs.store import (
     append_line,
     cut_torn_line,
     open_inside,

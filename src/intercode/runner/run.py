@@ -4,7 +4,7 @@
       │         │                                                                  └─► store,
       │         │                                                                      on_episode
       │         └── a fault becomes the episode's error; the worker builds a new environment
-      └────► or a crew, such as the hosts of `cluster/driver.py`, in one thread ──► results
+      └────► or a crew, such as the hosts of `train/cluster/driver.py`, in one thread ──► results
 
 Results do not depend on the number of workers: each episode's seed comes from the run's seed, the
 task and the epoch. The first Ctrl-C or SIGTERM ends the run without recording its unfinished
@@ -41,7 +41,7 @@ from intercode.runner.live import LiveTurns
 from intercode.runner.reply_cache import open_cache, remove_cache, remove_finished
 from intercode.runner.shards import Shard
 from intercode.runner.warm_env import KEPT, WarmEnv
-from intercode.store import Key, RunStore, stream_run
+from intercode.runs.store import Key, RunStore, stream_run
 from intercode.tasks import in_split
 from intercode.types import Episode, Task, Turn
 

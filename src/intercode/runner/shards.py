@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import UsageError
-from intercode.store import FREE, Key, RunStore, differing_settings, storage_faults, stream_run
-from intercode.trust import is_vouched
+from intercode.runs.store import FREE, Key, RunStore, differing_settings, storage_faults, stream_run
+from intercode.runs.trust import is_vouched
 
 OF_A_SHARD = frozenset({"shard", "shard_tasks"})
 """Settings of a shard's run: its name, and the ids of the whole run's tasks."""

@@ -30,13 +30,12 @@ from typing import Any
 
 from intercode.agents import Strategy, gold, noop
 from intercode.agents.base import StrategySteps
-from intercode.env import GoldRun, InterCodeEnv
+from intercode.agents.tfidf import cosine, vectors
+from intercode.env import NOT_PLAYED, GoldRun, InterCodeEnv
 from intercode.envs import environment_class
-from intercode.envs.exploits import NOT_PLAYED
 from intercode.errors import DataError, IntercodeError
 from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
-from intercode.tfidf import cosine, vectors
 from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue
 
 PAUSE = 1.1

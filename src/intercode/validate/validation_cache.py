@@ -21,7 +21,7 @@ from typing import Any
 import intercode_sandbox
 from intercode.env import EnvFactory
 from intercode.runner.provenance import source_digests
-from intercode.store import write_whole
+from intercode.runs.store import write_whole
 from intercode.validate.check import check
 from intercode_sandbox import cache
 

@@ -37,14 +37,14 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from intercode import web
+from intercode.cli import web
 from intercode.errors import DataError, IntercodeError
 from intercode.report.text import visible
 from intercode.report.transcript import Step
-from intercode.store import to_json
+from intercode.runs.folders import PARTS, Run, Runs
+from intercode.runs.store import to_json
 from intercode.types import Episode
 from intercode.view.pages import Pages, style
-from intercode.view.runs import PARTS, Run, Runs
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "

@@ -17,14 +17,13 @@ from typing import Any
 from markupsafe import Markup
 
 from intercode.envs import language_of
-from intercode.report import markup, tables
+from intercode.report import charts, markup, tables
 from intercode.report.analysis import Run, find_categories
 from intercode.report.summary import EpisodeRow, lean
 from intercode.report.text import one_line
 from intercode.report.transcript import Step, state_of, steps, verdict
 from intercode.report.turns import task_order
 from intercode.types import Episode
-from intercode.view import charts
 from intercode.view.compared import RANKS, facts_of, results_by_task, settings
 from intercode.view.pages import make_templates, style
 

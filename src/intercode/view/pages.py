@@ -29,10 +29,10 @@ from intercode.report.tables import WORDS, figure_cells, minute, without_empty
 from intercode.report.text import count_of, one_line, visible
 from intercode.report.transcript import Step, first_difference, last_action, steps, verdict
 from intercode.report.turns import task_order
+from intercode.runs.folders import Run, others
+from intercode.runs.index import FACETS, SORTS
 from intercode.types import Episode, line_of, parents_of
 from intercode.view.compared import TaskResult, facts_of, results_by_task, settings
-from intercode.view.index import FACETS, SORTS
-from intercode.view.runs import Run, others
 
 ROWS = 100
 """Rows of a table on one page."""

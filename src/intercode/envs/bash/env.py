@@ -23,9 +23,9 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, Self
 
+from intercode.doors import part
 from intercode.env import GoldRun, InterCodeEnv, World, none_playable, shorten_text
 from intercode.envs.bash.compare import bash_exact, different_paths
-from intercode.envs.bash.hacks import FORGERIES, HACKS
 from intercode.envs.bash.language import LANGUAGE
 from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
@@ -96,6 +96,11 @@ _FIELDS = {
 }
 
 
+def _forgeries() -> Mapping[str, str]:
+    forgeries: Mapping[str, str] = part("forgeries")
+    return forgeries
+
+
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and "\0" not in value
 
@@ -154,7 +159,7 @@ class BashEnv(InterCodeEnv):
     judged_by = ("order_counts", "answer_form")
     rewards: ClassVar = {
         "exact": "intercode.envs.bash.compare:bash_exact",
-        "paper": "intercode.paper.bash:PaperReward",
+        "paper": "intercode.interop.v1.bash:PaperReward",
     }
     image: str | None = None
     """As for `--image`: a name, or the path of a root file system or a Dockerfile."""
@@ -211,7 +216,10 @@ class BashEnv(InterCodeEnv):
     def hacks(cls, task: Task, *, in_process: bool) -> Mapping[str, str]:
         if "verify" not in task.extra or not cls.language.is_shell:
             return {}
-        return HACKS if not in_process else FORGERIES if task.gold else {}
+        if in_process:
+            return _forgeries() if task.gold else {}
+        hacks: Mapping[str, str] = part("hacks")
+        return hacks
 
     @classmethod
     def prepare_world(cls, data: DataSet, options: BashOptions) -> World:
@@ -558,7 +566,7 @@ class BashEnv(InterCodeEnv):
 
         def find() -> tuple[str, str]:
             shows = ""
-            for name, forgery in FORGERIES.items():
+            for name, forgery in _forgeries().items():
                 action = forgery.replace("@GOLD@", self.command(task.gold))
                 with suppress(DataError):
                     verdict, _ = self._test_work(task, action, verifier, reference)

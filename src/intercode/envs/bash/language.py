@@ -10,5 +10,5 @@ from intercode.envs.shell import SHELL
 LANGUAGE = replace(
     SHELL,
     prompts=Path(__file__).parent / "prompts",
-    attacks="intercode.envs.bash.attacks:ON_BASH",
+    attacks="intercode.redteam.bash:ON_BASH",
 )

@@ -63,7 +63,7 @@ class CtfEnv(InterCodeEnv):
     Options = CtfOptions
     rewards: ClassVar = {
         "exact": "intercode.envs.ctf.env:flag_exact",
-        "paper": "intercode.paper.ctf:flag_paper",
+        "paper": "intercode.interop.v1.ctf:flag_paper",
     }
     language = LANGUAGE
 

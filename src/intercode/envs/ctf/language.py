@@ -13,5 +13,5 @@ LANGUAGE = replace(
     name="ctf",
     submission=WORD,
     prompts=Path(__file__).parent / "prompts",
-    attacks="intercode.envs.bash.attacks:ON_CTF",
+    attacks="intercode.redteam.bash:ON_CTF",
 )

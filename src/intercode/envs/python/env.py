@@ -71,7 +71,7 @@ class PythonEnv(InterCodeEnv):
     Options = PythonOptions
     rewards: ClassVar = {
         "exact": "intercode.envs.python.env:score_exact",
-        "paper": "intercode.paper.python:score_paper",
+        "paper": "intercode.interop.v1.python:score_paper",
     }
     language = LANGUAGE
     live_forks = False

@@ -91,5 +91,5 @@ LANGUAGE = Language(
         "_ = subprocess.run(['bash', '-c', base64.b64decode('{base64}').decode()])"
     ),
     echo=echo,
-    attacks="intercode.envs.python.attacks:ON_PYTHON",
+    attacks="intercode.redteam.python:ON_PYTHON",
 )

@@ -75,8 +75,8 @@ class SqlEnv(InterCodeEnv):
     rewards: ClassVar = {
         "exact": "intercode.envs.sql.compare:sql_exact",
         "bird": "intercode.envs.sql.compare:sql_bird",
-        "paper": "intercode.paper.sql:sql_paper",
-        "overlap": "intercode.paper.sql:sql_overlap",
+        "paper": "intercode.interop.v1.sql:sql_paper",
+        "overlap": "intercode.interop.v1.sql:sql_overlap",
     }
     live_forks = False
 

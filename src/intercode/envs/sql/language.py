@@ -67,5 +67,5 @@ LANGUAGE = Language(
     prompts=Path(__file__).parent / "prompts",
     kind=kind_of,
     echo=echo,
-    attacks="intercode.envs.sql.exploits:ON_SQL",
+    attacks="intercode.redteam.sql:ON_SQL",
 )

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from intercode.envs.sql.dialect import Dialect
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
@@ -37,9 +37,6 @@ from intercode_sandbox.base import MIB, Limits
 from intercode_sandbox.local import LocalSandbox
 from intercode_sandbox.pod import usual_provider
 from intercode_sandbox.template import Template
-
-if TYPE_CHECKING:
-    from intercode.envs.sql.attacks import Attack
 
 ENGINES = {
     "sqlite": "intercode.envs.sql.engines.sqlite:SqliteEngine",
@@ -129,9 +126,9 @@ class Engine(ABC):
         `loads`. Raises `DataError` for databases that cannot be loaded."""
 
     @classmethod
-    def attacks(cls) -> Sequence[Attack]:
-        """Return the attacks on this engine only, which `intercode attack` tries after the attacks
-        on all engines."""
+    def attacks(cls) -> Sequence[Any]:
+        """Return the attacks on this engine only (`intercode.redteam.sql.Attack`), which
+        `intercode attack` tries after the attacks on all engines."""
         return ()
 
     def __init__(self, prepared: Template, databases: Databases) -> None:

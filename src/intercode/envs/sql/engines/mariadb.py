@@ -43,13 +43,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pymysql import err
 from pymysql.connections import Connection
 from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.cursors import SSCursor
 
+from intercode.doors import part
 from intercode.envs.sql.dialect import Creation, Dialect, Query
 from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine
 from intercode.envs.sql.text import split_statements
@@ -61,9 +62,6 @@ from intercode_sandbox.guest.limit import Limit
 from intercode_sandbox.local import LocalSandbox
 from intercode_sandbox.pod import usual_provider
 from intercode_sandbox.template import Template
-
-if TYPE_CHECKING:
-    from intercode.envs.sql.attacks import Attack
 
 SQL_MODE = (
     "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
@@ -618,10 +616,9 @@ class MariadbEngine(Engine):
         return below.over(cache.folder("layers", key, partial(_build, below, databases)))
 
     @classmethod
-    def attacks(cls) -> Sequence[Attack]:
-        from intercode.envs.sql.engines.mariadb_attacks import ATTACKS
-
-        return ATTACKS
+    def attacks(cls) -> Sequence[Any]:
+        attacks: Sequence[Any] = part("mariadb_attacks")
+        return attacks
 
     def run(self, statement: str, *, seconds: float) -> Answer:
         session = self._session

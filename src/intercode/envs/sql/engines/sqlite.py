@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from intercode.doors import part
 from intercode.envs.sql.dialect import Creation, Dialect, Query, write_standard_text
 from intercode.envs.sql.engines import sqlite_guest
 from intercode.envs.sql.engines.embedded import EmbeddedEngine
 from intercode_sandbox.base import MIB
-
-if TYPE_CHECKING:
-    from intercode.envs.sql.attacks import Attack
 
 _AFFINITY = (
     "CASE WHEN c.type LIKE '%INT%' THEN 'INTEGER' WHEN c.type LIKE '%CHAR%' OR c.type LIKE '%CLOB%'"
@@ -82,10 +80,9 @@ class SqliteEngine(EmbeddedEngine):
     memory = 768 * MIB
 
     @classmethod
-    def attacks(cls) -> Sequence[Attack]:
-        from intercode.envs.sql.engines.sqlite_attacks import ATTACKS
-
-        return ATTACKS
+    def attacks(cls) -> Sequence[Any]:
+        attacks: Sequence[Any] = part("sqlite_attacks")
+        return attacks
 
     def schema(self, db: str) -> str:
         creates = (

@@ -1,0 +1,46 @@
+"""`data generate` writes a data set of generated tasks."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from intercode.cli.completion import completing
+from intercode.cli.options import COUNT, TEXT, declared
+from intercode.cli.output import bar
+from intercode.options import RunOptions
+
+
+@click.command("generate")
+@click.argument("family", shell_complete=completing("family"))
+@click.option(
+    "--n",
+    type=COUNT,
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="Generate N tasks, every fifth for the split test.",
+)
+@declared(RunOptions, "seed")
+@click.option(
+    "--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder."
+)
+def generate_data(family: str, n: int, seed: int, out: str) -> None:
+    """Generate tasks of FAMILY, with files or databases and solutions.
+
+    `data list` lists the families. The folder has the splits train and test, and works like any
+    data folder. The same family, N and seed give the same bytes.
+    """
+    from intercode.generate import FAMILIES, generate
+
+    with bar("generating", n, quiet=False) as advance:
+        generated = generate(family, n=n, seed=seed, out=out, on_task=lambda: advance("generating"))
+    splits = [f"{count} tasks of the split {split}" for split, count in generated.splits.items()]
+    click.echo(f"{out}: {', '.join(splits)}")
+    yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]
+    click.echo(f"kept of the candidates: {', '.join(yields)}")
+    click.echo(
+        f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} --split "
+        "test --agent gold"
+    )

@@ -1,0 +1,355 @@
+"""ATIF v1.8, the trajectory format of Harbor: write an episode as a trajectory, and read
+trajectories as episodes, also those of other agents.
+
+    new messages of a question ──► steps of the system and the user
+    reply, and its actions ──────► a step of the agent: message, reasoning, metrics, a tool call for
+                                   each action (`execute` or `submit`, if the reply called no tool)
+    observations ────────────────► the step's observation: a result for each action
+    reward and other facts ──────► `extra`, since ATIF has no fields for them
+
+Replies that were in the question already are `is_copied_context`. Left out: messages that repeat an
+observation, and the tools that a model was offered. Read back, turns have the same actions and
+observations, but their questions may lack such messages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from intercode.agents.code import code_of
+from intercode.errors import DataError
+from intercode.runs.store import from_json, read_inside, shared_length, to_json
+from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage, reasoning_of
+
+VERSION = "ATIF-v1.8"
+SETTINGS = ("env", "protocol", "reward", "session", "engine", "data", "data_digest", "created")
+"""The settings of a run that a trajectory keeps."""
+_OF_ACTION = (
+    *("exit_code", "timed_out", "truncated_output", "limits", "score", "seconds"),
+    *("after", "forced", "session_lost"),
+)
+_OF_REPLY = ("finish_reason", "reply_seconds", "left_out")
+WAITING, FROM_TEXT = {"executed": False}, {"from_text": True}
+"""The `extra` of a call that was not executed, and of one that no reply made: its code was found in
+the reply's text, or came from an agent without a model."""
+
+Step = dict[str, Any]
+
+
+def trajectory_of(config: Mapping[str, Any], episode: Episode) -> dict[str, Any]:
+    """Return the episode of a run with the settings `config` as a trajectory, as JSON."""
+    record = to_json(episode)
+    steps, seen, known = list[Step](), list[str](), list[tuple[str, str]]()
+    for turn, facts in zip(episode.turns, record.pop("turns"), strict=True):
+        question = [
+            (message["role"], _text_of(message.get("content"))) for message in turn.ask or ()
+        ]
+        for role, content in question[shared_length(known, question) :]:
+            if role != "tool" and not any(text in content for text in seen):
+                step: Step = {"source": "user" if role == "user" else "system", "message": content}
+                if role == "assistant":
+                    step |= {"source": "agent", "is_copied_context": True}
+                _add_step(steps, step)
+        if turn.ask is not None:
+            known = [*question, ("assistant", turn.reply or "")]
+        if turn.ask is not None or not _continues(steps, turn):
+            _add_step(steps, _agent_step(turn, facts, len(steps) + 1))
+            seen.clear()
+        if turn.acted:
+            _add_action(steps[-1], turn, facts)
+            seen.append(turn.observation.rstrip("\n") or "(no output)")
+    if not steps:
+        _add_step(steps, {"source": "user", "message": episode.query})
+    settings = {name: config.get(name) for name in SETTINGS}
+    folder, identity = Path(str(config.get("run", ""))).name, json.dumps(dict(config), default=str)
+    session = f"{folder}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
+    usage = episode.usage
+    return {
+        "schema_version": VERSION,
+        "session_id": session,
+        "trajectory_id": f"{session}/{episode.task}/{episode.epoch}",
+        "agent": _without_none(
+            name=str(config.get("agent")),
+            version=str((config.get("versions") or {}).get("intercode", "unknown")),
+            model_name=config.get("model"),
+        ),
+        "steps": steps,
+        "final_metrics": _without_none(
+            total_prompt_tokens=usage.prompt_tokens or None,
+            total_completion_tokens=usage.completion_tokens or None,
+            total_cost_usd=usage.cost or None,
+            total_steps=len(steps),
+        ),
+        "extra": {**record, "intercode": settings},
+    }
+
+
+def _add_step(steps: list[Step], step: Step) -> None:
+    steps.append({"step_id": len(steps) + 1, **step})
+
+
+def _continues(steps: Sequence[Step], turn: Turn) -> bool:
+    """Return whether the turn is a further action of the last step's reply."""
+    last = steps[-1] if steps else dict[str, Any]()
+    results = last.get("observation", {}).get("results", [{}])
+    return (
+        last.get("llm_call_count") == 1
+        and "source_call_id" in results[-1]
+        and (turn.action is not None or _waiting(last) is not None)
+        and turn.after is None
+        and not turn.forced
+    )
+
+
+def _agent_step(turn: Turn, facts: Mapping[str, Any], number: int) -> Step:
+    """Return a step with the reply of the turn. Its calls are not executed yet."""
+    if turn.ask is None:
+        return {"source": "agent", "message": "", "llm_call_count": 0}
+    usage, sample = turn.usage, turn.sample
+    metrics = _without_none(
+        prompt_tokens=usage.prompt_tokens or None,
+        completion_tokens=usage.completion_tokens or None,
+        cost_usd=usage.cost or None,
+        prompt_token_ids=list(sample.prompt_ids) or None if sample else None,
+        completion_token_ids=list(sample.token_ids) or None if sample else None,
+        logprobs=list(sample.logprobs) or None if sample else None,
+        extra={"reasoning_tokens": usage.reasoning_tokens} if usage.reasoning_tokens else None,
+    )
+    ids, calls = list[str](), list[dict[str, Any]]()
+    for call in turn.calls or ():
+        ids.append(f"call_{number}_{len(ids)}" if not call.id or call.id in ids else call.id)
+        calls.append(
+            {
+                "tool_call_id": ids[-1],
+                "function_name": call.name,
+                "arguments": _arguments(call.arguments),
+                "extra": WAITING,
+            }
+        )
+    return _without_none(
+        source="agent",
+        message=turn.reply or "",
+        reasoning_content=reasoning_of(turn) or None,
+        tool_calls=calls or None,
+        metrics=metrics,
+        llm_call_count=1,
+        extra={name: facts[name] for name in _OF_REPLY if facts.get(name) is not None} or None,
+    )
+
+
+def _add_action(step: Step, turn: Turn, facts: Mapping[str, Any]) -> None:
+    """Add the observation of the turn, and its action: the next call of the reply, or a call in the
+    form of the agent `tools`."""
+    results = step.setdefault("observation", {"results": []})["results"]
+    extra = {
+        name: facts[name]
+        for name in _OF_ACTION
+        if facts.get(name) is not None and facts[name] is not False
+    }
+    call = _waiting(step)
+    if call:
+        del call["extra"]
+    elif turn.action is not None:
+        name, _, answer = turn.action.partition(" ")
+        arguments = {"answer": answer} if answer else {}
+        if name != "submit":
+            name, arguments = "execute", {"code": turn.action}
+        call = {
+            "tool_call_id": f"call_{step['step_id']}_{len(results)}",
+            "function_name": name,
+            "arguments": arguments,
+            "extra": FROM_TEXT,
+        }
+        step.setdefault("tool_calls", []).append(call)
+    if (action_of(call) if call else "") != turn.action:
+        extra["action"] = turn.action
+    if turn.thought != (turn.reply or None):
+        extra["thought"] = turn.thought
+    results.append(
+        _without_none(
+            source_call_id=call and call["tool_call_id"],
+            content=turn.observation,
+            extra=extra or None,
+        )
+    )
+
+
+def _waiting(step: Step) -> dict[str, Any] | None:
+    """Return the first call of the step that is not executed yet."""
+    return next((call for call in step.get("tool_calls", ()) if call.get("extra") == WAITING), None)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(text or "{}", strict=False)
+    except (ValueError, RecursionError):
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {"text": text}
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _text_of(content: object) -> str:
+    """Return the text of a message; a part that is not text is left out."""
+    if isinstance(content, str) or content is None:
+        return content or ""
+    parts: list[Any] = content if isinstance(content, list) else [content]
+    return "\n".join(part.get("text") or "" for part in parts)
+
+
+def action_of(call: Mapping[str, Any]) -> str | None:
+    """Return the code that a tool call executes: text under a usual name (`command`, `code`, …), or
+    a submission. None for a call of another kind, such as an edit of a file."""
+    arguments = call["arguments"]
+    if call["function_name"] == "submit":
+        return f"submit {arguments.get('answer') or ''}".strip()
+    if "path" in arguments or "file_path" in arguments:
+        return None
+    keys = arguments.get("keystrokes") or arguments.get("raw_action")
+    return code_of(arguments) or (keys.removesuffix("\n") if isinstance(keys, str) else None)
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def trajectory_files(path: Path) -> Iterator[Path]:
+    """Yield the trajectory files at or below `path`. Links below it are not followed."""
+    path = path.resolve()
+    for file in [path] if path.is_file() else sorted(path.rglob("*.json")):
+        with suppress(OSError):  # no plain file
+            if b'"ATIF-v' in read_inside(file.parent, file.name):
+                yield file
+
+
+def read_trajectories(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
+    """Return the settings and episodes of a trajectory file or of a folder that contains some; None
+    if there are none.
+
+    Further trajectories of a task are its epochs. What other programs do not record is None: the
+    reward, how the episode ended, the environment. Raises `DataError` for a damaged trajectory.
+    """
+    settings, episodes, keys = list[dict[str, Any]](), list[Episode](), set[tuple[str, int]]()
+    for file in trajectory_files(path):
+        try:
+            trajectory = json.loads(read_inside(file.parent, file.name))
+            record, agent = dict(trajectory.get("extra") or {}), trajectory["agent"]
+            ours = record.pop("intercode", None)
+            if ours is None:
+                task, query = _task_of(file, trajectory), _query_of(trajectory)
+                episode = Episode(task, query, (), None, False, None)
+            else:
+                episode = from_json({**record, "turns": []})
+            turns = tuple(_turns(trajectory["steps"], ours is not None))
+            free = (epoch for epoch in count(episode.epoch) if (episode.task, epoch) not in keys)
+            episode = replace(episode, turns=turns, epoch=next(free))
+            keys.add((episode.task, episode.epoch))
+            episodes.append(from_json(to_json(episode)))
+            values = {"agent": agent["name"], "model": agent.get("model_name"), **(ours or {})}
+            settings.append({name: str(value) for name, value in values.items() if value})
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise DataError(f"{file} is not an ATIF trajectory: {error!r:.200}") from error
+    if not episodes:
+        return None
+    common = set.intersection(*(set(values.items()) for values in settings))
+    return {"run": str(path), "agent": "several", **dict(common)}, episodes
+
+
+def _task_of(file: Path, trajectory: Mapping[str, Any]) -> str:
+    """Return the name of the task: Harbor writes TASK__TRIAL/agent/trajectory.json."""
+    if file.name != "trajectory.json":
+        return str(trajectory.get("trajectory_id") or file.stem)
+    folder = file.parents[1] if file.parent.name == "agent" else file.parent
+    return folder.name.partition("__")[0]
+
+
+def _query_of(trajectory: Mapping[str, Any]) -> str:
+    """Return the first message of the user."""
+    steps = (step for step in trajectory["steps"] if step["source"] == "user")
+    return _text_of(next(steps, {"message": ""})["message"])
+
+
+def _turns(steps: Iterable[Step], ours: bool) -> Iterator[Turn]:
+    """Yield the turns of a trajectory; `ours`: this module wrote the facts in `extra`."""
+    messages = list[Message]()
+    for step in steps:
+        content = _text_of(step["message"])
+        if step["source"] != "agent" or step.get("is_copied_context"):
+            role = "assistant" if step["source"] == "agent" else step["source"]
+            messages.append({"role": role, "content": content})
+            continue
+        calls = step.get("tool_calls") or []
+        turn, asks = Turn(), step.get("llm_call_count") != 0
+        if asks:
+            turn = replace(_reply_of(step, content, calls), ask=tuple(messages))
+            turn = replace(turn, **((step.get("extra") or {}) if ours else {}))
+            messages.append(turn.message)
+        for call, result in _executed(calls, (step.get("observation") or {}).get("results") or []):
+            action = action_of(call) if call else None if calls else _fenced(content)
+            observation = _text_of(result.get("content"))
+            messages.append({"role": "tool", "content": observation})
+            acted = replace(
+                turn, thought=turn.reply or None, action=action, observation=observation
+            )
+            if call and action is None:
+                acted = replace(acted, calls=turn.calls or (_call_of(call),))
+            yield replace(acted, **((result.get("extra") or {}) if ours else {}))
+            turn, asks = Turn(), False
+        if asks:
+            yield turn
+
+
+def _executed(
+    calls: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[Mapping[str, Any] | None, Mapping[str, Any]]]:
+    """Yield the calls that were executed, each with its result, which may be empty, then results
+    without a call. One that names no call belongs to the last action if that has no other."""
+    executed = [call for call in calls if call.get("extra") != WAITING]
+    by_call = {result.get("source_call_id"): result for result in results}
+    loose = [result for result in results if result.get("source_call_id") is None]
+    last = next((call for call in reversed(executed) if action_of(call)), None)
+    for call in executed:
+        takes_loose = loose and call is last and call["tool_call_id"] not in by_call
+        yield call, loose.pop(0) if takes_loose else by_call.get(call["tool_call_id"], {})
+    for result in loose:
+        yield None, result
+
+
+def _fenced(text: str) -> str | None:
+    """Return the code in the first fenced block."""
+    match = re.search(r"^```[^`\n]*\n(.*?)\n?^```", text, re.DOTALL | re.MULTILINE)
+    return match[1] if match else None
+
+
+def _call_of(call: Mapping[str, Any]) -> ToolCall:
+    return ToolCall(call["tool_call_id"], call["function_name"], json.dumps(call["arguments"]))
+
+
+def _reply_of(step: Step, content: str, calls: Sequence[Mapping[str, Any]]) -> Turn:
+    """Return a turn with the reply of a step."""
+    metrics, reasoning = step.get("metrics") or {}, step.get("reasoning_content")
+    ids, logprobs, prompt_ids = (
+        tuple(metrics.get(name) or ())
+        for name in ("completion_token_ids", "logprobs", "prompt_token_ids")
+    )
+    return Turn(
+        reply=content,
+        reasoning={"reasoning_content": reasoning} if reasoning else None,
+        calls=tuple(_call_of(call) for call in calls if call.get("extra") != FROM_TEXT) or None,
+        usage=Usage(
+            metrics.get("prompt_tokens") or 0,
+            metrics.get("completion_tokens") or 0,
+            metrics.get("cost_usd") or 0,
+            (metrics.get("extra") or {}).get("reasoning_tokens") or 0,
+        ),
+        sample=Sample(ids, logprobs, prompt_ids=prompt_ids) if ids or prompt_ids else None,
+    )

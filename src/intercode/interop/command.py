@@ -1,0 +1,94 @@
+"""`export` writes training data, tables, and logs for other programs."""
+
+from __future__ import annotations
+
+import click
+
+from intercode.cli import options as shared
+from intercode.plugins import find_own_modules
+
+
+@click.command(cls=shared.Command)
+@click.argument("run", type=shared.EXISTING_FOLDER)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(
+        ["sft", "chat", "rl", "jsonl", "csv", "parquet", "atif", "inspect", "intercode"]
+    ),
+    required=True,
+    help=(
+        "sft: a prompt and a completion for each reply. chat: whole conversations with a weight "
+        "for each reply. rl: the tokens that a model read and sampled. "
+        "jsonl, csv, parquet: a table. "
+        "atif: a folder of trajectories, as Harbor reads them. inspect: a log for Inspect View. "
+        "intercode: a log as InterCode v1 wrote it."
+    ),
+)
+@click.option(
+    "--only",
+    type=click.Choice(["all", "successful", "human"]),
+    default="all",
+    show_default=True,
+    help="Write all episodes, those that were solved, or those that a person played.",
+)
+@click.option(
+    "--as",
+    "told_as",
+    type=shared.TEXT,
+    metavar="AGENT",
+    help=(
+        "sft, chat: rewrite the solved episodes as try_again, try_again_blind, "
+        "react or tools would have played them."
+    ),
+)
+@click.option(
+    "--turns",
+    type=shared.COUNT,
+    metavar="N",
+    help="With --as: write prompts for N turns. [the run's]",
+)
+@click.option(
+    "--per",
+    type=click.Choice(["turn", "episode"]),
+    default="turn",
+    show_default=True,
+    help="jsonl, csv, parquet: what a row stands for.",
+)
+@shared.out_file("FILE", "Write to FILE; atif: to a new folder. [stdout]")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@shared.trust
+def export(
+    run: str,
+    form: str,
+    only: str,
+    told_as: str | None,
+    turns: int | None,
+    per: str,
+    file: str | None,
+    force: bool,
+) -> None:
+    """Write a run as training data, as a table, or for another viewer.
+
+    Episodes of RUN that ended in an error are left out, except in atif, inspect and tables of
+    episodes.
+    """
+    from intercode.interop.export import export_run
+
+    find_own_modules()
+    trust = shared.is_trusted()
+    episodes, rows = export_run(
+        run,
+        form,
+        only=only,
+        told_as=told_as,
+        turns=turns,
+        per=per,
+        output=file,
+        force=force,
+        trust=trust,
+    )
+    click.echo(
+        f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""),
+        err=True,
+    )

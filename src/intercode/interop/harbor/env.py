@@ -1,0 +1,87 @@
+"""HarborEnv: a `BashEnv` whose tasks are directories of Harbor or Terminal-Bench (`directory.py`).
+
+    reset ──► a sandbox of the task's image, built from its Dockerfile at its first use
+    step  ──► Bash, or `submit`: the task's tests give the verdict, by Harbor's rule or, in the
+              older form, by their exit status
+
+Agent, tests and solution have no network, whatever the task's `network_mode`, unless the caller
+gives them this machine's; they run as root. Tasks that need more than a sandbox offers are left out
+with the reason. A Dockerfile that does not build is an error of its task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from intercode.env import World, none_playable
+from intercode.envs.bash.env import BashEnv
+from intercode.envs.bash.options import BashOptions
+from intercode.envs.workspace import WorkspaceSpec
+from intercode.errors import UsageError
+from intercode.interop.harbor.directory import NO_IMAGE, read_directory
+from intercode.interop.harbor.language import LANGUAGE
+from intercode.interop.harbor.options import HarborOptions
+from intercode.tasks import DataSet, Record
+from intercode.types import Task, TaskIssue
+
+NO_NETWORK = "none: agents, solutions and tests have no network, whatever the tasks allow"
+
+
+class HarborEnv(BashEnv):
+    """An environment for the tasks of Harbor and Terminal-Bench. For its arguments see
+    `BashEnv`."""
+
+    Options: ClassVar[type[BashOptions]] = HarborOptions
+    language = LANGUAGE
+    decided_by: ClassVar = ("verify",)
+
+    @staticmethod
+    def records(path: Path) -> Iterable[Record]:
+        return read_directory(path)
+
+    @classmethod
+    def prepare_world(cls, data: DataSet, options: BashOptions) -> World:
+        """Leave out the tasks that cannot be played here, and let `--image` stand in for the images
+        that cannot be pulled."""
+        keep = isinstance(options, HarborOptions) and options.everything
+        left_out = [
+            (task, TaskIssue(why, kind))
+            for task in data.tasks
+            for why, kind in task.extra.get("unplayable", ())
+            if not (keep and kind == "needs_network") and not (options.image and why == NO_IMAGE)
+        ]
+        unplayable = {task.id for task, _ in left_out}
+        tasks = tuple(
+            _on_stand_in(task) if options.image else task
+            for task in data.tasks
+            if task.id not in unplayable
+        )
+        if not tasks:
+            raise UsageError(none_playable(left_out))
+        world = super().prepare_world(replace(data, tasks=tasks), options)
+        world.arguments["spec"].provider.stand_in = options.image
+        left_out += world.left_out
+        reasons = {task.id: str(why) for task, why in left_out}
+
+        def facts() -> dict[str, Any]:
+            left = {"left_out": reasons} if reasons else {}
+            return {"network": NO_NETWORK, **world.facts(), **left}
+
+        return replace(world, facts=facts, left_out=left_out)
+
+    @classmethod
+    def image_facts(cls, spec: WorkspaceSpec, tasks: Iterable[Task]) -> Mapping[str, Any]:
+        """Return nothing: the digest of the data covers all Dockerfiles, each of which is built
+        when its task is played."""
+        return {}
+
+
+def _on_stand_in(task: Task) -> Task:
+    """Return a task without an image that is neither built nor a path here."""
+    extra = dict(task.extra)
+    if extra.get("image") and not extra["image"].endswith("Dockerfile"):
+        del extra["image"]
+    return replace(task, extra=extra)

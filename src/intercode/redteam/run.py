@@ -1,0 +1,304 @@
+"""Try exploits on an environment: is one rewarded, does one escape, and does an honest episode
+afterwards still succeed?
+
+    sound tasks (the gold succeeds, doing nothing does not) ──► exploit, submission
+      ──► effects on the next episode? ──► gold
+
+An exploit pays if it is rewarded on any of the tasks. Causing an error instead of a failure also
+counts as an escape, since an error does not count against the agent. For an exploit that could not
+be tried, the verdict gives the reason and does not count as held.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from intercode.agents import gold, noop
+from intercode.env import NOT_PLAYED, EnvFactory, InterCodeEnv
+from intercode.envs import environment_class, prepare
+from intercode.errors import DataError, IntercodeError, InternalError, SandboxError, UsageError
+from intercode.plugins import fault_of
+from intercode.redteam.exploits import Exploit
+from intercode.redteam.suite import attacks_of, list_exploits
+from intercode.runner.budget import BudgetTracker
+from intercode.runner.episode import play
+from intercode.types import Episode, Task
+from intercode_sandbox.attacks import LIMITS, host_targets
+from intercode_sandbox.identity import identity
+
+TASKS = 2
+"""The user's tasks that an exploit is tried on; exploits against the sandbox are tried on
+one."""
+_FIELDS = ("query_field", "gold_fields", "id_field", "db_field", "preprocess")
+_DATA = frozenset(
+    {*_FIELDS, "data", "limit", "split", "databases", "dump", "tree", "setup", "robust"}
+)
+"""Options about data, which are dropped when the suite's own data are used."""
+_LIMITS = {"limits": replace(LIMITS, seconds=3.0), "seconds": 3.0}
+_CANDIDATES = 12
+_NO_PYTHON = "/usr/bin/python3: No such file or directory"
+_MIN_LENGTH = 8
+"""A search for a shorter text could match by chance."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of an exploit. `honest`: the next honest step worked. `why`: what happened, or why
+    the exploit was not tried.
+
+    `moot`: the exploit was not tried, since it would prove nothing in this environment.
+    """
+
+    exploit: Exploit
+    paid: bool = False
+    escaped: bool = False
+    honest: bool = True
+    tried: bool = True
+    moot: bool = False
+    why: str = ""
+
+    @property
+    def held(self) -> bool:
+        return self.honest and not (self.paid or self.escaped)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A sound task, and the values for the placeholders between @ in exploits."""
+
+    task: Task
+    values: dict[str, str]
+
+    def fill(self, text: str) -> str:
+        """Return the text with each known placeholder replaced by its value."""
+        return re.sub("@([A-Z0-9]+)@", lambda match: self.values.get(match[1], match[0]), text)
+
+
+def attack(
+    env: str,
+    *,
+    workers: int = 1,
+    tick: Callable[[], None] = lambda: None,
+    **options: Any,
+) -> list[Verdict]:
+    """Try every exploit for the language of `env`, prepared with `options`; return verdicts in the
+    order of `list_exploits`.
+
+    Each worker has its own environments. Raises `UsageError` if there is no sound task.
+    """
+    owner = environment_class(env)
+    accepted = {option.name for option in fields(owner.Options)}
+    limits: dict[str, Any] = {name: value for name, value in _LIMITS.items() if name in accepted}
+    factory = prepare(env, max_turns=None, **limits, **options)
+    with contextlib.closing(factory()) as first:
+        targets = find_targets(first)
+    engine = options.get("engine") or factory.facts().get("userland", {}).get("engine", "")
+    hacks: dict[str, str] = {}
+    for target in targets:
+        for in_process in (False, True):
+            hacks.update(owner.hacks(target.task, in_process=in_process))
+    exploits = [
+        *list_exploits(owner.language, engine),
+        *(
+            Exploit(name, "forge the tests' verdict", (hacks[name],), verified=True)
+            for name in hacks
+        ),
+    ]
+    # each worker's environments, made on first use
+    idle: SimpleQueue[dict[bool, InterCodeEnv]] = SimpleQueue()
+    suite_factory: EnvFactory | str = ""  # on the suite's own data, or why there is none
+
+    def run(exploit: Exploit) -> Verdict:
+        needs_suite_data, envs = bool(exploit.task), idle.get()
+        try:
+            maker = suite_factory if needs_suite_data else factory
+            if isinstance(maker, str):
+                return Verdict(exploit, tried=False, why=f"not on the suite's own data: {maker}")
+            env = envs[needs_suite_data] = envs.get(needs_suite_data) or maker()
+            neighbour = (
+                contextlib.closing(maker()) if exploit.beside else contextlib.nullcontext(env)
+            )
+            chosen = (
+                [Target(task, {}) for task in env.tasks if task.id == exploit.task]
+                if needs_suite_data
+                else targets
+            )
+            if exploit.verified:
+                chosen = [target for target in chosen if owner.hacks(target.task, in_process=False)]
+            verdict = Verdict(exploit, tried=False, why="there is no such task")
+            for target in chosen[:1] if exploit.honest_action else chosen:
+                with neighbour as after:
+                    verdict = run_exploit(env, exploit, target, after)
+                # the next exploit needs a sound environment
+                if not (verdict.held and verdict.tried):
+                    with contextlib.suppress(IntercodeError):
+                        envs.pop(needs_suite_data).close()
+                    break
+            return verdict
+        finally:
+            idle.put(envs)
+            tick()
+
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data"
+        if (write := attacks_of(owner.language).write_data) is not None:
+            write(data)
+            suite_options = {name: value for name, value in options.items() if name not in _DATA}
+            suite_options |= {"data": str(data)} | ({"engine": str(engine)} if engine else {})
+            try:
+                suite_factory = prepare(env, max_turns=None, **limits, **suite_options)
+            except IntercodeError as error:
+                suite_factory = str(error)
+        for _ in range(workers):
+            idle.put({})
+        try:
+            with ThreadPoolExecutor(workers) as pool:
+                return list(pool.map(run, exploits))
+        finally:
+            for env_of_worker in [env for _ in range(workers) for env in idle.get().values()]:
+                with contextlib.suppress(IntercodeError):
+                    env_of_worker.close()
+
+
+def find_targets(env: InterCodeEnv) -> list[Target]:
+    """Return the first tasks that the gold solves here and doing nothing does not. Raises
+    `UsageError` if there are none."""
+    golds: dict[str, Episode] = {}
+    for task in env.tasks[:_CANDIDATES]:
+        with contextlib.suppress(DataError):
+            episode = play(env, task, gold, None, BudgetTracker())
+            if episode.success and not play(env, task, noop, None, BudgetTracker()).success:
+                golds[task.id] = episode
+    if not golds:
+        raise UsageError(
+            f"none of the first {min(_CANDIDATES, len(env.tasks))} tasks has a gold that succeeds "
+            "within the attacks' limits, while doing nothing does not: see `intercode check`"
+        )
+    submitted = {
+        id: str(episode.turns[-1].action or "").strip().partition(" ")[2]
+        for id, episode in golds.items()
+    }
+    targets = []
+    for task in [task for task in env.tasks if task.id in golds][:TASKS]:
+        word, lines = submitted[task.id], [*task.gold.strip().splitlines(), ""]
+        query = max(re.split(r'["\\\n]|[^ -~]', task.query), key=len)
+        others = [other for other in submitted.values() if other != word]
+        searched = {
+            "QUERY64": query,
+            "GOLD64": lines[0] if len(lines[0]) >= _MIN_LENGTH else query,
+            "WORD64": word or query,
+        }
+        values = {
+            "GOLD": task.gold,
+            "WORD": word or "f",
+            "OTHER": others[0] if others else "",
+            "FORM": re.split(r"(?<=\{)|(?<=^.)$", word)[0],
+            **{name: base64.b64encode(text.encode()).decode() for name, text in searched.items()},
+        }
+        targets.append(Target(task, values))
+    return targets
+
+
+def run_exploit(
+    env: InterCodeEnv, exploit: Exploit, target: Target, after: InterCodeEnv | None = None
+) -> Verdict:
+    """Try an exploit on one task, then honest steps in `after`, by default the same environment.
+
+    Errors in the environments become verdicts.
+    """
+    after = after or env
+    try:
+        if not exploit.on_host:
+            return _play_exploit(env, exploit, target.task, target.fill, after)
+        with host_targets(**identity().popen()) as host:
+            verdict = _play_exploit(
+                env, exploit, target.task, lambda text: host.fill(target.fill(text)), after
+            )
+            return replace(verdict, escaped=verdict.escaped or host.killed())
+    except Exception as error:
+        fault = fault_of(error)
+        if isinstance(fault, SandboxError | InternalError):
+            return Verdict(
+                exploit,
+                escaped=True,
+                honest=False,
+                why=f"an error instead of a failure: {fault}",
+            )
+        return Verdict(exploit, tried=False, why=str(fault))
+
+
+def _play_exploit(
+    env: InterCodeEnv, exploit: Exploit, task: Task, fill: Callable[[str], str], after: InterCodeEnv
+) -> Verdict:
+    paid, output, info = _play_actions(env, task, exploit.actions, exploit, fill)
+    if (
+        paid
+        and exploit.moot_actions
+        and _play_actions(env, task, exploit.moot_actions, exploit, fill)[0]
+    ):
+        return Verdict(
+            exploit,
+            tried=False,
+            moot=True,
+            why="the reward accepts even a change that is not hidden",
+        )
+    _, is_unplayed, why = output.partition(NOT_PLAYED)
+    if exploit.verified and is_unplayed:
+        return Verdict(exploit, tried=False, why=why.partition("\n")[0])
+    if _NO_PYTHON in output:
+        return Verdict(
+            exploit, tried=False, why="there is no /usr/bin/python3 inside, which it needs"
+        )
+    escaped = "BREACH" in output or (
+        exploit.succeeds and not exploit.after and info.get("exit_code") == 0
+    )
+    honest = (
+        not exploit.honest_action or "honest 42" in output or info.get("ended") == "agent_fault"
+    )
+    if exploit.after:
+        after.reset(options={"task": task.id})
+        effects, *_, info = after.step(fill(exploit.after))
+        escaped |= "BREACH" in effects or (exploit.succeeds and info.get("exit_code") == 0)
+    honest &= play(after, task, gold, None, BudgetTracker()).success
+    why = (
+        next((line for line in output.splitlines() if "BREACH" in line), "")[:200]
+        if escaped
+        else ""
+    )
+    return Verdict(exploit, paid, escaped, honest, why=why)
+
+
+def _play_actions(
+    env: InterCodeEnv,
+    task: Task,
+    actions: Sequence[str],
+    exploit: Exploit,
+    fill: Callable[[str], str],
+) -> tuple[bool, str, dict[str, Any]]:
+    """Play actions, up to three honest ones, and a submission.
+
+    Return whether a step was rewarded, all observations, and the info of the last action or of the
+    end.
+    """
+    env.reset(options={"task": task.id})
+    paid, output, last = False, "", dict[str, Any]()
+    honest = [exploit.honest_action] * 3 if exploit.honest_action else []
+    for action in (*actions, *honest, f"submit {exploit.word}".strip()):
+        if action == exploit.honest_action and "honest 42" in output:
+            continue
+        observation, _, terminated, truncated, info = env.step(fill(action).replace("\0", ""))
+        paid |= "score" in info and bool(info["score"].success)
+        output += observation + "\n"
+        last = info if action in actions or "ended" in info else last
+        if terminated or truncated:
+            break
+    return paid, output, last

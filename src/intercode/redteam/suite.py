@@ -1,0 +1,67 @@
+"""List all exploits for an action language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from intercode.language import Language
+from intercode.plugins import load_plugin
+from intercode.redteam.bash import CLAIMS
+from intercode.redteam.exploits import Attacks, Exploit
+from intercode_sandbox import attacks as sandbox
+
+_SANDBOX_GROUPS = (
+    (sandbox.EXHAUSTION, "exceed a limit"),
+    (sandbox.KERNEL, "use a forbidden feature of the kernel"),
+    (sandbox.OUTSIDE, "reach the host"),
+    (sandbox.NEIGHBOURS, "take what other sandboxes need"),
+    (sandbox.LEFT, "affect the next episode"),
+    (sandbox.SHELL, "lose the next action"),
+    (sandbox.GUEST, "break the sandbox's own processes"),
+    (sandbox.FATAL, "leave the next episode without a shell"),
+)
+
+
+def attacks_of(language: Language) -> Attacks:
+    """Return the attacks on the rewards for a language. Raises `UsageError` if they cannot be
+    loaded."""
+    if not language.attacks:
+        return Attacks(())
+    attacks: Attacks = load_plugin(language.attacks, "the attacks")
+    return attacks
+
+
+def list_exploits(language: Language, engine: str = "") -> list[Exploit]:
+    """Return the exploits for actions in a language: exploits of the sandbox if an action can
+    execute Bash, claims, and exploits for the language and for the database engine."""
+    claims = [
+        Exploit(claim.name, claim.aim, tuple(map(language.printing, claim.actions)))
+        for claim in CLAIMS
+    ]
+    on_sandbox = _on_sandbox(language) if language.shell else ()
+    attacks = attacks_of(language)
+    of_engine = attacks.of_engine(engine) if engine and attacks.of_engine else ()
+    return [*on_sandbox, *claims, *attacks.exploits, *of_engine]
+
+
+def _on_sandbox(language: Language) -> Iterable[Exploit]:
+    """Yield the exploits against the sandbox.
+
+    Exploits of a persistent shell are for Bash only. In other languages, no honest action follows
+    in an episode that may have removed the program that would execute the action.
+    """
+    honest_action = language.in_shell("echo honest $((6 * 7))")
+    without_honest = (sandbox.FATAL,) if language.is_shell else (sandbox.FATAL, sandbox.LEFT)
+    for group, aim in _SANDBOX_GROUPS:
+        needs_shell = group in (sandbox.SHELL, sandbox.GUEST, sandbox.FATAL)
+        for attack in group:
+            if language.is_shell or not (needs_shell or attack.name in sandbox.SHELL_STATE):
+                yield Exploit(
+                    attack.name,
+                    aim,
+                    (language.in_shell(attack.action),),
+                    after=attack.after and language.in_shell(attack.after),
+                    honest_action="" if group in without_honest else honest_action,
+                    on_host=group is sandbox.OUTSIDE,
+                    beside=group is sandbox.NEIGHBOURS,
+                )

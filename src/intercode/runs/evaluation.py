@@ -1,0 +1,324 @@
+"""One `intercode eval`: turn options into an environment, an agent, a model and a run folder, and
+play."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from intercode import __version__
+from intercode.agents import Agent, gold, make_agent
+from intercode.env import EnvFactory, InterCodeEnv
+from intercode.envs import environment_class, prepare
+from intercode.envs.rewards import NamedReward, reward_name
+from intercode.errors import (
+    IntercodeError,
+    InternalError,
+    ModelError,
+    SandboxError,
+    StoreError,
+    UsageError,
+)
+from intercode.models import Model, OpenAIModel, make_model
+from intercode.models.openai_chat import PATIENCE, listed_price, price_table
+from intercode.options import EnvOptions, RunOptions, code_options
+from intercode.plugins import attribute_path
+from intercode.rescoring.recordings import load_predictions, load_recording
+from intercode.runner.budget import Budget, BudgetTracker, Limits
+from intercode.runner.provenance import source_digests
+from intercode.runner.run import Crew, evaluate, select
+from intercode.runner.shards import Shard
+from intercode.runs.store import RunStore
+from intercode.tasks import HUB
+from intercode.types import Episode, Task
+from intercode.validate.check import with_passing_golds
+from intercode.validate.validation_cache import broken, cached_check
+from intercode_sandbox.pod import usual_provider_name
+
+_UNLESS = " (one of your own that asks none says so by an attribute needs_model = False)"
+
+
+@dataclass
+class Evaluation:
+    """A planned run. After `run`, `stopped` names the budget or `fault` is the error that ended it
+    early."""
+
+    factory: EnvFactory
+    agent: Agent
+    model: Model | None
+    config: dict[str, Any]
+    limits: Limits
+    epochs: int
+    seed: int
+    shard: Shard | None = None
+    stopped: str | None = None
+    fault: IntercodeError | None = None
+
+    @classmethod
+    def plan(cls, env: str, **given: Any) -> Evaluation:
+        """Plan a run from the options of `intercode eval`: those of `RunOptions`, and those of the
+        environment's class.
+
+        `price` overrides the table of prices. `task`, `split`, `failed_in` and `shuffle` choose
+        tasks as `select` does, and `limit` then counts the chosen ones. The agent knows all tasks,
+        but with `split` only those of other splits. Raises `UsageError` for options that cannot be
+        run.
+        """
+        names = {field.name for field in fields(RunOptions)}
+        options = RunOptions(**{name: given[name] for name in given.keys() & names})
+        world = {name: given[name] for name in given.keys() - names}
+        split, limit = world.pop("split", None), world.pop("limit", None)
+        choosing = bool(options.task or split or options.failed_in or options.shuffle)
+        factory = whole = prepare(
+            env, **{"max_turns": None, **world}, limit=None if choosing else limit
+        )
+        agent = _agent(environment_class(env), options, whole.tasks, split)
+        facts: dict[str, Any] = {"limit": limit}
+        if choosing:
+            chosen = select(
+                whole.tasks,
+                options.task,
+                split=split,
+                failed_in=options.failed_in,
+                shuffle=options.shuffle,
+                seed=options.seed,
+                limit=limit,
+            )
+            factory = replace(whole, tasks=chosen)
+            facts = {"limit": None, "split": split, "tasks": [task.id for task in chosen]}
+        if options.shard:
+            facts["shard"] = options.shard.name
+        model = _model(agent, options)
+        config = {
+            "env": env,
+            **options.settings(),
+            **whole.options.settings(),
+            "model": model.name if model else None,
+            "price": options.price or (listed_price(model.name) if model else None),
+            "prompt": agent.prompt_digest,
+            "sandbox": world.get("sandbox") or usual_provider_name(),
+            **facts,
+            **factory.facts(),
+            **_labels(factory.tasks),
+            "data_from": _existing(world.get("data")),
+            **_digests(env, options, whole.options, model),
+        }
+        whole_run = Budget(options.max_tokens, options.max_cost, options.max_seconds)
+        per_episode = Budget(options.episode_tokens, options.episode_cost, options.episode_seconds)
+        limits = Limits(options.turns, whole_run, per_episode, options.dialogue_limit)
+        return cls(
+            factory, agent, model, config, limits, options.epochs, options.seed, options.shard
+        )
+
+    def exclude_broken(self, *, workers: int) -> None:
+        """Leave out the tasks that `check` calls broken; `excluded` in the settings lists the
+        reasons. Call it before `open`."""
+        reasons = broken(cached_check(self.config["env"], self.factory, workers=workers))
+        excluded = {task.id: reasons[task.id] for task in self.tasks if task.id in reasons}
+        sound = [task for task in self.tasks if task.id not in excluded]
+        if not sound:
+            raise UsageError("every task is broken; `intercode check` says why")
+        self.factory = replace(self.factory, tasks=sound)
+        self.config["excluded"] = excluded
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        return self.factory.tasks
+
+    @property
+    def planned(self) -> int:
+        """Return the number of episodes."""
+        pairs = ((task.id, epoch) for task in self.tasks for epoch in range(self.epochs))
+        return sum(self.shard is None or self.shard.has(*pair) for pair in pairs)
+
+    def open(
+        self, out: str | Path | None, *, resume: bool, workers: int, allow_code_change: bool = False
+    ) -> RunStore:
+        """Open the run's folder: `out`, or a new one below runs/. Raises as `RunStore.create`."""
+        folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
+        started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        commit = None  # of the folder in which the run is started, if it is a repository
+        with suppress(OSError):
+            done = subprocess.run(
+                ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+            )
+            commit = done.stdout.strip() or None
+        installed = {name: metadata.version(name) for name in ("gymnasium", "openai")}
+        versions = {
+            "python": platform.python_version(),
+            "kernel": platform.release(),
+            "intercode": __version__,
+            **installed,
+        }
+        facts = {
+            "run": str(folder),
+            "created": started,
+            "workers": workers,
+            "git_commit": commit,
+            "versions": versions,
+        }
+        facts |= {
+            "planned": self.planned,
+            **({"shard_tasks": [task.id for task in self.tasks]} if self.shard else {}),
+        }
+        return RunStore.create(
+            folder, {**self.config, **facts}, resume=resume, allow_code_change=allow_code_change
+        )
+
+    def run(
+        self,
+        store: RunStore,
+        *,
+        workers: int,
+        on_episode: Callable[[Episode], None] | None = None,
+        retry_errors: bool = True,
+        crew: Crew | None = None,
+    ) -> tuple[dict[str, Any], Sequence[Episode]]:
+        """Play the episodes that the folder lacks, here or by a crew; return the settings and
+        episodes of the whole run.
+
+        An error that ends the run is kept in `fault`, so that the episodes played until then can be
+        reported.
+        """
+        tracker, tasks = BudgetTracker(self.limits), self.tasks
+        tests = environment_class(self.config["env"]).decided_by
+        if self.agent.strategy is gold and tests and crew is None:
+            tasks = with_passing_golds(self.factory, tasks, workers=workers)
+        if isinstance(self.model, OpenAIModel):
+            self.model.give_up = tracker.stop_reason
+        try:
+            evaluate(
+                self.factory,
+                self.agent.strategy,
+                self.model,
+                tasks=tasks,
+                store=store,
+                workers=workers,
+                epochs=self.epochs,
+                seed=self.seed,
+                tracker=tracker,
+                on_episode=on_episode,
+                retry_errors=retry_errors,
+                shard=self.shard,
+                crew=crew,
+                collect=False,
+            )
+        except (SandboxError, ModelError, InternalError) as fault:
+            self.fault = fault
+        finally:
+            getattr(self.model, "close", lambda: None)()
+        self.stopped = None if self.fault else tracker.stop_reason()
+        return {**self.config, "run": str(store.path)}, store.episodes()
+
+
+def _agent(
+    env_class: type[InterCodeEnv], options: RunOptions, tasks: Sequence[Task], split: str | None
+) -> Agent:
+    prompts = attribute_path(env_class, "prompts")
+    return make_agent(
+        options.agent,
+        tasks=[task for task in tasks if not split or task.split != split],
+        turns=options.turns,
+        language=env_class.language,
+        prompts=Path(prompts) if prompts else None,
+        load=load_recording,
+        predictions=lambda path: load_predictions(path, tasks),
+    )
+
+
+def _model(agent: Agent, options: RunOptions) -> Model | None:
+    """Return the model, or None if the agent needs none."""
+    if not agent.needs_model:
+        return None
+    name = options.model
+    if not name:
+        raise UsageError(
+            f"the agent {agent.name} asks a model; "
+            f"name one with --model{_UNLESS if ':' in agent.name else ''}"
+        )
+    limits_cost = bool(options.max_cost or options.episode_cost)
+    model = make_model(
+        name,
+        price=options.price or listed_price(name),
+        base_url=options.base_url,
+        temperature=options.temperature,
+        seed=options.seed,
+        max_tokens=options.reply_tokens,
+        request=options.request,
+        context=options.context,
+        no_system=options.no_system,
+        keep_reasoning=options.keep_reasoning,
+        timeout=min(options.reply_seconds or PATIENCE, options.max_seconds or math.inf),
+    )
+    if not isinstance(model, OpenAIModel):
+        return model
+    model.metered = limits_cost or bool(options.max_tokens or options.episode_tokens)
+    if agent.samples and not options.temperature:
+        raise UsageError(
+            f"the agent {agent.name} draws several replies to one question: "
+            "give --temperature, such as 0.7"
+        )
+    if limits_cost and model.price is None:
+        raise UsageError(
+            f"a limit on cost needs the price of {name}: give --price IN,OUT, or write a line "
+            f'"{name}" = [IN, OUT] into {price_table()}, in US dollars per million tokens'
+        )
+    return model
+
+
+def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
+    """Return the hardness and the database of each task as the data names them, for the report."""
+    labels = {}
+    for label, names in (("hardness", ("hardness", "difficulty")), ("data_set", ("db", "db_id"))):
+        values = {task.id: next(filter(None, map(task.extra.get, names)), None) for task in tasks}
+        if known := {id: str(value) for id, value in values.items() if value}:
+            labels[label] = known
+    return labels
+
+
+def _existing(data: str | None) -> str | None:
+    """Return `data` if it is a path or a hub's data set; the run's setting `data` is only the name
+    of the data set."""
+    return data if data and (data.startswith(HUB) or Path(data).exists()) else None
+
+
+def _digests(
+    env: str, options: RunOptions, world: EnvOptions, model: Model | None
+) -> dict[str, str]:
+    """Return digests of the user's own code and files among the options."""
+    named = {"env": env, **code_options(options), **code_options(world)}
+    reward = named["reward"]
+    if callable(reward) and not isinstance(reward, NamedReward):
+        named["reward"] = f"{reward.__module__}:{reward_name(reward)}"
+    elif reward is not None:
+        named["reward"] = reward_name(reward)
+    if model is None:
+        del named["model"]
+    return source_digests(**named)
+
+
+def new_folder(below: Path, env: str, agent: str) -> Path:
+    """Make a new folder for one run. Two runs that start in the same second get two folders."""
+    plain = "".join(letter if letter.isalnum() else "-" for letter in f"{env}-{agent}")
+    name = f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for number in itertools.count(1):
+        folder = below / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise StoreError(
+                f"{folder} cannot be made ({error}); choose another folder with --out"
+            ) from error
+    return folder

@@ -1,0 +1,210 @@
+"""The runs that a viewer shows: their settings, figures, episodes, and what is being played at the
+moment."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import json
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from intercode.envs import language_of
+from intercode.errors import IntercodeError, UsageError
+from intercode.language import Language
+from intercode.report.golds import golds_of
+from intercode.report.summary import figures, find_runs, is_recorded
+from intercode.report.text import one_line
+from intercode.rescoring.recordings import load_recording
+from intercode.runner.live import read_live
+from intercode.runs.store import read_inside, to_json
+from intercode.types import Episode
+from intercode.runs.index import FACETS, IS_TASK, Index, as_bytes
+
+PARTS = ("episode", "text", "record")
+"""The last part of an address of a run's page; it follows the run's name."""
+_MINUTE = 60.0
+
+
+class Run:
+    """One run folder. Threads may share it. Raises what reading a run raises, at each use: the
+    folder may change or disappear."""
+
+    def __init__(self, path: Path, name: str, data: str | None = None) -> None:
+        self.path, self.name, self._data = path, name, data
+        self._config: tuple[float, dict[str, Any]] = (-1.0, {})
+        self._figures: tuple[object, dict[str, Any]] = (None, {})
+        self._facets: tuple[object, dict[str, list[tuple[str, int]]]] = (None, {})
+        self.index = Index(path, self.config)
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The settings in run.json; empty if the file is damaged or gone."""
+        with suppress(OSError, ValueError, RecursionError):
+            changed = (self.path / "run.json").stat().st_mtime
+            if changed != self._config[0]:
+                loaded = json.loads(read_inside(self.path, "run.json"))
+                self._config = (changed, loaded if isinstance(loaded, dict) else {})
+        return self._config[1]
+
+    @property
+    def env(self) -> str:
+        return str(self.config.get("env"))
+
+    @cached_property
+    def language(self) -> Language:
+        return language_of(self.config)
+
+    @cached_property
+    def golds(self) -> tuple[Mapping[str, str], str]:
+        """The gold of each task, or why they are not shown."""
+        return golds_of({**self.config, "run": str(self.path)}, self._data)
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures of what is indexed, how many episodes are `listed`, and how many lines
+        are `damaged`."""
+        covered = self.index.covered
+        state = covered, self.config.get("planned")
+        if state != self._figures[0]:
+            rows = self.index.all()
+            self._figures = (
+                state,
+                {
+                    **figures({**self.config, "run": str(self.path)}, rows),
+                    "listed": len(rows),
+                    "damaged": covered[1],
+                },
+            )
+        return self._figures[1]
+
+    def facets(self) -> dict[str, list[tuple[str, int]]]:
+        """Return the values of each facet with their numbers of episodes, most frequent first."""
+        covered = self.index.covered
+        if covered != self._facets[0]:
+            names, counts = ", ".join(FACETS), {name: Counter[str]() for name in FACETS}
+            for row in self.index.rows(
+                f"SELECT {names}, count(*) AS n FROM episodes GROUP BY {names}"
+            ):
+                for name in FACETS:
+                    if row[name] is not None:
+                        counts[name][str(row[name])] += row["n"]
+            self._facets = (
+                covered,
+                {name: counter.most_common() for name, counter in counts.items() if counter},
+            )
+        return self._facets[1]
+
+    def queries(self, tasks: Sequence[str]) -> dict[str, str]:
+        """Return the beginning of each task's query."""
+        ids = ", ".join(["CAST(? AS TEXT)"] * len(tasks))
+        rows = self.index.rows(
+            f"SELECT task, query FROM episodes WHERE task IN ({ids})", *map(as_bytes, tasks)
+        )
+        return {row["task"]: row["query"] for row in rows}
+
+    def rate(self) -> int:
+        """Return the episodes that ended in the last minute."""
+        rows = self.index.rows(
+            "SELECT count(*) AS n FROM episodes WHERE seen > ?", time.time() - _MINUTE
+        )
+        return int(rows[0]["n"])
+
+    def live(self) -> list[tuple[Episode, float]]:
+        """Return the episodes that are being played, with the time of their last change; none if no
+        process plays the run."""
+        return sorted(read_live(self.path), key=lambda entry: -entry[1]) if self.is_played else []
+
+    @property
+    def is_played(self) -> bool:
+        """True if a process holds the run's lock. Linux lists locks; taking the lock to find out
+        would disturb a run."""
+        with suppress(OSError):
+            number = f":{self.path.stat().st_ino} "
+            return any(
+                " FLOCK " in line and number in line
+                for line in Path("/proc/locks").read_text(encoding="utf-8").splitlines()
+            )
+        return False
+
+    def version(self) -> tuple[object, ...]:
+        """Return a value that differs after every change that a page could show."""
+        state: list[object] = [self.is_played]
+        for path in (
+            self.path / "episodes.jsonl",
+            *sorted((self.path / "underway").glob("*.turns")),
+        ):
+            with suppress(OSError):
+                status = path.stat()
+                state += [path.name, status.st_size, status.st_mtime_ns]
+        return tuple(state)
+
+
+class Runs:
+    """Find the runs in some folders. The folders are searched each time, since runs appear and
+    disappear. `data` is where the data of the runs are now."""
+
+    def __init__(self, paths: Sequence[Path], data: str | None = None) -> None:
+        self._data = data
+        self._paths = [_as_folder(path) if is_recorded(path) else path for path in paths]
+        self._known: dict[Path, Run] = {}
+        if not self.all():
+            raise UsageError(
+                f"{', '.join(map(str, paths))} holds no run; give a run folder, or a folder of runs"
+            )
+
+    def all(self) -> dict[str, Run]:
+        """Return the runs by name: the path from the given folder, with a number if several have
+        it."""
+        runs: dict[str, Run] = {}
+        for path in self._paths:
+            for folder in find_runs(path):
+                if folder not in self._known:
+                    # may appear in a page and an address
+                    inner = folder.relative_to(path).as_posix()
+                    base = one_line(folder.resolve().name if inner == "." else inner, 255) or "run"
+                    if Path(base).name in PARTS and "/" in base:
+                        base += "~"
+                    taken = {run.name for run in self._known.values()}
+                    names = itertools.chain([base], (f"{base}~{n}" for n in itertools.count(2)))
+                    name = next(name for name in names if name not in taken)
+                    self._known[folder] = Run(folder, name, self._data)
+                runs[self._known[folder].name] = self._known[folder]
+        return runs
+
+
+def _as_folder(log: Path) -> Path:
+    """Return a temporary run folder with the episodes of a recording in another form. Raises as
+    `load_recording` does."""
+    recording = load_recording(log)
+    parent = tempfile.mkdtemp(prefix="intercode-view-")
+    atexit.register(shutil.rmtree, parent, ignore_errors=True)
+    folder = Path(parent) / log.resolve().stem
+    folder.mkdir()
+    date = time.strftime("%Y-%m-%d", time.gmtime(log.stat().st_mtime))
+    (folder / "run.json").write_text(json.dumps({"created": date, **recording.settings}), "utf-8")
+    with (folder / "episodes.jsonl").open("w") as file:
+        file.writelines(json.dumps(to_json(episode)) + "\n" for episode in recording.episodes)
+    return folder
+
+
+def others(
+    runs: Mapping[str, Run], here: Run, task: str, epoch: int
+) -> list[tuple[Run, dict[str, Any]]]:
+    """Return the episodes of the same task in other epochs, and in other runs of the same
+    environment, with their runs."""
+    matches = []
+    for run in runs.values():
+        with suppress(IntercodeError):
+            if run.env == here.env:
+                rows = run.index.rows(
+                    f"SELECT * FROM episodes WHERE {IS_TASK} ORDER BY epoch", as_bytes(task)
+                )
+                matches += [(run, row) for row in rows if run is not here or row["epoch"] != epoch]
+    return matches

@@ -1,0 +1,135 @@
+"""Decide what a command may take from the settings of a stored run, which may be a stranger's.
+
+    settings     numbers, flags, names of the package's own parts: taken from every run
+    what acts    code, addresses, paths: taken only from a run that the user has signed, or with
+                 `--trust`, which signs the run
+
+A setting that the user gives again on the command line is not taken from the run. A setting that is
+not listed here acts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from intercode.envs import all_options
+from intercode.errors import UsageError
+from intercode.options import NOTHING
+from intercode.runs.signing import is_signed, key_fault
+from intercode.runs.store import sign_run
+from intercode.tasks import list_entries
+
+_OTHERS = {
+    "env": r"\w+",
+    "judge": r"(?s)(?!scripted:).*",
+    "played_for": r"\w+",
+    "data_from": NOTHING,
+    "predictions": NOTHING,
+    "run": NOTHING,
+}
+"""Other settings of a run that may name something, with a pattern of the values that name a part of
+the package, or a server's model."""
+
+FACTS = frozenset(
+    [
+        "command",
+        "limits",
+        "only_predicted",
+        "secret",
+        "static",
+        "force",
+        "live",
+        "live_score",
+        "tasks",
+        "shard_tasks",
+        "prompt",
+        "data_digest",
+        "assets_digest",
+        "template",
+        "userland",
+        "wall",
+        "files",
+        "server",
+        "statement_seconds",
+        "test_seconds",
+        "hardness",
+        "data_set",
+        "excluded",
+        "left_out",
+        "network",
+        "verify",
+        "mended",
+        "planned",
+        "created",
+        "git_commit",
+        "versions",
+        "rescored_from",
+        "signature",
+    ]
+)
+"""Settings besides options that name nothing to load, open or connect to."""
+
+
+def acts(name: str, value: object) -> bool:
+    """Return whether a command that takes this setting from a run would load code, open a file or
+    connect to an address."""
+    if not value or name in FACTS or name.endswith("_source"):
+        return False
+    if name == "data" and value in [entry.name for entry in list_entries()]:
+        return False
+    option = all_options().get(name)
+    if option and not option.names:
+        return False
+    plain = option.plain if option else _OTHERS.get(name, NOTHING)
+    return not (isinstance(value, str) and re.fullmatch(plain, value))
+
+
+def acting(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return everything in a run's settings that acts, its options included."""
+    # the folder's own path, the name of the data, and what is looked through next
+    labels = (
+        "run",
+        "data",
+        "options",
+    )
+    stored = {name: value for name, value in settings.items() if name not in labels}
+    stored |= settings.get("options") or {}
+    return {name: value for name, value in stored.items() if acts(name, value)}
+
+
+def is_vouched(settings: Mapping[str, Any]) -> bool:
+    """Return whether a run made from these settings may be signed: they are signed, or nothing in
+    them acts."""
+    return is_signed(settings) or not acting(settings)
+
+
+def require_trust(settings: Mapping[str, Any], taken: Mapping[str, Any], *, trust: bool) -> None:
+    """Raise `UsageError`, which lists what would be loaded, if something in `taken` acts and the
+    run is not trusted.
+
+    `settings` are the run's, as `read_run` returns them; `taken` are the settings that a command
+    takes from them. `trust` signs the run, so that the next command need not ask.
+    """
+    if is_signed(settings):
+        return
+    if trust:
+        sign_run(Path(str(settings["run"])), settings)
+        return
+    loaded = {name: value for name, value in taken.items() if acts(name, value)}
+    if not loaded:
+        return
+    more = {name: value for name, value in acting(settings).items() if loaded.get(name) != value}
+    also = f" and so also vouches for {_listed(more)}" if more else ""
+    fault = key_fault()
+    raise UsageError(
+        f"{settings['run']} is not signed by you, so nothing that it names is loaded or asked: "
+        f"{_listed(loaded)}. Give these options again, or add --trust, which signs the run{also}"
+        + (f" ({fault})" if fault else "")
+    )
+
+
+def _listed(named: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value!r:.500}" for name, value in sorted(named.items()))

@@ -1,0 +1,216 @@
+"""A `rollout_func` for TRL's GRPOTrainer: whole episodes, of which only the sampled tokens are
+trained.
+
+    rollouts = Rollouts(intercode.prepare("bash", data="tasks.jsonl"))
+    data = rollouts.dataset()
+    GRPOTrainer(model, rollouts.reward, args, train_dataset=data, rollout_func=rollouts).train()
+
+TRL passes no row of the data set to a `rollout_func`, so the prompt of a row is the id of a task;
+our agent writes the prompt that the policy sees. The episodes of a step are played together, and
+the trainer's model, with vLLM or without, answers all that wait. After a fault the reward is None,
+which TRL leaves out of the group, and no token is trained.
+
+`environments` returns an `environment_factory` instead, which TRL recommends: the policy calls the
+tools `execute` and `submit`, and TRL writes the prompt from its chat template.
+
+    train_on, make = environments(intercode.prepare("bash", data="tasks.jsonl"))
+    GRPOTrainer(model, None, args, train_dataset=train_on, environment_factory=make).train()
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from datasets import Dataset
+
+from intercode.agents import Agent, Strategy
+from intercode.agents.code import unfenced
+from intercode.env import EnvFactory, InterCodeEnv
+from intercode.errors import IntercodeError, UsageError
+from intercode.runner.episode import UNSCORED
+from intercode.submission import submitting
+from intercode.train import Chat, Job, Rollout, RolloutLimits, RolloutPool, hf_chat
+from intercode.train.shaping import training_reward, warn_of_shaped
+
+T = TypeVar("T")
+
+
+class Rollouts:
+    """`limits`, and the trainer's `max_completion_length` after the first prompt, end an episode,
+    which is then scored. `chat` replaces `hf_chat` of the trainer's tokenizer. `shaped` is as for
+    `RolloutPool`."""
+
+    def __init__(
+        self,
+        factory: EnvFactory,
+        agent: str | Agent | Strategy = "try_again",
+        *,
+        limits: RolloutLimits | None = None,
+        chat: Chat | None = None,
+        shaped: bool = False,
+    ) -> None:
+        self.tasks, self.seed, self.chat = factory.tasks, 0, chat
+        limits = limits or RolloutLimits(reply_tokens=512)
+        self.pool = RolloutPool(factory, agent, limits=limits, shaped=shaped)
+
+    def dataset(self) -> Any:
+        return Dataset.from_list([{"prompt": task.id} for task in self.tasks])
+
+    def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, Any]:
+        """Return a sequence for each prompt, in order, as TRL wants them."""
+        longest = trainer.args.max_completion_length
+        reply = min(self.pool.limits.reply_tokens or longest, longest)
+        self.pool.limits = replace(self.pool.limits, reply_tokens=reply, tokens=longest)
+        if trainer.use_vllm:
+            trainer.vllm_generation.max_completion_length = reply
+        else:
+            trainer.generation_config.max_new_tokens = reply
+
+        def generate(asked: list[list[int]]) -> list[tuple[list[int], list[float]]]:
+            ids, logprobs = trainer._generate_single_turn(asked, None, {}, 1)
+            return list(zip(ids, logprobs or [[]] * len(ids), strict=True))
+
+        jobs = [Job(prompt, self.seed + number) for number, prompt in enumerate(prompts)]
+        self.seed += len(jobs)
+        self.chat = self.chat or hf_chat(trainer._tokenizer)
+        played = self.pool.run_batch(jobs, generate, self.chat)
+        prompt_ids, token_ids, mask, logprobs = zip(
+            *(_sequence(rollout, trainer.eos_token_ids[0]) for rollout in played), strict=True
+        )
+        return {
+            "prompt_ids": list(prompt_ids),
+            "completion_ids": list(token_ids),
+            "env_mask": list(mask),
+            "logprobs": list(logprobs) if all(logprobs) else None,
+            "reward": [rollout.reward for rollout in played],
+        }
+
+    @staticmethod
+    def reward(reward: Sequence[float | None], **_: Any) -> list[float | None]:
+        """Return the rewards of the episodes, as one of the trainer's `reward_funcs`."""
+        return list(reward)
+
+
+def environments(
+    factory: EnvFactory, *, shaped: bool = False
+) -> tuple[Any, Callable[[], ToolEnvironment]]:
+    """Return the data set of a factory's tasks, and an `environment_factory` that plays them.
+    `shaped` is as for `RolloutPool`."""
+    if shaped:
+        warn_of_shaped()
+    rows = [
+        {"prompt": [{"role": "user", "content": task.query}], "task": task.id}
+        for task in factory.tasks
+    ]
+    return Dataset.from_list(rows), partial(ToolEnvironment, factory, shaped)
+
+
+class ToolEnvironment:
+    """An environment whose public methods are the policy's tools. TRL reuses it, and never closes
+    it: its sandbox ends with it."""
+
+    def __init__(self, factory: EnvFactory, shaped: bool = False) -> None:
+        self._factory, self._shaped = factory, shaped
+        self._env: InterCodeEnv | None = None
+        self._close: Callable[[], object] = lambda: None
+        self._reward: float | None = None
+        self._over = True
+
+    def reset(self, task: str, **_: Any) -> None:
+        """Begin an episode of the data set's row."""
+        self._reward, self._over = None, False
+
+        def begin(env: InterCodeEnv) -> None:
+            env.reset(seed=0, options={"task": task})
+
+        self._use(begin)
+
+    def execute(self, code: str) -> str:
+        """Execute code and return what it prints.
+
+        Args:
+            code: The code to run.
+
+        Returns:
+            What the code printed.
+        """
+        return self._step(lambda env: unfenced(str(code)))
+
+    def submit(self, answer: str = "") -> str:
+        """Submit the work and finish.
+
+        Args:
+            answer: The answer or the name to submit; empty if none is needed.
+
+        Returns:
+            Whether the submission was accepted.
+        """
+
+        def action(env: InterCodeEnv) -> str:
+            return submitting(answer, env.language.submission, takes_answer=env.takes_answer)
+
+        return self._step(action) or "Submitted."
+
+    def get_reward(self) -> float | None:
+        """Return the reward of the episode, which is scored as it is if it has no end yet; None
+        after a fault."""
+        if not self._over:
+            self._step(lambda env: "submit")
+        return self._reward
+
+    def _step(self, action: Callable[[InterCodeEnv], str]) -> str:
+        if self._over:
+            return "The episode has ended."
+
+        def step(env: InterCodeEnv) -> str:
+            observation, _, terminated, truncated, info = env.step(action(env))
+            if terminated or truncated:
+                score = info.get("score", UNSCORED)
+                self._reward, self._over = training_reward(score, shaped=self._shaped), True
+            return observation
+
+        return self._use(step) or ""
+
+    def _use(self, call: Callable[[InterCodeEnv], T]) -> T | None:
+        """Return what a call of the environment returns; after a fault the episode is over, and
+        the next one gets a new environment."""
+        try:
+            if self._env is None:
+                self._env = self._factory()
+                self._close = weakref.finalize(self, self._env.close)
+            return call(self._env)
+        except UsageError:
+            raise
+        except IntercodeError as fault:
+            logging.getLogger(__name__).warning("an episode has no reward: %s", fault)
+            self._env, self._over = None, True
+            with suppress(IntercodeError):
+                self._close()
+            return None
+
+
+def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[int], list[float]]:
+    """Return prompt, completion, mask and log-probabilities; after a fault, or without a reply, one
+    token that is not trained."""
+    if rollout.reward is None or not rollout.segments:
+        return [end], [end], [0], [0.0]
+    if len(rollout.segments) > 1:
+        raise UsageError(
+            "TRL trains one sequence per rollout; "
+            "use an agent that continues one conversation, such as try_again"
+        )
+    (segment,) = rollout.segments
+    if not segment.token_ids:  # TRL cannot train an empty completion
+        return list(segment.prompt_ids), [end], [0], [0.0]
+    return (
+        list(segment.prompt_ids),
+        list(segment.token_ids),
+        list(segment.mask),
+        list(segment.logprobs),
+    )

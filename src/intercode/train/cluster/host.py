@@ -1,0 +1,251 @@
+"""Play episodes, or single steps, on a node: one actor's process with environments that stay warm,
+and threads.
+
+    EpisodeHost.exchange(jobs) ──► queue ──► worker thread with a WarmEnv ──► episodes
+                               ──► the answer of an exchange
+    EnvHost.call(number, "step", action) ──► the environment of that number
+    EnvHost.play(number, task, …)        ──► a whole rollout there
+
+Sandboxes die with the process. Errors travel as values, so that Ray's own errors mean that the host
+is lost and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from intercode.env import EnvFactory, InterCodeEnv
+from intercode.envs import prepare
+from intercode.errors import IntercodeError, UsageError
+from intercode.models import OpenAIModel
+from intercode.plugins import describe_error, fault_of, is_user_code
+from intercode.runner.budget import Budget, BudgetTracker, Limits
+from intercode.runner.episode import play
+from intercode.runner.run import play_job
+from intercode.runner.warm_env import WarmEnv
+from intercode.runs.evaluation import Evaluation
+from intercode.train.cluster.shipping import Shipment, unpack
+from intercode.train.sampling import EpisodeSampler, RolloutLimits, Served
+from intercode.types import Episode, Task, Turn
+
+Key = tuple[str, int]
+"""A task's id and an epoch."""
+Result = Episode | Key | IntercodeError
+"""A finished episode; a job that was not begun, because the run stops; or the mistake that ends the
+run."""
+Value = TypeVar("Value")
+WAIT = 1.0
+"""Seconds that an exchange waits for a result."""
+
+
+def as_value(error: BaseException) -> IntercodeError:
+    """Return an error that can be pickled, whatever the caller's own code raised."""
+    if isinstance(error, IntercodeError):
+        return type(error)(str(error))
+    if is_user_code(error) or not isinstance(error, Exception):
+        notes = getattr(error, "__notes__", ())
+        return UsageError(f"code of yours raised {', '.join((describe_error(error), *notes))}")
+    return fault_of(error)
+
+
+def end_with_parent() -> None:
+    """End this process when its parent, Ray's own process on the node, has ended: it may have been
+    killed."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WAIT)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="intercode-parent", daemon=True).start()
+
+
+class EpisodeHost:
+    """Plays whole episodes of one evaluation, which it plans anew from the driver's options."""
+
+    def __init__(self, shipment: Shipment, workers: int) -> None:
+        end_with_parent()
+        self._shipment, self._workers = shipment, workers
+        self._threads: list[threading.Thread] = []
+        self._jobs: queue.SimpleQueue[Key | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
+
+    def begin(self) -> dict[str, Any] | IntercodeError:
+        """Plan, start the workers, and return the settings as this node sees them, to be compared
+        with the driver's."""
+        try:
+            self._evaluation = plan = Evaluation.plan(**unpack(self._shipment))
+            self._tasks: dict[str, Task] = {task.id: task for task in plan.tasks}
+            # the run's budget is the driver's
+            self._tracker = BudgetTracker(replace(plan.limits, run=Budget()))
+            if isinstance(plan.model, OpenAIModel):
+                plan.model.give_up = self._tracker.stop_reason
+            for number in range(self._workers):
+                self._threads.append(
+                    threading.Thread(target=self._work, name=f"worker-{number}", daemon=True)
+                )
+                self._threads[-1].start()
+            return plan.config
+        except BaseException as error:
+            return as_value(error)
+
+    def exchange(self, jobs: Sequence[Key], stop: str | None) -> list[Result]:
+        """Queue jobs, and return the results since the last exchange; wait a second for one if
+        there is none.
+
+        `stop` ends the episodes that are played within a turn.
+        """
+        if stop:
+            self._tracker.stop(stop)
+        for job in jobs:
+            self._jobs.put(job)
+        results = list[Result]()
+        try:
+            results.append(self._results.get(timeout=WAIT))
+            while True:
+                results.append(self._results.get_nowait())
+        except queue.Empty:
+            return results
+
+    def end(self, seconds: float) -> None:
+        """Close the environments of workers that stop in time, which also removes what does not die
+        with this process."""
+        if self._threads:
+            self._tracker.stop("the driver ended the run")
+        for _ in self._threads:
+            self._jobs.put(None)
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _work(self) -> None:
+        plan = self._evaluation
+        with closing(WarmEnv(plan.factory)) as env:
+            while (job := self._jobs.get()) is not None:
+                task, epoch = job
+                if self._tracker.stop_reason():
+                    self._results.put((task, epoch))
+                    continue
+                try:
+                    strategy, run_seed = plan.agent.strategy, plan.seed
+                    episode, _ = play_job(
+                        env,
+                        self._tasks[task],
+                        strategy,
+                        plan.model,
+                        self._tracker,
+                        epoch=epoch,
+                        run_seed=run_seed,
+                    )
+                    self._results.put(episode)
+                except BaseException as error:
+                    self._results.put(as_value(error))
+
+
+class EnvHost:
+    """Holds environments that a trainer drives step by step."""
+
+    def __init__(self, shipment: Shipment) -> None:
+        end_with_parent()
+        self._shipment = shipment
+        self._envs: dict[int, InterCodeEnv] = {}
+        self._trackers: dict[int, BudgetTracker] = {}
+        self._next, self._lock = 0, threading.Lock()
+
+    def begin(self) -> tuple[dict[str, Any], Sequence[Task]] | IntercodeError:
+        """Prepare, and return the tasks and what influences results on this node."""
+
+        def prepare_it() -> tuple[dict[str, Any], Sequence[Task]]:
+            self._factory: EnvFactory = prepare(**unpack(self._shipment))
+            return self._factory.facts(), self._factory.tasks
+
+        return _answer(prepare_it)
+
+    def open(self) -> tuple[int, dict[str, Any]] | IntercodeError:
+        """Make an environment that does not count turns, and return its number and the attributes
+        that a loop reads."""
+
+        def make() -> tuple[int, dict[str, Any]]:
+            env = self._factory()
+            env.max_turns = None
+            return self._keep(env), {
+                name: getattr(env, name) for name in ("protocol", "submission", "language")
+            }
+
+        return _answer(make)
+
+    def call(
+        self, number: int, method: str, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """Return what a method returns and whether the task takes an answer, or the error; a fork
+        is kept as a number."""
+
+        def call_it() -> tuple[Any, bool]:
+            env = self._envs.pop(number) if method == "close" else self._envs[number]
+            value = getattr(env, method)(*arguments, **options)
+            return (
+                self._keep(value) if method == "fork" else value
+            ), method == "reset" and env.takes_answer
+
+        return _answer(call_it)
+
+    def play(
+        self,
+        number: int,
+        task: Task,
+        strategy: bytes,
+        model: bytes,
+        limits: RolloutLimits,
+        seed: int,
+    ) -> Any:
+        """Play a whole rollout; return the episode, or the fault, with the turns and the limit that
+        cut it. `strategy` and `model` are pickled."""
+        agent, turns = _unpickled(strategy), list[Turn]()
+        sampler = EpisodeSampler(Served(_unpickled(model)), limits, seed)
+        tracker = self._trackers[number] = BudgetTracker(Limits(limits.turns))
+        episode = _answer(
+            lambda: play(self._envs[number], task, agent, sampler, tracker, seed=seed, turns=turns)
+        )
+        del self._trackers[number]
+        return episode, turns, sampler.cut
+
+    def stop(self, number: int, why: str) -> None:
+        """End the rollout that an environment plays, within a turn."""
+        if tracker := self._trackers.get(number):
+            tracker.stop(why)
+
+    def end(self, seconds: float) -> None:
+        """Close the environments."""
+        for env in list(self._envs.values()):
+            with suppress(Exception):
+                env.close()
+
+    def _keep(self, env: InterCodeEnv) -> int:
+        with self._lock:
+            self._next += 1
+            self._envs[self._next] = env
+            return self._next
+
+
+@lru_cache(maxsize=8)
+def _unpickled(content: bytes) -> Any:
+    """Return the one object of this content, so that rollouts share a model's connections."""
+    import ray
+
+    return ray.cloudpickle.loads(content)
+
+
+def _answer(work: Callable[[], Value]) -> Value | IntercodeError:
+    try:
+        return work()
+    except BaseException as error:
+        return as_value(error)

@@ -1,0 +1,196 @@
+"""The connection to Ray, the nodes that can play, and one host on each of them.
+
+Ray restarts nothing and repeats nothing here. A host that ended is an error in the call that waits
+for it; the caller decides.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from intercode.cli.doctor import Finding, try_sandbox
+from intercode.errors import SandboxError, UsageError
+
+GIB = 1 << 30
+CLEAN_UP = 2.0
+"""Seconds in which a host may close its environments."""
+_VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the cluster: Ray's id, a name for people, and Ray's counts of its resources."""
+
+    id: str
+    name: str
+    cores: int
+    memory: int
+
+
+class Connection:
+    """A connection to a cluster; `close` ends it, unless the process was connected before."""
+
+    def __init__(self, on: str) -> None:
+        """`on` is an address, or `ray`: the cluster of this machine or of $RAY_ADDRESS, started
+        here if there is none.
+
+        Raises `UsageError` without Ray, and `SandboxError` if no cluster answers.
+        """
+        for name, value in _VARIABLES.items():
+            os.environ.setdefault(name, value)
+        try:
+            import ray
+        except ImportError as error:
+            raise UsageError(
+                f"--on {on} needs Ray; run: pip install 'intercode-gym[ray]'"
+            ) from error
+        self._ours = not ray.is_initialized()
+        # no setting of Ray's keeps its notices of lost workers off stdout, where --json prints
+        if self._ours:
+            ray._private.worker.print_to_stdstream = lambda *_, **__: None
+        how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        try:
+            if self._ours and on != "ray":
+                host, _, port = on.removeprefix("ray://").rpartition(":")
+                if not port.isdigit():
+                    raise UsageError(
+                        f"--on {on} is not an address; give local, ray, HOST:PORT or ray://HOST:PORT"
+                    )
+                # Ray itself waits for minutes
+                socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+                ray.init(on, **how)
+            elif self._ours:
+                try:
+                    ray.init("auto", **how)
+                except ConnectionError:
+                    if "RAY_ADDRESS" in os.environ:
+                        raise
+                    ray.init("local", include_dashboard=False, **how)
+        except (OSError, RuntimeError, ValueError, ImportError) as error:
+            first = str(error).strip().partition("\n")[0]
+            advice = (
+                "try `ray status` there; "
+                "if the cluster asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+            )
+            raise SandboxError(f"no Ray cluster answers at {on} ({first}); {advice}") from error
+
+    def close(self) -> None:
+        import ray
+
+        if self._ours:
+            ray.shutdown()
+
+
+def living_nodes() -> list[Node]:
+    """Return the nodes that are alive and have cores for work: a head started with `--num-cpus 0`
+    plays nothing."""
+    import ray
+
+    every: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    living = list[Node]()
+    rows = [row for row in every if row["Alive"] and row["Resources"].get("CPU")]
+    names = [row["NodeName"] for row in rows]
+    for row, name in zip(rows, names, strict=True):
+        resources, short = row["Resources"], row["NodeID"][:6]
+        unique = name if names.count(name) == 1 else f"{name}/{short}"
+        living.append(
+            Node(row["NodeID"], unique, int(resources["CPU"]), int(resources.get("memory", 0)))
+        )
+    return sorted(living, key=lambda node: node.name)
+
+
+def start_host(node: Node, kind: type, *arguments: Any, calls: int) -> Any:
+    """Start an actor on a node; it answers `calls` calls at once."""
+    import ray
+
+    return (
+        ray.remote(kind)
+        .options(**_there(node), max_restarts=0, max_task_retries=0, max_concurrency=calls)
+        .remote(*arguments)
+    )
+
+
+def _there(node: Node) -> dict[str, Any]:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return {
+        "num_cpus": 0,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False),
+    }
+
+
+def end_hosts(actors: Sequence[Any], seconds: float = 0.0) -> None:
+    """End the hosts' processes, and with them their sandboxes; before that, give the hosts some
+    seconds to clean up."""
+    import ray
+
+    if seconds and actors:
+        ray.wait(
+            [actor.end.remote(seconds) for actor in actors],
+            num_returns=len(actors),
+            timeout=seconds + 0.5,
+        )
+    for actor in actors:
+        ray.kill(actor, no_restart=True)
+
+
+def why_lost(error: Exception) -> str | None:
+    """Return why the host that was asked is lost, or None if the error is not Ray's."""
+    import ray
+
+    if not isinstance(error, ray.exceptions.RayError):
+        return None
+    # raised in the host, which returns the errors that it expects
+    if isinstance(error, ray.exceptions.RayTaskError):
+        return f"the host failed: {error.cause!r:.300}"
+    lines = [line.strip() for line in str(error).split("\n")]
+    return next(
+        (line for line in lines[1:] if "exit" in line or "died" in line or "dead" in line), lines[0]
+    )[:300]
+
+
+def examine_nodes(on: str) -> list[Finding]:
+    """Return a finding for each node: its cores and memory, whether a sandbox starts there, and how
+    many fit."""
+    import ray
+
+    connection = Connection(on)
+    try:
+        nodes = living_nodes()
+        asked = [
+            ray.remote(_examine).options(**_there(node), max_retries=0).remote() for node in nodes
+        ]
+        findings = []
+        for node, answer in zip(nodes, asked, strict=True):
+            size = f"{node.cores} cores, {node.memory / GIB:.0f} GiB"
+            try:
+                ok, detail, repair = ray.get(answer, timeout=120)
+            except ray.exceptions.RayError as error:
+                ok = False
+                detail = str(error).strip().rpartition("\n")[2]
+                repair = "install intercode on this node"
+            holds = (
+                f"holds {max(1, min(node.memory // GIB, 2 * node.cores))} sandboxes, {detail}"
+                if ok
+                else detail
+            )
+            findings.append(Finding(node.name, ok, f"{size}; {holds}", repair))
+        return findings or [
+            Finding(
+                "nodes",
+                False,
+                "no node of the cluster has cores",
+                "ray start --address HOST:PORT on a node",
+            )
+        ]
+    finally:
+        connection.close()
+
+
+def _examine() -> tuple[bool | None, str, str]:
+    finding = try_sandbox()
+    return finding.ok, finding.detail, finding.repair

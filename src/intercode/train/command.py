@@ -1,0 +1,110 @@
+"""`serve` answers rollouts over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from intercode.cli import options as shared
+from intercode.errors import UsageError
+from intercode.options import RunOptions
+
+
+@click.command(cls=shared.Command)
+@shared.env_argument
+@shared.world()
+@click.option(
+    "--agent",
+    "agents",
+    type=shared.TEXT,
+    multiple=True,
+    metavar="NAME",
+    help="Let requests choose this agent. May be repeated; the first is the default. [try_again]",
+)
+@shared.declared(
+    RunOptions,
+    *("base_url", "temperature", "reply_tokens", "reply_seconds", "request", "no_system"),
+    *("keep_reasoning", "context", "turns"),
+    temperature=1.0,
+)
+@click.option(
+    "--allow-base-url",
+    type=shared.TEXT,
+    multiple=True,
+    metavar="URL",
+    help=(
+        "Let requests name this address of a model server. May be repeated; * stands for letters, "
+        "digits and hyphens, as in http://127.0.0.1:*/v1."
+    ),
+)
+@click.option(
+    "--envs", type=shared.COUNT, default=16, show_default=True, metavar="N",
+    help="Play at most N rollouts at a time.",
+)  # fmt: skip
+@click.option(
+    "--queue", type=click.IntRange(0), default=256, show_default=True, metavar="N",
+    help="Let at most N more requests wait; others are told to come back.",
+)  # fmt: skip
+@shared.listening
+def serve(
+    env: str,
+    agents: tuple[str, ...],
+    base_url: str | None,
+    allow_base_url: tuple[str, ...],
+    envs: int,
+    queue: int,
+    host: str,
+    port: int,
+    turns: int,
+    context: int | None,
+    reply_tokens: int | None,
+    reply_seconds: float | None,
+    **options: Any,
+) -> None:
+    """Play rollouts of ENV for a trainer that asks over HTTP.
+
+    POST /rollout {"task": ID, "model": NAME, "base_url": URL} returns the episode with its reward;
+    docs/training.md describes the requests. The token that requests need is that in
+    $INTERCODE_SERVE_TOKEN, or a new one, which is printed. Ctrl-C ends the service.
+    """
+    import os
+    import secrets
+    from contextlib import closing
+
+    from intercode.envs import prepare
+    from intercode.train import RolloutLimits
+
+    try:
+        from intercode.cli import web
+        from intercode.train.service import Models, Service
+    except ImportError as error:
+        raise shared.lacks_viewer("`serve`", error) from error
+    if not base_url and not allow_base_url:
+        raise UsageError("name a model server: --base-url URL, or --allow-base-url URL")
+    settings = {
+        "temperature": options.pop("temperature"),
+        "max_tokens": reply_tokens,
+        "timeout": reply_seconds,
+        "logprobs": True,
+        "context": context,
+        **{name: options.pop(name) for name in ("request", "no_system", "keep_reasoning")},
+    }
+    given = os.environ.get("INTERCODE_SERVE_TOKEN")
+    token = given or secrets.token_urlsafe(24)
+    service = Service(
+        env,
+        prepare(env, **options),
+        list(dict.fromkeys(agents)) or ["try_again"],
+        Models(base_url, allow_base_url, settings),
+        token,
+        envs=envs,
+        queue=queue,
+        limits=RolloutLimits(turns=turns, reply_tokens=reply_tokens, context=context),
+    )
+
+    def tell(address: str) -> None:
+        click.echo(f"serve: {address}" + ("" if given else f"\ntoken: {token}"))
+
+    with closing(service), shared.listening_at(host, port):
+        web.run(service.app(), host, port, tell)

@@ -1,0 +1,91 @@
+"""Groups of rollouts of one task, and the advantages of GRPO and of trees."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+
+from intercode.errors import UsageError
+from intercode.runs.segments import Segment
+from intercode.train.jobs import Job, Rollout
+from intercode.train.tree import Node, Tree
+from intercode.types import Task
+
+EQUAL = 1e-9
+"""Rewards with a smaller standard deviation count as equal."""
+
+
+def groups(tasks: Iterable[Task | str], size: int, *, seed: int = 0) -> list[Job]:
+    """Return `size` jobs for each task, with the seeds `seed`, `seed + 1`, …; the jobs of one task
+    are one group."""
+    return [
+        Job(task, seed + number, group)
+        for group, task in enumerate(tasks)
+        for number in range(size)
+    ]
+
+
+def by_group(rollouts: Iterable[Rollout], size: int) -> Iterator[list[Rollout]]:
+    """Yield the rollouts of each group, in the order of their seeds, as soon as there are `size` of
+    them. Raises `UsageError` if a group remains incomplete."""
+    incomplete: dict[int, list[Rollout]] = {}
+    for rollout in rollouts:
+        group = incomplete.setdefault(rollout.group, [])
+        group.append(rollout)
+        if len(group) == size:
+            yield sorted(incomplete.pop(rollout.group), key=lambda rollout: rollout.seed)
+    if incomplete:
+        number, group = next(iter(incomplete.items()))
+        raise UsageError(f"the group {number} has {len(group)} rollouts, not {size}")
+
+
+def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True) -> list[float]:
+    """Return the advantages of GRPO (Shao et al. 2024) for groups of `size` rewards: (reward −
+    mean) / standard deviation.
+
+    A reward of None is left out of its group's mean and gets the advantage 0, as do all rewards of
+    a group in which they are equal. Without `scale` the difference is not divided (Liu et al.
+    2025). Raises `UsageError` if the rewards do not form whole groups.
+    """
+    if size < 1 or len(rewards) % size:
+        raise UsageError(f"{len(rewards)} rewards do not form groups of {size}")
+    values: list[float] = []
+    for start in range(0, len(rewards), size):
+        group = rewards[start : start + size]
+        mean, spread = _mean_and_spread(group)
+        divisor = spread if scale else 1.0
+        values += [
+            0.0 if reward is None or spread < EQUAL else (reward - mean) / divisor
+            for reward in group
+        ]
+    return values
+
+
+def tree_advantages(tree: Tree, *, scale: bool = True) -> list[tuple[Segment, float]]:
+    """Return each segment of a tree's nodes with its advantage: the node's reward − that of its
+    parent, which estimates what the tokens sampled there changed (Kazemnejad et al. 2025).
+
+    Along a branch they sum to the leaf's reward − the root's. With `scale` they are divided by the
+    standard deviation of the leaves' rewards. A node without a reward (all its rollouts failed) and
+    a node without tokens are left out; the tokens before the first fork get 0.
+    """
+    _, spread = _mean_and_spread([rollout.reward for rollout in tree.rollouts])
+    divisor = spread if scale and spread >= EQUAL else 1.0
+    pairs: list[tuple[Segment, float]] = []
+    waiting: list[tuple[Node, float | None]] = [(tree.root, tree.root.reward)]
+    while waiting:
+        node, parent = waiting.pop()
+        if node.reward is not None and parent is not None:
+            value = (node.reward - parent) / divisor if spread >= EQUAL else 0.0
+            pairs += [(segment, value) for segment in node.segments if segment.token_ids]
+        waiting += [(child, node.reward) for child in reversed(node.children)]
+    return pairs
+
+
+def _mean_and_spread(rewards: Sequence[float | None]) -> tuple[float, float]:
+    """Return mean and standard deviation of the rewards that are not None."""
+    scored = [reward for reward in rewards if reward is not None]
+    if not all(map(math.isfinite, scored)):
+        raise UsageError(f"the rewards {scored} are not all finite numbers")
+    return (statistics.fmean(scored), statistics.pstdev(scored)) if scored else (0.0, 0.0)

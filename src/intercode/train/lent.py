@@ -1,0 +1,198 @@
+"""An episode that a trainer drives: it asks, and the trainer answers when it likes.
+
+    async with pool.episode(job, chat) as episode:
+        while not episode.done:
+            ids, logprobs = await sample(episode.prompt)
+            await episode.feed(ids, logprobs)
+
+The episode is played by a thread of the pool, and that thread waits for the answers. `with` and
+`feed(…).result()` do the same without an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Self
+
+from intercode.errors import UsageError
+from intercode.runs.segments import Segment
+from intercode.train.chat import Chat
+from intercode.train.jobs import Rollout
+from intercode.train.sampling import (
+    Asked,
+    Question,
+    RolloutLimits,
+    Sampled,
+    Served,
+    Source,
+    require_sampled,
+)
+from intercode.types import Message, Reply, Tool
+
+GenerateOne = Callable[[list[int]], Awaitable[Sampled]]
+"""An asynchronous function of a prompt's ids that returns one reply."""
+
+
+class Pending(Future[None]):
+    """The next question, or the end: `await` it, or call `result()`. Cancelling an `await` does not
+    cancel the episode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_running_or_notify_cancel()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return asyncio.wrap_future(self).__await__()
+
+
+class LentEpisode:
+    """An episode of a `RolloutPool` that asks its caller for each reply.
+
+    With a chat, `prompt` contains the token ids of the question; without one, `messages` contains
+    its messages. `done` tells whether the episode has ended, and `rollout` is its result. An
+    environment of the pool is taken until the episode is done or closed.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[Source], Future[Rollout]],
+        stop: Callable[[str], None],
+        chat: Chat | None,
+        limits: RolloutLimits,
+    ) -> None:
+        self.prompt: list[int] = []
+        self.messages: list[Message] = []
+        self.rollout: Rollout | None = None
+        self._start, self._stop, self._ids = start, stop, chat is not None
+        self._source: Source = (
+            Asked(self._ask_ids, chat, limits) if chat else Served(_Caller(self._ask))
+        )
+        self._answer: Future[Any] | None = None
+        self._nothing = ((), ()) if chat else ""
+        self._next, self._closed, self._lock = Pending(), False, threading.Lock()
+
+    @property
+    def done(self) -> bool:
+        return self.rollout is not None
+
+    @property
+    def reward(self) -> float | None:
+        """The reward of `rollout`; None before the end and after a fault."""
+        return self.rollout.reward if self.rollout else None
+
+    @property
+    def segment(self) -> Segment | None:
+        """The tokens; None before the end, and if there are none. Raises `UsageError` if the agent
+        does not continue one conversation: see `rollout.segments`."""
+        segments = self.rollout.segments if self.rollout else ()
+        if len(segments) > 1:
+            raise UsageError(f"the rollout has {len(segments)} segments; use rollout.segments")
+        return segments[0] if segments else None
+
+    def open(self) -> Pending:
+        """Begin the episode, when an environment is free; the result comes with the first
+        question."""
+        self._start(self._source).add_done_callback(self._end)
+        return self._next
+
+    def feed(self, reply: Sequence[int] | str, logprobs: Sequence[float] = ()) -> Pending:
+        """Answer the question with sampled ids, up to the end of the reply, and their
+        log-probabilities (none, or one for each); or with text, for an episode without a chat.
+
+        The result comes with the next question, or the end. Raises `UsageError` for another kind of
+        reply, and if the episode does not ask.
+        """
+        if self._ids and isinstance(reply, str):
+            raise UsageError("an episode with a chat takes token ids, not text")
+        if not self._ids and not isinstance(reply, str):
+            raise UsageError("an episode without a chat takes text, not token ids")
+        value = reply if isinstance(reply, str) else require_sampled([(reply, logprobs)], 1)[0]
+        with self._lock:
+            answer, self._answer = self._answer, None
+            if answer is None:
+                over = self.done or self._closed
+                why = "has ended" if over else "does not ask now: wait for what feed returned"
+                raise UsageError(f"the episode {why}")
+            pending = self._next = Pending()
+        answer.set_result(value)
+        return pending
+
+    def close(self) -> None:
+        """End the episode within a turn, if it is not done. May be called twice."""
+        self._stop("the caller left")
+        with self._lock:
+            self._closed, answer, self._answer = True, self._answer, None
+        if answer:
+            answer.set_result(self._nothing)
+
+    def __enter__(self) -> Self:
+        try:
+            self.open().result()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.open()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        self.close()
+
+    # -- in the thread of the pool -----------------------------------------------------------------
+
+    def _ask_ids(self, question: Question | None) -> None:
+        if question:  # None: an episode has ended
+            self.prompt = question[0]
+            self._note(question[1])
+
+    def _ask(self, messages: Sequence[Message]) -> str:
+        answer: Future[str] = Future()
+        self.messages = list(messages)
+        self._note(answer)
+        return answer.result()
+
+    def _note(self, answer: Future[Any]) -> None:
+        with self._lock:
+            if self._closed:
+                answer.set_result(self._nothing)
+                return
+            self._answer = answer
+        self._next.set_result(None)
+
+    def _end(self, future: Future[Rollout]) -> None:
+        error = future.exception()
+        self.rollout = None if error else future.result()
+        if self._next.done():  # the caller left before
+            return
+        if error:
+            self._next.set_exception(error)
+        else:
+            self._next.set_result(None)
+
+
+@dataclass
+class _Caller:
+    """A model whose replies are the caller's texts."""
+
+    ask: Callable[[Sequence[Message]], str]
+    name: str = "policy"
+
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
+        if tools:
+            raise UsageError("this agent calls tools; choose an agent that writes code as text")
+        return Reply(self.ask(messages))

@@ -1,0 +1,256 @@
+"""Ask the policy within one episode: token limits, and conversations whose tokens are known.
+
+    strategy ── messages ──► EpisodeSampler
+      ├─ Served: the server encodes, and returns the ids ──────────┬─► Reply with a Sample
+      ├─ Asked: `chat` appends, and the trainer answers with ids ──┘
+      └─ a limit is reached ──► Reply(final=True): the episode ends and is scored
+
+A reply that a limit cuts off is not executed: half a command may do harm that the policy did not
+choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from operator import index
+from typing import Any, Literal, Protocol
+
+from intercode.errors import ContextOverflow, UsageError
+from intercode.models import Model
+from intercode.runner.episode_model import EPOCH, require_reply
+from intercode.train.chat import Chat
+from intercode.types import Message, Reply, Sample, Tool, Usage, is_number
+
+Cut = Literal["turns", "reply", "tokens", "context"]
+"""The limit that ended an episode before the policy did."""
+
+Sampled = tuple[Sequence[int], Sequence[float]]
+"""The ids of one reply and their log-probabilities, which may be empty."""
+
+Question = tuple[list[int], Future[Sampled]]
+"""The ids of a prompt, and where its reply goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutLimits:
+    """Limits of one rollout; an episode that reaches one ends and is scored. None: no limit.
+
+    `turns`: actions. `reply_tokens`: of one reply; set the server's own limit (`max_tokens`) as
+    well. `tokens`: sampled and observed tokens after the first prompt. `context`: tokens of the
+    whole sequence. There is no time limit, since time depends on the machine: actions have the
+    sandbox's limit, replies the model's.
+    """
+
+    turns: int = 10
+    reply_tokens: int | None = None
+    tokens: int | None = None
+    context: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("turns", "reply_tokens", "tokens", "context"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value <= 0):
+                raise UsageError(
+                    f"the limit {name} is {value!r}; it must be a whole number of 1 or more"
+                )
+
+
+class Source(Protocol):
+    """Where replies come from."""
+
+    @property
+    def name(self) -> str: ...
+
+    def encode(
+        self, messages: Sequence[Message], known: Sequence[Conversation]
+    ) -> tuple[int, ...] | None:
+        """Return the ids of a question; None if only the server knows them."""
+        ...
+
+    def ask(
+        self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
+    ) -> Reply: ...
+
+    def note_end(self) -> None:
+        """Note that an episode has ended."""
+        ...
+
+
+Conversation = tuple[list[Message], tuple[int, ...]]
+"""Messages that end with a reply, and their ids."""
+
+
+@dataclass
+class EpisodeSampler:
+    """A `Model` for one episode and one thread. `cut` names the limit that ended the episode, if
+    one did."""
+
+    source: Source
+    limits: RolloutLimits
+    draw: int = 0
+    cut: Cut | None = None
+    replies: list[Reply] = field(default_factory=list)
+    replayed: list[Reply] = field(default_factory=list)
+    """Replies of the episode from which this one was forked, which come before any new one."""
+    known: list[Conversation] = field(default_factory=list)
+    first: int | None = None
+    """The number of tokens of the first prompt."""
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.source.name
+
+    def fork(self, draw: int) -> EpisodeSampler:
+        """Return a sampler that first repeats the replies so far."""
+        return EpisodeSampler(self.source, self.limits, draw, replayed=list(self.replies))
+
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
+        replay = len(self.replies) < len(self.replayed)
+        reply = self.replayed[len(self.replies)] if replay else self._ask(messages, tools, draw)
+        self.replies.append(reply)
+        if (sample := reply.sample) and sample.prompt_ids:
+            self.first = len(sample.prompt_ids) if self.first is None else self.first
+            self.known.append(([*messages, reply.message], sample.prompt_ids + sample.token_ids))
+        return reply
+
+    def _ask(self, messages: Sequence[Message], tools: Sequence[Tool], draw: int) -> Reply:
+        options: dict[str, Any] = {"tools": tools} if tools else {}
+        number = self.draw * EPOCH + draw
+        options |= {"draw": number} if number else {}
+        prompt = self.source.encode(messages, self.known)
+        if prompt is not None and self._room(len(prompt))[0] <= 0:
+            self.cut = self._room(len(prompt))[1]
+            return Reply("", sample=Sample(prompt_ids=prompt[: self.limits.context]), final=True)
+        try:
+            reply = require_reply(self.source.ask(messages, prompt, options), self.name)
+        except ContextOverflow:
+            self.cut = "context"
+            return Reply("", final=True)
+        sample = reply.sample or Sample()
+        room, limit = self._room(len(sample.prompt_ids) or reply.usage.prompt_tokens)
+        if room < _length(reply):
+            self.cut, fitting = limit, max(0, int(room))
+            shorter = replace(
+                sample,
+                token_ids=sample.token_ids[:fitting],
+                logprobs=sample.logprobs[:fitting],
+                prompt_ids=sample.prompt_ids[: self.limits.context],
+            )
+            return replace(reply, sample=reply.sample and shorter, final=True)
+        self.cut = "reply" if "length" in (reply.finish_reason, sample.finish_reason) else None
+        return replace(reply, final=self.cut is not None)
+
+    def _room(self, prompt: int) -> tuple[float, Cut]:
+        """Return how many tokens may follow a prompt of that length, and the limit that decides
+        it."""
+        first = prompt if self.first is None else self.first
+        left: list[tuple[float, Cut]] = [(float("inf"), "tokens")]
+        if self.limits.reply_tokens is not None:
+            left.append((self.limits.reply_tokens, "reply"))
+        if self.limits.tokens is not None:
+            # a template that drops earlier reasoning makes the prompt shorter
+            sampled = sum(map(_length, self.replies))
+            left.append((self.limits.tokens - max(prompt - first, sampled), "tokens"))
+        if self.limits.context is not None:
+            left.append((self.limits.context - prompt, "context"))
+        return min(left)
+
+
+def _length(reply: Reply) -> int:
+    """Return the number of sampled tokens."""
+    return len((reply.sample or Sample()).token_ids) or reply.usage.completion_tokens
+
+
+@dataclass
+class Served:
+    """A model that is asked with messages, from many threads at once."""
+
+    model: Model
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> None:
+        return None
+
+    def ask(
+        self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
+    ) -> Reply:
+        return self.model.complete(messages, **options)
+
+    def note_end(self) -> None:
+        pass
+
+
+@dataclass
+class Asked:
+    """A trainer that is asked with the ids of a prompt, and answers with sampled ids: each question
+    goes to `put`, and None when an episode has ended."""
+
+    put: Callable[[Question | None], None]
+    chat: Chat
+    limits: RolloutLimits
+    name: str = "policy"
+
+    def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> tuple[int, ...]:
+        asked = list(messages)
+        prefixes = [(earlier, ids) for earlier, ids in known if earlier == asked[: len(earlier)]]
+        if not prefixes:
+            return tuple(self.chat.encode(asked))
+        earlier, ids = max(prefixes, key=lambda prefix: len(prefix[0]))
+        return tuple(self.chat.append(list(ids), asked, len(earlier)))
+
+    def ask(
+        self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
+    ) -> Reply:
+        if options.get("tools"):
+            raise UsageError(
+                "this agent calls tools, which `generate` cannot; "
+                "choose an agent that writes code as text"
+            )
+        answer: Future[Sampled] = Future()
+        self.put((list(prompt or ()), answer))
+        ids, logprobs = answer.result()
+        ended = ids[-1:] and ids[-1] in getattr(self.chat, "end_ids", ())
+        full = (
+            self.limits.reply_tokens is not None
+            and len(ids) == self.limits.reply_tokens
+            and not ended
+        )
+        sample = Sample(
+            tuple(ids), tuple(logprobs), "length" if full else None, prompt_ids=prompt or ()
+        )
+        return Reply(self.chat.decode(ids), Usage(len(sample.prompt_ids), len(ids)), sample=sample)
+
+    def note_end(self) -> None:
+        self.put(None)
+
+
+def require_sampled(answer: Any, count: int) -> list[Sampled]:
+    """Return what `generate` returned as lists of numbers; `UsageError` for anything else."""
+    try:
+        replies: list[Sampled] = [
+            ([*map(index, ids)], [*map(float, logprobs)]) for ids, logprobs in answer
+        ]
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"a reply is a pair of token ids and log-probabilities ({error})"
+        ) from error
+    if len(replies) != count:
+        raise UsageError(f"generate returned {len(replies)} replies to {count} prompts")
+    for ids, logprobs in replies:
+        if (
+            len(logprobs) not in (0, len(ids))
+            or not all(map(is_number, (*ids, *logprobs)))
+            or min(ids, default=0) < 0
+        ):
+            raise UsageError(
+                f"a reply has {len(ids)} ids with {len(logprobs)} log-probabilities; "
+                "these are finite, one for each id or none, and no id is negative"
+            )
+    return replies

@@ -1,0 +1,263 @@
+"""Serve rollouts over HTTP: a trainer names a task and its own model's address, and gets the
+episode.
+
+    POST /rollout   {"task", "model", "base_url"?, "key"?, "agent"?, "seed"?}
+                    ► {"task", "seed", "agent", "model", "reward", "success", "cut", "episode",
+                       "segments"}
+    GET  /tasks     {"env", "agents", "tasks": [{"id", "query"}]}
+    GET  /healthz   {"status": "ok"}; the only one that needs no token
+
+`reward` is 1.0 for success and 0.0 without; the reward of the score, which may be a fraction, is
+`episode.reward`. A fault is never a reward. Its answer is {"error": {"fault", "message"}}, with the
+episode so far if one has begun, and a status by the side at fault:
+
+    400, 401, 403, 404, 413   the caller            502   the model's server
+    429                       the queue is full     503   this machine, or the service ends
+    500                       the task's data, or intercode
+
+Environment, agents and the addresses of models are chosen when the service starts: a request can
+neither load code nor make the service ask an address that was not allowed. A caller's key lives as
+long as its request; the service's own goes to its own address only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from intercode.env import EnvFactory
+from intercode.errors import IntercodeError, UsageError
+from intercode.models import NO_KEY, OpenAIModel
+from intercode.runs.store import to_json
+from intercode.train.jobs import Job, Rollout
+from intercode.train.pool import RolloutPool
+from intercode.train.sampling import RolloutLimits
+
+LARGEST_REQUEST = 1 << 20
+"""Bytes."""
+_FIELDS: dict[str, type] = {
+    "task": str, "model": str, "base_url": str, "key": str, "agent": str, "seed": int
+}  # fmt: skip
+_STATUS = {"caller": 400, "model": 502, "sandbox": 503}
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The models that callers may name.
+
+    `own` is the service's address, if it has one, which gets the service's key. `allowed` are other
+    addresses; `*` in one stands for letters, digits and hyphens. `settings` are arguments of
+    `OpenAIModel`.
+    """
+
+    own: str | None
+    allowed: Sequence[str]
+    settings: Mapping[str, Any]
+
+    def connect(self, model: str, base_url: str | None, key: str | None) -> OpenAIModel:
+        """Return the model at an address. Raises `_Refused` if the address is not allowed."""
+        if base_url is None or base_url.rstrip("/") == (self.own or "").rstrip("/"):
+            if not self.own:
+                raise _Refused(400, "name the model's address: the service has none (base_url)")
+            return OpenAIModel(model, base_url=self.own, api_key=key, **self.settings)
+        if not any(_matches(base_url, pattern) for pattern in self.allowed):
+            raise _Refused(403, f"the address {base_url:.200} is not allowed (--allow-base-url)")
+        return OpenAIModel(model, base_url=base_url, api_key=key or NO_KEY, **self.settings)
+
+
+class _Refused(Exception):
+    """A request that is answered with `status`, and the message as the caller's fault."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Service:
+    """Answers requests with pools of warm environments, one for each agent.
+
+    At most `envs` rollouts are played and `queue` wait at a time. Close it to end them.
+    """
+
+    def __init__(
+        self,
+        env: str,
+        factory: EnvFactory,
+        agents: Sequence[str],
+        models: Models,
+        token: str,
+        *,
+        envs: int,
+        queue: int,
+        limits: RolloutLimits,
+    ) -> None:
+        with ExitStack() as opened:
+            self._pools = {
+                agent: opened.enter_context(RolloutPool(factory, agent, envs=envs, limits=limits))
+                for agent in agents
+            }
+            self.close: Callable[[], None] = opened.pop_all().close
+        self._env, self._tasks, self._models = env, factory.tasks, models
+        self._ids = {task.id for task in factory.tasks}
+        self._authorization = f"Bearer {token}".encode()
+        self._most, self._open = envs + queue, 0
+        self._free = asyncio.Semaphore(envs)
+
+    def app(self) -> Starlette:
+        """Return the service as an ASGI application."""
+        return Starlette(
+            routes=[
+                Route("/healthz", self.show_health),
+                Route("/tasks", self.list_tasks),
+                Route("/rollout", self.play, methods=["POST"]),
+            ],
+            exception_handlers={
+                _Refused: _refuse,
+                IntercodeError: _report_fault,
+                ClientDisconnect: lambda *_: Response(),  # nobody reads it
+            },
+        )
+
+    async def show_health(self, request: Request) -> Response:
+        return _answer({"status": "ok"})
+
+    async def list_tasks(self, request: Request) -> Response:
+        self._require_token(request)
+        tasks = [{"id": task.id, "query": task.query} for task in self._tasks]
+        return _answer({"env": self._env, "agents": list(self._pools), "tasks": tasks})
+
+    async def play(self, request: Request) -> Response:
+        """Play one rollout. If the caller leaves, the episode ends within a turn."""
+        self._require_token(request)
+        if self._open >= self._most:
+            message = f"{self._most} rollouts are played or wait; ask again later"
+            raise _Refused(429, message)
+        self._open += 1
+        try:
+            order = _read_order(await _body(request))
+            agent = order.get("agent") or next(iter(self._pools))
+            if agent not in self._pools:
+                raise _Refused(
+                    400, f"no agent is called {agent:.100}; there are {', '.join(self._pools)}"
+                )
+            if order["task"] not in self._ids:
+                raise _Refused(404, f"no task has the id {order['task']:.200}")
+            played = asyncio.ensure_future(self._play(agent, order))
+            left = asyncio.ensure_future(_disconnection(request))
+            try:
+                await asyncio.wait((played, left), return_when=asyncio.FIRST_COMPLETED)
+                if not played.done():
+                    return Response()  # nobody reads it
+                return _answer_rollout(agent, order["model"], played.result())
+            finally:
+                played.cancel()
+                left.cancel()
+        finally:
+            self._open -= 1
+
+    async def _play(self, agent: str, order: dict[str, Any]) -> Rollout:
+        job = Job(order["task"], order.get("seed", 0))
+        address = (order.get(name) for name in ("base_url", "key"))
+        with closing(
+            await asyncio.to_thread(self._models.connect, order["model"], *address)
+        ) as model:
+            async with self._free:
+                return await self._pools[agent].play(job, model)
+
+    def _require_token(self, request: Request) -> None:
+        given = request.headers.get("authorization", "").encode()
+        if not hmac.compare_digest(given, self._authorization):
+            raise _Refused(401, "send the service's token: Authorization: Bearer TOKEN")
+
+
+def _matches(address: str, pattern: str) -> bool:
+    parts = [re.escape(part) for part in pattern.rstrip("/").split("*")]
+    return re.fullmatch(r"[A-Za-z0-9-]+".join(parts), address.rstrip("/")) is not None
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LARGEST_REQUEST:
+            raise _Refused(413, f"the request has more than {LARGEST_REQUEST} bytes")
+    return bytes(body)
+
+
+def _read_order(body: bytes) -> dict[str, Any]:
+    """Return the fields of a request that are not null. Raises `_Refused`."""
+    try:
+        order = json.loads(body)
+        json.dumps(order, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _Refused(400, "the request's body has half of a surrogate pair") from None
+    except (ValueError, RecursionError):
+        raise _Refused(400, "the request's body is not JSON") from None
+    if not isinstance(order, dict):
+        raise _Refused(400, "the request's body is not a JSON object")
+    order = {name: value for name, value in order.items() if value is not None}
+    for name, value in order.items():
+        if name not in _FIELDS:
+            raise _Refused(400, f"there is no field {name!r:.100}; there are {', '.join(_FIELDS)}")
+        if type(value) is not _FIELDS[name]:
+            kind = "whole number" if _FIELDS[name] is int else "text"
+            raise _Refused(400, f"the field {name!r} must be a {kind}")
+    if missing := [name for name in ("task", "model") if not order.get(name)]:
+        raise _Refused(400, f"the field {missing[0]!r} is missing")
+    return order
+
+
+async def _disconnection(request: Request) -> None:
+    """Return when the caller has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _answer(content: Mapping[str, Any], status: int = 200, **headers: str) -> Response:
+    # not JSONResponse, whose UTF-8 cannot contain the half characters that a sandbox may print
+    return Response(json.dumps(content), status, headers=headers, media_type="application/json")
+
+
+def _answer_rollout(agent: str, model: str, rollout: Rollout) -> Response:
+    episode = to_json(rollout.episode)
+    if rollout.reward is None:
+        fault, _, message = (rollout.episode.error or "sandbox: the service ends").partition(": ")
+        error = {"fault": fault, "message": message}
+        return _answer({"error": error, "episode": episode}, _STATUS.get(fault, 500))
+    return _answer(
+        {
+            "task": rollout.task,
+            "seed": rollout.seed,
+            "agent": agent,
+            "model": model,
+            "reward": rollout.reward,
+            "success": rollout.episode.success,
+            "cut": rollout.cut,
+            "episode": episode,
+            "segments": [asdict(segment) for segment in rollout.segments],
+        }
+    )
+
+
+def _refuse(request: Request, refused: Exception) -> Response:
+    assert isinstance(refused, _Refused)
+    headers = {"Retry-After": "1"} if refused.status == 429 else {}
+    error = {"fault": "caller", "message": str(refused)}
+    return _answer({"error": error}, refused.status, **headers)
+
+
+def _report_fault(request: Request, fault: Exception) -> Response:
+    assert isinstance(fault, IntercodeError)
+    status = 400 if isinstance(fault, UsageError) else _STATUS.get(fault.fault, 500)
+    return _answer({"error": {"fault": fault.fault, "message": str(fault)}}, status)

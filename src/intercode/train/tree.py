@@ -1,0 +1,176 @@
+"""Fork a live episode at its first actions, and play every branch to its end.
+
+widths (2, 3)       root ─┬─ first action ─┬─ …
+                          │                ├─ …
+                          │                └─ …
+                          └─ first action ─┬─ …
+                                           ├─ …
+                                           └─ …
+
+Each fork copies the living world: files and processes. The agent's generator is driven again with
+the replies and steps so far, which costs nothing. A node's reward is the mean of the rollouts below
+it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from intercode.errors import ForkError
+from intercode.runner.env_forks import Playable
+from intercode.runner.warm_env import WarmEnv
+from intercode.runs.segments import Segment, segments_of
+from intercode.train.jobs import Rollout
+from intercode.train.sampling import EpisodeSampler
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The part of a tree between two forks.
+
+    `segments` contains only the tokens sampled here; their prompts contain what the branches share.
+    `reward` is the mean over `rollouts`, the leaves below, without faults; None if all failed.
+    `children` is empty at a leaf.
+    """
+
+    segments: tuple[Segment, ...]
+    reward: float | None
+    children: tuple[Node, ...]
+    rollouts: tuple[Rollout, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """All branches of one job: the node `root`, before the first fork, and the complete rollouts of
+    the leaves."""
+
+    root: Node
+    rollouts: tuple[Rollout, ...]
+
+
+@dataclass
+class _Branch:
+    """A leaf that grows. At fork number n it took branch `path[n]`, when `replies[n]` replies had
+    come."""
+
+    path: list[int] = field(default_factory=list)
+    replies: list[int] = field(default_factory=list)
+    first: Any = None
+    """The result of `reset`; `steps` contains the results of the actions so far."""
+    steps: list[Any] = field(default_factory=list)
+    future: Future[Rollout] | None = None
+
+
+Start = Callable[..., Future[Rollout]]
+
+
+class Growth:
+    """A tree while it is played; `start` plays a branch."""
+
+    def __init__(self, start: Start, widths: Sequence[int], seed: int) -> None:
+        self._start, self.widths, self._seed = start, widths, seed
+        self.branches: list[_Branch] = []
+        self._lock = threading.Lock()
+
+    def add(
+        self, branch: _Branch, sampler: EpisodeSampler | None = None, env: Playable | None = None
+    ) -> None:
+        """Play a branch; `env` is the fork on which it continues."""
+        with self._lock:
+            number = len(self.branches)
+            self.branches.append(branch)
+        branch.future = self._start(
+            sampler=sampler and sampler.fork(self._seed + number),
+            env=env and WarmEnv(lambda: env, env),
+            wrap=lambda world, asked: _ForkingEnv(world, asked, self, branch),
+        )
+
+    def begin(self) -> None:
+        self.add(_Branch())
+
+    def futures(self) -> list[Future[Rollout]]:
+        with self._lock:
+            return [branch.future for branch in self.branches if branch.future]
+
+    def tree(self) -> Tree:
+        """Return the tree when all futures are done."""
+        leaves = [(branch, branch.future.result()) for branch in self.branches if branch.future]
+        root = _node(sorted(leaves, key=lambda leaf: leaf[0].path), 0)
+        return Tree(root, root.rollouts)
+
+
+class _ForkingEnv:
+    """An environment that repeats the recorded steps of its branch, then acts, and forks after each
+    of its first actions."""
+
+    def __init__(
+        self, env: Playable, sampler: EpisodeSampler, growth: Growth, branch: _Branch
+    ) -> None:
+        self._env = env
+        self._sampler = sampler
+        self._growth = growth
+        self._branch = branch
+        self._taken = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "fork":
+            raise AttributeError(name)  # an agent that forks by itself cannot be driven again
+        return getattr(self._env, name)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        if self._branch.first is None:
+            self._branch.first = self._env.reset(seed=seed, options=options)
+            self._fork()
+        return self._branch.first
+
+    def step(self, action: str) -> Any:
+        self._taken += 1
+        if self._taken <= len(self._branch.steps):
+            return self._branch.steps[self._taken - 1]
+        result = self._env.step(action)
+        self._branch.steps.append(result)
+        if not (result[2] or result[3]):
+            self._fork()
+        return result
+
+    def _fork(self) -> None:
+        branch, depth = self._branch, len(self._branch.steps)
+        if depth >= len(self._growth.widths):
+            return
+        path, replies = list(branch.path), [*branch.replies, len(self._sampler.replies)]
+        branch.path, branch.replies = [*path, 0], replies
+        for number in range(1, self._growth.widths[depth]):
+            try:
+                copy = self._env.fork(replay=True)  # type: ignore[attr-defined]
+            except ForkError:  # a job of the agent cannot be copied: the branch continues alone
+                return
+            self._growth.add(
+                _Branch([*path, number], list(replies), branch.first, list(branch.steps)),
+                self._sampler,
+                copy,
+            )
+
+
+def _node(leaves: Sequence[tuple[_Branch, Rollout]], depth: int) -> Node:
+    """Return the node of leaves that took the same branches at their first `depth` forks."""
+    branch, rollout = leaves[0]
+    groups: dict[int, list[tuple[_Branch, Rollout]]] = {}
+    for leaf in leaves:
+        if len(leaf[0].path) > depth:
+            groups.setdefault(leaf[0].path[depth], []).append(leaf)
+    asked = [place for place, turn in enumerate(rollout.episode.turns) if turn.ask is not None]
+    first = branch.replies[depth - 1] if depth else 0
+    last = branch.replies[depth] if groups else len(asked)
+    rollouts = tuple(leaf[1] for leaf in leaves)
+    rewards = [leaf.reward for leaf in rollouts if leaf.reward is not None]
+    return Node(
+        segments_of(rollout.episode.turns, asked[first:last]),
+        statistics.fmean(rewards) if rewards else None,
+        tuple(_node(group, depth + 1) for group in groups.values()),
+        rollouts,
+    )
