@@ -86,7 +86,7 @@ def tasks() -> Iterator[str]:
 def prompts() -> Iterator[str]:
     import intercode
     from intercode.models import ScriptedModel
-    from intercode.train import RolloutPool
+    from intercode.rollouts import RolloutPool
 
     for env in ENVS:
         factory = intercode.prepare(env, limit=3)
@@ -164,12 +164,15 @@ def runs() -> Iterator[str]:
                 ["show", run],
                 ["show", run, first],
                 ["report", run, "--json"],
+                ["report", run, "--html", f"{run}.html"],
                 ["rescore", run, "--reward", "paper", "--out", f"{run}-paper", "--json"],
                 ["replay", run, "--json"],
                 ["export", run, "--format", "jsonl", "--out", f"{run}.jsonl"],
             ):
                 done = _cli(None, *words)
-                text = _DIFFERING.sub("…", done.stdout + done.stderr)
+                page = Path(f"{run}.html")
+                written = page.read_text("utf-8") if words[-1] == page.name else ""
+                text = _DIFFERING.sub("…", done.stdout + done.stderr + written)
                 for line in (f"status {done.returncode}", *text.splitlines()):
                     yield f"{' '.join(words)}: {line}"
 
@@ -189,7 +192,8 @@ def _command(tree: str | None, *words: str) -> tuple[list[str], dict[str, str]]:
 def _interrupted(tree: str, *words: str) -> None:
     """Interrupt the run after its first episode."""
     command, env = _command(tree, *words)
-    with subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL) as process:
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, env=env, **quiet) as process:
         episodes = Path(words[-1], "episodes.jsonl")
         while process.poll() is None and not (episodes.exists() and episodes.stat().st_size):
             time.sleep(0.01)
@@ -219,6 +223,9 @@ def write(out: Path, tree: Path, runs_by: Path, parts: list[str]) -> None:
 def compare(before: Path, after: Path) -> int:
     differing = 0
     for path in sorted(before.glob("*.txt")):
+        if not (after / path.name).exists():
+            print(f"{path.stem}: only in {before}")
+            continue
         old, new = (each.read_text("utf-8").splitlines() for each in (path, after / path.name))
         lines = list(difflib.unified_diff(sorted(old), sorted(new), lineterm="", n=0))[2:]
         changed = [line for line in lines if not line.startswith("@@")]

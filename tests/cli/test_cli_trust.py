@@ -16,6 +16,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from cli_words import INTERCODE
 from kept import needs_bwrap
@@ -379,7 +380,8 @@ def test_a_run_of_built_in_parts_is_settings_only(cli: Any, tmp_path: Path) -> N
 
 def test_every_option_is_classified() -> None:
     for name in ("eval", "score", "play", "replay", "rescore"):
-        command = main.commands[name]
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
         for option in {str(param.name) for param in command.params} - _NOT_STORED - {"log"}:
             assert sum(option in kind for kind in (all_options(), _OTHERS, FACTS)) == 1, option
     assert acts("an option that nobody knows", "x")

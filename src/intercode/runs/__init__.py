@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from intercode.runs import store
 from intercode.errors import UsageError
+from intercode.runs import store
 from intercode.types import Episode
 
 

@@ -24,9 +24,9 @@ from intercode.report.summary import figures, find_runs, is_recorded
 from intercode.report.text import one_line
 from intercode.rescoring.recordings import load_recording
 from intercode.runner.live import read_live
+from intercode.runs.index import FACETS, IS_TASK, Index, as_bytes
 from intercode.runs.store import read_inside, to_json
 from intercode.types import Episode
-from intercode.runs.index import FACETS, IS_TASK, Index, as_bytes
 
 PARTS = ("episode", "text", "record")
 """The last part of an address of a run's page; it follows the run's name."""

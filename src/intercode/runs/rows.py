@@ -1,0 +1,59 @@
+"""Rows of a table of episodes or turns: `Run.frame`, and exports as jsonl, csv and parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from intercode.types import Episode
+
+Row = dict[str, Any]
+Config = Mapping[str, Any]
+
+
+def turn_rows(config: Config, episode: Episode) -> Iterator[Row]:
+    """Yield a row for each turn."""
+    facts = {"query": episode.query, "parts": dict(episode.parts), "ended": episode.ended}
+    for number, turn in enumerate(episode.turns):
+        row = asdict(turn)
+        usage = row.pop("usage")
+        yield {
+            **labels(config, episode),
+            "seed": episode.seed,
+            **facts,
+            "turn": number,
+            **row,
+            **usage,
+        }
+
+
+def episode_row(config: Config, episode: Episode) -> Row:
+    """Return the facts of an episode, without its turns."""
+    usage = episode.usage
+    return {
+        **labels(config, episode),
+        "split": episode.split,
+        "ended": episode.ended,
+        "error": episode.error,
+        "parts": dict(episode.parts),
+        "rule": episode.outcomes.get("rule"),
+        "turns": sum(turn.acted and not turn.forced for turn in episode.turns),
+        "seconds": sum(turn.seconds + (turn.reply_seconds or 0.0) for turn in episode.turns),
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cost": usage.cost,
+        "query": episode.query,
+    }
+
+
+def labels(config: Config, episode: Episode) -> Row:
+    """Return what each row says about its run and episode."""
+    run = {key: config.get(key) for key in ("env", "agent", "model")}
+    return {
+        **run,
+        "task": episode.task,
+        "epoch": episode.epoch,
+        "reward": episode.reward,
+        "success": episode.success,
+    }
