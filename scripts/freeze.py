@@ -47,7 +47,7 @@ ACTS = {
 }
 _DIFFERING = re.compile(
     r"""\S*/tmp/\S*|\b\d+(?:\.\d+)?\ ?(?:ms|s)\b|"(?:per_)?seconds":\ [\d.]+
-    |\b\d{4}-\d\d-\d\d\S*(?:\ \d\d:\d\d)?|\b127\.0\.0\.1:\d+|token=\w+""",
+    |(?<![\d.])\d\.\d(?=[\ <])|\b\d{4}-\d\d-\d\d\S*(?:\ \d\d:\d\d)?|\b127\.0\.0\.1:\d+|token=\w+""",
     re.VERBOSE,
 )
 """What differs between two runs: paths, times, dates, addresses."""

@@ -80,7 +80,7 @@ COMMANDS = {
 PARTS = {
     "cluster": "intercode.train.cluster.driver:RayCrew",
     "cluster_nodes": "intercode.train.cluster.nodes:examine_nodes",
-    "data_generate": "intercode.generate.command:generate_data",
+    "data_generate": "intercode.generate.command:data_generate",
     "families": "intercode.generate:FAMILIES",
     "forgeries": "intercode.redteam.hacks:FORGERIES",
     "hacks": "intercode.redteam.hacks:HACKS",

@@ -26,7 +26,7 @@ from intercode.options import RunOptions
 @click.option(
     "--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder."
 )
-def generate_data(family: str, n: int, seed: int, out: str) -> None:
+def data_generate(family: str, n: int, seed: int, out: str) -> None:
     """Generate tasks of FAMILY, with files or databases and solutions.
 
     `data list` lists the families. The folder has the splits train and test, and works like any
