@@ -29,6 +29,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -86,7 +87,8 @@ def tasks() -> Iterator[str]:
 def prompts() -> Iterator[str]:
     import intercode
     from intercode.models import ScriptedModel
-    from intercode.rollouts import RolloutPool
+
+    pools = import_module("intercode.rollouts")  # its path in every tree
 
     for env in ENVS:
         factory = intercode.prepare(env, limit=3)
@@ -98,7 +100,7 @@ def prompts() -> Iterator[str]:
                 said = sum(message["role"] == "assistant" for message in messages)
                 return "submit" if said else f"```\n{ACTS[env]}\n```"
 
-            with RolloutPool(factory, agent, envs=1) as pool:
+            with pools.RolloutPool(factory, agent, envs=1) as pool:
                 for task in factory.tasks:
                     list(pool.run([(task.id, 0)], ScriptedModel(answer)))
                     yield f"{env} {agent} {task.id} {len(asked)} {digest(asked)}"
@@ -192,8 +194,8 @@ def _command(tree: str | None, *words: str) -> tuple[list[str], dict[str, str]]:
 def _interrupted(tree: str, *words: str) -> None:
     """Interrupt the run after its first episode."""
     command, env = _command(tree, *words)
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, env=env, **quiet) as process:
+    nowhere = subprocess.DEVNULL
+    with subprocess.Popen(command, env=env, stdout=nowhere, stderr=nowhere) as process:
         episodes = Path(words[-1], "episodes.jsonl")
         while process.poll() is None and not (episodes.exists() and episodes.stat().st_size):
             time.sleep(0.01)

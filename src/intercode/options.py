@@ -20,7 +20,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from intercode.errors import UsageError
 from intercode.plugins import load_plugin
@@ -78,6 +78,15 @@ def option(default: Any, section: str, help: str, **how: Any) -> Any:
 
 @dataclass(frozen=True)
 class Options:
+    facts: ClassVar[tuple[str, ...]] = ()
+    """What run.json contains besides options: names and figures, none of which a command loads,
+    opens or connects to (`runs/trust.py`)."""
+
+    @classmethod
+    def all_facts(cls) -> Iterator[str]:
+        for owner in cls.__mro__:
+            yield from vars(owner).get("facts", ())
+
     @classmethod
     def declared(cls) -> Iterator[tuple[str, Any, Option]]:
         """Yield each option's name, default and declaration."""
@@ -156,6 +165,7 @@ class EnvOptions(Options):
         keep_going: continue after a success under the paper's protocol, to replay a recording.
     """
 
+    facts: ClassVar[tuple[str, ...]] = ("data_digest", "left_out")
     data: str | None = option(
         None, "Tasks",
         "Read the tasks from a downloaded data set, a file, a folder, or a hub"
@@ -261,6 +271,7 @@ def _with_limits(options: type[EnvOptions]) -> type[EnvOptions]:
 class SandboxOptions(EnvOptions):
     """Options of environments whose world is a sandbox with files; `Limits` declares some."""
 
+    facts: ClassVar[tuple[str, ...]] = ("limits", "template", "userland", "wall", "files")
     tree: str | Path | None = option(
         None, "Environment", "Put these files at / in the sandbox: a folder or a tar file.",
         kind="path", names="file",
@@ -300,6 +311,7 @@ class NetworkOptions(SandboxOptions):
     give it.
     """
 
+    facts: ClassVar[tuple[str, ...]] = ("network",)
     allow_host_network: bool = option(
         False, "Environment",
         "Let agents, solutions and tests use this machine's network: everything that it reaches,"
@@ -341,6 +353,21 @@ class SubmissionOptions(EnvOptions):
 class RunOptions(Options):
     """Options of `eval`, whatever the environment."""
 
+    facts: ClassVar[tuple[str, ...]] = (
+        *("prompt", "tasks", "shard_tasks", "data_set", "hardness", "excluded", "planned"),
+        *("created", "git_commit", "versions", "mended", "rescored_from", "signature"),
+        # options of other commands, and what `--resume` reads besides options
+        *("only_predicted", "static", "force", "live", "live_score", "command", "secret"),
+    )
+    named: ClassVar[Mapping[str, str]] = {
+        "env": r"\w+",
+        "judge": r"(?s)(?!scripted:).*",
+        "played_for": r"\w+",
+        "data_from": NOTHING,
+        "predictions": NOTHING,
+        "run": NOTHING,
+    }
+    """Other settings of a run that may name code, a file or an address, each with its `plain`."""
     task: Sequence[str] = option(
         (), "Tasks", "Use only this task. May be repeated.",
         kind="texts", metavar="ID", recorded=False, fixed=False,

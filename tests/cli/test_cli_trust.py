@@ -24,13 +24,14 @@ from loopback import Quiet, Server, serving
 
 from intercode.cli import main
 from intercode.cli.options import _NOT_STORED
-from intercode.envs import all_options
+from intercode.envs import all_facts, all_options
 from intercode.errors import IntercodeError
+from intercode.options import RunOptions
 from intercode.rescoring.rescore import options_of
 from intercode.runs.folders import Runs
 from intercode.runs.signing import is_signed
 from intercode.runs.store import read_run
-from intercode.runs.trust import _OTHERS, FACTS, acting, acts
+from intercode.runs.trust import acting, acts
 
 EVIL = """
 import pathlib
@@ -379,11 +380,12 @@ def test_a_run_of_built_in_parts_is_settings_only(cli: Any, tmp_path: Path) -> N
 
 
 def test_every_option_is_classified() -> None:
+    kinds = (all_options(), RunOptions.named, all_facts())
     for name in ("eval", "score", "play", "replay", "rescore"):
         command = main.get_command(click.Context(main), name)
         assert command is not None
         for option in {str(param.name) for param in command.params} - _NOT_STORED - {"log"}:
-            assert sum(option in kind for kind in (all_options(), _OTHERS, FACTS)) == 1, option
+            assert sum(option in kind for kind in kinds) == 1, option
     assert acts("an option that nobody knows", "x")
     assert [acts("data", value) for value in ("spider", "spider.json")] == [False, True]
 

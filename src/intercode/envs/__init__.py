@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -17,7 +17,7 @@ from intercode.plugins import find_own_modules, load_plugin
 if TYPE_CHECKING:
     from intercode.env import EnvFactory, InterCodeEnv
     from intercode.language import Language
-    from intercode.options import Option
+    from intercode.options import Option, Options
     from intercode.types import Task
 
 ENVIRONMENTS = {
@@ -96,11 +96,15 @@ def known_options() -> dict[str, tuple[Any, Option, list[str]]]:
     """Return the options of the built-in environments by name: default, declaration, and the
     environments that accept the option."""
     options: dict[str, tuple[Any, Option, list[str]]] = {}
-    for env in ("bash", "sql", "python", "ctf", "harbor"):
-        module = _beside(env, "options")
-        for name, default, declaration in getattr(module, f"{env.title()}Options").declared():
+    for env, declaring in _options_classes():
+        for name, default, declaration in declaring.declared():
             options.setdefault(name, (default, declaration, []))[2].append(env)
     return options
+
+
+def _options_classes() -> Iterator[tuple[str, type[Options]]]:
+    for env in ("bash", "sql", "python", "ctf", "harbor"):
+        yield env, getattr(_beside(env, "options"), f"{env.title()}Options")
 
 
 @cache
@@ -110,6 +114,15 @@ def all_options() -> Mapping[str, Option]:
 
     environments = {name: option for name, (_, option, _) in known_options().items()}
     return environments | {name: option for name, _, option in RunOptions.declared()}
+
+
+@cache
+def all_facts() -> frozenset[str]:
+    """Return what run.json may contain besides options (`Options.facts`)."""
+    from intercode.options import RunOptions
+
+    classes: list[type[Options]] = [RunOptions, *(cls for _, cls in _options_classes())]
+    return frozenset(fact for declaring in classes for fact in declaring.all_facts())
 
 
 def prepare(env: str, **options: Any) -> EnvFactory:

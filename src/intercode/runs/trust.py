@@ -4,8 +4,8 @@
     what acts    code, addresses, paths: taken only from a run that the user has signed, or with
                  `--trust`, which signs the run
 
-A setting that the user gives again on the command line is not taken from the run. A setting that is
-not listed here acts.
+A setting that the user gives again on the command line is not taken from the run. A setting that no
+class of options declares, as an option or a fact, acts.
 """
 
 from __future__ import annotations
@@ -15,75 +15,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from intercode.envs import all_options
+from intercode.envs import all_facts, all_options
 from intercode.errors import UsageError
-from intercode.options import NOTHING
+from intercode.options import NOTHING, RunOptions
 from intercode.runs.signing import is_signed, key_fault
 from intercode.runs.store import sign_run
 from intercode.tasks import list_entries
-
-_OTHERS = {
-    "env": r"\w+",
-    "judge": r"(?s)(?!scripted:).*",
-    "played_for": r"\w+",
-    "data_from": NOTHING,
-    "predictions": NOTHING,
-    "run": NOTHING,
-}
-"""Other settings of a run that may name something, with a pattern of the values that name a part of
-the package, or a server's model."""
-
-FACTS = frozenset(
-    [
-        "command",
-        "limits",
-        "only_predicted",
-        "secret",
-        "static",
-        "force",
-        "live",
-        "live_score",
-        "tasks",
-        "shard_tasks",
-        "prompt",
-        "data_digest",
-        "assets_digest",
-        "template",
-        "userland",
-        "wall",
-        "files",
-        "server",
-        "statement_seconds",
-        "test_seconds",
-        "hardness",
-        "data_set",
-        "excluded",
-        "left_out",
-        "network",
-        "verify",
-        "mended",
-        "planned",
-        "created",
-        "git_commit",
-        "versions",
-        "rescored_from",
-        "signature",
-    ]
-)
-"""Settings besides options that name nothing to load, open or connect to."""
 
 
 def acts(name: str, value: object) -> bool:
     """Return whether a command that takes this setting from a run would load code, open a file or
     connect to an address."""
-    if not value or name in FACTS or name.endswith("_source"):
+    if not value or name in all_facts() or name.endswith("_source"):
         return False
     if name == "data" and value in [entry.name for entry in list_entries()]:
         return False
     option = all_options().get(name)
     if option and not option.names:
         return False
-    plain = option.plain if option else _OTHERS.get(name, NOTHING)
+    plain = option.plain if option else RunOptions.named.get(name, NOTHING)
     return not (isinstance(value, str) and re.fullmatch(plain, value))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from intercode.options import NetworkOptions
 
@@ -10,3 +11,5 @@ from intercode.options import NetworkOptions
 @dataclass(frozen=True)
 class BashOptions(NetworkOptions):
     """Bash needs no options of its own."""
+
+    facts: ClassVar[tuple[str, ...]] = ("verify",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from intercode.options import NetworkOptions, SubmissionOptions, option
 
@@ -15,6 +15,7 @@ class PythonOptions(NetworkOptions, SubmissionOptions):
     """Options of the Python environment; `seconds` is each test's time limit. The interpreter lives
     as long as its episode, regardless of `session`."""
 
+    facts: ClassVar[tuple[str, ...]] = ("test_seconds",)
     tell: Literal["nothing", "number", "case"] | None = option(
         None, "Environment",
         "After a wrong submission, show nothing, the first failed public test's number, or that"

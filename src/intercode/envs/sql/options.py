@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from intercode.options import EnvOptions, option
 
@@ -18,6 +18,7 @@ class SqlOptions(EnvOptions):
     """Options of the SQL environment; `seconds` is a statement's time limit. The session with the
     server lives as long as its episode, regardless of `session`."""
 
+    facts: ClassVar[tuple[str, ...]] = ("server", "statement_seconds")
     dump: str | Path | None = option(
         None, "Tasks", "Load the databases from this MySQL dump.", kind="path", names="file"
     )
