@@ -36,7 +36,7 @@ import gymnasium
 from gymnasium.spaces import Text
 from gymnasium.vector.utils import create_shared_memory
 
-from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError, meant
+from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError, did_you_mean
 from intercode.language import PLAIN, Language
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, check_overrides, safe_repr
@@ -214,7 +214,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             known = ", ".join(map(repr, names))
             raise UsageError(
                 f"reward {reward!r}: use {known}, or a function (module:function)"
-                f"{meant(reward, names)}"
+                f"{did_you_mean(reward, names)}"
             )
         data = cls.read_data(options)
         world = cls.prepare_world(data, options)

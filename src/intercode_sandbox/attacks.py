@@ -33,7 +33,7 @@ LIMITS = Limits(
 
 
 @dataclass(frozen=True)
-class Attack:
+class SandboxAttack:
     """`after` checks for an effect of `action` in the next episode or, in `NEIGHBOURS`, in another
     sandbox at the same time.
 
@@ -153,13 +153,15 @@ for name in range(400):
     for at in range(700): fcntl.lockf(fd, fcntl.LOCK_EX, 1, 2 * at)
 """
 _ATTACHED = [
-    Attack(name, _python(f"{code}time.sleep(6); breach(True)"), protections=frozenset({"attached"}))
+    SandboxAttack(
+        name, _python(f"{code}time.sleep(6); breach(True)"), protections=frozenset({"attached"})
+    )
     for name, code in (("memory in epoll watches", _WATCHES), ("memory in record locks", _LOCKS))
 ]
 _AFTER = " && sleep 0.3 && echo BREA''CH"
 
 EXHAUSTION = [
-    Attack(
+    SandboxAttack(
         "a fork bomb",
         _python("""
 for count in range(200):
@@ -170,7 +172,7 @@ breach(True)
 """),
         limits=frozenset({"processes", "memory"}),
     ),
-    Attack(
+    SandboxAttack(
         "a memory bomb of one process",
         _python("""
 hold = b'x' * (200 << 20)
@@ -178,7 +180,7 @@ breach(True)
 """),
         limits=frozenset({"memory"}),
     ),
-    Attack(
+    SandboxAttack(
         "a memory bomb of many processes",
         _python("""
 read, write = os.pipe()
@@ -195,7 +197,7 @@ breach(True)
 """),
         limits=frozenset({"memory"}),
     ),
-    Attack(
+    SandboxAttack(
         "a memory bomb of processes without first threads",
         _python("""
 import threading
@@ -210,7 +212,7 @@ breach(True)
 """),
         limits=frozenset({"memory"}),
     ),
-    Attack(
+    SandboxAttack(
         "memory in page tables",
         _python("""
 import mmap
@@ -225,12 +227,16 @@ breach(start > 0)
 """),
         limits=frozenset({"memory"}),
     ),
-    Attack(
+    SandboxAttack(
         "memory in shared segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", limits=frozenset({"memory"})
     ),
-    Attack("memory in semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", limits=frozenset({"memory"})),
-    Attack("memory in message queues", f"{{ {_QUEUES}\n}}{_AFTER}", limits=frozenset({"memory"})),
-    Attack(
+    SandboxAttack(
+        "memory in semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", limits=frozenset({"memory"})
+    ),
+    SandboxAttack(
+        "memory in message queues", f"{{ {_QUEUES}\n}}{_AFTER}", limits=frozenset({"memory"})
+    ),
+    SandboxAttack(
         "memory in socket buffers",
         _python("""
 def fill(sock):
@@ -248,7 +254,7 @@ breach(True)
 """),
         limits=frozenset({"memory"}),
     ),
-    Attack(
+    SandboxAttack(
         "memory in TCP buffers",
         _python("""
 server = socket.create_server(('127.0.0.1', 0), backlog=64)
@@ -267,7 +273,7 @@ breach(sent > 3 * len(hold) * 212_992)
         protections=frozenset({"buffers"}),
     ),
     *_ATTACHED,
-    Attack(
+    SandboxAttack(
         "memory in an anonymous file",
         _python("""
 file = open(os.memfd_create('x'), 'wb')
@@ -277,23 +283,23 @@ breach(True)
         limits=frozenset({"file_size"}),
         calls=frozenset({"memfd_create"}),
     ),
-    Attack(
+    SandboxAttack(
         "memory in /dev/shm",
         "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; "
         "x=$(head -c 40M /dev/zero | tr '\\0' x); sleep 0.3; echo BREA''CH",
         limits=frozenset({"memory"}),
     ),
-    Attack(
+    SandboxAttack(
         "a disk filler",
         "for i in 1 2 3; do head -c 20M /dev/zero > /tmp/$i || exit; done; echo BREA''CH",
         limits=frozenset({"disk"}),
     ),
-    Attack(
+    SandboxAttack(
         "one huge file",
         "head -c 30M /dev/zero > /tmp/x && echo BREA''CH",
         limits=frozenset({"file_size"}),
     ),
-    Attack(
+    SandboxAttack(
         "an inode filler",
         _python("""
 os.mkdir('/tmp/many')
@@ -313,7 +319,7 @@ _REWRITING = (
     "do true 2> /dev/null 1<> $memory && echo BREA''CH; done"
 )
 KERNEL = [
-    Attack(
+    SandboxAttack(
         "ptrace",
         _python("""
 child = os.fork()
@@ -324,7 +330,7 @@ os.kill(child, 9)
 """),
         calls=frozenset({"ptrace"}),
     ),
-    Attack(
+    SandboxAttack(
         "reading another process's memory",
         _python("""
 word = ctypes.create_string_buffer(b'secret')
@@ -338,30 +344,30 @@ os.kill(child, 9)
 """),
         calls=frozenset({"process_vm_readv"}),
     ),
-    Attack(
+    SandboxAttack(
         "limits of pid 1",
         _python("breach(call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0)"),
         calls=frozenset({"prlimit64"}),
     ),
-    Attack(
+    SandboxAttack(
         "mounting",
         _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"),
         calls=frozenset({"mount"}),
         protections=_CAPABLE,
     ),
-    Attack(
+    SandboxAttack(
         "chroot",
         _python("breach(libc.chroot(b'/tmp') == 0)"),
         calls=frozenset({"chroot"}),
         protections=_CAPABLE,
     ),
-    Attack(
+    SandboxAttack(
         "unshare of a user namespace",
         _python("breach(libc.unshare(0x10000000) == 0)"),
         calls=frozenset({"unshare"}),
         protections=frozenset({"user_namespaces"}),
     ),
-    Attack(
+    SandboxAttack(
         "clone into a user namespace",
         _python("""
 child = call(56, 220, 0x10000011, 0, 0, 0, 0)
@@ -370,45 +376,45 @@ breach(child > 0)"""),
         calls=frozenset({"clone"}),
         protections=frozenset({"user_namespaces"}),
     ),
-    Attack(
+    SandboxAttack(
         "writing a kernel setting",
         "echo 4096 > /proc/sys/kernel/msgmax && echo BREA''CH",
         protections=frozenset({"settings"}),
     ),
-    Attack(
+    SandboxAttack(
         "adding a key",
         _python("breach(call(248, 217, b'user', b'name', b'key', 3, -2) > 0)"),
         calls=frozenset({"add_key"}),
     ),
-    Attack(
+    SandboxAttack(
         "joining a keyring",
         _python("breach(call(250, 219, 0, -2, 1) > 0)"),
         calls=frozenset({"keyctl"}),
     ),
-    Attack(
+    SandboxAttack(
         "io_uring",
         _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"),
         calls=frozenset({"io_uring_setup"}),
         every_kernel=False,
     ),
-    Attack(
+    SandboxAttack(
         "asynchronous input and output",
         _python("breach(call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0)"),
         calls=frozenset({"io_setup"}),
     ),
-    Attack(
+    SandboxAttack(
         "rules of Landlock",
         _python("breach(call(444, 444, (ctypes.c_ulong * 2)(4, 0), 8, 0) >= 0)"),
         calls=frozenset({"landlock_create_ruleset"}),
         every_kernel=False,
     ),
-    Attack(
+    SandboxAttack(
         "a tree of mounts by a new call",
         _python("breach(call(467, 467, -100, b'/', 0, None, 0) >= 0)"),
         calls=frozenset({"open_tree_attr"}),
         every_kernel=False,
     ),
-    Attack(
+    SandboxAttack(
         "the list of mounts by a new call",
         _python("""
 request = (ctypes.c_ulong * 3)(24, 0xFFFFFFFFFFFFFFFF, 0)
@@ -417,7 +423,7 @@ breach(call(458, 458, request, (ctypes.c_ulong * 64)(), 64, 0) >= 0)
         calls=frozenset({"listmount"}),
         every_kernel=False,
     ),
-    Attack(
+    SandboxAttack(
         "pages of a file that were read",
         _python("""
 range_, found = (ctypes.c_ulong * 2)(0, 0), (ctypes.c_ulong * 5)()
@@ -428,7 +434,7 @@ with open('/tmp/x', 'wb+') as file:
         calls=frozenset({"cachestat"}),
         every_kernel=False,
     ),
-    Attack(
+    SandboxAttack(
         "pages held by a pipe",
         _python("""
 page = ctypes.create_string_buffer(4096)
@@ -436,26 +442,26 @@ breach(call(278, 75, os.pipe()[1], (ctypes.c_size_t * 2)(ctypes.addressof(page),
 """),
         calls=frozenset({"vmsplice"}),
     ),
-    Attack("rewriting pid 1", _REWRITING, protections=frozenset({"settings"})),
-    Attack(
+    SandboxAttack("rewriting pid 1", _REWRITING, protections=frozenset({"settings"})),
+    SandboxAttack(
         "userfaultfd",
         _python("breach(call(323, 282, 1) >= 0)"),
         calls=frozenset({"userfaultfd"}),
         every_kernel=False,
     ),
-    Attack(
+    SandboxAttack(
         "a vsock to the hypervisor",
         _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"),
         calls=frozenset({"socket"}),
         every_kernel=False,
     ),
-    Attack(
+    SandboxAttack(
         "a packet socket",
         _python("socket.socket(17, socket.SOCK_RAW); breach(True)"),
         calls=frozenset({"socket"}),
         protections=_CAPABLE | {"network"},
     ),
-    Attack(
+    SandboxAttack(
         "larger buffers than the limit counts",
         _python("""
 sock = socket.socket(socket.AF_UNIX)
@@ -466,7 +472,7 @@ for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)) > 212_992)
 """),
         calls=frozenset({"setsockopt"}),
     ),
-    Attack(
+    SandboxAttack(
         "typing into a terminal",
         _python("""
 import fcntl
@@ -485,7 +491,7 @@ os.wait()
         calls=frozenset({"ioctl"}),
         every_kernel=False,
     ),
-    Attack(
+    SandboxAttack(
         "renaming the machine",
         _python("breach(libc.sethostname(b'x', 1) == 0)"),
         calls=frozenset({"sethostname"}),
@@ -509,14 +515,14 @@ def _holding(take: str) -> str:
 
 
 NEIGHBOURS = [
-    Attack(
+    SandboxAttack(
         "descriptors in flight",
         _holding(
             "keep.append(socket.socketpair()); socket.send_fds(keep[-1][0], [b'x'], [0] * 200)"
         ),
         protections=frozenset({"limits"}),
     ),
-    Attack(
+    SandboxAttack(
         "timers",
         _holding(
             "keep.append(libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())))\n"
@@ -528,18 +534,18 @@ NEIGHBOURS = [
         ),
         protections=frozenset({"limits"}),
     ),
-    Attack(
+    SandboxAttack(
         "inotify instances",
         _holding("keep.append(libc.inotify_init1(0))\n        if keep[-1] < 0: break"),
         after=_python("breach(libc.inotify_init1(0) < 0)"),
         protections=frozenset({"inotify_instances"}),
     ),
-    Attack(
+    SandboxAttack(
         "pipes as large as can be",
         _holding("keep.append(os.pipe()); fcntl.fcntl(keep[-1][1], 1031, 1 << 20)"),
         every_kernel=False,
     ),
-    Attack(
+    SandboxAttack(
         "many processes", "for n in {1..50}; do sleep 60 & done 2> /dev/null", every_kernel=False
     ),
 ]
@@ -547,41 +553,41 @@ NEIGHBOURS = [
 # -- the host: without a sandbox, the control succeeds ---------------------------------------------
 
 OUTSIDE = [
-    Attack(
+    SandboxAttack(
         "reading environments",
         "cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' | "
         "grep -q '^PLANTED=outside' && echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "seeing processes",
         "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q '[s]leep 54321' && echo BREA''CH",
     ),
-    Attack("reading files", "cat @FILE@ 2> /dev/null"),
-    Attack(
+    SandboxAttack("reading files", "cat @FILE@ 2> /dev/null"),
+    SandboxAttack(
         "an abstract socket",
         _python("socket.socket(socket.AF_UNIX).connect('\\0intercode-test-@PORT@'); breach(True)"),
     ),
-    Attack(
+    SandboxAttack(
         "the network of the host",
         _python("socket.create_connection(('127.0.0.1', @PORT@), 3); breach(True)"),
     ),
-    Attack("killing all", "kill -9 -1"),
+    SandboxAttack("killing all", "kill -9 -1"),
 ]
 
 # -- effects on the next episode: without a reset, the control finds them --------------------------
 
 LEFT = [
-    Attack(
+    SandboxAttack(
         "a survivor in a session of its own",
         "setsid sleep 4242 > /dev/null 2>&1 & sleep 0.5",
         after="pgrep -f 'sleep 424[2]' && echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "a background job",
         "sleep 4243 & sleep 0.5",
         after="pgrep -f 'sleep 424[3]' && echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "a survivor without its first thread",
         _python("""
 import threading
@@ -593,35 +599,35 @@ if os.fork() == 0:
 """),
         after="grep -q lone4244 /proc/[0-9]*/comm && echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "an orphan that forks on",
         "(while :; do sleep 1.4245; done; ) & disown; until pgrep -f 'sleep 1.424[5]'; do :; done",
         after="pgrep -f 'sleep 1.424[5]' && echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "files", "echo x > /tmp/left; echo x > /var/tmp/left", after="ls /tmp/left && echo BREA''CH"
     ),
-    Attack(
+    SandboxAttack(
         "removing everything",
         "rm -rf --no-preserve-root /* 2> /dev/null",
         after="[ -e /etc/passwd ] || echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "a file in /dev/shm",
         "echo x > /dev/shm/left",
         after="[ -e /dev/shm/left ] && echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "a System V segment",
         _python("libc.shmget(4242, L(4096), 0o1600)"),
         after="grep -qw 4242 /proc/sysvipc/shm && echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "a POSIX message queue",
         _python("call(240, 180, b'left', 0o102, 0o600, 0)"),
         after=_python("breach(call(240, 180, b'left', 0, 0, 0) >= 0)"),
     ),
-    Attack(
+    SandboxAttack(
         "a listening socket",
         _python("""
 sock = socket.socket(); sock.bind(('127.0.0.1', 4242)); sock.listen()
@@ -630,7 +636,7 @@ if os.fork() == 0:
 """),
         after=_python("breach(socket.socket().connect_ex(('127.0.0.1', 4242)) == 0)"),
     ),
-    Attack(
+    SandboxAttack(
         "a socket in TIME_WAIT",
         _python("""
 server = socket.socket(); server.bind(('127.0.0.1', 4242)); server.listen()
@@ -639,34 +645,34 @@ there.close(); client.close()
 """),
         after="grep -q ':1092 .* 06 ' /proc/net/tcp && echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "a lowered resource limit",
         "ulimit -f 1; ulimit -n 333",
         after="[ $(ulimit -n) = 333 ] && echo BREA''CH",
     ),
-    Attack("a file mode mask", "umask 0777", after="[ $(umask) = 0777 ] && echo BREA''CH"),
-    Attack(
+    SandboxAttack("a file mode mask", "umask 0777", after="[ $(umask) = 0777 ] && echo BREA''CH"),
+    SandboxAttack(
         "a changed PATH",
         "PATH=/tmp; export BASH_ENV=/tmp/x",
         after="[ $PATH = /tmp ] && echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "a lower priority of the process group",
         "echo 15 > /proc/1/autogroup",
         after="grep -q 'nice 15' /proc/1/autogroup && echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "a file in /dev",
         "mknod /dev/left p || mkdir /dev/left || touch /dev/left || touch /dev/pts/left; "
         "touch /tmp/left",
         after="for f in /tmp/left /dev/left /dev/pts/left; do [ -e $f ] && echo BREA''CH; done",
     ),
-    Attack(
+    SandboxAttack(
         "a file among the control groups",
         "touch /tmp/left /sys/fs/cgroup/left",
         after="for f in /tmp/left /sys/fs/cgroup/left; do [ -e $f ] && echo BREA''CH; done",
     ),
-    Attack(
+    SandboxAttack(
         "the mode and the owner of a device",
         "touch /tmp/left; chmod 600 /tmp/left /dev/null; chown 33 /dev/full",
         after=(
@@ -674,23 +680,23 @@ there.close(); client.close()
             "[ $(stat -c %u /dev/full) = 33 ] && echo BREA''CH"
         ),
     ),
-    Attack(
+    SandboxAttack(
         "a job that writes after the submission",
         "setsid bash -c 'while :; do echo x > /srv/late; sleep 0.05; done' > /dev/null 2>&1 &",
         after="mkdir -p /srv; sleep 0.3; [ -e /srv/late ] && echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "a start script of the shell",
         "echo 'echo BREA''CH' | "
         "tee /root/.bashrc /root/.bash_profile /etc/profile.d/left.sh > /dev/null",
         after="cat /root/.bashrc /etc/profile.d/left.sh 2> /dev/null",
     ),
-    Attack(
+    SandboxAttack(
         "a time zone",
         "ln -sf /usr/share/zoneinfo/Asia/Tokyo /etc/localtime; export TZ=UTC-9",
         after="[ $(date +%z) = +0900 ] && echo BREA''CH",
     ),
-    Attack(
+    SandboxAttack(
         "very deep folders",
         _python("""
 for depth in range(4000):
@@ -709,90 +715,94 @@ SHELL_STATE = frozenset(
 # -- the session: if the shell reads commands from its standard input, the next command is lost ----
 
 SHELL = [
-    Attack("exit", "exit 3"),
-    Attack("exec of a program", "exec true"),
-    Attack("exec of a program that stays", "exec sleep 60"),
-    Attack("reading standard input", "cat > /dev/null; read -r line"),
-    Attack("an open quote", "echo 'open"),
-    Attack("an open double quote", 'echo "open $('),
-    Attack("an open here-document", "cat <<END"),
-    Attack("an open brace", "{ echo"),
-    Attack("killing the shell", "kill -9 $$"),
-    Attack("stopping the shell", "kill -STOP $$"),
-    Attack("a shell that executes nothing", "set -n"),
-    Attack("exit on error", "set -e; false"),
-    Attack("a trap at every command", "set -T; trap 'exit 1' DEBUG"),
-    Attack("a loop", "while :; do :; done"),
-    Attack("a loop that ignores signals", "trap '' INT TERM HUP; while :; do :; done"),
-    Attack("a program that ignores signals", "trap '' INT TERM HUP; sleep 60"),
-    Attack("a trap with a loop", "trap 'while :; do :; done' INT; sleep 60"),
-    Attack(
+    SandboxAttack("exit", "exit 3"),
+    SandboxAttack("exec of a program", "exec true"),
+    SandboxAttack("exec of a program that stays", "exec sleep 60"),
+    SandboxAttack("reading standard input", "cat > /dev/null; read -r line"),
+    SandboxAttack("an open quote", "echo 'open"),
+    SandboxAttack("an open double quote", 'echo "open $('),
+    SandboxAttack("an open here-document", "cat <<END"),
+    SandboxAttack("an open brace", "{ echo"),
+    SandboxAttack("killing the shell", "kill -9 $$"),
+    SandboxAttack("stopping the shell", "kill -STOP $$"),
+    SandboxAttack("a shell that executes nothing", "set -n"),
+    SandboxAttack("exit on error", "set -e; false"),
+    SandboxAttack("a trap at every command", "set -T; trap 'exit 1' DEBUG"),
+    SandboxAttack("a loop", "while :; do :; done"),
+    SandboxAttack("a loop that ignores signals", "trap '' INT TERM HUP; while :; do :; done"),
+    SandboxAttack("a program that ignores signals", "trap '' INT TERM HUP; sleep 60"),
+    SandboxAttack("a trap with a loop", "trap 'while :; do :; done' INT; sleep 60"),
+    SandboxAttack(
         "functions that replace builtins",
         "printf() { :; }; eval() { :; }; read() { :; }; return() { :; }; "
         "continue() { :; }; sleep 60",
     ),
-    Attack("builtins switched off", "enable -n printf eval read echo; exit"),
-    Attack("POSIX mode", "set -o posix; unset -f echo; exec < /dev/null; exit"),
+    SandboxAttack("builtins switched off", "enable -n printf eval read echo; exit"),
+    SandboxAttack("POSIX mode", "set -o posix; unset -f echo; exec < /dev/null; exit"),
 ]
 
 # -- the sandbox's own processes and files ---------------------------------------------------------
 
 GUEST = [
-    Attack("killing pid 1", "kill -9 1; kill -SEGV 1; kill -TERM 1; kill -STOP 1"),
-    Attack(
+    SandboxAttack("killing pid 1", "kill -9 1; kill -SEGV 1; kill -TERM 1; kill -STOP 1"),
+    SandboxAttack(
         "finding the guest",
         "cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm | "
         "grep -a -e '[g]uest' -e '[s]upervisor' -e '[b]wrap' -e '[p]ython' && echo BREA''CH",
     ),
-    Attack("closing descriptors", 'for fd in {3..255}; do eval "exec $fd>&-"; done 2> /dev/null'),
-    Attack(
+    SandboxAttack(
+        "closing descriptors", 'for fd in {3..255}; do eval "exec $fd>&-"; done 2> /dev/null'
+    ),
+    SandboxAttack(
         "writing to descriptors",
         "for fd in {3..255}; do echo 0 0 >&$fd; echo garbage >&$fd; done 2> /dev/null",
     ),
-    Attack(
+    SandboxAttack(
         "flooding descriptors",
         "for fd in {3..70}; do timeout 0.2 yes >&$fd & done 2> /dev/null; wait",
     ),
-    Attack(
+    SandboxAttack(
         "forged completions",
         "for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done 2> /dev/null; echo more",
     ),
-    Attack(
+    SandboxAttack(
         "forged completions later",
         "(sleep 0.3; for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done) 2> /dev/null &",
     ),
-    Attack(
+    SandboxAttack(
         "reading the next action",
         "for fd in {3..70}; do timeout 0.2 cat <&$fd & done 2> /dev/null; wait",
     ),
-    Attack(
+    SandboxAttack(
         "emptying the guest's variables",
         "unset __intercode; __intercode() { exit; }; readonly __intercode",
     ),
-    Attack("signals to all", "for n in 1 2 3 6 10 12 13 14 15 17 28; do kill -$n -1; done"),
-    Attack("killing all", "kill -9 -1"),
-    Attack(
+    SandboxAttack("signals to all", "for n in 1 2 3 6 10 12 13 14 15 17 28; do kill -$n -1; done"),
+    SandboxAttack("killing all", "kill -9 -1"),
+    SandboxAttack(
         "limits of all processes",
         "for p in /proc/[0-9]*; "
         "do prlimit --pid ${p#/proc/} --nofile=0 --data=0 --cpu=0 --nproc=0; done 2> /dev/null",
     ),
-    Attack(
+    SandboxAttack(
         "a file in place of the working folder",
         "mkdir /tmp/a; cd /tmp/a; rmdir /tmp/a; touch /tmp/a; exit",
     ),
-    Attack("an argument too long", "x=$(head -c 400k /dev/zero | tr '\\0' x); export x; ls"),
-    Attack("a classic fork bomb", ":() { : | : & }; :"),
-    Attack("a fork bomb of short-lived processes", "while :; do (setsid true &); done"),
-    Attack("endless output", "yes"),
-    Attack("a line of 10 MB", "head -c 10M /dev/zero | tr '\\0' x"),
-    Attack("bytes that are no UTF-8", "head -c 3M /dev/urandom; printf '\\xff\\xfe\\0\\xc3('"),
+    SandboxAttack("an argument too long", "x=$(head -c 400k /dev/zero | tr '\\0' x); export x; ls"),
+    SandboxAttack("a classic fork bomb", ":() { : | : & }; :"),
+    SandboxAttack("a fork bomb of short-lived processes", "while :; do (setsid true &); done"),
+    SandboxAttack("endless output", "yes"),
+    SandboxAttack("a line of 10 MB", "head -c 10M /dev/zero | tr '\\0' x"),
+    SandboxAttack(
+        "bytes that are no UTF-8", "head -c 3M /dev/urandom; printf '\\xff\\xfe\\0\\xc3('"
+    ),
 ]
 
 # -- no shell can start after these: every action reports that until the reset ---------------------
 
 FATAL = [
-    Attack(
+    SandboxAttack(
         "removing everything, then the shell", "rm -rf --no-preserve-root /* 2> /dev/null; exit"
     ),
-    Attack("forbidding the root folder", "cd /tmp; chmod 0 / /tmp; exit"),
+    SandboxAttack("forbidding the root folder", "cd /tmp; chmod 0 / /tmp; exit"),
 ]

@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
-from intercode_sandbox.errors import SandboxError, UsageError, meant
+from intercode_sandbox.errors import SandboxError, UsageError, did_you_mean
 from intercode_sandbox.limits import MIB as MIB
 from intercode_sandbox.limits import Limits as Limits
 from intercode_sandbox.results import Change, Completed, ExecResult
@@ -330,7 +330,7 @@ def provider(name: str, load: Callable[[str], object] = _import) -> Provider[Any
         raise UsageError(
             f"no sandbox named {name!r}; "
             f"there are {', '.join(PROVIDERS)}, module:Class or path.py:Class"
-            f"{meant(name, PROVIDERS)}"
+            f"{did_you_mean(name, PROVIDERS)}"
         )
     loaded = load(path)
     if not (isinstance(loaded, type) and issubclass(loaded, Provider)):

@@ -79,7 +79,7 @@ def room_left() -> Iterator[None]:
         ) from error
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'bash'?` for the known name that is most like `name`, if one is."""
     import difflib
 

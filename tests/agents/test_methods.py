@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from intercode.agents import MODELLED, NAMES, Act, Ask, Step, StrategySteps, make_agent
-from intercode.agents.prompts import load
+from intercode.agents.prompts import load_prompts
 from intercode.envs import language_of
 from intercode.errors import UsageError
 from intercode.language import PLAIN
@@ -75,7 +75,10 @@ def test_every_prompt_is_filled_and_says_how_much_there_is(
         assert left_open not in str(ask.messages)
     assert ("4 turns" if name == "best_of" else "12 turns") in system
     ending = "blind" if (name, protocol) == ("try_again_blind", "paper") else protocol
-    assert load("fence", language_of({"env": env})).texts[ending].partition("{turns}")[2] in system
+    assert (
+        load_prompts("fence", language_of({"env": env})).texts[ending].partition("{turns}")[2]
+        in system
+    )
 
 
 def test_react_reads_actions_and_answers_with_observations() -> None:

@@ -15,7 +15,7 @@ from intercode.agents import MODELLED, Strategy, make_agent
 from intercode.env import EnvFactory
 from intercode.envs import language_of
 from intercode.models import ScriptedModel
-from intercode.runner.budget import BudgetTracker, Limits
+from intercode.runner.budget import BudgetTracker, RunLimits
 from intercode.runner.episode import play
 from intercode.runner.run import evaluate
 from intercode.types import Message, Reply, Task, ToolCall
@@ -37,7 +37,7 @@ def seated(world: tuple[str, EnvFactory], name: str) -> tuple[Strategy, BudgetTr
     turns = TURNS * 2 if name == "best_of" else TURNS
     return make_agent(
         name, tasks=world[1].tasks, turns=turns, language=language_of({"env": world[0]})
-    ).strategy, BudgetTracker(Limits(turns))
+    ).strategy, BudgetTracker(RunLimits(turns))
 
 
 def behaving(name: str, tasks: Sequence[Task]) -> ScriptedModel:

@@ -28,10 +28,10 @@ from intercode.envs import all_facts, all_options
 from intercode.errors import IntercodeError
 from intercode.options import RunOptions
 from intercode.rescoring.rescore import options_of
-from intercode.runs.folders import Runs
+from intercode.runs.folders import RunFolders
 from intercode.runs.signing import is_signed
 from intercode.runs.store import read_run
-from intercode.runs.trust import acting, acts
+from intercode.runs.trust import needs_trust, settings_that_need_trust
 
 EVIL = """
 import pathlib
@@ -373,7 +373,7 @@ def test_an_old_run_asks_once_and_changed_settings_ask_again(
 
 def test_a_run_of_built_in_parts_is_settings_only(cli: Any, tmp_path: Path) -> None:
     assert cli("eval", "bash", "--agent", "gold", "--limit", 1, "--out", "run").status == 0
-    assert acting(read_run(tmp_path / "run")[0]) == {}
+    assert settings_that_need_trust(read_run(tmp_path / "run")[0]) == {}
     edit(tmp_path / "run")
     assert cli("eval", "--resume", "run").status == 0
     assert cli("replay", "run").status == 0
@@ -386,8 +386,8 @@ def test_every_option_is_classified() -> None:
         assert command is not None
         for option in {str(param.name) for param in command.params} - _NOT_STORED - {"log"}:
             assert sum(option in kind for kind in kinds) == 1, option
-    assert acts("an option that nobody knows", "x")
-    assert [acts("data", value) for value in ("spider", "spider.json")] == [False, True]
+    assert needs_trust("an option that nobody knows", "x")
+    assert [needs_trust("data", value) for value in ("spider", "spider.json")] == [False, True]
 
 
 @pytest.mark.parametrize("fault", ["open", "no home"])
@@ -450,7 +450,7 @@ def test_a_file_that_is_no_plain_file_is_refused_by_every_command(
     for command in commands:
         with ends():
             if command == "view":
-                (viewed,) = Runs([run]).all().values()
+                (viewed,) = RunFolders([run]).all().values()
                 with pytest.raises(IntercodeError) if name == "episodes.jsonl" else nullcontext():
                     viewed.index.update()
                 assert name == "episodes.jsonl" or not viewed.config

@@ -10,7 +10,7 @@ from intercode.envs import prepare
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode_sandbox import local, template
-from intercode_sandbox.attacks import NEIGHBOURS, Attack
+from intercode_sandbox.attacks import NEIGHBOURS, SandboxAttack
 from intercode_sandbox.local import LocalSandbox
 
 GOLDS = 15
@@ -21,7 +21,7 @@ GOLDS = 15
 @pytest.mark.parametrize("shared_proc", [False, True], ids=["local", "shared-proc"])
 @pytest.mark.parametrize("attack", NEIGHBOURS, ids=lambda attack: attack.name.replace(" ", "-"))
 def test_golds_succeed_beside_a_hostile_answer(
-    attack: Attack, shared_proc: bool, monkeypatch: pytest.MonkeyPatch
+    attack: SandboxAttack, shared_proc: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "shares_proc", lambda: shared_proc)
     factory = prepare("python", limit=GOLDS)

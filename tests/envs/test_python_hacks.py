@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from kept import needs_bwrap
 
-from intercode.redteam.python import ATTACKS, HONEST, TESTS, Attack
+from intercode.redteam.python import ATTACKS, HONEST, TESTS, PythonAttack
 from intercode_sandbox.base import Limits
 from intercode_sandbox.local import LocalProvider, LocalSandbox
 
@@ -29,7 +29,7 @@ def passed() -> Iterator[Callable[..., bool]]:
     needs_bwrap()
     with LocalSandbox(LocalProvider().prepare(), limits=LIMITS) as machine:
 
-        def verdict(attack: Attack, *codes: str) -> bool:
+        def verdict(attack: PythonAttack, *codes: str) -> bool:
             machine.reset()
             machine.exec("mkdir -p /srv/naive")
             machine.write(
@@ -54,7 +54,7 @@ def passed() -> Iterator[Callable[..., bool]]:
 
 @pytest.mark.soak
 @each_attack
-def test_it_beats_the_naive_grader(passed: Callable[..., bool], attack: Attack) -> None:
+def test_it_beats_the_naive_grader(passed: Callable[..., bool], attack: PythonAttack) -> None:
     if attack.effect == "takes_over":
         return  # it needs a grader of two processes that serve all tests
     if attack.effect in ("passes", "passes_public"):
@@ -67,6 +67,6 @@ def test_it_beats_the_naive_grader(passed: Callable[..., bool], attack: Attack) 
 def test_the_naive_grader_knows_right_from_wrong(passed: Callable[..., bool]) -> None:
     for attack in ATTACKS:
         assert passed(attack, HONEST, HONEST), attack.name
-    wrong = Attack("wrong", "passes", "def f(n): return 0", TESTS)
+    wrong = PythonAttack("wrong", "passes", "def f(n): return 0", TESTS)
     assert not passed(wrong, wrong.code)
     assert passed(wrong, wrong.code, SLOW)

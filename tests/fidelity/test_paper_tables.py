@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from intercode.report.analysis import by_turn
-from intercode.report.summary import groups, load
+from intercode.report.summary import groups, load_run
 from intercode.types import Episode
 
 pytestmark = pytest.mark.fidelity
@@ -33,7 +33,7 @@ def test_success_rates_are_those_of_the_paper(public_data: Path) -> None:
     """Logs of one environment and method are one run over several data sets."""
     runs: dict[str, list[Episode]] = defaultdict(list)
     for path in sorted((public_data / "recorded").glob("*.json")):
-        config, episodes = load(path)
+        config, episodes = load_run(path)
         method = "Single Turn" if config["turns"] == 1 else METHODS[config["agent"]]
         runs[f"{config['env']}, {method}"] += episodes
         assert bool(groups(config.get("hardness", {}), episodes)) == (config["env"] == "sql")

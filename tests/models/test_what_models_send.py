@@ -18,7 +18,7 @@ from intercode.agents import make_agent
 from intercode.envs import language_of
 from intercode.errors import ContextOverflow, ModelError
 from intercode.models import OpenAIModel
-from intercode.runner.budget import BudgetTracker, Limits
+from intercode.runner.budget import BudgetTracker, RunLimits
 from intercode.runner.episode import play
 from intercode.types import Episode, Message
 
@@ -90,7 +90,7 @@ def env() -> Iterator[InterCodeEnv]:
 
 def played(env: InterCodeEnv, connect: Connect, agent: str, **options: Any) -> Episode:
     strategy = make_agent(agent, tasks=[], language=BASH, turns=3).strategy
-    return play(env, env.tasks[0], strategy, connect(**options), BudgetTracker(Limits(3)))
+    return play(env, env.tasks[0], strategy, connect(**options), BudgetTracker(RunLimits(3)))
 
 
 NOT_EXECUTED = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.report.analysis import analysis
-from intercode.report.summary import load, summary
+from intercode.report.summary import load_run, summary
 from intercode.report.turns import is_error
 
 Turns = list[tuple[str, str, float, bool | None]]
@@ -40,7 +40,7 @@ def test_a_try_again_log_is_a_run_scored_after_every_turn(tmp_path: Path) -> Non
         ("SELECT 1", "[(1,)]", 1.0, True),
     ]
     given_up = [("I am sorry", "No SQL code was found", 0.0, False)] * 10
-    config, episodes = load(log(tmp_path / "log.json", "sql", solved, given_up))
+    config, episodes = load_run(log(tmp_path / "log.json", "sql", solved, given_up))
     assert {key: config[key] for key in ("env", "agent", "protocol", "reward", "turns")} == {
         "env": "sql", "agent": "try_again", "protocol": "paper", "reward": "paper", "turns": 10,
     }  # fmt: skip
@@ -61,12 +61,12 @@ def test_a_try_again_log_is_a_run_scored_after_every_turn(tmp_path: Path) -> Non
 
 def test_react_and_plan_and_solve_logs_are_told_by_their_histories(tmp_path: Path) -> None:
     turns: Turns = [("execute[ls]", "a\n", 0.0, True), ("submit", "a\n", 0.67, True)]
-    config, (episode,) = load(
+    config, (episode,) = load_run(
         log(tmp_path / "react.json", "bash", turns, thoughts=["look", "done"])
     )
     assert (config["agent"], config["protocol"]) == ("react", "submit")
     assert [(turn.action, turn.score) for turn in episode.turns] == [("ls", None), ("submit", 0.67)]
-    config, _ = load(
+    config, _ = load_run(
         log(
             tmp_path / "plan.json",
             "bash",
@@ -85,11 +85,11 @@ def test_errors_and_time_outs_are_read_off_the_observations(tmp_path: Path) -> N
         "{'output': '', 'error': ''}",
         "Failed 3/3 Test Cases.",
     ]
-    _, (episode,) = load(
+    _, (episode,) = load_run(
         log(tmp_path / "log.json", "python", [("f()", text, 0.0, None) for text in said])
     )
     assert [is_error(turn) for turn in episode.turns] == [True, True, False, False]
-    _, (episode,) = load(
+    _, (episode,) = load_run(
         log(tmp_path / "log.json", "bash", [("sleep 99", "Command timed out", 0.01, False)])
     )
     assert episode.turns[0].timed_out

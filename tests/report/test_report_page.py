@@ -15,7 +15,7 @@ from chromium import browser, needs_chromium
 from played import CONFIG, error, fine, no_code, played, submit
 
 from intercode.report import markup
-from intercode.report.analysis import Run, side_by_side
+from intercode.report.analysis import ConfigAndEpisodes, side_by_side
 from intercode.types import Episode, Usage
 from intercode.view.page import POLICY
 from intercode.view.page import page as write_page
@@ -28,7 +28,7 @@ HOSTILE = (
 USAGE = Usage(1200, 80, 0.002)
 
 
-def page(*runs: Run) -> str:
+def page(*runs: ConfigAndEpisodes) -> str:
     return write_page(side_by_side(runs), runs)
 
 

@@ -11,11 +11,11 @@ import pytest
 from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, Strategy, StrategySteps, gold, try_again
-from intercode.agents.prompts import load
+from intercode.agents.prompts import load_prompts
 from intercode.envs.bash.language import LANGUAGE as BASH
 from intercode.errors import ModelError, UsageError
 from intercode.models import ScriptedModel
-from intercode.runner.budget import Budget, BudgetTracker, Limits
+from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.episode import play
 from intercode.submission import LONGEST
 from intercode.types import Ended, Episode, Message, Reply, Sample, Task, Usage
@@ -50,7 +50,7 @@ def run(
     strategy: Strategy,
     protocol: str = "submit",
     model: Speaker | None = None,
-    limits: Limits | None = None,
+    limits: RunLimits | None = None,
     **more: int,
 ) -> Episode:
     return play(
@@ -91,7 +91,7 @@ def test_the_papers_reward_is_the_best_over_the_turns_with_its_parts() -> None:
 
 
 def test_a_reply_without_code_costs_a_turn_and_executes_nothing() -> None:
-    episode = run(acts(None, "1 2 +", "submit"), limits=Limits(turns=1))
+    episode = run(acts(None, "1 2 +", "submit"), limits=RunLimits(turns=1))
     assert (episode.reward, episode.ended) == (0.0, "turns")
     assert [(turn.action, turn.observation) for turn in episode.turns] == [(None, "no code")]
 
@@ -102,21 +102,21 @@ def test_a_reply_without_code_costs_a_turn_and_executes_nothing() -> None:
     ids=["NUL", "half", "another half", "too long"],
 )
 def test_text_that_no_program_can_be_given_costs_a_turn_and_executes_nothing(action: str) -> None:
-    episode = run(acts(action, "1 2 +", "submit"), limits=Limits(turns=2))
+    episode = run(acts(action, "1 2 +", "submit"), limits=RunLimits(turns=2))
     assert episode.success
     assert episode.turns[0].action == action
     assert "nothing was executed" in episode.turns[0].observation
 
 
 def test_one_submission_beyond_the_turns_is_allowed_and_nothing_else() -> None:
-    assert run(gold, limits=Limits(turns=1)).reward == 1.0
-    assert len(run(acts("1", "2", "submit"), limits=Limits(turns=1)).turns) == 1
-    assert len(run(acts("1", "submit"), "paper", limits=Limits(turns=1)).turns) == 1
+    assert run(gold, limits=RunLimits(turns=1)).reward == 1.0
+    assert len(run(acts("1", "2", "submit"), limits=RunLimits(turns=1)).turns) == 1
+    assert len(run(acts("1", "submit"), "paper", limits=RunLimits(turns=1)).turns) == 1
 
 
 def test_a_turn_joins_question_reply_and_action() -> None:
     model = Speaker("Adding.\n```bash\n1 2 +\n```", "```\nsubmit\n```")
-    episode = run(try_again(load("fence", BASH), turns=5), model=model)
+    episode = run(try_again(load_prompts("fence", BASH), turns=5), model=model)
     assert episode.success
     first, second = episode.turns
     assert (first.action, first.thought, first.observation) == ("1 2 +", "Adding.", "3")
@@ -144,9 +144,9 @@ def test_an_episode_has_its_environments_outcomes_its_tasks_split_and_its_models
     task = replace(TASKS[0], extra={**TASKS[0].extra, "split": "test"})
     sample = Sample((5, 6), (-0.5, -0.25), "stop", "step 3")
     wrong = Reply("9", Usage(1, 1, 0.0), sample=sample)
-    endings: list[tuple[str, Ended, Limits]] = [
-        ("submit", "limit", Limits(episode=Budget(tokens=1))),
-        ("paper", "turns", Limits(turns=1)),
+    endings: list[tuple[str, Ended, RunLimits]] = [
+        ("submit", "limit", RunLimits(episode=Budget(tokens=1))),
+        ("paper", "turns", RunLimits(turns=1)),
     ]
     for protocol, ended, limits in endings:
         env = Telling([task], protocol)
@@ -170,7 +170,7 @@ def test_an_episode_out_of_its_own_budget_is_submitted_and_scored_as_it_stands(
     budget: Budget,
 ) -> None:
     model = Speaker("1", "2 +", "9", "9")
-    episode = run(asking_to_the_end, model=model, limits=Limits(episode=budget))
+    episode = run(asking_to_the_end, model=model, limits=RunLimits(episode=budget))
     assert model.calls == 2
     assert [turn.action for turn in episode.turns] == ["1", "2 +", "submit"]
     assert (episode.reward, episode.success, episode.ended) == (1.0, True, "limit")

@@ -11,7 +11,7 @@ from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, Close, Fork, Strategy, StrategySteps
 from intercode.errors import ForkError, IntercodeError, SandboxDied, UsageError
-from intercode.runner.budget import Budget, BudgetTracker, Limits
+from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.episode import play
 from intercode.types import Episode, Reply, Task, Usage
 
@@ -41,7 +41,7 @@ class Costly:
 
 
 def run(
-    strategy: Strategy, protocol: str = "submit", limits: Limits | None = None, env: Any = None
+    strategy: Strategy, protocol: str = "submit", limits: RunLimits | None = None, env: Any = None
 ) -> Episode:
     root = env or Copied(TASKS, protocol)
     before = Calculator.alive
@@ -85,8 +85,8 @@ def test_actions_on_all_branches_count_as_turns_and_a_branch_may_be_submitted_at
         yield Act("9")
         yield Act("submit", env=branch)
 
-    assert run(strategy, limits=Limits(turns=2)).success
-    assert len(run(strategy, limits=Limits(turns=1)).turns) == 1
+    assert run(strategy, limits=RunLimits(turns=2)).success
+    assert len(run(strategy, limits=RunLimits(turns=1)).turns) == 1
 
 
 class Twice(Copied):
@@ -133,7 +133,7 @@ def test_where_the_budget_ends_an_episode_the_branch_that_acted_last_is_submitte
         yield Ask([{"role": "user", "content": "On?"}])
         yield Ask([{"role": "user", "content": "And on?"}])
 
-    episode = run(strategy, limits=Limits(episode=Budget(tokens=10)))
+    episode = run(strategy, limits=RunLimits(episode=Budget(tokens=10)))
     assert (episode.ended, episode.success) == ("limit", submitted == ["2", "1 +"])
     assert [turn.action for turn in episode.line] == (
         [*submitted, "submit"] if submitted is not None else ["2", "1 +"]

@@ -19,11 +19,11 @@ import pytest
 from calculator import Calculator, make_tasks
 
 from intercode.agents import Act, Ask, Strategy, StrategySteps, gold, retrieval, try_again
-from intercode.agents.prompts import load
+from intercode.agents.prompts import load_prompts
 from intercode.envs.bash.language import LANGUAGE as BASH
 from intercode.errors import ModelError, SandboxDied, UsageError
 from intercode.models import ScriptedModel
-from intercode.runner.budget import Budget, BudgetTracker, Limits
+from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.reply_cache import open_cache
 from intercode.runner.run import episode_seed, evaluate
 from intercode.runs.store import RunStore, read_run
@@ -129,7 +129,7 @@ def test_three_replies_of_a_megabyte_make_a_run_of_less_than_four(tmp_path: Path
     ]
     with RunStore.create(tmp_path, {}) as store:
         (played,) = run(
-            try_again(load("fence", BASH), turns=5),
+            try_again(load_prompts("fence", BASH), turns=5),
             TASKS[:1],
             model=ScriptedModel(replies),
             store=store,
@@ -210,11 +210,13 @@ def test_an_episode_is_on_disk_when_it_is_announced_and_a_failing_callback_ends_
 
 
 @pytest.mark.parametrize(
-    "limits", [Limits(run=Budget(cost=0.7)), Limits(run=Budget(tokens=140))], ids=["cost", "tokens"]
+    "limits",
+    [RunLimits(run=Budget(cost=0.7)), RunLimits(run=Budget(tokens=140))],
+    ids=["cost", "tokens"],
 )
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_spent_budget_stops_all_workers_within_a_turn(
-    tmp_path: Path, limits: Limits, workers: int
+    tmp_path: Path, limits: RunLimits, workers: int
 ) -> None:
     tracker = BudgetTracker(limits)
     with RunStore.create(tmp_path, {}) as store:
@@ -227,7 +229,7 @@ def test_a_spent_budget_stops_all_workers_within_a_turn(
 def test_what_was_paid_is_counted_once_by_all_workers_and_resumptions(tmp_path: Path) -> None:
     model = Paid()
     for cost in (0.7, 1.9, 3.0, None):
-        tracker = BudgetTracker(Limits(run=Budget(cost=cost)))
+        tracker = BudgetTracker(RunLimits(run=Budget(cost=cost)))
         with RunStore.create(tmp_path, {}, resume=True) as store:
             episodes = run(asking, model=model, store=store, workers=4, tracker=tracker)
         assert tracker.used.cost == pytest.approx(0.1 * len(model.calls))
@@ -239,7 +241,7 @@ def test_what_was_paid_is_counted_once_by_all_workers_and_resumptions(tmp_path: 
 def test_a_time_limit_ends_a_run() -> None:
     clock = itertools.count()
     episodes = run(
-        tracker=BudgetTracker(Limits(run=Budget(seconds=10)), clock=lambda: float(next(clock)))
+        tracker=BudgetTracker(RunLimits(run=Budget(seconds=10)), clock=lambda: float(next(clock)))
     )
     assert 0 < sum(episode.success for episode in episodes) <= 10 // 2
 

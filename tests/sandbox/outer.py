@@ -29,7 +29,7 @@ from intercode_sandbox.attacks import (
     LIMITS,
     NEIGHBOURS,
     OUTSIDE,
-    Attack,
+    SandboxAttack,
     host_targets,
 )
 from intercode_sandbox.host import DisabledProtections
@@ -169,7 +169,7 @@ def _copy_code(to: Path) -> None:
 # -- inside ----------------------------------------------------------------------------------------
 
 
-def weak(attack: Attack) -> dict[str, Any]:
+def weak(attack: SandboxAttack) -> dict[str, Any]:
     """The attack on a sandbox where its one protection is off."""
     disabled = DisabledProtections(calls=attack.calls, steps=attack.protections)
     with LocalSandbox(
@@ -178,7 +178,7 @@ def weak(attack: Attack) -> dict[str, Any]:
         return {"output": sandbox.exec(attack.action).output}
 
 
-def bare(attack: Attack) -> dict[str, Any]:
+def bare(attack: SandboxAttack) -> dict[str, Any]:
     """The attack by a plain shell."""
     with host_targets() as there:
         shell = ["setsid", "bash", "-c", there.fill(attack.action)]
@@ -186,7 +186,7 @@ def bare(attack: Attack) -> dict[str, Any]:
         return {"output": done.stdout + done.stderr + ("BREACH\n" if there.killed() else "")}
 
 
-def neighbour(attack: Attack, controlled: bool) -> dict[str, Any]:
+def neighbour(attack: SandboxAttack, controlled: bool) -> dict[str, Any]:
     """What an honest sandbox prints while the attack holds what it took. A fork sends a
     descriptor."""
     disabled = DisabledProtections(steps=attack.protections) if controlled else None

@@ -268,7 +268,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("attack", HOSTILE, ids=lambda attack: attack.name.replace(" ", "-"))
 def test_what_fails_behind_the_local_wall_fails_here(
-    sandbox: DockerSandbox, attack: attacks.Attack
+    sandbox: DockerSandbox, attack: attacks.SandboxAttack
 ) -> None:
     """A few of each kind: the guest is the same, and test_hostile.py tries them all, and that each
     can work."""

@@ -17,7 +17,7 @@ from families import mounts
 
 from intercode.errors import SandboxDied
 from intercode_sandbox import attacks
-from intercode_sandbox.attacks import LIMITS, Attack, host_targets
+from intercode_sandbox.attacks import LIMITS, SandboxAttack, host_targets
 from intercode_sandbox.identity import identity
 from intercode_sandbox.local import LocalSandbox
 from intercode_sandbox.template import Template
@@ -25,7 +25,7 @@ from intercode_sandbox.template import Template
 HONEST = "echo honest $((6 * 7)); (exit 5)"
 
 
-def named(*tables: list[Attack]) -> pytest.MarkDecorator:
+def named(*tables: list[SandboxAttack]) -> pytest.MarkDecorator:
     """All attacks of the tables; `make test` runs the first against each set of protections."""
     cases, seen = [], set()
     for attack in (attack for table in tables for attack in table):
@@ -88,7 +88,9 @@ def test_the_variables_of_the_host_are_not_inside(
 @pytest.mark.slow
 class TestAHostileAction:
     @named(attacks.EXHAUSTION, attacks.KERNEL, attacks.SHELL, attacks.GUEST)
-    def test_fails_and_the_next_command_works(self, sandbox: LocalSandbox, attack: Attack) -> None:
+    def test_fails_and_the_next_command_works(
+        self, sandbox: LocalSandbox, attack: SandboxAttack
+    ) -> None:
         assert "BREACH" not in suffer(
             sandbox, attack.action, timeout=4 if attack in attacks.EXHAUSTION else 0.5
         )
@@ -99,7 +101,7 @@ class TestAHostileAction:
 
     @named([attack for attack in attacks.EXHAUSTION if "attached" in attack.protections])
     def test_exceeds_a_limit_by_what_hangs_on_its_descriptors(
-        self, sandbox: LocalSandbox, attack: Attack
+        self, sandbox: LocalSandbox, attack: SandboxAttack
     ) -> None:
         assert sandbox.exec(attack.action, timeout=60).limits == ("memory",)
         assert works(sandbox)
@@ -107,7 +109,7 @@ class TestAHostileAction:
     @pytest.mark.parametrize("shared", ["agent"], indirect=True)  # root may read all the same
     @named(attacks.FATAL)
     def test_that_no_shell_survives_is_announced_until_the_reset(
-        self, sandbox: LocalSandbox, attack: Attack
+        self, sandbox: LocalSandbox, attack: SandboxAttack
     ) -> None:
         assert sandbox.exec(attack.action, timeout=60).session_lost  # over each file of a lent /usr
         for _ in range(3):
@@ -120,7 +122,9 @@ class TestAHostileAction:
         assert works(sandbox)
 
     @named(attacks.OUTSIDE)
-    def test_does_not_reach_what_is_outside(self, sandbox: LocalSandbox, attack: Attack) -> None:
+    def test_does_not_reach_what_is_outside(
+        self, sandbox: LocalSandbox, attack: SandboxAttack
+    ) -> None:
         with host_targets(**identity().popen()) as there:
             assert "BREACH" not in suffer(sandbox, there.fill(attack.action))
             assert not there.killed()
@@ -128,7 +132,7 @@ class TestAHostileAction:
 
     @named(attacks.LEFT)
     def test_leaves_nothing_for_the_next_episode(
-        self, sandbox: LocalSandbox, attack: Attack
+        self, sandbox: LocalSandbox, attack: SandboxAttack
     ) -> None:
         suffer(sandbox, attack.action, timeout=4)
         sandbox.reset()
@@ -141,14 +145,14 @@ class TestAHostileAction:
 class TestAHostileNeighbour:
     @named(attacks.NEIGHBOURS)
     def test_leaves_room_for_the_server_and_the_programs_of_another_sandbox(
-        self, attack: Attack
+        self, attack: SandboxAttack
     ) -> None:
         beside = outer.beside(attack.name, controlled=False)
         assert "BREACH" not in beside["output"]
         assert beside["output"].endswith("3\n")
 
     @named([attack for attack in attacks.NEIGHBOURS if attack.protections])
-    def test_takes_it_where_the_protection_is_off(self, attack: Attack) -> None:
+    def test_takes_it_where_the_protection_is_off(self, attack: SandboxAttack) -> None:
         beside = outer.beside(attack.name, controlled=True)
         assert "BREACH" in beside["output"] or "Too many references" in beside["output"]
 
@@ -156,7 +160,9 @@ class TestAHostileNeighbour:
 @pytest.mark.slow
 class TestTheControl:
     @named(attacks.EXHAUSTION, attacks.KERNEL, attacks.OUTSIDE)
-    def test_succeeds_where_the_protection_is_off(self, template: Template, attack: Attack) -> None:
+    def test_succeeds_where_the_protection_is_off(
+        self, template: Template, attack: SandboxAttack
+    ) -> None:
         said = outer.control(attack.name)["output"]
         if "BREACH" not in said and not attack.every_kernel:
             pytest.skip(f"this kernel does not offer it: {said[-100:]}")
@@ -164,13 +170,15 @@ class TestTheControl:
 
     @named(attacks.LEFT)
     def test_sees_what_was_left_where_there_is_no_reset(
-        self, sandbox: LocalSandbox, attack: Attack
+        self, sandbox: LocalSandbox, attack: SandboxAttack
     ) -> None:
         sandbox.exec(attack.action, timeout=4)
         assert "BREACH" in sandbox.exec(attack.after).output
 
     @named(attacks.SHELL)
-    def test_loses_the_next_command_in_a_shell_fed_through_its_input(self, attack: Attack) -> None:
+    def test_loses_the_next_command_in_a_shell_fed_through_its_input(
+        self, attack: SandboxAttack
+    ) -> None:
         shell = ["timeout", "-s", "KILL", "0.5", "bash", "--norc"]
         said = subprocess.run(
             shell,

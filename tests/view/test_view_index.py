@@ -24,7 +24,7 @@ from viewing import INTERCODE, SETTINGS, enterable, episode, eval_run, make_run,
 from intercode.report.analysis import failures
 from intercode.report.summary import FIGURES, summary
 from intercode.report.transcript import state_of
-from intercode.runs.folders import Run
+from intercode.runs.folders import RunFolder
 from intercode.runs.index import Index
 from intercode.runs.store import read_run
 from intercode.types import Episode, Turn, Usage
@@ -83,7 +83,7 @@ def rows(index: Index) -> list[tuple[Any, ...]]:
 def assert_right(run: Path) -> None:
     """The index has what an index made anew has, and says of each episode what the report says."""
     config, episodes = read_run(run)
-    seen, copy = Run(run, "run"), run.parent / "anew"
+    seen, copy = RunFolder(run, "run"), run.parent / "anew"
     shutil.copytree(run, copy, ignore=shutil.ignore_patterns("index.sqlite*"))
     assert rows(seen.index) == rows(Index(copy, config))
     shutil.rmtree(copy)

@@ -32,11 +32,11 @@ from intercode.agents.base import (
 )
 from intercode.agents.baselines import Script, gold, human, nearest, noop, replay, retrieval, static
 from intercode.agents.prompts import Prompts
-from intercode.agents.prompts import load as load_prompts
+from intercode.agents.prompts import load_prompts as load_prompts
 from intercode.agents.search import best_of, tree_search
 from intercode.agents.tools import tools
 from intercode.agents.try_again import PLAN_TEXTS, plan_solve, try_again
-from intercode.errors import UsageError, meant
+from intercode.errors import UsageError, did_you_mean
 from intercode.language import Language
 from intercode.plugins import load_plugin
 from intercode.types import Task
@@ -148,7 +148,7 @@ def make_agent(
                 )
             return own_agent(name, strategy, language=language, turns=turns, prompts=prompts)
     choice = f"choose one of {', '.join(NAMES)}"
-    raise UsageError(f"unknown agent {name!r}; {choice}{meant(name, NAMES)}")
+    raise UsageError(f"unknown agent {name!r}; {choice}{did_you_mean(name, NAMES)}")
 
 
 def own_agent(

@@ -33,7 +33,7 @@ from intercode.options import RunOptions
 )
 @shared.allow_code_change
 @shared.json_flag
-def evaluate(env: str, **options: Any) -> None:
+def eval_command(env: str, **options: Any) -> None:
     """Let an agent act on the tasks of ENV, and score it.
 
     ENV is bash, sql, python, ctf, harbor, module:Class or path.py:Class.
@@ -95,7 +95,7 @@ def _run(
     from intercode.runs.evaluation import Evaluation
     from intercode.runs.index import Index, indexing
     from intercode.runs.signing import key_fault
-    from intercode.runs.trust import acting
+    from intercode.runs.trust import settings_that_need_trust
 
     evaluation = Evaluation.plan(env, **options)
     if exclude_broken:
@@ -123,7 +123,7 @@ def _run(
             episode for episode in store.episodes() if is_played(episode, retry_errors=retry_errors)
         )
         index = Index(store.path, evaluation.config)
-        if store.begins and acting(evaluation.config) and (fault := key_fault()):
+        if store.begins and settings_that_need_trust(evaluation.config) and (fault := key_fault()):
             say(
                 f"intercode: the run is not signed, so --resume will ask for --trust: {fault}",
                 err=True,

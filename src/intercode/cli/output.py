@@ -106,10 +106,10 @@ def resumable(folder: Path) -> Iterator[None]:
 
         raise KeyboardInterrupt(f"interrupted; continue with {resume_line(folder)}") from None
     except (Exception, SystemExit) as error:
-        from intercode.runner.warm_env import THEIRS
+        from intercode.runner.warm_env import HOW_TO_RESUME_CHANGED
 
         if is_user_code(error) and not hasattr(error, "__notes__"):
-            error.add_note(THEIRS)
+            error.add_note(HOW_TO_RESUME_CHANGED)
         raise
 
 

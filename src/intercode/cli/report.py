@@ -51,7 +51,7 @@ def report(
     RUN is a run folder, a folder that contains runs, ATIF trajectories (a file, or a folder), or a
     log file of InterCode v1. Two runs are compared task by task: the second minus the first.
     """
-    from intercode.report import lean, load, require_comparable, runs_in
+    from intercode.report import lean, load_run, require_comparable, runs_in
     from intercode.report.analysis import side_by_side
 
     if html:
@@ -61,7 +61,7 @@ def report(
             raise shared.lacks_viewer("--html", error) from error
     if html and os.path.isfile(html) and not html.lower().endswith((".html", ".htm")):
         raise UsageError(f"{html} exists and is not a page; name a file that ends in .html")
-    loaded = [load(path) for folder in runs for path in runs_in(folder)]
+    loaded = [load_run(path) for folder in runs for path in runs_in(folder)]
     require_comparable([config for config, _ in loaded], force=force)
     figured = [(config, lean(episodes)) for config, episodes in loaded]
     whole = side_by_side(figured)
@@ -153,12 +153,12 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     """
     from pathlib import Path
 
-    from intercode.report import lean, load, summary
+    from intercode.report import lean, load_run, summary
     from intercode.runner.shards import merge_runs
     from intercode.runs.index import Index
 
     config, missing = merge_runs(runs, out, trust=shared.is_trusted())
-    episodes = lean(load(out)[1])
+    episodes = lean(load_run(out)[1])
     Index(Path(out), config).update()
     show_summaries([summary(config, episodes)], as_json)
     show_reasons(episodes)

@@ -14,7 +14,7 @@ from intercode.errors import UsageError
 from intercode.types import Ended
 
 if TYPE_CHECKING:
-    from intercode.runs.folders import Run
+    from intercode.runs.folders import RunFolder
     from intercode.runs.index import Index
 
 _ENDS = [*get_args(Ended), "error"]
@@ -68,10 +68,10 @@ def show(
     """
     from pathlib import Path
 
-    from intercode.runs.folders import Runs
+    from intercode.runs.folders import RunFolders
 
     path = Path(run)
-    runs = list(Runs([path], data).all().values())
+    runs = list(RunFolders([path], data).all().values())
     is_converted = not runs[0].path.is_relative_to(path)
     if not is_converted and not (path / "run.json").exists():
         if tasks or failed or ended or grep or epoch is not None:
@@ -100,10 +100,10 @@ def show(
         if is_converted:
             from shutil import rmtree
 
-            rmtree(runs[0].path.parent)  # which `Runs` made for the recording
+            rmtree(runs[0].path.parent)  # which `RunFolders` made for the recording
 
 
-def _update(run: Run) -> Index:
+def _update(run: RunFolder) -> Index:
     """Update the run's index, and tell the user if that takes long or if lines are damaged."""
     if run.index.update(seconds=1) < 1:
         # the index of a stranger's run is not kept
@@ -173,7 +173,7 @@ def _print_records(index: Index, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_transcripts(
-    run: Run, rows: Sequence[Mapping[str, Any]], full: bool, messages: bool
+    run: RunFolder, rows: Sequence[Mapping[str, Any]], full: bool, messages: bool
 ) -> None:
     from rich.text import Text
 
@@ -239,7 +239,7 @@ def _list_episodes(rows: Sequence[Mapping[str, Any]]) -> None:
         click.echo(line(mark, [cells[at] for cells in shown.values()], row["query"]))
 
 
-def _list_runs(runs: Sequence[Run], as_json: bool) -> None:
+def _list_runs(runs: Sequence[RunFolder], as_json: bool) -> None:
     from intercode.report.tables import overview
 
     rows = []

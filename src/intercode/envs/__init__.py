@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from intercode.envs.rewards import load_reward
-from intercode.errors import UsageError, meant
+from intercode.errors import UsageError, did_you_mean
 from intercode.plugins import find_own_modules, load_plugin
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def environment_class(name: str) -> type[InterCodeEnv]:
     if not (colon and module and attribute):
         known = environment_names()
         raise UsageError(
-            f"no environment named {name!r}; "
-            f"there are {', '.join(known)}, module:Class or path.py:Class{meant(name, known)}"
+            f"no environment named {name!r}; there are {', '.join(known)}, module:Class or "
+            f"path.py:Class{did_you_mean(name, known)}"
         )
     env_class: type[InterCodeEnv] = load_plugin(f"{module}:{attribute}", "environment")
     if not hasattr(env_class, "prepare_world"):

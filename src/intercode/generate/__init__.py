@@ -45,7 +45,7 @@ from intercode.generate.families import (
     Question,
     Split,
     fill,
-    unfill,
+    with_placeholders,
 )
 from intercode.generate.mutants import MUTANTS, NORMAL
 from intercode.types import Score
@@ -335,14 +335,14 @@ class _Generation:
         refused, mistakes = self.family.judge(place, gold), list[str]()
         for mistake in self._mistakes(question, gold, code):
             if (verdict := refused(mistake)) is False:
-                return unfill(f"this passes too: {mistake}", code)
+                return with_placeholders(f"this passes too: {mistake}", code)
             if verdict is None:
                 mistakes.append(mistake)
         if self.family.inputs:
             arguments = self.family.inputs(draw, question.kind, parameters)
             tests = _write_tests(gold, arguments, mistakes)
             if isinstance(tests, str):
-                return unfill(tests, code)
+                return with_placeholders(tests, code)
             record |= {"tests": tests[:_SHOWN], "hidden": tests[_SHOWN:]}
             mistakes = []
         self.seen |= keys
@@ -393,7 +393,9 @@ class _Generation:
         if reason := (
             (str(run.faults[0]) if run.faults else "")
             or ("" if answer else "the gold prints nothing and changes nothing")
-            or (accepted and f"this passes too: {unfill(accepted, candidate.parameters)}")
+            or (
+                accepted and f"this passes too: {with_placeholders(accepted, candidate.parameters)}"
+            )
             or ("a frequent answer" if self.answers[split][answer] >= most else "")
         ):
             self.dropped[kind][reason] += 1

@@ -201,7 +201,7 @@ def fill(text: str, parameters: Parameters) -> str:
     return re.sub(r"<([a-z]\w*)>", lambda match: str(parameters[match[1]]), text)
 
 
-def unfill(text: str, parameters: Parameters) -> str:
+def with_placeholders(text: str, parameters: Parameters) -> str:
     """Return the text with <NAME> for each longer value of a parameter, to count texts alike."""
     values = {str(value): name for name, value in parameters.items() if len(str(value)) > 1}
     known = "|".join(map(re.escape, sorted(values, key=len, reverse=True)))

@@ -41,20 +41,23 @@ WAITING, FROM_TEXT = {"executed": False}, {"from_text": True}
 """The `extra` of a call that was not executed, and of one that no reply made: its code was found in
 the reply's text, or came from an agent without a model."""
 
-Step = dict[str, Any]
+AtifStep = dict[str, Any]
 
 
 def trajectory_of(config: Mapping[str, Any], episode: Episode) -> dict[str, Any]:
     """Return the episode of a run with the settings `config` as a trajectory, as JSON."""
     record = to_json(episode)
-    steps, seen, known = list[Step](), list[str](), list[tuple[str, str]]()
+    steps, seen, known = list[AtifStep](), list[str](), list[tuple[str, str]]()
     for turn, facts in zip(episode.turns, record.pop("turns"), strict=True):
         question = [
             (message["role"], _text_of(message.get("content"))) for message in turn.ask or ()
         ]
         for role, content in question[shared_length(known, question) :]:
             if role != "tool" and not any(text in content for text in seen):
-                step: Step = {"source": "user" if role == "user" else "system", "message": content}
+                step: AtifStep = {
+                    "source": "user" if role == "user" else "system",
+                    "message": content,
+                }
                 if role == "assistant":
                     step |= {"source": "agent", "is_copied_context": True}
                 _add_step(steps, step)
@@ -92,11 +95,11 @@ def trajectory_of(config: Mapping[str, Any], episode: Episode) -> dict[str, Any]
     }
 
 
-def _add_step(steps: list[Step], step: Step) -> None:
+def _add_step(steps: list[AtifStep], step: AtifStep) -> None:
     steps.append({"step_id": len(steps) + 1, **step})
 
 
-def _continues(steps: Sequence[Step], turn: Turn) -> bool:
+def _continues(steps: Sequence[AtifStep], turn: Turn) -> bool:
     """Return whether the turn is a further action of the last step's reply."""
     last = steps[-1] if steps else dict[str, Any]()
     results = last.get("observation", {}).get("results", [{}])
@@ -109,7 +112,7 @@ def _continues(steps: Sequence[Step], turn: Turn) -> bool:
     )
 
 
-def _agent_step(turn: Turn, facts: Mapping[str, Any], number: int) -> Step:
+def _agent_step(turn: Turn, facts: Mapping[str, Any], number: int) -> AtifStep:
     """Return a step with the reply of the turn. Its calls are not executed yet."""
     if turn.ask is None:
         return {"source": "agent", "message": "", "llm_call_count": 0}
@@ -145,7 +148,7 @@ def _agent_step(turn: Turn, facts: Mapping[str, Any], number: int) -> Step:
     )
 
 
-def _add_action(step: Step, turn: Turn, facts: Mapping[str, Any]) -> None:
+def _add_action(step: AtifStep, turn: Turn, facts: Mapping[str, Any]) -> None:
     """Add the observation of the turn, and its action: the next call of the reply, or a call in the
     form of the agent `tools`."""
     results = step.setdefault("observation", {"results": []})["results"]
@@ -182,7 +185,7 @@ def _add_action(step: Step, turn: Turn, facts: Mapping[str, Any]) -> None:
     )
 
 
-def _waiting(step: Step) -> dict[str, Any] | None:
+def _waiting(step: AtifStep) -> dict[str, Any] | None:
     """Return the first call of the step that is not executed yet."""
     return next((call for call in step.get("tool_calls", ()) if call.get("extra") == WAITING), None)
 
@@ -278,7 +281,7 @@ def _query_of(trajectory: Mapping[str, Any]) -> str:
     return _text_of(next(steps, {"message": ""})["message"])
 
 
-def _turns(steps: Iterable[Step], ours: bool) -> Iterator[Turn]:
+def _turns(steps: Iterable[AtifStep], ours: bool) -> Iterator[Turn]:
     """Yield the turns of a trajectory; `ours`: this module wrote the facts in `extra`."""
     messages = list[Message]()
     for step in steps:
@@ -334,7 +337,7 @@ def _call_of(call: Mapping[str, Any]) -> ToolCall:
     return ToolCall(call["tool_call_id"], call["function_name"], json.dumps(call["arguments"]))
 
 
-def _reply_of(step: Step, content: str, calls: Sequence[Mapping[str, Any]]) -> Turn:
+def _reply_of(step: AtifStep, content: str, calls: Sequence[Mapping[str, Any]]) -> Turn:
     """Return a turn with the reply of a step."""
     metrics, reasoning = step.get("metrics") or {}, step.get("reasoning_content")
     ids, logprobs, prompt_ids = (

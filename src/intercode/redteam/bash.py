@@ -32,7 +32,7 @@ from intercode.redteam.exploits import Attacks, Exploit
 
 
 @dataclass(frozen=True)
-class Attack:
+class BashAttack:
     """`actions`, then a submission of `word`. If `moot_actions` are rewarded too, a reward proves
     nothing.
 
@@ -48,10 +48,10 @@ class Attack:
     after: str = ""
 
 
-def _group(aim: str, control: str, actions: dict[str, str | tuple[str, ...]]) -> list[Attack]:
+def _group(aim: str, control: str, actions: dict[str, str | tuple[str, ...]]) -> list[BashAttack]:
     """Make attacks with the same aim and control from their names and actions."""
     return [
-        Attack(name, control, (script,) if isinstance(script, str) else script, aim=aim)
+        BashAttack(name, control, (script,) if isinstance(script, str) else script, aim=aim)
         for name, script in actions.items()
     ]
 
@@ -109,11 +109,13 @@ _WIDE = "".join(
 )
 
 
-def _hedged(control: str, scripts: dict[str, str], aim: str = "hedge an answer") -> list[Attack]:
+def _hedged(
+    control: str, scripts: dict[str, str], aim: str = "hedge an answer"
+) -> list[BashAttack]:
     """Make attacks that edit the gold's output with a sed script. They are moot if the reward
     ignores the answer."""
     return [
-        Attack(
+        BashAttack(
             name, control, (f"{{ @GOLD@\n}} | sed '{script}'",), aim=aim, moot_actions=_NO_ANSWER
         )
         for name, script in scripts.items()
@@ -205,12 +207,12 @@ SHADOWS = [
 _OPEN_CHANGE = ("mkdir -p /opt; echo x > /opt/left", "@GOLD@")
 
 
-def _hidden(control: str, changes: dict[str, str]) -> list[Attack]:
+def _hidden(control: str, changes: dict[str, str]) -> list[BashAttack]:
     """Make attacks that change a file and then execute the gold. They are moot if the reward
     ignores all changes."""
     aim = "hide a change that the task does not ask for"
     return [
-        Attack(
+        BashAttack(
             name,
             control,
             (f"mkdir -p /opt; {change}", "@GOLD@"),
@@ -352,11 +354,13 @@ CTF = [
             ),
         },
     ),
-    Attack("another task's flag", "any_flag", (), "@OTHER@", "submit another task's answer"),
-    Attack("an empty flag", "part_of_gold", (), "", "submit a part of every flag"),
-    Attack("the form of a flag", "begins_flag", (), "@FORM@", "submit the beginning of every flag"),
-    Attack("a pattern", "regex", (), ".*", "have the answer used as a pattern"),
-    Attack(
+    BashAttack("another task's flag", "any_flag", (), "@OTHER@", "submit another task's answer"),
+    BashAttack("an empty flag", "part_of_gold", (), "", "submit a part of every flag"),
+    BashAttack(
+        "the form of a flag", "begins_flag", (), "@FORM@", "submit the beginning of every flag"
+    ),
+    BashAttack("a pattern", "regex", (), ".*", "have the answer used as a pattern"),
+    BashAttack(
         "one word after another",
         "many_submissions",
         tuple(f"submit {letter}" for letter in "abcdefghijklmnopqrstuvwxyz"),
@@ -366,7 +370,7 @@ CTF = [
 ]
 
 
-def _exploits(attacks: Sequence[Attack]) -> Attacks:
+def _exploits(attacks: Sequence[BashAttack]) -> Attacks:
     return Attacks(
         [
             Exploit(

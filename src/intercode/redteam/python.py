@@ -30,7 +30,7 @@ HIDDEN = ("assert it(5) == 30", "assert it(10) == 285")
 
 
 @dataclass(frozen=True)
-class Attack:
+class PythonAttack:
     """`code` defines `f`, which is submitted. `tests` and `hidden` are asserts that an honest `f`
     passes."""
 
@@ -43,11 +43,11 @@ class Attack:
 
 def _group(
     effect: Effect, attacks: Mapping[str, str | tuple[str, ...]], hidden: tuple[str, ...] = HIDDEN
-) -> list[Attack]:
+) -> list[PythonAttack]:
     """Make attacks with one effect from their names and code; in a tuple, tests follow the code."""
     parts = {name: (code,) if isinstance(code, str) else code for name, code in attacks.items()}
     return [
-        Attack(name, effect, code, tuple(tests) or TESTS, hidden)
+        PythonAttack(name, effect, code, tuple(tests) or TESTS, hidden)
         for name, (code, *tests) in parts.items()
     ]
 

@@ -51,7 +51,7 @@ _MIN_LENGTH = 8
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ExploitResult:
     """The result of an exploit. `honest`: the next honest step worked. `why`: what happened, or why
     the exploit was not tried.
 
@@ -89,7 +89,7 @@ def attack(
     workers: int = 1,
     tick: Callable[[], None] = lambda: None,
     **options: Any,
-) -> list[Verdict]:
+) -> list[ExploitResult]:
     """Try every exploit for the language of `env`, prepared with `options`; return verdicts in the
     order of `list_exploits`.
 
@@ -117,12 +117,14 @@ def attack(
     idle: SimpleQueue[dict[bool, InterCodeEnv]] = SimpleQueue()
     suite_factory: EnvFactory | str = ""  # on the suite's own data, or why there is none
 
-    def run(exploit: Exploit) -> Verdict:
+    def run(exploit: Exploit) -> ExploitResult:
         needs_suite_data, envs = bool(exploit.task), idle.get()
         try:
             maker = suite_factory if needs_suite_data else factory
             if isinstance(maker, str):
-                return Verdict(exploit, tried=False, why=f"not on the suite's own data: {maker}")
+                return ExploitResult(
+                    exploit, tried=False, why=f"not on the suite's own data: {maker}"
+                )
             env = envs[needs_suite_data] = envs.get(needs_suite_data) or maker()
             neighbour = (
                 contextlib.closing(maker()) if exploit.beside else contextlib.nullcontext(env)
@@ -134,7 +136,7 @@ def attack(
             )
             if exploit.verified:
                 chosen = [target for target in chosen if owner.hacks(target.task, in_process=False)]
-            verdict = Verdict(exploit, tried=False, why="there is no such task")
+            verdict = ExploitResult(exploit, tried=False, why="there is no such task")
             for target in chosen[:1] if exploit.honest_action else chosen:
                 with neighbour as after:
                     verdict = run_exploit(env, exploit, target, after)
@@ -210,7 +212,7 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
 
 def run_exploit(
     env: InterCodeEnv, exploit: Exploit, target: Target, after: InterCodeEnv | None = None
-) -> Verdict:
+) -> ExploitResult:
     """Try an exploit on one task, then honest steps in `after`, by default the same environment.
 
     Errors in the environments become verdicts.
@@ -227,25 +229,25 @@ def run_exploit(
     except Exception as error:
         fault = fault_of(error)
         if isinstance(fault, SandboxError | InternalError):
-            return Verdict(
+            return ExploitResult(
                 exploit,
                 escaped=True,
                 honest=False,
                 why=f"an error instead of a failure: {fault}",
             )
-        return Verdict(exploit, tried=False, why=str(fault))
+        return ExploitResult(exploit, tried=False, why=str(fault))
 
 
 def _play_exploit(
     env: InterCodeEnv, exploit: Exploit, task: Task, fill: Callable[[str], str], after: InterCodeEnv
-) -> Verdict:
+) -> ExploitResult:
     paid, output, info = _play_actions(env, task, exploit.actions, exploit, fill)
     if (
         paid
         and exploit.moot_actions
         and _play_actions(env, task, exploit.moot_actions, exploit, fill)[0]
     ):
-        return Verdict(
+        return ExploitResult(
             exploit,
             tried=False,
             moot=True,
@@ -253,9 +255,9 @@ def _play_exploit(
         )
     _, is_unplayed, why = output.partition(NOT_PLAYED)
     if exploit.verified and is_unplayed:
-        return Verdict(exploit, tried=False, why=why.partition("\n")[0])
+        return ExploitResult(exploit, tried=False, why=why.partition("\n")[0])
     if _NO_PYTHON in output:
-        return Verdict(
+        return ExploitResult(
             exploit, tried=False, why="there is no /usr/bin/python3 inside, which it needs"
         )
     escaped = "BREACH" in output or (
@@ -274,7 +276,7 @@ def _play_exploit(
         if escaped
         else ""
     )
-    return Verdict(exploit, paid, escaped, honest, why=why)
+    return ExploitResult(exploit, paid, escaped, honest, why=why)
 
 
 def _play_actions(

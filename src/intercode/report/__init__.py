@@ -19,7 +19,7 @@ harmless to show.
 from intercode.report.summary import (
     interval,
     lean,
-    load,
+    load_run,
     reasons,
     require_comparable,
     runs_in,
@@ -30,7 +30,7 @@ from intercode.report.summary import (
 __all__ = [
     "interval",
     "lean",
-    "load",
+    "load_run",
     "reasons",
     "require_comparable",
     "runs_in",

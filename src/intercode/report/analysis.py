@@ -54,10 +54,10 @@ FINEST = 420
 """Differences are counted in shares of a task no smaller than 1/FINEST; only uneven epochs reach
 it."""
 
-Run = tuple[Mapping[str, Any], Sequence[Episode]]
+ConfigAndEpisodes = tuple[Mapping[str, Any], Sequence[Episode]]
 
 
-def side_by_side(runs: Sequence[Run]) -> dict[str, Any]:
+def side_by_side(runs: Sequence[ConfigAndEpisodes]) -> dict[str, Any]:
     """Return the whole report: `runs`, each a summary with its `analysis`, and for two runs their
     `comparison`."""
     reports = [{**summary(*run), "analysis": analysis(*run)} for run in runs]
@@ -374,7 +374,7 @@ class Pair:
         return {"task": self.task, "query": self.query, "a": float(self.a), "b": float(self.b)}
 
 
-def compare(a: Run, b: Run) -> dict[str, Any] | None:
+def compare(a: ConfigAndEpisodes, b: ConfigAndEpisodes) -> dict[str, Any] | None:
     """Return what `report A B --json` prints under `comparison`; None if the runs share no task."""
     first, second = _shares(a[1]), _shares(b[1])
     pairs = [

@@ -12,7 +12,7 @@ from typing import Any
 from intercode.envs import environment_class
 from intercode.errors import IntercodeError, UsageError
 from intercode.rescoring.rescore import options_of, require_data
-from intercode.runs.trust import is_vouched
+from intercode.runs.trust import may_be_signed
 
 _ENVIRONMENTS = ("bash", "sql", "python")
 
@@ -25,7 +25,7 @@ def golds_of(settings: Mapping[str, Any], data: str | None = None) -> tuple[dict
     env, run = settings.get("env"), settings["run"]
     if env not in _ENVIRONMENTS or settings.get("preprocess") or not settings.get("data_digest"):
         return {}, ""
-    if settings.get("data_from") and not data and not is_vouched(settings):
+    if settings.get("data_from") and not data and not may_be_signed(settings):
         return {}, f"{run} is not signed by you, so its data are not read; name them with --data"
     try:
         options = options_of(settings, {"data": data})

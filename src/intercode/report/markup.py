@@ -19,13 +19,13 @@ from intercode.report.transcript import (
     MARKS,
     Block,
     Diff,
+    EpisodeVerdict,
     FailedTest,
     Grid,
     Line,
+    ShownTurn,
     Sides,
     State,
-    Step,
-    Verdict,
     content_of,
 )
 from intercode.types import Message
@@ -88,7 +88,7 @@ def bounded(value: str, show: Callable[[str], str] = text, whole: str | None = N
 
 
 def turn(
-    step: Step, language: Language, whole: Whole = lambda number, part: "", anchor: str = "t"
+    step: ShownTurn, language: Language, whole: Whole = lambda number, part: "", anchor: str = "t"
 ) -> str:
     """Return a turn: facts, new messages folded, thought, action, output. Its id is `anchor` and
     its number."""
@@ -146,7 +146,7 @@ def _messages(messages: Sequence[Message]) -> str:
     return f'<details class="messages"><summary>{title}</summary>{body}</details>'
 
 
-def verdict(result: Verdict, language: Language) -> str:
+def verdict(result: EpisodeVerdict, language: Language) -> str:
     """Return the result of an episode, and why; tests are in `language`."""
     notes = "".join(f"<p>{bounded(note)}</p>" for note in result.notes)
     blocks = "".join(_block(block, language) for block in result.blocks)

@@ -223,7 +223,7 @@ def is_recorded(path: Path) -> bool:
     return path.is_file() or (not any(find_runs(path)) and any(part("trajectory_files")(path)))
 
 
-def load(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:
+def load_run(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:
     """Return the settings and episodes of a run folder or of a recording in another form; a run's
     settings with `verdicts`.
 

@@ -31,9 +31,9 @@ from intercode.report.transcript import (
     FailedTest,
     Grid,
     Line,
+    ShownTurn,
     Sides,
     State,
-    Step,
     content_of,
     last_action,
     steps,
@@ -101,7 +101,7 @@ class Transcript:
                 yield _behind("  › ", "    ", self._code(source or "(none)"))
         yield Text()
 
-    def _turn(self, step: Step) -> Iterator[Text]:
+    def _turn(self, step: ShownTurn) -> Iterator[Text]:
         turn = step.turn
         if self.messages:
             reasoning = reasoning_of(turn)

@@ -51,7 +51,7 @@ _PARTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ShownTurn:
     """A turn with its number, from 1. The first `kept` messages of its question repeat the last
     question and its reply. `solved`: the turn submitted what solved the task."""
 
@@ -135,11 +135,11 @@ def last_action(episode: Episode) -> str:
     return actions[-1] if actions else ""
 
 
-def steps(episode: Episode) -> list[Step]:
+def steps(episode: Episode) -> list[ShownTurn]:
     """Return the turns of an episode as steps."""
     pairs = zip(episode.turns, kept_messages(episode.turns), strict=True)
     return [
-        Step(number, turn, shared, episode.success and turn.score in (None, episode.reward))
+        ShownTurn(number, turn, shared, episode.success and turn.score in (None, episode.reward))
         for number, (turn, shared) in enumerate(pairs, 1)
     ]
 
@@ -221,7 +221,7 @@ Block = Sides | Grid | Diff | FailedTest
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class EpisodeVerdict:
     """A sentence on the result, notes that explain it, and what the gold and the agent did."""
 
     state: State
@@ -230,7 +230,7 @@ class Verdict:
     blocks: Sequence[Block]
 
 
-def verdict(episode: Episode) -> Verdict:
+def verdict(episode: Episode) -> EpisodeVerdict:
     """Return why the episode got its reward."""
     outcomes, state = dict(episode.outcomes), state_of(episode)
     failed = [str(part) for part in _listed(outcomes.pop("failed", ()))]
@@ -267,7 +267,7 @@ def verdict(episode: Episode) -> Verdict:
     headline = words.get(state, "Not solved") + (f" ({', '.join(facts)})" if facts else "")
     if failed and state != "solved":
         headline += f". Failed: {', '.join(failed)}"
-    return Verdict(state, headline, notes, list(_blocks(outcomes)))
+    return EpisodeVerdict(state, headline, notes, list(_blocks(outcomes)))
 
 
 def _blocks(outcomes: dict[str, Any]) -> Iterable[Block]:

@@ -51,7 +51,7 @@ Opinion = Literal["same", "different"]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgeVerdict:
     """A judge's opinion: `says` is None if the reply has another form; `reply` is None if the model
     was not asked."""
 
@@ -64,7 +64,7 @@ class Verdict:
 
 def judge_run(
     run: str | Path, model: Model, *, force: bool = False, trust: bool = False, **options: Any
-) -> list[Verdict]:
+) -> list[JudgeVerdict]:
     """Judge each ambiguous episode of a run, and keep the verdicts in RUN/judged/verdicts.jsonl,
     with those of other judges.
 
@@ -89,7 +89,7 @@ def judge_run(
     with alone_in(Path(run)):
         verdicts = list(_verdicts(Path(run), then, ambiguous, model, force, world))
         # earlier verdicts of this judge are replaced; those of others stay unless they are damaged
-        others: list[Verdict] = []
+        others: list[JudgeVerdict] = []
         with suppress(StoreError):
             others = [verdict for verdict in read_verdicts(run) if verdict.judge != model.name]
         lines = "".join(json.dumps(asdict(verdict)) + "\n" for verdict in [*others, *verdicts])
@@ -99,7 +99,7 @@ def judge_run(
 
 
 def summary(
-    run: str, model: Model, episodes: Iterable[Episode], verdicts: list[Verdict]
+    run: str, model: Model, episodes: Iterable[Episode], verdicts: list[JudgeVerdict]
 ) -> dict[str, Any]:
     """Return the keys of `rescore --judge --json`: the scores and, separately, the verdicts."""
     successes = [episode.success for episode in episodes if episode.reward is not None]
@@ -122,7 +122,7 @@ def _verdicts(
     model: Model,
     force: bool,
     options: Mapping[str, Any],
-) -> Iterator[Verdict]:
+) -> Iterator[JudgeVerdict]:
     factory = rebuild(run, str(then["env"]), options, "exact")
     require_same(then, factory.facts(), force)
     tasks = {task.id: task for task in factory.tasks}
@@ -158,7 +158,7 @@ def _verdicts(
                 f"{word} same": "same",
                 f"{word} different": "different",
             }
-            yield Verdict(
+            yield JudgeVerdict(
                 episode.task, episode.epoch, model.name, opinions.get((reply or "").strip()), reply
             )
 
@@ -202,13 +202,13 @@ def mark_of(folder: Path) -> str:
     return mark
 
 
-def read_verdicts(run: str | Path) -> list[Verdict]:
+def read_verdicts(run: str | Path) -> list[JudgeVerdict]:
     """Return the kept verdicts of a run; none if it was never judged. Raises `StoreError` for a
     damaged file."""
     file = Path(run) / "judged" / "verdicts.jsonl"
     try:
         with storage_faults(Path(run)):
             content = read_inside(Path(run), "judged", "verdicts.jsonl") if file.exists() else b""
-            return [Verdict(**json.loads(line)) for line in content.splitlines()]
+            return [JudgeVerdict(**json.loads(line)) for line in content.splitlines()]
     except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(f"{file} is damaged ({error}); judge the run again") from error

@@ -29,12 +29,12 @@ from intercode.errors import DataError, UsageError
 from intercode.rescoring.recordings import Recording
 from intercode.runner.run import evaluate
 from intercode.runs.store import RunStore, stream_run
-from intercode.runs.trust import is_vouched, require_trust
+from intercode.runs.trust import may_be_signed, require_trust
 from intercode.submission import is_submission
 from intercode.tasks import list_entries
 from intercode.types import Ended, Episode, Score, Turn, line_of
 
-KEPT = ("protocol", "session", "tell", "submits")
+KEPT_SETTINGS = ("protocol", "session", "tell", "submits")
 """Options that keep the run's values."""
 DATA = ("data_digest", "assets_digest")
 """Facts that `force` does not override: with other data, these are not the run's tasks."""
@@ -95,7 +95,7 @@ class Rescoring:
         options = options_of(then, given)
         require_trust(then, {"env": self.env, **taken_from(options, given)}, trust=trust)
         require_data(then, options)
-        self.signs = trust or is_vouched(then)
+        self.signs = trust or may_be_signed(then)
         named = environment_class(self.env).rewards
         old_reward = then["reward"] if then.get("reward") in named else reward
         require_same(then, rebuild(run, self.env, options, old_reward).facts(), force)
@@ -203,10 +203,10 @@ class Rescoring:
 
 def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the environment's options of a run with settings `then`, without its reward; `given`
-    replaces all but `KEPT`. Raises `UsageError` without data."""
+    replaces all but `KEPT_SETTINGS`. Raises `UsageError` without data."""
     options = {
         name: then.get(name)
-        if name in KEPT
+        if name in KEPT_SETTINGS
         else given.get(name) or (then.get(name) if declaration.recorded else None)
         for name, (_, declaration, _) in known_options().items()
         if name != "reward"

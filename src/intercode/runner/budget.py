@@ -35,7 +35,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """Limits of one episode, `turns` and `episode`, and of the whole `run`. `dialogue` is how many
     messages after the task are sent to the model."""
 
@@ -49,9 +49,9 @@ class BudgetTracker:
     """Count what one run uses, and compare it with the limits. Thread-safe."""
 
     def __init__(
-        self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic
+        self, limits: RunLimits | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits = limits or RunLimits()
         self.used = Usage()
         self._clock = clock
         self._started = clock()

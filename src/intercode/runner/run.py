@@ -30,7 +30,7 @@ from typing import Any, Protocol
 from intercode.agents.base import Strategy
 from intercode.env import EnvFactory
 from intercode.envs import prepare
-from intercode.errors import IntercodeError, UsageError, meant
+from intercode.errors import IntercodeError, UsageError, did_you_mean
 from intercode.models import Model
 from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
 from intercode.runner.budget import BudgetTracker
@@ -40,7 +40,7 @@ from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.live import LiveTurns
 from intercode.runner.reply_cache import open_cache, remove_cache, remove_finished
 from intercode.runner.shards import Shard
-from intercode.runner.warm_env import KEPT, WarmEnv
+from intercode.runner.warm_env import HOW_TO_RESUME, WarmEnv
 from intercode.runs.store import Key, RunStore, stream_run
 from intercode.tasks import in_split
 from intercode.types import Episode, Task, Turn
@@ -50,7 +50,7 @@ GRACE = 5.0
 the process."""
 
 
-class Crew(Protocol):
+class EpisodeExecutor(Protocol):
     """Plays jobs outside this process's threads."""
 
     def play(self, jobs: Sequence[tuple[Task, int]], tracker: BudgetTracker) -> Iterator[Episode]:
@@ -101,7 +101,7 @@ def evaluate(
     on_episode: Callable[[Episode], None] | None = None,
     retry_errors: bool = True,
     shard: Shard | None = None,
-    crew: Crew | None = None,
+    crew: EpisodeExecutor | None = None,
     collect: bool = True,
 ) -> list[Episode]:
     """Play every task `epochs` times, except the episodes that `store` holds already, and return
@@ -215,7 +215,7 @@ def select(
     ones. Raises `UsageError` if there is no such task.
     """
     if unknown := sorted(set(named) - {task.id for task in tasks}):
-        likely = meant(unknown[0], [task.id for task in tasks])
+        likely = did_you_mean(unknown[0], [task.id for task in tasks])
         raise UsageError(f"no task has the id {unknown[0]!r}{likely}")
     chosen = [task for task in tasks if not named or task.id in named]
     if split:
@@ -260,7 +260,7 @@ def _work(run: _Run) -> None:
         run.results.put(None)
 
 
-def _direct(run: _Run, crew: Crew, jobs: Sequence[tuple[Task, int]]) -> None:
+def _direct(run: _Run, crew: EpisodeExecutor, jobs: Sequence[tuple[Task, int]]) -> None:
     """Let the crew play the jobs."""
     try:
         for episode in crew.play(jobs, run.tracker):
@@ -346,7 +346,7 @@ def _collect(run: _Run, workers: int, interrupts: _Interrupts) -> Iterator[Episo
         raise KeyboardInterrupt
     if run.fatal is not None:
         raise type(run.fatal)(
-            f"stopped after {FAULTS_IN_A_ROW} faults in a row: {run.fatal} ({KEPT})"
+            f"stopped after {FAULTS_IN_A_ROW} faults in a row: {run.fatal} ({HOW_TO_RESUME})"
         )
 
 

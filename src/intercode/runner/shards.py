@@ -22,7 +22,7 @@ from typing import Any
 
 from intercode.errors import UsageError
 from intercode.runs.store import FREE, Key, RunStore, differing_settings, storage_faults, stream_run
-from intercode.runs.trust import is_vouched
+from intercode.runs.trust import may_be_signed
 
 OF_A_SHARD = frozenset({"shard", "shard_tasks"})
 """Settings of a shard's run: its name, and the ids of the whole run's tasks."""
@@ -102,7 +102,7 @@ def merge_runs(
         "run": str(out),
         "created": min(settings["created"] for settings, _ in runs),
     }
-    sign = trust or all(is_vouched(settings) for settings, _ in runs)
+    sign = trust or all(may_be_signed(settings) for settings, _ in runs)
     out = Path(os.path.realpath(out))
     with storage_faults(out):
         if out.exists() and any(out.iterdir()):

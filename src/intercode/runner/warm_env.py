@@ -12,8 +12,8 @@ from intercode.plugins import fault_of, is_user_code
 from intercode.runner.env_forks import Playable
 from intercode.types import Episode, Task, Turn
 
-KEPT = "finished episodes are kept; after the repair, continue with --resume DIR"
-THEIRS = f"{KEPT} --allow-code-change"
+HOW_TO_RESUME = "finished episodes are kept; after the repair, continue with --resume DIR"
+HOW_TO_RESUME_CHANGED = f"{HOW_TO_RESUME} --allow-code-change"
 """The advice for a mistake in the caller's code."""
 
 
@@ -84,7 +84,7 @@ class WarmEnv:
 def naming_task(task: Task, folder: Path | None = None) -> Iterator[None]:
     """Add the task to a `UsageError` raised in the block, and as a note to an exception of the
     caller's own code."""
-    note = f"task {task.id}{f'; {THEIRS}' if folder else ''}"
+    note = f"task {task.id}{f'; {HOW_TO_RESUME_CHANGED}' if folder else ''}"
     try:
         yield
     except UsageError as fault:

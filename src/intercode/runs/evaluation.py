@@ -33,9 +33,9 @@ from intercode.models.openai_chat import PATIENCE, listed_price, price_table
 from intercode.options import EnvOptions, RunOptions, code_options
 from intercode.plugins import attribute_path
 from intercode.rescoring.recordings import load_predictions, load_recording
-from intercode.runner.budget import Budget, BudgetTracker, Limits
+from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.provenance import source_digests
-from intercode.runner.run import Crew, evaluate, select
+from intercode.runner.run import EpisodeExecutor, evaluate, select
 from intercode.runner.shards import Shard
 from intercode.runs.store import RunStore
 from intercode.tasks import HUB
@@ -56,7 +56,7 @@ class Evaluation:
     agent: Agent
     model: Model | None
     config: dict[str, Any]
-    limits: Limits
+    limits: RunLimits
     epochs: int
     seed: int
     shard: Shard | None = None
@@ -114,7 +114,7 @@ class Evaluation:
         }
         whole_run = Budget(options.max_tokens, options.max_cost, options.max_seconds)
         per_episode = Budget(options.episode_tokens, options.episode_cost, options.episode_seconds)
-        limits = Limits(options.turns, whole_run, per_episode, options.dialogue_limit)
+        limits = RunLimits(options.turns, whole_run, per_episode, options.dialogue_limit)
         return cls(
             factory, agent, model, config, limits, options.epochs, options.seed, options.shard
         )
@@ -181,7 +181,7 @@ class Evaluation:
         workers: int,
         on_episode: Callable[[Episode], None] | None = None,
         retry_errors: bool = True,
-        crew: Crew | None = None,
+        crew: EpisodeExecutor | None = None,
     ) -> tuple[dict[str, Any], Sequence[Episode]]:
         """Play the episodes that the folder lacks, here or by a crew; return the settings and
         episodes of the whole run.

@@ -33,7 +33,7 @@ PARTS = ("episode", "text", "record")
 _MINUTE = 60.0
 
 
-class Run:
+class RunFolder:
     """One run folder. Threads may share it. Raises what reading a run raises, at each use: the
     folder may change or disappear."""
 
@@ -146,23 +146,23 @@ class Run:
         return tuple(state)
 
 
-class Runs:
+class RunFolders:
     """Find the runs in some folders. The folders are searched each time, since runs appear and
     disappear. `data` is where the data of the runs are now."""
 
     def __init__(self, paths: Sequence[Path], data: str | None = None) -> None:
         self._data = data
         self._paths = [_as_folder(path) if is_recorded(path) else path for path in paths]
-        self._known: dict[Path, Run] = {}
+        self._known: dict[Path, RunFolder] = {}
         if not self.all():
             raise UsageError(
                 f"{', '.join(map(str, paths))} holds no run; give a run folder, or a folder of runs"
             )
 
-    def all(self) -> dict[str, Run]:
+    def all(self) -> dict[str, RunFolder]:
         """Return the runs by name: the path from the given folder, with a number if several have
         it."""
-        runs: dict[str, Run] = {}
+        runs: dict[str, RunFolder] = {}
         for path in self._paths:
             for folder in find_runs(path):
                 if folder not in self._known:
@@ -174,7 +174,7 @@ class Runs:
                     taken = {run.name for run in self._known.values()}
                     names = itertools.chain([base], (f"{base}~{n}" for n in itertools.count(2)))
                     name = next(name for name in names if name not in taken)
-                    self._known[folder] = Run(folder, name, self._data)
+                    self._known[folder] = RunFolder(folder, name, self._data)
                 runs[self._known[folder].name] = self._known[folder]
         return runs
 
@@ -195,8 +195,8 @@ def _as_folder(log: Path) -> Path:
 
 
 def others(
-    runs: Mapping[str, Run], here: Run, task: str, epoch: int
-) -> list[tuple[Run, dict[str, Any]]]:
+    runs: Mapping[str, RunFolder], here: RunFolder, task: str, epoch: int
+) -> list[tuple[RunFolder, dict[str, Any]]]:
     """Return the episodes of the same task in other epochs, and in other runs of the same
     environment, with their runs."""
     matches = []

@@ -23,7 +23,7 @@ from intercode.runs.store import sign_run
 from intercode.tasks import list_entries
 
 
-def acts(name: str, value: object) -> bool:
+def needs_trust(name: str, value: object) -> bool:
     """Return whether a command that takes this setting from a run would load code, open a file or
     connect to an address."""
     if not value or name in all_facts() or name.endswith("_source"):
@@ -37,7 +37,7 @@ def acts(name: str, value: object) -> bool:
     return not (isinstance(value, str) and re.fullmatch(plain, value))
 
 
-def acting(settings: Mapping[str, Any]) -> dict[str, Any]:
+def settings_that_need_trust(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return everything in a run's settings that acts, its options included."""
     # the folder's own path, the name of the data, and what is looked through next
     labels = (
@@ -47,13 +47,13 @@ def acting(settings: Mapping[str, Any]) -> dict[str, Any]:
     )
     stored = {name: value for name, value in settings.items() if name not in labels}
     stored |= settings.get("options") or {}
-    return {name: value for name, value in stored.items() if acts(name, value)}
+    return {name: value for name, value in stored.items() if needs_trust(name, value)}
 
 
-def is_vouched(settings: Mapping[str, Any]) -> bool:
+def may_be_signed(settings: Mapping[str, Any]) -> bool:
     """Return whether a run made from these settings may be signed: they are signed, or nothing in
     them acts."""
-    return is_signed(settings) or not acting(settings)
+    return is_signed(settings) or not settings_that_need_trust(settings)
 
 
 def require_trust(settings: Mapping[str, Any], taken: Mapping[str, Any], *, trust: bool) -> None:
@@ -68,10 +68,14 @@ def require_trust(settings: Mapping[str, Any], taken: Mapping[str, Any], *, trus
     if trust:
         sign_run(Path(str(settings["run"])), settings)
         return
-    loaded = {name: value for name, value in taken.items() if acts(name, value)}
+    loaded = {name: value for name, value in taken.items() if needs_trust(name, value)}
     if not loaded:
         return
-    more = {name: value for name, value in acting(settings).items() if loaded.get(name) != value}
+    more = {
+        name: value
+        for name, value in settings_that_need_trust(settings).items()
+        if loaded.get(name) != value
+    }
     also = f" and so also vouches for {_listed(more)}" if more else ""
     fault = key_fault()
     raise UsageError(

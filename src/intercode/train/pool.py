@@ -34,7 +34,7 @@ from intercode.language import PLAIN
 from intercode.models import Model, OpenAIModel
 from intercode.plugins import attribute_path
 from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
-from intercode.runner.budget import BudgetTracker, Limits
+from intercode.runner.budget import BudgetTracker, RunLimits
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
 from intercode.runner.strategy_driver import strategy_name
@@ -298,7 +298,7 @@ class RolloutPool:
     # -- inside ------------------------------------------------------------------------------------
 
     def _tracker(self) -> BudgetTracker:
-        tracker = BudgetTracker(Limits(self.limits.turns))
+        tracker = BudgetTracker(RunLimits(self.limits.turns))
         self._trackers.add(tracker)
         return tracker
 
@@ -531,7 +531,7 @@ def rollout(
         if chosen is None:
             raise UsageError(f"no task has the id {task!r}")
         strategy = _strategy(world, agent, world.tasks, bounds.turns)
-        tracker = BudgetTracker(Limits(bounds.turns))
+        tracker = BudgetTracker(RunLimits(bounds.turns))
         return play(
             world, chosen, strategy, EpisodeSampler(Served(asked), bounds, seed), tracker, seed=seed
         )

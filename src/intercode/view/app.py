@@ -40,8 +40,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from intercode.cli import web
 from intercode.errors import DataError, IntercodeError
 from intercode.report.text import visible
-from intercode.report.transcript import Step
-from intercode.runs.folders import PARTS, Run, Runs
+from intercode.report.transcript import ShownTurn
+from intercode.runs.folders import PARTS, RunFolder, RunFolders
 from intercode.runs.store import to_json
 from intercode.types import Episode
 from intercode.view.pages import Pages, style
@@ -73,7 +73,7 @@ def make_app(
 ) -> Starlette:
     """Return the viewer of the runs in `paths` as an ASGI application. Raises `UsageError` if there
     is none."""
-    viewer = _Viewer(Runs(paths, data), Pages(f"/{token}"))
+    viewer = _Viewer(RunFolders(paths, data), Pages(f"/{token}"))
     page = [
         Route("/", viewer.show_runs),
         Route("/compare", viewer.compare),
@@ -123,7 +123,7 @@ def serve(
 class _Viewer:
     """Answers requests. Methods that are not coroutines run in threads."""
 
-    def __init__(self, runs: Runs, pages: Pages) -> None:
+    def __init__(self, runs: RunFolders, pages: Pages) -> None:
         self._runs, self._pages = runs, pages
         self._css = style()
         self._js = files("intercode.view").joinpath("static/view.js").read_text("utf-8")
@@ -162,7 +162,9 @@ class _Viewer:
         ):
             turn = episode.turns[int(number) - 1]
             is_reasoning = part == "reasoning"
-            value = Step(int(number), turn, 0).reasoning if is_reasoning else getattr(turn, part)
+            value = (
+                ShownTurn(int(number), turn, 0).reasoning if is_reasoning else getattr(turn, part)
+            )
             return PlainTextResponse(visible(value or ""))
         raise HTTPException(404, "the episode has no such text")
 
@@ -184,7 +186,7 @@ class _Viewer:
         )
 
     async def _changes(
-        self, runs: Sequence[Run] | None, ends: Callable[[], bool]
+        self, runs: Sequence[RunFolder] | None, ends: Callable[[], bool]
     ) -> AsyncIterator[str]:
         """Yield an event after each change of the runs (None: of all that there are), until the
         server or the reader leaves."""
@@ -228,12 +230,12 @@ class _Viewer:
     def report_fault(self, request: Request, error: Exception) -> Response:
         return HTMLResponse(self._pages.error("This cannot be shown", str(error)), 422)
 
-    def _run(self, name: str) -> Run:
+    def _run(self, name: str) -> RunFolder:
         if (run := self._runs.all().get(name)) is None:
             raise HTTPException(404, f"there is no run {name}")
         return run
 
-    def _episode(self, run: Run, params: Mapping[str, str]) -> tuple[Episode, int | None]:
+    def _episode(self, run: RunFolder, params: Mapping[str, str]) -> tuple[Episode, int | None]:
         """Return an episode with the start of its record; None while it is played."""
         task, epoch = params.get("task", ""), params.get("epoch", "0")
         number = int(epoch) if epoch.isdecimal() and len(epoch) < 10 else 0

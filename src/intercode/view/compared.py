@@ -21,7 +21,7 @@ _LONGEST = 300
 """Characters of a setting."""
 
 
-class Setting(NamedTuple):
+class ComparedSetting(NamedTuple):
     """A setting with its text in each run; `differs`: a reader should look at it."""
 
     name: str
@@ -29,7 +29,7 @@ class Setting(NamedTuple):
     differs: bool
 
 
-def settings(configs: Sequence[Mapping[str, Any]]) -> list[Setting]:
+def settings(configs: Sequence[Mapping[str, Any]]) -> list[ComparedSetting]:
     """Return the settings that any of the runs has: the declared options by the sections of the
     help, then the facts in run.json."""
     options = all_options()
@@ -44,7 +44,9 @@ def settings(configs: Sequence[Mapping[str, Any]]) -> list[Setting]:
                 for value in values
             ]
             differs = name != "created" and len(set(texts)) > 1
-            rows.append(Setting(name, [one_line(text, _LONGEST) for text in texts], differs))
+            rows.append(
+                ComparedSetting(name, [one_line(text, _LONGEST) for text in texts], differs)
+            )
     return rows
 
 

@@ -18,10 +18,10 @@ from markupsafe import Markup
 
 from intercode.envs import language_of
 from intercode.report import charts, markup, tables
-from intercode.report.analysis import Run, find_categories
+from intercode.report.analysis import ConfigAndEpisodes, find_categories
 from intercode.report.summary import EpisodeRow, lean
 from intercode.report.text import one_line
-from intercode.report.transcript import Step, state_of, steps, verdict
+from intercode.report.transcript import ShownTurn, state_of, steps, verdict
 from intercode.report.turns import task_order
 from intercode.types import Episode
 from intercode.view.compared import RANKS, facts_of, results_by_task, settings
@@ -41,7 +41,7 @@ Key = tuple[int, str, int]
 """An episode: the number of its run, its task and its epoch."""
 
 
-def page(whole: Mapping[str, Any], runs: Sequence[Run]) -> str:
+def page(whole: Mapping[str, Any], runs: Sequence[ConfigAndEpisodes]) -> str:
     """Return the page of `runs`; `whole` is the result of `side_by_side` for them."""
     return _Page(whole, runs).write()
 
@@ -50,7 +50,7 @@ class _Page:
     """The data of the page. `transcripts` contains the id and the HTML of each episode for which
     there is room."""
 
-    def __init__(self, whole: Mapping[str, Any], runs: Sequence[Run]) -> None:
+    def __init__(self, whole: Mapping[str, Any], runs: Sequence[ConfigAndEpisodes]) -> None:
         self.whole, self.names = whole, tables.labels(whole["runs"])
         self.records = [episodes for _, episodes in runs]
         self.runs = [(config, lean(episodes)) for config, episodes in runs]
@@ -178,7 +178,7 @@ class _Page:
         all_steps, language = steps(episode), language_of(self.runs[number][0])
         half = _TURNS // 2 if len(all_steps) > _TURNS else len(all_steps)
 
-        def turns(some: Sequence[Step]) -> list[Markup]:
+        def turns(some: Sequence[ShownTurn]) -> list[Markup]:
             return [Markup(markup.turn(step, language, anchor=f"{anchor}t")) for step in some]
 
         return self.templates.get_template("transcript.html").render(

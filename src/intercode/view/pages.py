@@ -27,9 +27,9 @@ from intercode.report import markup
 from intercode.report.summary import FIGURES, figures, hardness_order, number
 from intercode.report.tables import WORDS, figure_cells, minute, without_empty
 from intercode.report.text import count_of, one_line, visible
-from intercode.report.transcript import Step, first_difference, last_action, steps, verdict
+from intercode.report.transcript import ShownTurn, first_difference, last_action, steps, verdict
 from intercode.report.turns import task_order
-from intercode.runs.folders import Run, others
+from intercode.runs.folders import RunFolder, others
 from intercode.runs.index import FACETS, SORTS
 from intercode.types import Episode, line_of, parents_of
 from intercode.view.compared import TaskResult, facts_of, results_by_task, settings
@@ -105,7 +105,7 @@ class Pages:
     def error(self, title: str, why: str) -> str:
         return self._fill("error", title=title, why=why)
 
-    def runs(self, runs: Sequence[Run], params: Params) -> str:
+    def runs(self, runs: Sequence[RunFolder], params: Params) -> str:
         """Return the page of all runs. `q` chooses those with a word, `sort` orders them."""
         word, sort = params.get("q", ""), params.get("sort", _NEWEST)
         rows = [row for row in map(_run_row, runs) if word.lower() in " ".join(row.texts).lower()]
@@ -129,7 +129,7 @@ class Pages:
             address=lambda **changes: self.url("", **{"q": word, "sort": sort, **changes}),
         )
 
-    def episodes(self, run: Run, params: Params, share: float) -> str:
+    def episodes(self, run: RunFolder, params: Params, share: float) -> str:
         """Return the list of a run's episodes. `share` of the file is indexed."""
         chosen, config, totals = _chosen(params), run.config, run.figures()
         starts = run.index.find(chosen, chosen.get("text", ""), chosen.get("sort", "task"))
@@ -199,12 +199,12 @@ class Pages:
 
     def episode(
         self,
-        runs: Mapping[str, Run],
-        run: Run,
+        runs: Mapping[str, RunFolder],
+        run: RunFolder,
         episode: Episode,
         start: int | None,
         params: Params,
-        beside: tuple[Run, Episode] | None = None,
+        beside: tuple[RunFolder, Episode] | None = None,
     ) -> str:
         """Return the page of an episode, whose record begins at byte `start`; None while it is
         played.
@@ -296,7 +296,7 @@ class Pages:
             turns=[Markup(markup.turn(step, run.language, whole)) for step in windows[now]],
         )
 
-    def compare(self, runs: Sequence[Run], params: Params) -> str:
+    def compare(self, runs: Sequence[RunFolder], params: Params) -> str:
         """Return a table of tasks × runs; `only=different` leaves out tasks that all runs solved
         equally often."""
         names = [run.name for run in runs]
@@ -311,7 +311,7 @@ class Pages:
         page, last = _page(params, len(tasks))
         shown = tasks[page * ROWS : (page + 1) * ROWS]
 
-        def cell(run: Run, result: TaskResult | None) -> dict[str, Any] | None:
+        def cell(run: RunFolder, result: TaskResult | None) -> dict[str, Any] | None:
             if result is None:
                 return None
             row = result.first
@@ -376,11 +376,11 @@ class Pages:
             trail=trail, events=events, **values
         )
 
-    def _trail(self, run: Run, chosen: Params | None = None) -> list[tuple[str, str]]:
+    def _trail(self, run: RunFolder, chosen: Params | None = None) -> list[tuple[str, str]]:
         return [(run.name, self.url("run", run.name, **(chosen or {})))]
 
     def _episode_url(
-        self, run: Run, row: Mapping[str, Any], chosen: Params | None = None, **more: object
+        self, run: RunFolder, row: Mapping[str, Any], chosen: Params | None = None, **more: object
     ) -> str:
         return self.url(
             "run",
@@ -414,7 +414,7 @@ class _RunRow:
         return value is not None, value
 
 
-def _run_row(run: Run) -> _RunRow:
+def _run_row(run: RunFolder) -> _RunRow:
     config = run.config
     totals = figures(config, [])
     with suppress(DataError):  # its own page says why there is no index
@@ -442,9 +442,9 @@ def _page(params: Params, count: int) -> tuple[int, int]:
     return min(last, max(0, _whole(params.get("page")) - 1)), last
 
 
-def _windows(all_steps: Sequence[Step]) -> list[list[Step]]:
+def _windows(all_steps: Sequence[ShownTurn]) -> list[list[ShownTurn]]:
     """Split the turns into pieces that fit on a page."""
-    windows, size = list[list[Step]](), _WINDOW
+    windows, size = list[list[ShownTurn]](), _WINDOW
     for step in all_steps:
         now = step.turn
         texts = (

@@ -28,7 +28,7 @@ from typing import Any
 
 from . import kernel, namespaces, processes, wire
 from .limit import Limit
-from .shell import CAPTURE_STATE, Command, Job, Program, Shell, stateless_command
+from .shell import CAPTURE_STATE, Command, Program, Shell, ShellJob, stateless_command
 
 _TICK = 0.05
 _IDLE_TICK = 0.2
@@ -82,14 +82,14 @@ class Output:
 
 class EpisodeServer:
     def __init__(
-        self, sock: socket.socket, config: dict[str, Any], world: namespaces.World
+        self, sock: socket.socket, config: dict[str, Any], world: namespaces.EpisodeWorld
     ) -> None:
         self._sock = sock
         self._config = config
         self._world = world
         self._init = world.init
         self._table = world.table
-        Job.become_agent = staticmethod(world.become_agent)
+        ShellJob.become_agent = staticmethod(world.become_agent)
         self._root = kernel.open_folder("/")
         self._sealed: tuple[str, ...] = tuple(config["sealed"])
         """Paths that only the host can write: by mounts, in a pod by their owner."""
@@ -622,7 +622,7 @@ class EpisodeServer:
         wire.send(self._sock, {"ok": not shell.dead})
 
 
-def _doubt(job: Job | None) -> None:
+def _doubt(job: ShellJob | None) -> None:
     """Wait a moment if the job was killed: whoever kills a sandbox from outside, one process after
     the other, kills this server next, and the death of a sandbox is no outcome."""
     if job and job.exit_code == -signal.SIGKILL:

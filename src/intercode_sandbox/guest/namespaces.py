@@ -78,7 +78,7 @@ class Init(NamedTuple):
             pass
 
 
-class World:
+class EpisodeWorld:
     """Gives an episode server the agent's processes and files, and the agent's rights.
 
     `proc` is a descriptor of the supervisor's /proc, `files` one of the folder from which a fork
@@ -91,7 +91,12 @@ class World:
     """A descriptor of the agent's / in which sealed paths can be written; -1 for the usual one."""
 
     def __init__(
-        self, table: processes.Table, folders: mounts.Folders, proc: int, init: Init, config: Config
+        self,
+        table: processes.ProcessTable,
+        folders: mounts.Folders,
+        proc: int,
+        init: Init,
+        config: Config,
     ) -> None:
         self.table, self.init, self.proc, self.files = table, init, proc, folders.upper
         self.below_seals = folders.below_seals
@@ -172,7 +177,7 @@ def make_network(config: Config) -> None:
             _write(f"/proc/sys/net/ipv4/{name}", sizes)
 
 
-def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
+def enter(config: Config, seccomp: bytes, inherited: int | None) -> EpisodeWorld:
     """Build and enter the episode's file system, start init, and give up every right that is not
     needed any more."""
     mount_config: mounts.MountConfig = config["mounts"]
@@ -209,8 +214,8 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> World:
         os.close(init_end)
     kernel.enter_root(mounts.ROOT)
     _lock(config, seccomp, {*_SERVER_RIGHTS, *agent_rights})
-    table = (processes.Tree if mount_config.shared_proc else processes.Table)(proc, pid)
-    return World(table, folders, proc, Init(pid, server_end), config)
+    table = (processes.Tree if mount_config.shared_proc else processes.ProcessTable)(proc, pid)
+    return EpisodeWorld(table, folders, proc, Init(pid, server_end), config)
 
 
 def set_limits(limits: dict[str, int]) -> None:

@@ -75,7 +75,7 @@ class Slot:
     def __init__(self, folder: str, user: int, config: PodConfig) -> None:
         self.root, self.user = f"{folder}/root", user
         self.init = namespaces.Init(*_start_warden(self.user))
-        self.table = Table(kernel.open_folder("/proc"), self.user)
+        self.table = UserProcesses(kernel.open_folder("/proc"), self.user)
         self.end_processes(self.table.any_elsewhere)
         fixed = {name for name, _ in config.userland}.union(wire.POD_FOLDERS)
         _prepare_root(folder, self.root, config.userland)
@@ -103,7 +103,7 @@ class Slot:
             time.sleep(_DYING)
 
 
-class PodWorld(namespaces.World):
+class PodWorld(namespaces.EpisodeWorld):
     """The world of an episode in a slot."""
 
     def __init__(self, slot: Slot, disk: int, limits: dict[str, int]) -> None:
@@ -149,7 +149,7 @@ class PodWorld(namespaces.World):
         kernel.let_be_seen()
 
 
-class Table(processes.Tree):
+class UserProcesses(processes.Tree):
     """The processes of a user."""
 
     def __init__(self, proc: int, user: int) -> None:

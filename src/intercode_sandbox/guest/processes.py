@@ -49,7 +49,7 @@ class Process(NamedTuple):
     tick: int
 
 
-class Table:
+class ProcessTable:
     """`proc` is a descriptor of the supervisor's /proc, `init` the process that is pid 1 for the
     agent."""
 
@@ -298,7 +298,7 @@ class Table:
             os.close(fd)
 
 
-class Tree(Table):
+class Tree(ProcessTable):
     """The processes below this one, for a /proc that also shows many that are not the agent's.
 
     A process whose parent ends becomes this one's child (`kernel.adopt_orphans`), or init's.

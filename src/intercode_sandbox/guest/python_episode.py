@@ -33,7 +33,7 @@ from typing import Any
 from . import processes, python_branch, python_interpreter, wire
 from .episode import EpisodeServer
 from .room import require_room
-from .shell import FIONREAD, Job, Shell, change_folder, new_token
+from .shell import FIONREAD, Shell, ShellJob, change_folder, new_token
 
 _PRELOADED = (
     "collections",
@@ -57,7 +57,7 @@ class PythonShell(Shell):
     def __init__(
         self, out: int, config: dict[str, Any], cwd: str, become_agent: Callable[..., None]
     ) -> None:
-        Job.__init__(self, out, config["env"])
+        ShellJob.__init__(self, out, config["env"])
         self._line, self._far_end = socket.socketpair()
         self._pending = memoryview(b"")
         self._token = self._next_token = new_token()

@@ -144,7 +144,7 @@ CAPTURE_STATE = (
 )
 
 
-class Job:
+class ShellJob:
     """A child process. The episode server calls `set_ended` when the process has ended."""
 
     pid = 0
@@ -208,7 +208,7 @@ class Job:
                 os.write(self._out, f"{argv[0]:.1000}: {error.strerror}\n".encode(errors="replace"))
 
 
-class Shell(Job):
+class Shell(ShellJob):
     """The persistent bash."""
 
     def __init__(self, out: int, env: dict[str, str], cwd: str) -> None:
@@ -301,7 +301,7 @@ class Shell(Job):
         return head + state + tail
 
 
-class Program(Job):
+class Program(ShellJob):
     """A program for one action. A bash of the stateless session also reports its folder when it
     ends."""
 
@@ -341,7 +341,7 @@ class Program(Job):
         os.close(self.done_fd or 0)
 
 
-class Command(Job):
+class Command(ShellJob):
     """A program beside the session, whose input and output the host holds.
 
     Orphans of its processes become children of the program itself, so `Table.below` lists all that

@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from . import kernel, mounts, namespaces, spawn, wire
 from .episode import EpisodeServer
 from .room import NO_ROOM
-from .shell import Job
+from .shell import ShellJob
 
 _NETWORK_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
 
@@ -125,7 +125,7 @@ def run_server(
     server: type[EpisodeServer],
     sock: socket.socket,
     config: dict[str, Any],
-    enter: Callable[[], namespaces.World],
+    enter: Callable[[], namespaces.EpisodeWorld],
 ) -> NoReturn:
     """In the clone: `enter` the agent's world, start the agent's session, and serve the episode
     until its end.
@@ -206,7 +206,7 @@ def main_in_container() -> None:
     lend_bash = "bash" not in shells
     if lend_bash:
         bundle = wire.BUNDLE
-        Job.bash = (
+        ShellJob.bash = (
             f"{bundle}/loader",
             "--library-path",
             f"{bundle}/lib",

@@ -69,7 +69,7 @@ class Prompts:
         return hashlib.sha256(whole.encode()).hexdigest()
 
 
-def load(form: str, language: Language, *more: str, folder: Path | None = None) -> Prompts:
+def load_prompts(form: str, language: Language, *more: str, folder: Path | None = None) -> Prompts:
     """Load the prompts of a strategy whose actions are written in `form`, and `more` texts by name.
 
     `folder` has texts that replace those of the language. Raises `UsageError` if there is no text

@@ -15,7 +15,7 @@ from statistics import mean, stdev
 from typing import IO, Any
 
 from intercode.errors import UsageError
-from intercode.interop.atif import Step, trajectory_of
+from intercode.interop.atif import AtifStep, trajectory_of
 from intercode.types import Episode
 
 Row = dict[str, Any]
@@ -119,7 +119,7 @@ def write_log(file: IO[bytes], config: Mapping[str, Any], rows: Iterable[Row]) -
         file.write(path.read_bytes())
 
 
-def _messages(step: Step) -> Iterator[Row]:
+def _messages(step: AtifStep) -> Iterator[Row]:
     """Yield the messages of a trajectory's step; an observation is the message of a tool."""
     role = "assistant" if step["source"] == "agent" else step["source"]
     content: Any = step["message"]

@@ -24,11 +24,11 @@ from intercode.envs import environment_class
 from intercode.errors import IntercodeError, ModelError, SandboxError
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.run import episode_seed
-from intercode.runner.warm_env import KEPT
+from intercode.runner.warm_env import HOW_TO_RESUME
 from intercode.runs.evaluation import Evaluation
 from intercode.runs.store import FREE, SOURCES, differing_settings
 from intercode.train.cluster.host import EpisodeHost, Key
-from intercode.train.cluster.hosts import Host, Hosts
+from intercode.train.cluster.hosts import NodeHost, NodeHosts
 from intercode.train.cluster.nodes import Node, why_lost
 from intercode.train.cluster.shipping import TRAVELLING, Shipment, pack
 from intercode.types import Episode, Task
@@ -40,7 +40,7 @@ _OF_THE_DRIVER = FREE | SOURCES | TRAVELLING | {"limit", "tasks"}
 
 
 @dataclass(slots=True)
-class _Host(Host):
+class _Host(NodeHost):
     """`call` is the open exchange, `playing` lists the host's jobs in the order in which it got
     them."""
 
@@ -50,7 +50,7 @@ class _Host(Host):
     """Episodes of the faults in a row, which are played elsewhere if the node is benched."""
 
 
-class RayCrew:
+class RayExecutor:
     """Plays the jobs of `evaluate` on all nodes. `close` ends the hosts; nothing is left on the
     nodes but the cache."""
 
@@ -66,7 +66,7 @@ class RayCrew:
         """`options` are the ones from which `evaluation` was planned; each node plays `workers`
         episodes at once."""
         self._evaluation, self._workers = evaluation, workers
-        self._hosts = Hosts(
+        self._hosts = NodeHosts(
             on,
             _Host,
             lambda: (host, (_shipment(evaluation, options), workers), 2),
@@ -74,7 +74,7 @@ class RayCrew:
         )
         self.quarantined: dict[Key, str] = {}
 
-    def __enter__(self) -> RayCrew:
+    def __enter__(self) -> RayExecutor:
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -267,7 +267,7 @@ class RayCrew:
         reasons = [host.benched for host in self._hosts if host.benched]
         of_model = reasons and all("model: " in reason for reason in reasons)
         return (ModelError if of_model else SandboxError)(
-            f"no node is left to play on ({why}; {KEPT})"
+            f"no node is left to play on ({why}; {HOW_TO_RESUME})"
         )
 
 

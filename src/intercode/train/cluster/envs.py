@@ -29,7 +29,7 @@ from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode.runs.store import differing_settings
 from intercode.train.cluster.host import EnvHost
-from intercode.train.cluster.hosts import Host, Hosts
+from intercode.train.cluster.hosts import NodeHost, NodeHosts
 from intercode.train.cluster.nodes import why_lost
 from intercode.train.cluster.shipping import TRAVELLING, Shipment, pack
 from intercode.train.sampling import EpisodeSampler
@@ -41,7 +41,7 @@ class HostLost(SandboxError):
 
 
 @dataclass(slots=True)
-class _Host(Host):
+class _Host(NodeHost):
     """`envs` counts the environments on it."""
 
     envs: int = 0
@@ -73,7 +73,7 @@ class RayEnvs:
         def start() -> tuple[type, tuple[Shipment], int]:
             return EnvHost, (pack({"env": env, **options}, env_class),), calls
 
-        self._hosts = Hosts(on, _Host, start, self._refuse)
+        self._hosts = NodeHosts(on, _Host, start, self._refuse)
         try:
             self.count(self.free_host(), -1)
         except BaseException:

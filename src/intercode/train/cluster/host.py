@@ -27,7 +27,7 @@ from intercode.envs import prepare
 from intercode.errors import IntercodeError, UsageError
 from intercode.models import OpenAIModel
 from intercode.plugins import describe_error, fault_of, is_user_code
-from intercode.runner.budget import Budget, BudgetTracker, Limits
+from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.episode import play
 from intercode.runner.run import play_job
 from intercode.runner.warm_env import WarmEnv
@@ -211,7 +211,7 @@ class EnvHost:
         cut it. `strategy` and `model` are pickled."""
         agent, turns = _unpickled(strategy), list[Turn]()
         sampler = EpisodeSampler(Served(_unpickled(model)), limits, seed)
-        tracker = self._trackers[number] = BudgetTracker(Limits(limits.turns))
+        tracker = self._trackers[number] = BudgetTracker(RunLimits(limits.turns))
         episode = _answer(
             lambda: play(self._envs[number], task, agent, sampler, tracker, seed=seed, turns=turns)
         )

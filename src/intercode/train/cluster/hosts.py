@@ -35,7 +35,7 @@ PATIENCE = 15.0
 
 
 @dataclass(slots=True)
-class Host:
+class NodeHost:
     """A node's host. `begin` is its open first call; `benched` says why it is used no more."""
 
     node: Node
@@ -50,10 +50,10 @@ class Host:
         return self.begin is None and self.benched is None
 
 
-AHost = TypeVar("AHost", bound=Host)
+AHost = TypeVar("AHost", bound=NodeHost)
 
 
-class Hosts(Generic[AHost]):
+class NodeHosts(Generic[AHost]):
     """The hosts, by the id of their node. One thread at a time may use them."""
 
     def __init__(

@@ -39,7 +39,7 @@ TRAVELLING = frozenset(
 )
 """Options whose value may name code or a file, which is sent to nodes."""
 _FILES = ("static", "scripted", "replay")
-_FURNITURE = ("data", "tree", "setup", "image", "prompts")
+_FILE_ATTRIBUTES = ("data", "tree", "setup", "image", "prompts")
 """Attributes of an environment's class that may name files next to it."""
 _VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "INTERCODE_BASE_URL", "INTERCODE_LOGPROBS")
 
@@ -123,7 +123,7 @@ def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
         if not os.listdir(folder):
             return text  # a module that is installed, which every node has
         if name == "env":
-            for attribute in _FURNITURE:
+            for attribute in _FILE_ATTRIBUTES:
                 _copy_furniture(env_class, attribute, kind, Path(folder))
         archive = _add(shipment, Path(folder), ".")
     if kind.endswith(".py"):

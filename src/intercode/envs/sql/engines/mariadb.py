@@ -521,7 +521,7 @@ def _build(below: Template, databases: Databases, layer: Path) -> None:
         try:
             with closing(_first_session(sandbox)) as session:
                 for name in databases.names:
-                    load(session, databases, name)
+                    load_database(session, databases, name)
                 session.query(
                     "CREATE USER gold@localhost; "
                     "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON *.* TO gold@localhost"
@@ -549,7 +549,7 @@ def _build(below: Template, databases: Databases, layer: Path) -> None:
         sandbox.export(layer)
 
 
-def load(session: Session, databases: Databases, name: str) -> None:
+def load_database(session: Session, databases: Databases, name: str) -> None:
     """Execute the statements that create a database. Raises `DataError` with the statement that
     fails, and `SessionLost` with the statement that ended the session."""
     quoted, lines = DIALECT.quote(name), databases.scripts[name]
@@ -723,7 +723,7 @@ class MariadbEngine(Engine):
                 "SET sql_log_bin = 0, lock_wait_timeout = 2; DROP DATABASE IF EXISTS"
                 f" {DIALECT.quote(db)}"
             )
-            load(session, self._content, db)
+            load_database(session, self._content, db)
         self._written.discard(db)
         return True
 
