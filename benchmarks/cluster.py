@@ -127,8 +127,8 @@ def driver_cost(address: str, episodes: int, workers: int) -> tuple[float, float
     jobs = [(Task(f"task-{number}", "Do it.", gold=""), 0) for number in range(episodes + 100)]
     with RayExecutor(
         address, Evaluation.plan(**options), options, workers=workers, host=InstantHost
-    ) as crew:
-        played = crew.play(jobs, BudgetTracker())
+    ) as executor:
+        played = executor.play(jobs, BudgetTracker())
         for _ in range(100):
             next(played)
         work, clock = time.process_time(), time.perf_counter()
@@ -143,22 +143,22 @@ def real_run(workers: int, address: str | None = None) -> float:
     plan = Evaluation.plan(**options)
     ends: queue.SimpleQueue[float] = queue.SimpleQueue()
 
-    def play(crew: RayExecutor | None) -> None:
+    def play(executor: RayExecutor | None) -> None:
         evaluate(
             plan.factory,
             plan.agent.strategy,
             tasks=plan.tasks,
             epochs=4,
             workers=workers,
-            crew=crew,
+            executor=executor,
             on_episode=lambda episode: ends.put(time.perf_counter()),
         )
 
     if address is None:
         play(None)
     else:
-        with RayExecutor(address, plan, options, workers=workers) as crew:
-            play(crew)
+        with RayExecutor(address, plan, options, workers=workers) as executor:
+            play(executor)
     times = [ends.get() for _ in range(ends.qsize())]
     return times[-1] - times[0]
 

@@ -78,7 +78,7 @@ COMMANDS = {
 """The commands as the help lists them: where each is, and the line that explains it."""
 
 PARTS = {
-    "cluster": "intercode.train.cluster.driver:RayCrew",
+    "cluster": "intercode.train.cluster.driver:RayExecutor",
     "cluster_nodes": "intercode.train.cluster.nodes:examine_nodes",
     "data_generate": "intercode.generate.command:data_generate",
     "families": "intercode.generate:FAMILIES",

@@ -76,7 +76,7 @@ class Fragile(BashEnv):
 """
 STRANGER = """
 import sys
-from intercode.train.cluster.driver import RayCrew
+from intercode.train.cluster.driver import RayExecutor
 from intercode.train.cluster.host import EpisodeHost
 from intercode.runs.evaluation import Evaluation
 from intercode.runner.run import evaluate
@@ -87,11 +87,11 @@ class Stranger(EpisodeHost):
 
 options = {"env": "bash", "agent": "gold", "limit": 3}
 plan = Evaluation.plan(**options)
-with RayCrew(sys.argv[1], plan, options, workers=1, host=Stranger) as crew:
+with RayExecutor(sys.argv[1], plan, options, workers=1, host=Stranger) as executor:
     try:
-        evaluate(plan.factory, plan.agent.strategy, tasks=plan.tasks, crew=crew)
+        evaluate(plan.factory, plan.agent.strategy, tasks=plan.tasks, executor=executor)
     finally:
-        print(crew.line())
+        print(executor.line())
 """
 REPLIES = [
     "I look.\n```bash\nls /box\n```",

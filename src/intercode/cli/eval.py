@@ -104,7 +104,7 @@ def _run(
         click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why)", err=True)
     evaluation.config["options"] = shared.options_to_store()
     with ExitStack() as opened:
-        crew = (
+        executor = (
             opened.enter_context(
                 part("cluster")(on, evaluation, {"env": env, **options}, workers=workers)
             )
@@ -128,16 +128,20 @@ def _run(
                 f"intercode: the run is not signed, so --resume will ask for --trust: {fault}",
                 err=True,
             )
-        nodes = crew.line if crew else None
+        nodes = executor.line if executor else None
         with (
             resumable(store.path),
             progress(total, earlier, model=evaluation.model, quiet=as_json, nodes=nodes) as tick,
         ):
             watch = indexing(index, tick)
             config, played = evaluation.run(
-                store, workers=workers, on_episode=watch, retry_errors=retry_errors, crew=crew
+                store,
+                workers=workers,
+                on_episode=watch,
+                retry_errors=retry_errors,
+                executor=executor,
             )
-            for note in crew.notes() if crew else ():
+            for note in executor.notes() if executor else ():
                 say(f"intercode: {note}", err=True)
         with suppress(IntercodeError):
             index.update()

@@ -4,7 +4,7 @@
       │         │                                                                  └─► store,
       │         │                                                                      on_episode
       │         └── a fault becomes the episode's error; the worker builds a new environment
-      └────► or a crew, such as the hosts of `train/cluster/driver.py`, in one thread ──► results
+      └────► or an executor, as the hosts of `train/cluster/driver.py`, in one thread ──► results
 
 Results do not depend on the number of workers: each episode's seed comes from the run's seed, the
 task and the epoch. The first Ctrl-C or SIGTERM ends the run without recording its unfinished
@@ -101,14 +101,14 @@ def evaluate(
     on_episode: Callable[[Episode], None] | None = None,
     retry_errors: bool = True,
     shard: Shard | None = None,
-    crew: EpisodeExecutor | None = None,
+    executor: EpisodeExecutor | None = None,
     collect: bool = True,
 ) -> list[Episode]:
     """Play every task `epochs` times, except the episodes that `store` holds already, and return
     the whole run in task order; nothing without `collect`, since a run may be larger than memory.
 
     Episodes that failed by a fault are played again unless `retry_errors` is False. `shard` plays
-    only that part. A `crew` plays in place of this process's workers.
+    only that part. An `executor` plays in place of this process's workers.
 
     `make_env` is called in each worker's thread, and again after a fault; `on_episode` in the
     caller's thread, when the episode is on disk. A fault becomes the episode's `error`; the third
@@ -138,7 +138,7 @@ def evaluate(
     todo = [(task, epoch) for task, epoch in order if (task.id, epoch) not in played]
     for task, epoch in todo:
         run.jobs.put((task, epoch))
-        if store and not crew:  # for replies of an earlier, interrupted process
+        if store and not executor:  # for replies of an earlier, interrupted process
             tracker.spend(open_cache(store.path, task.id, epoch).usage)
 
     def keep(episode: Episode) -> None:
@@ -150,8 +150,8 @@ def evaluate(
                 remove_cache(store.path, episode.task, episode.epoch)
 
     works = (
-        [partial(_direct, run, crew, todo)]
-        if crew
+        [partial(_direct, run, executor, todo)]
+        if executor
         else [partial(_work, run)] * min(workers, len(todo))
     )
     try:
@@ -260,10 +260,10 @@ def _work(run: _Run) -> None:
         run.results.put(None)
 
 
-def _direct(run: _Run, crew: EpisodeExecutor, jobs: Sequence[tuple[Task, int]]) -> None:
-    """Let the crew play the jobs."""
+def _direct(run: _Run, executor: EpisodeExecutor, jobs: Sequence[tuple[Task, int]]) -> None:
+    """Let the executor play the jobs."""
     try:
-        for episode in crew.play(jobs, run.tracker):
+        for episode in executor.play(jobs, run.tracker):
             run.results.put(episode)
     except BaseException as error:
         run.results.put(error)

@@ -181,9 +181,9 @@ class Evaluation:
         workers: int,
         on_episode: Callable[[Episode], None] | None = None,
         retry_errors: bool = True,
-        crew: EpisodeExecutor | None = None,
+        executor: EpisodeExecutor | None = None,
     ) -> tuple[dict[str, Any], Sequence[Episode]]:
-        """Play the episodes that the folder lacks, here or by a crew; return the settings and
+        """Play the episodes that the folder lacks, here or by an executor; return the settings and
         episodes of the whole run.
 
         An error that ends the run is kept in `fault`, so that the episodes played until then can be
@@ -191,7 +191,7 @@ class Evaluation:
         """
         tracker, tasks = BudgetTracker(self.limits), self.tasks
         tests = environment_class(self.config["env"]).decided_by
-        if self.agent.strategy is gold and tests and crew is None:
+        if self.agent.strategy is gold and tests and executor is None:
             tasks = with_passing_golds(self.factory, tasks, workers=workers)
         if isinstance(self.model, OpenAIModel):
             self.model.give_up = tracker.stop_reason
@@ -209,7 +209,7 @@ class Evaluation:
                 on_episode=on_episode,
                 retry_errors=retry_errors,
                 shard=self.shard,
-                crew=crew,
+                executor=executor,
                 collect=False,
             )
         except (SandboxError, ModelError, InternalError) as fault:

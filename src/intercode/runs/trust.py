@@ -1,11 +1,11 @@
 """Decide what a command may take from the settings of a stored run, which may be a stranger's.
 
-    settings     numbers, flags, names of the package's own parts: taken from every run
-    what acts    code, addresses, paths: taken only from a run that the user has signed, or with
-                 `--trust`, which signs the run
+    most settings       numbers, flags, names of the package's own parts: taken from every run
+    what needs trust    code, addresses, paths: taken only from a run that the user has signed, or
+                        with `--trust`, which signs the run
 
 A setting that the user gives again on the command line is not taken from the run. A setting that no
-class of options declares, as an option or a fact, acts.
+class of options declares, as an option or a fact, needs trust.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def needs_trust(name: str, value: object) -> bool:
 
 
 def settings_that_need_trust(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return everything in a run's settings that acts, its options included."""
+    """Return everything in a run's settings that needs trust, its options included."""
     # the folder's own path, the name of the data, and what is looked through next
     labels = (
         "run",
@@ -52,13 +52,13 @@ def settings_that_need_trust(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def may_be_signed(settings: Mapping[str, Any]) -> bool:
     """Return whether a run made from these settings may be signed: they are signed, or nothing in
-    them acts."""
+    them needs trust."""
     return is_signed(settings) or not settings_that_need_trust(settings)
 
 
 def require_trust(settings: Mapping[str, Any], taken: Mapping[str, Any], *, trust: bool) -> None:
-    """Raise `UsageError`, which lists what would be loaded, if something in `taken` acts and the
-    run is not trusted.
+    """Raise `UsageError`, which lists what would be loaded, if something in `taken` needs trust and
+    the run is not trusted.
 
     `settings` are the run's, as `read_run` returns them; `taken` are the settings that a command
     takes from them. `trust` signs the run, so that the next command need not ask.

@@ -158,13 +158,13 @@ def survey(
     assets: Path | None,
     source: Path | None = None,
     *,
-    furnished: bool = False,
+    has_shared_files: bool = False,
 ) -> dict[str, Challenge]:
     """Return the challenge for each task, by task id.
 
     `source` is the task file, whose JSON text shows escapes that the parsed values lack.
-    `furnished`: a tree or an image contains files that tasks share. Raises `UsageError` if the
-    folder `assets` does not exist, and `DataError` if `gold_is` has an unknown value.
+    `has_shared_files`: a tree or an image contains files that tasks share. Raises `UsageError` if
+    the folder `assets` does not exist, and `DataError` if `gold_is` has an unknown value.
     """
     if assets is not None and not assets.is_dir():
         raise UsageError(
@@ -175,7 +175,7 @@ def survey(
     challenges = {}
     for task in tasks:
         task_assets = _find_assets(task, assets)
-        file = None if task_assets or furnished else needs_file(task)
+        file = None if task_assets or has_shared_files else needs_file(task)
         challenges[task.id] = Challenge(task_assets, needs_network(task), file, odd.get(task.id))
     return challenges
 

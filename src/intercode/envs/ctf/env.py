@@ -265,8 +265,8 @@ def last_line(output: str) -> str:
 
 def _survey(data: DataSet, options: CtfOptions) -> dict[str, Challenge]:
     assets = Path(options.assets) if options.assets else data.assets
-    furnished = any(part is not None for part in (options.tree, data.tree, options.image))
-    return survey(data.tasks, assets, data.file, furnished=furnished)
+    has_shared_files = any(part is not None for part in (options.tree, data.tree, options.image))
+    return survey(data.tasks, assets, data.file, has_shared_files=has_shared_files)
 
 
 def _playable(

@@ -1,4 +1,4 @@
-"""The crew that plays an evaluation on the nodes of a Ray cluster.
+"""The executor that plays an evaluation on the nodes of a Ray cluster.
 
     jobs ──► waiting ──► a node's host plays it ──► Episode ──► yielded once, by (task, epoch)
                ▲              ├── host or node lost ──► a strike for the jobs that were played there

@@ -1,4 +1,4 @@
-"""Start one host on each node of a cluster, and replace those that are lost: for the crew of an
+"""Start one host on each node of a cluster, and replace those that are lost: for the executor of an
 evaluation and for the environments of a pool.
 
     a node joins ──► start ──► begin ──► admitted ──► ready ──► lost ──► started anew,
