@@ -194,3 +194,11 @@ def test_locals_are_named_after_what_they_hold() -> None:
                             if name in banned:
                                 bindings.add(f"{path.relative_to(SOURCE)}:{node.lineno}: {name}")
     assert sorted(bindings) == []
+
+
+def test_every_planted_fault_can_be_planted() -> None:
+    root = SOURCE.parents[1]
+    for patch in sorted((root / "tests" / "planted").glob("*.patch")):
+        command = ["git", "apply", "--check", str(patch)]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), patch.name
