@@ -16,7 +16,7 @@ from typing import Any
 COMMANDS = {
     "Run agents": {
         "eval": (
-            "intercode.cli.eval:evaluate",
+            "intercode.cli.eval:eval_command",
             "Let an agent act on the tasks of ENV, and score it.",
         ),
         "play": ("intercode.cli.play:play", "Solve the tasks of ENV yourself, in this terminal."),
