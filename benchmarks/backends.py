@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fidelity import data, first
+from fidelity import data, v1
 from measuring.rows import Row, absent, command, finish, table
 
 from intercode.agents import gold
@@ -58,7 +58,7 @@ class Both:
 
 
 def measure(where: str, world: dict[str, Any], mode: str, workers: int, limit: int | None) -> Both:
-    roots = {"docker": first.base(), "local": data.IMAGE}
+    roots = {"docker": v1.base(), "local": data.IMAGE}
     how = {**world, **MODES[mode], "limit": limit}
     sides = [
         prepare("bash", sandbox=backend, **{**how, "image": image})
@@ -122,7 +122,7 @@ def main() -> int:
     parser = command(__doc__, out=True, workers=True)
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N tasks of each set")
     options = parser.parse_args()
-    if absent(options, why=data.no_image() or first.no_docker()):
+    if absent(options, why=data.no_image() or v1.no_docker()):
         return 0
     every = [(where, world, mode) for where, world in worlds() for mode in MODES]
     measured = [measure(*each, options.workers, options.limit) for each in every]

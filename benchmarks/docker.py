@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from statistics import median
 
 import peers
-from fidelity.first import no_docker
+from fidelity.v1 import no_docker
 from measuring.clock import timed
 from measuring.rows import Row, absent, command, finish
 from measuring.systems import debian

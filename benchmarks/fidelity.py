@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from fidelity import data, first
+from fidelity import data, v1
 from measuring.rows import Row, absent, command, finish, table
 
 from intercode.env import EnvFactory
@@ -43,13 +43,13 @@ FILE_SYSTEMS = {f"fs_{number}": number for number in (1, 3, 4)}
 
 def measure(number: int, python: str, options: Any) -> dict[str, dict[str, Any]]:
     """Return the figures of `intercode replay --json`, by file system and backend."""
-    image = first.image(python, number)
+    image = v1.image(python, number)
     tasks = data.nl2bash(number)["data"]
     recording = load_recording(data.recorded(f"bash_multiturn_gpt-3.5_10_turns_fs_{number}"))
     episodes = recording.episodes[: options.limit]
 
     def play(episode: Episode) -> Episode:
-        with first.first(python, image, tasks) as alone:
+        with v1.playing(python, image, tasks) as alone:
             turns = alone.play(int(episode.task), [turn.action for turn in episode.turns])
         return answered(episode, turns)
 
@@ -63,7 +63,7 @@ def measure(number: int, python: str, options: Any) -> dict[str, dict[str, Any]]
     }
 
 
-def answered(episode: Episode, played: Sequence[first.Turn]) -> Episode:
+def answered(episode: Episode, played: Sequence[v1.Turn]) -> Episode:
     """The episode with what InterCode v1 answers today."""
     turns = tuple(
         replace(
@@ -79,13 +79,13 @@ def answered(episode: Episode, played: Sequence[first.Turn]) -> Episode:
 
 def environment(image: str, tasks: str, backend: str) -> EnvFactory:
     class AsInContainer(BashEnv):
-        start = first.as_in_container(image)
+        start = v1.as_in_container(image)
 
     return AsInContainer.prepare(
         BashOptions(
             data=tasks,
             sandbox=backend,
-            image=image if backend == "docker" else first.export(image),
+            image=image if backend == "docker" else v1.export(image),
             protocol="paper",
             max_turns=None,
             keep_going=True,
@@ -131,13 +131,13 @@ def main() -> int:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="file systems [all of fs_1, fs_3, fs_4]"
     )
-    parser.add_argument("--first", help=f"a Python with intercode-bench (${first.INTERPRETER})")
+    parser.add_argument("--first", help=f"a Python with intercode-bench (${v1.INTERPRETER})")
     parser.add_argument(
         "--limit", type=int, metavar="N", help="only the first N tasks of each file system"
     )
     options = parser.parse_args()
-    python, missing = first.interpreter(options.first)
-    missing = data.missing("nl2bash") or missing or first.no_docker()
+    python, missing = v1.interpreter(options.first)
+    missing = data.missing("nl2bash") or missing or v1.no_docker()
     if absent(options, data.folder() / "recorded", why=missing):
         return 0
     measured = dict[str, dict[str, Any]]()

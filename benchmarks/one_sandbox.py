@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import peers
-from fidelity.first import no_docker
+from fidelity.v1 import no_docker
 from measuring.clock import Measure, lower_quartiles
 from measuring.peer import Candidate, Peer, installed
 from measuring.rows import Row, command, finish, skip

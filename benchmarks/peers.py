@@ -29,7 +29,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from fidelity import first
+from fidelity import v1
 from measuring import systems
 from measuring.clock import Measure, lower_quartiles, timed
 from measuring.peer import Peer, installed
@@ -177,7 +177,7 @@ def main() -> int:
     add_options(parser)
     options = parser.parse_args()
     groups = [measure([*systems.local(options.mini, options.sandlock)], options.runs)]
-    if why := first.no_docker():
+    if why := v1.no_docker():
         skip("the systems on docker", why)
     else:
         groups.append(on_docker(options, options.runs))

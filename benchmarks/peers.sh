@@ -4,7 +4,7 @@
 #
 #     eval "$(benchmarks/peers.sh FOLDER)"
 #
-# The first system's import name is `intercode` as well, so it can never share an environment with ours.
+# InterCode v1's import name is `intercode` as well, so it can never share an environment with ours.
 set -euo pipefail
 [ $# -eq 1 ] || { echo "usage: peers.sh FOLDER" >&2; exit 2; }
 : "${PYTHON:=python3}"

@@ -29,7 +29,7 @@ from measuring.rows import Row, command, finish
 from intercode.rescoring.replay import prepare_replay, replay
 from intercode.types import Episode
 
-SETUP = Path(__file__).with_name("first_system.sh")
+SETUP = Path(__file__).with_name("v1_setup.sh")
 ENVS = {"nl2bash": "bash", "spider": "sql", "mbpp": "python"}
 TIMED_OUT = "Command timed out"
 PAUSE = 6.0
@@ -46,7 +46,7 @@ _REACT = {
     1: {"RECORDED": "2023-05-21 21:10", "BUILT": "2023-05-20 22:27"},
     3: {"RECORDED": "2023-06-18 20:21", "BUILT": "2023-06-18 20:18"},
 }
-"""Dates as `ls -l`, `stat` and `date` in the recordings show them; first_system.sh has those of Try
+"""Dates as `ls -l`, `stat` and `date` in the recordings show them; v1_setup.sh has those of Try
 Again itself."""
 
 
@@ -75,7 +75,7 @@ class Run:
         if self.data_set != "nl2bash":
             yield data.WORLDS[self.data_set][""]
             return
-        with tempfile.NamedTemporaryFile("w", prefix="first_system-", suffix=".sh") as script:
+        with tempfile.NamedTemporaryFile("w", prefix="v1_setup-", suffix=".sh") as script:
             dates = "".join(f"{name}='{date}'\n" for name, date in (self.dates or {}).items())
             script.write(f"# made at {time.time()}\n{dates}{SETUP.read_text()}")
             script.flush()

@@ -35,7 +35,7 @@ from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 
-from fidelity import first
+from fidelity import v1
 from measuring import systems
 from measuring.clock import timed
 from measuring.rows import Row, command, finish, skip
@@ -180,7 +180,7 @@ def peers(python: str | None) -> Iterator[tuple[str, Callable[[], Any]]]:
     container = resolve_name(f"{module}.docker:DockerEnvironment")
     logging.getLogger("minisweagent").setLevel(logging.WARNING)
     yield "mini-swe-agent, bubblewrap", bubblewrap
-    if why := first.no_docker():
+    if why := v1.no_docker():
         return skip("mini-swe-agent, docker", why)
     mark = f"intercode-bench-rollouts={os.getpid()}"
     how = {"image": systems.debian(), "run_args": ["--rm", "--network", "none", "--label", mark]}

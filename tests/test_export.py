@@ -160,7 +160,7 @@ def test_calls_of_tools_survive_as_the_model_wrote_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["submit", "paper"])
-def test_the_first_systems_form_is_read_back_as_the_run_is(tmp_path: Path, protocol: str) -> None:
+def test_intercode_v1_form_is_read_back_as_the_run_is(tmp_path: Path, protocol: str) -> None:
     odd = ["a[1]]", "execute[x]\n]", None, "submit f", "", "submit"]
     turns = [
         Turn(action=action, observation=f"seen {place}", score=place / 10)

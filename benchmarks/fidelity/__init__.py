@@ -1,5 +1,5 @@
 """What the measurements of fidelity share: the public data, and InterCode v1 beside ours.
 
 data.py      where tasks, trees and recordings lie, and what is missing to play them
-first.py     InterCode v1, played by first_driver.py in a Python of its own
+v1.py        InterCode v1, played by v1_driver.py in a Python of its own
 """

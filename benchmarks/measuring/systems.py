@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from fidelity import data, first
+from fidelity import data, v1
 
 from intercode_sandbox.docker.daemon import docker
 from measuring.peer import Candidate
@@ -182,13 +182,13 @@ def _twice(
 
 def _first(stack: ExitStack, named: str | None) -> Iterator[Pair]:
     """It finds its containers by the image's name, so each has a name of its own."""
-    python, missing = first.interpreter(named)
+    python, missing = v1.interpreter(named)
     if why := (None if python else missing) or data.no_image():
         return skip("intercode-bench, docker", why)
     if missing:
         raise OSError(missing)
-    image, queries = first.own_image(python)
-    names = [stack.enter_context(first.containers(image)) for _ in range(2)]
+    image, queries = v1.own_image(python)
+    names = [stack.enter_context(v1.containers(image)) for _ in range(2)]
     one, other = [_FIRST.format(image=name, queries=queries) for name in names]
     yield tuple(Candidate("intercode-bench, docker", python, setup, _ALL) for setup in (one, other))  # type: ignore[misc]
 

@@ -1,6 +1,6 @@
 """The paper's way of executing: quoting, `cd`, the time limit, and golds as lists.
 
-The appendix of the design is the source, and what the first system's recordings show beyond the
+The appendix of the design is the source, and what InterCode v1's recordings show beyond the
 shell itself.
 """
 
@@ -25,7 +25,7 @@ def env(make: Make) -> Any:
     return make("long", protocol="paper", max_turns=None)
 
 
-def test_an_action_is_quoted_as_the_first_system_did(env: Any) -> None:
+def test_an_action_is_quoted_as_intercode_v1_did(env: Any) -> None:
     for action, printed in (
         # the inner quotes end the argument, and `words` is bash's name
         (

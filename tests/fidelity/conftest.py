@@ -1,4 +1,4 @@
-"""The public data, the root of the first system's runs, and the scripts of benchmarks/; what is
+"""The public data, the root of InterCode v1's runs, and the scripts of benchmarks/; what is
 missing is said, and skips."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The first system beside ours, on a few tasks; all of them are `benchmarks/fidelity.py`, by
+"""InterCode v1 beside ours, on a few tasks; all of them are `benchmarks/fidelity.py`, by
 hand."""
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def _docker() -> None:
         pytest.skip(str(error))
 
 
-def test_the_first_system_earns_today_what_ours_does(
+def test_intercode_v1_earns_today_what_ours_does(
     image: str, measure: Callable[..., tuple[Any, Any]]
 ) -> None:
     if not os.environ.get("INTERCODE_BENCH_PYTHON"):
         pytest.skip(
-            "no first system to compare with: "
+            "no InterCode v1 to compare with: "
             "run benchmarks/peers.sh and set INTERCODE_BENCH_PYTHON"
         )
     rows, figures = measure("fidelity", "--limit", "2")

@@ -1,4 +1,4 @@
-"""The paper's Bash reward against what the first system wrote down: every part that it recorded is
+"""The paper's Bash reward against what InterCode v1 wrote down: every part that it recorded is
 computed again."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The recorded GPT-3.5 runs in Bash, executed again: close to the first system."""
+"""The recorded GPT-3.5 runs in Bash, executed again: close to InterCode v1."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ def measured(image: str, measure: Callable[..., tuple[Any, Any]]) -> dict[str, A
 
 
 @pytest.mark.parametrize("run", TRY_AGAIN)
-def test_rewards_agree_as_far_as_the_first_systems_own_do(
-    measured: dict[str, Any], run: str
-) -> None:
+def test_rewards_agree_as_far_as_intercode_v1_own_do(measured: dict[str, Any], run: str) -> None:
     assert measured[run]["agreement"] >= measured[run]["bound"]
 
 

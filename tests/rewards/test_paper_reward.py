@@ -1,4 +1,4 @@
-"""The paper's Bash reward: its parts, its roundings, and the first system's own ways."""
+"""The paper's Bash reward: its parts, its roundings, and InterCode v1's own ways."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_contents_is_the_rounded_share_of_common_new_files_that_agree() -> None:
         ),
     ],
 )
-def test_what_the_first_system_does_not_see_agrees(
+def test_what_intercode_v1_does_not_see_agrees(
     ours: dict[str, Change], theirs: dict[str, Change]
 ) -> None:
     assert bash_paper(Outcome("", ours), Outcome("", theirs), {"/t"}).success

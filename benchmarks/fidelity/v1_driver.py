@@ -1,11 +1,11 @@
-"""The first system's Bash environment behind JSON lines. Runs in the interpreter of
+"""InterCode v1's Bash environment behind JSON lines. Runs in the interpreter of
 `intercode-bench`, with nothing of ours.
 
     argv    the name of an image, a task file
     stdin   {"task": index, "actions": [text or null, …]}
     stdout  {"turns": [{"observation", "reward"}, …]}; "ready" comes first
 
-The loop is the first system's experiment: after each action a submission, which scores; a reply
+The loop is InterCode v1's experiment: after each action a submission, which scores; a reply
 without code executes nothing and earns 0. Its environment knows two image names and their shells;
 this one is told of a third.
 """

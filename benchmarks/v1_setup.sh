@@ -1,4 +1,4 @@
-# Makes the root v1-bash with an NL2Bash tree look as the first system's containers looked when its runs were recorded.
+# Makes the root v1-bash with an NL2Bash tree look as InterCode v1's containers looked when its runs were recorded.
 # Use it with --setup; other dates (RECORDED, BUILT, WRITTEN, ROOT) may be set in front of it, as replay_bash.py does.
 set -e
 export TZ=UTC0

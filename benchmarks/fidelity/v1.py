@@ -1,11 +1,11 @@
-"""The first system, as `intercode-bench` installs it, on containers of its own; and the same root
+"""InterCode v1, as `intercode-bench` installs it, on containers of its own; and the same root
 for ours.
 
     built root ── import ──► base ── tree, .gitignore, git commit ──► image
       ├─► two containers ◄── driver ◄── actions
       └─► exported: a root of the local backend
 
-The image is made as the first system's Dockerfile makes it, on our built root (its own base would
+The image is made as InterCode v1's Dockerfile makes it, on our built root (its own base would
 come from a registry). Its environment finds containers by their names. So they are started before
 it, as it would start them but for the network: there is none, as there is none in ours.
 """
@@ -34,7 +34,7 @@ from intercode_sandbox.image import image_path
 
 INTERPRETER = "INTERCODE_BENCH_PYTHON"
 _NAME, _TRIES = "intercode-first", 20
-_DRIVER = Path(__file__).with_name("first_driver.py")
+_DRIVER = Path(__file__).with_name("v1_driver.py")
 _WHERE = (
     "import intercode.assets as a, os; print(os.path.join(os.path.dirname(a.__file__), 'docker'))"
 )
@@ -50,7 +50,7 @@ WORKDIR /
 
 @dataclass(frozen=True)
 class Turn:
-    """What the first system answered. Nothing was executed where `observation` is None."""
+    """What InterCode v1 answered. Nothing was executed where `observation` is None."""
 
     observation: str | None
     reward: float
@@ -75,7 +75,7 @@ def containers(image: str) -> Iterator[str]:
 
 
 @contextmanager
-def first(python: str, image: str, tasks: str) -> Iterator[First]:
+def playing(python: str, image: str, tasks: str) -> Iterator[First]:
     with containers(image) as name, closing(_started(python, name, tasks)) as side:
         yield side
 
@@ -87,8 +87,7 @@ def _started(python: str, image: str, tasks: str) -> First:
         with suppress(_Gone):
             return First(python, image, tasks)
     raise SandboxError(
-        f"the first system did not start: other containers came and went {_TRIES} times while"
-        " it did"
+        f"InterCode v1 did not start: other containers came and went {_TRIES} times while it did"
     )
 
 
@@ -129,12 +128,12 @@ class First:
         self._errors.seek(0)
         words = self._errors.read().strip().rpartition("\n")[2]
         raise (_Gone if "No such container" in words else SandboxError)(
-            f"the first system ended: {words}"
+            f"InterCode v1 ended: {words}"
         )
 
 
 def interpreter(named: str | None) -> tuple[str, str | None]:
-    """The first system's interpreter, or why it cannot be played."""
+    """InterCode v1's interpreter, or why it cannot be played."""
     python = named or os.environ.get(INTERPRETER) or ""
     if not python:
         return (
@@ -170,7 +169,7 @@ def image(python: str, number: int) -> str:
 
 
 def own_image(python: str) -> tuple[str, str]:
-    """The image of the first system's own queries, by its own Dockerfile on our root; and the file
+    """The image of InterCode v1's own queries, by its own Dockerfile on our root; and the file
     of the queries."""
     with tempfile.TemporaryDirectory() as folder:
         context = Path(shutil.copytree(_shipped(python), folder, dirs_exist_ok=True))
