@@ -56,6 +56,7 @@ _RECENT, _QUIET, _LONGEST_WAIT = 60.0, 2.0, 10.0
 other sandbox has died for so long, or after so long."""
 _NAMED = 5
 """Reasons, and tasks with one reason, that an error names."""
+_WITH_STARTER_TASKS = ("intercode.envs.", "intercode.interop.")
 NOT_PLAYED = "not played: "
 """A hack that cannot be played prints this, followed by the reason."""
 
@@ -235,7 +236,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         Raises what `open_data` raises, and `UsageError` if neither names any.
         """
         source = options.data or attribute_path(cls, "data")
-        if source is None and not cls.__module__.startswith("intercode."):
+        if source is None and not cls.__module__.startswith(_WITH_STARTER_TASKS):
             raise UsageError(
                 f"{cls.__qualname__} has no tasks; name their file by its attribute `data`, or"
                 " with --data"

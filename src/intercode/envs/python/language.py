@@ -67,6 +67,8 @@ def without_submit(code: str) -> str:
     lines[-1] = _SUBMITS.sub("", lines[-1])
     lines[0] = _SUBMITS.sub("", lines[0])
     shorter = "\n".join(lines)
+    if shorter == code:
+        return code
     return code if _BINDS.search(code) or (parses(code) and not parses(shorter)) else shorter
 
 

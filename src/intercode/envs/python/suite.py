@@ -187,6 +187,8 @@ def _returns(text: str) -> bool:
 
 def may_print(text: str) -> bool:
     """Return whether the text is Python that may print: it calls or imports something."""
+    if "(" not in text and "import" not in text:
+        return False
     tree = _parse_or_empty(text)
     return any(isinstance(node, ast.Call | ast.Import | ast.ImportFrom) for node in ast.walk(tree))
 
