@@ -76,7 +76,7 @@ def open_data(
     be read, `DataError` if it is malformed.
     """
     names = names or {}
-    how = {
+    load_options = {
         "limit": None if split else limit,
         "preprocess": preprocess,
         "layouts": () if gold_fields or "query" in names else layouts,
@@ -86,26 +86,26 @@ def open_data(
         "judged_by": judged_by,
         "records": records,
     }
-    data = _open(source, env, how)
+    data = _open(source, env, load_options)
     return replace(data, tasks=tuple(in_split(data.tasks, split)[:limit])) if split else data
 
 
-def _open(source: str | Path | None, env: str, how: dict[str, Any]) -> DataSet:
+def _open(source: str | Path | None, env: str, load_options: dict[str, Any]) -> DataSet:
     if source is None:
         if not (STARTER / env).is_dir():
             raise UsageError(
                 f"no starter tasks are shipped for {env!r}; "
                 "name your own with --data FILE or --data DIR"
             )
-        return _open_folder(STARTER / env, f"{env}-starter", how)
+        return _open_folder(STARTER / env, f"{env}-starter", load_options)
     if str(source).startswith(HUB):
-        return _open_published(source, str(source), how)
+        return _open_published(source, str(source), load_options)
     path = Path(source)
     if os.path.isdir(path):
-        return _open_folder(path, path.resolve().name, how)
+        return _open_folder(path, path.resolve().name, load_options)
     # False also in a folder that cannot be entered, where `Path.exists` may raise
     if os.path.exists(path):
-        return _open_file(path, path.stem, how)
+        return _open_file(path, path.stem, load_options)
     name = str(source)
     if (language := find(name).env) != env:
         raise UsageError(f"{name}: these tasks are for {language!r}, not for {env!r}")
@@ -114,25 +114,25 @@ def _open(source: str | Path | None, env: str, how: dict[str, Any]) -> DataSet:
         raise UsageError(
             f"{name}: is not here yet, or not all of it; run `intercode data get {name}` first"
         )
-    return _open_folder(folder, name, how)
+    return _open_folder(folder, name, load_options)
 
 
-def _open_folder(folder: Path, name: str, how: dict[str, Any]) -> DataSet:
+def _open_folder(folder: Path, name: str, load_options: dict[str, Any]) -> DataSet:
     def first(*names: str) -> Path | None:
         return next((folder / name for name in names if os.path.exists(folder / name)), None)
 
     names = [f"tasks{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz")]
     files = [file for name in names if os.path.exists(file := folder / name)]
-    if how["records"]:
+    if load_options["records"]:
         files = [folder]
     if not files:
-        return _open_published(folder, name, how)
+        return _open_published(folder, name, load_options)
     if len(files) > 1:
         raise DataError(
             f"{folder}: has {' and '.join(file.name for file in files)}; keep one of them"
         )
     return replace(
-        _open_file(files[0], name, how),
+        _open_file(files[0], name, load_options),
         tree=first("tree", "tree.tar"),
         setup=first("setup.sh"),
         second_tree=first("second", "second.tar"),
@@ -142,25 +142,25 @@ def _open_folder(folder: Path, name: str, how: dict[str, Any]) -> DataSet:
     )
 
 
-def _open_file(path: Path, name: str, how: dict[str, Any]) -> DataSet:
-    tasks = tuple(load_tasks(path, **how))
-    return DataSet(name, tasks, _digest(_content(path), how), file=path)
+def _open_file(path: Path, name: str, load_options: dict[str, Any]) -> DataSet:
+    tasks = tuple(load_tasks(path, **load_options))
+    return DataSet(name, tasks, _digest(_content(path), load_options), file=path)
 
 
-def _open_published(source: str | Path, name: str, how: dict[str, Any]) -> DataSet:
+def _open_published(source: str | Path, name: str, load_options: dict[str, Any]) -> DataSet:
     """Open the data set that is published at a hub, or a folder with a copy of it."""
     files = published_files(source)
     records = (record for file in files for _, record in read_file(file))
     path = files[0] if len(files) == 1 else files[0].parent
-    tasks = tuple(load_tasks(path, **{**how, "records": lambda _: records}))
+    tasks = tuple(load_tasks(path, **{**load_options, "records": lambda _: records}))
     content = b"".join(file.read_bytes() for file in files)
-    return DataSet(name, tasks, _digest(content, how), file=files[0])
+    return DataSet(name, tasks, _digest(content, load_options), file=files[0])
 
 
-def _digest(content: bytes, how: dict[str, Any]) -> str:
+def _digest(content: bytes, load_options: dict[str, Any]) -> str:
     """Return the digest of the records and of the names of their fields, if these are not ours."""
-    fields = repr(how["gold_fields"]) if how["gold_fields"] != ("gold",) else ""
-    fields += repr(sorted(how["names"].items())) if how["names"] else ""
+    fields = repr(load_options["gold_fields"]) if load_options["gold_fields"] != ("gold",) else ""
+    fields += repr(sorted(load_options["names"].items())) if load_options["names"] else ""
     return hashlib.sha256(content + fields.encode()).hexdigest()
 
 
