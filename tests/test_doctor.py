@@ -15,7 +15,8 @@ import pytest
 from families import wait_until
 from loopback import Quiet, Server, serving
 
-from intercode.cli.doctor import Finding, check_endpoint, clean, examine
+from intercode.cli.doctor import check_endpoint, examine
+from intercode_sandbox.doctor import Finding, clean
 
 pytestmark = [
     pytest.mark.slow,

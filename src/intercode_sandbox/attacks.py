@@ -106,6 +106,8 @@ def _python(code: str) -> str:
     return f"/usr/bin/python3 -I - <<'PYTHON'\n{_TOOLS}{code}\nPYTHON"
 
 
+NO_PYTHON = "/usr/bin/python3: No such file or directory"
+"""What an attack prints that could not be tried."""
 _TOOLS = """
 import ctypes, fcntl, os, socket, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -806,3 +808,15 @@ FATAL = [
     ),
     SandboxAttack("forbidding the root folder", "cd /tmp; chmod 0 / /tmp; exit"),
 ]
+
+GROUPS = (
+    (EXHAUSTION, "exceed a limit"),
+    (KERNEL, "use a forbidden feature of the kernel"),
+    (OUTSIDE, "reach the host"),
+    (NEIGHBOURS, "take what other sandboxes need"),
+    (LEFT, "affect the next episode"),
+    (SHELL, "lose the next action"),
+    (GUEST, "break the sandbox's own processes"),
+    (FATAL, "leave the next episode without a shell"),
+)
+"""All attacks, with their aims."""

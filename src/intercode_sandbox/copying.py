@@ -1,5 +1,4 @@
-"""Files and folders in and out of a sandbox. A folder travels as a tar, which `run` feeds to tar
-inside, or gets from it.
+"""The tars in which `Sandbox.copy_in` and `copy_out` send folders into a sandbox and out of it.
 
 Nothing that comes out is trusted: no file is written through a link, whether it is of this archive
 or was there before; links are made last and lead to places below the target; the sizes, hard links
@@ -13,46 +12,40 @@ import io
 import posixpath
 import tarfile
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from intercode_sandbox.results import Completed
 
-if TYPE_CHECKING:
-    from intercode_sandbox.base import Sandbox
-
-_SECONDS, _LARGEST, _MOST = 600.0, 1 << 30, 100_000
-_UNPACK = 'mkdir -p -- "$1" && tar -xopf - -C "$1"'
+SECONDS, LARGEST = 600.0, 1 << 30
+"""The longest time that tar may take, and the most bytes that may come out."""
+_MOST = 100_000
 
 
-def copy_in(sandbox: Sandbox, source: Path, path: str) -> None:
-    """See `Sandbox.copy_in`."""
-    if not source.is_dir():
-        sandbox.write(path, source.read_bytes(), mode=source.stat().st_mode & 0o777)
-        return
+def pack(folder: Path) -> bytes:
+    """Return a tar of the folder's content."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
-        tar.add(source, ".")
-    command = ["sh", "-c", _UNPACK, "sh", path]
-    _require_success(sandbox.run(command, stdin=archive.getvalue(), timeout=_SECONDS), path)
+        tar.add(folder, ".")
+    return archive.getvalue()
 
 
-def copy_out(sandbox: Sandbox, path: str, target: Path) -> None:
-    """See `Sandbox.copy_out`."""
-    if sandbox.run(["test", "-d", path]).exit_code != 0:
-        target.write_bytes(sandbox.read(path, limit=_LARGEST))
-        return
-    command = ["tar", "-cf", "-", "-C", path, "."]
-    done = sandbox.run(command, timeout=_SECONDS, output=_LARGEST)
-    _require_success(done, path)
+def unpack(archive: bytes, path: str, target: Path) -> None:
+    """Unpack what `path` in a sandbox contains, as a tar, to `target`. Raises `OSError`."""
     try:
-        with tarfile.open(fileobj=io.BytesIO(done.stdout), mode="r:") as tar:
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
             _unpack(tar, target)
     except (tarfile.TarError, ValueError, EOFError, OverflowError) as error:
         raise OSError(errno.EIO, f"not a tar: {error}", path) from error
 
 
+def require_success(done: Completed, path: str) -> None:
+    """Raise `OSError` if tar has failed, or its output was cut."""
+    if done.exit_code != 0 or "output" in done.limits:
+        text = done.stderr.decode(errors="replace").strip()[-300:]
+        raise OSError(errno.EIO, text or ", ".join(done.limits) or "time ran out", path)
+
+
 def _unpack(tar: tarfile.TarFile, target: Path) -> None:
-    left, files, links = _LARGEST, dict[str, Path](), list[tuple[tuple[str, ...], str]]()
+    left, files, links = LARGEST, dict[str, Path](), list[tuple[tuple[str, ...], str]]()
     target.mkdir(parents=True, exist_ok=True)
     for count, member in enumerate(tar):
         name = posixpath.normpath(member.name)
@@ -78,7 +71,7 @@ def _unpack(tar: tarfile.TarFile, target: Path) -> None:
 
 def _left(left: int, size: int, target: Path) -> int:
     if size > left:
-        raise OSError(errno.EFBIG, f"larger than {_LARGEST} bytes", str(target))
+        raise OSError(errno.EFBIG, f"larger than {LARGEST} bytes", str(target))
     return left - size
 
 
@@ -113,9 +106,3 @@ def _stays_below(parts: tuple[str, ...], to: str) -> bool:
     steps = PurePosixPath(to).parts
     up = next((at for at, step in enumerate(steps) if step != ".."), len(steps))
     return not to.startswith("/") and up < len(parts) and ".." not in steps[up:]
-
-
-def _require_success(done: Completed, path: str) -> None:
-    if done.exit_code != 0 or "output" in done.limits:
-        text = done.stderr.decode(errors="replace").strip()[-300:]
-        raise OSError(errno.EIO, text or ", ".join(done.limits) or "time ran out", path)

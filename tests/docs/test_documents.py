@@ -20,7 +20,7 @@ from pathlib import Path
 
 import click
 import pytest
-from following import BLOCK, steps
+from following import BLOCK, follow, steps
 from kept import needs_bwrap
 
 from intercode.cli import main
@@ -132,6 +132,28 @@ def test_the_page_on_one_sandbox_prints_what_it_says(capsys: pytest.CaptureFixtu
     exec(code, {})
     printed = [line for line in capsys.readouterr().out.splitlines() if line]
     assert printed == re.findall(r"^ +print\(.*\)  # (.*)$", code, re.MULTILINE)
+
+
+def test_the_page_of_the_sandbox_library_prints_what_it_says(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    needs_bwrap()
+    page = ROOT / "src" / "intercode_sandbox" / "README.md"
+    (_, code), (console, _) = blocks(page)
+    assert console == "console"
+    exec(code, {})
+    expected = re.findall(r"^ +print\(.*\)  # (.*)$", code, re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == expected
+    command = tmp_path / "intercode-sandbox"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m intercode_sandbox "$@"\n')
+    command.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT / "src"),
+    }
+    for step in steps(page.read_text()):
+        follow(step, tmp_path, environment)
 
 
 @pytest.mark.slow

@@ -21,7 +21,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from intercode.errors import SandboxError
 from intercode_sandbox import template
 from intercode_sandbox.attacks import (
     EXHAUSTION,
@@ -32,6 +31,7 @@ from intercode_sandbox.attacks import (
     SandboxAttack,
     host_targets,
 )
+from intercode_sandbox.errors import SandboxError
 from intercode_sandbox.host import DisabledProtections
 from intercode_sandbox.local import LocalSandbox
 
@@ -156,12 +156,8 @@ def _copy_code(to: Path) -> None:
     """Copy the modules that the control needs to a folder that the outer sandbox's user can
     read."""
     source = Path(template.__file__).parents[1]
-    (to / "intercode").mkdir()
-    (to / "intercode" / "__init__.py").touch()
-    for name in ("errors.py", "types.py"):
-        shutil.copy(source / "intercode" / name, to / "intercode")
-    for folder in ("intercode_sandbox", "intercode/attacks"):
-        shutil.copytree(source / folder, to / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    name = "intercode_sandbox"
+    shutil.copytree(source / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(__file__, to)
     subprocess.run(["chmod", "-R", "a+rX", str(to)], check=True)
 

@@ -102,7 +102,7 @@ def test_hard_links_are_copied_and_count(tmp_path: Path, monkeypatch: pytest.Mon
     unpack(tmp_path, ("file", b"x" * 100), *twins, lost)
     assert (tmp_path / "twin2").read_bytes() == b"x" * 100
     assert not (tmp_path / "lost").exists()
-    monkeypatch.setattr(copying, "_LARGEST", 350)
+    monkeypatch.setattr(copying, "LARGEST", 350)
     with pytest.raises(OSError, match="larger than 350 bytes"):
         unpack(tmp_path, ("file", b"x" * 100), *twins)
     monkeypatch.setattr(copying, "_MOST", 3)

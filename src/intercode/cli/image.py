@@ -151,27 +151,15 @@ def doctor(clean: bool, on: str, as_json: bool) -> None:
 
     Exit status 1 if something does not work.
     """
-    from intercode.cli.doctor import clean as remove
     from intercode.cli.doctor import examine
+    from intercode_sandbox.doctor import clean as remove
 
     for removed in remove() if clean else ():
         click.echo(f"removed {removed}", err=True)
     findings = examine() if on == "local" else part("cluster_nodes")(on)
     if as_json:
-        rows = [
-            {
-                "what": finding.what,
-                "ok": finding.ok,
-                "detail": finding.detail,
-                "mend": finding.repair,
-            }
-            for finding in findings
-        ]
-        print_json({"findings": rows})
+        print_json({"findings": [finding.record() for finding in findings]})
     else:
         for finding in findings:
-            mark = {True: "ok  ", False: "FAIL", None: "note"}[finding.ok]
-            click.echo(f"{mark}  {finding.what}: {finding.detail}")
-            if finding.repair and not finding.ok:
-                click.echo(f"      repair: {finding.repair}")
+            click.echo(finding)
     sys.exit(1 if any(finding.ok is False for finding in findings) else 0)

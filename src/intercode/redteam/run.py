@@ -32,7 +32,7 @@ from intercode.redteam.suite import attacks_of, list_exploits
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode.types import Episode, Task
-from intercode_sandbox.attacks import LIMITS, host_targets
+from intercode_sandbox.attacks import LIMITS, NO_PYTHON, host_targets
 from intercode_sandbox.identity import identity
 
 TASKS = 2
@@ -45,7 +45,6 @@ _DATA = frozenset(
 """Options about data, which are dropped when the suite's own data are used."""
 _LIMITS = {"limits": replace(LIMITS, seconds=3.0), "seconds": 3.0}
 _CANDIDATES = 12
-_NO_PYTHON = "/usr/bin/python3: No such file or directory"
 _MIN_LENGTH = 8
 """A search for a shorter text could match by chance."""
 
@@ -256,7 +255,7 @@ def _play_exploit(
     _, is_unplayed, why = output.partition(NOT_PLAYED)
     if exploit.verified and is_unplayed:
         return ExploitResult(exploit, tried=False, why=why.partition("\n")[0])
-    if _NO_PYTHON in output:
+    if NO_PYTHON in output:
         return ExploitResult(
             exploit, tried=False, why="there is no /usr/bin/python3 inside, which it needs"
         )

@@ -10,17 +10,6 @@ from intercode.redteam.bash import CLAIMS
 from intercode.redteam.exploits import Attacks, Exploit
 from intercode_sandbox import attacks as sandbox
 
-_SANDBOX_GROUPS = (
-    (sandbox.EXHAUSTION, "exceed a limit"),
-    (sandbox.KERNEL, "use a forbidden feature of the kernel"),
-    (sandbox.OUTSIDE, "reach the host"),
-    (sandbox.NEIGHBOURS, "take what other sandboxes need"),
-    (sandbox.LEFT, "affect the next episode"),
-    (sandbox.SHELL, "lose the next action"),
-    (sandbox.GUEST, "break the sandbox's own processes"),
-    (sandbox.FATAL, "leave the next episode without a shell"),
-)
-
 
 def attacks_of(language: Language) -> Attacks:
     """Return the attacks on the rewards for a language. Raises `UsageError` if they cannot be
@@ -52,7 +41,7 @@ def _on_sandbox(language: Language) -> Iterable[Exploit]:
     """
     honest_action = language.in_shell("echo honest $((6 * 7))")
     without_honest = (sandbox.FATAL,) if language.is_shell else (sandbox.FATAL, sandbox.LEFT)
-    for group, aim in _SANDBOX_GROUPS:
+    for group, aim in sandbox.GROUPS:
         needs_shell = group in (sandbox.SHELL, sandbox.GUEST, sandbox.FATAL)
         for attack in group:
             if language.is_shell or not (needs_shell or attack.name in sandbox.SHELL_STATE):

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from intercode.cli.doctor import Finding, try_sandbox
 from intercode.errors import SandboxError, UsageError
+from intercode_sandbox.doctor import Finding, try_sandbox
 
 GIB = 1 << 30
 CLEAN_UP = 2.0

@@ -1,0 +1,136 @@
+"""The command `intercode-sandbox`: run a program in a sandbox, check this machine, attack the
+sandbox.
+
+Exit status: of `run`, that of the program, or 124 if its time was up; else 0 done, 1 something does
+not work or an attack succeeded; 2 wrong usage, 3 a fault of the machine, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from intercode_sandbox.base import PROVIDERS
+from intercode_sandbox.errors import IntercodeError, UsageError
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Execute the command line, and return its exit status."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the caller closed it
+            setattr(sys, name, open(os.devnull, mode))
+    try:
+        options = _parser().parse_args(words)
+        command: Callable[[argparse.Namespace], int] = options.execute
+        status = command(options)
+        sys.stdout.flush()
+        return status
+    except IntercodeError as error:
+        return _fail(2 if isinstance(error, UsageError) else 3, str(error))
+    except KeyboardInterrupt:
+        return _fail(130, "interrupted")
+    except OSError as error:
+        try:
+            sys.stdout.flush()
+        except OSError:  # discard the buffer, else the interpreter tries again when it exits
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _fail(3, str(error))
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="intercode-sandbox", description="Run programs in sandboxes.")
+    commands = parser.add_subparsers(required=True, metavar="run|doctor|attack")
+    run = commands.add_parser(
+        "run",
+        help="run a program in a new sandbox",
+        usage="%(prog)s [options] -- COMMAND…",
+        description="Run a program in a new sandbox. Its input is read to the end before it "
+        "starts (none from a terminal), and its output is printed when it has ended. The exit "
+        "status is that of the program; 124 if its time was up.",
+    )
+    run.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    run.add_argument("--tree", metavar="DIR", help="put a folder or tar at /")
+    run.add_argument("--image", metavar="NAME", help="take the programs inside from an image")
+    run.add_argument("--timeout", type=float, metavar="S", help="kill it after S seconds [10]")
+    run.set_defaults(execute=_run)
+    doctor = commands.add_parser(
+        "doctor", help="check this machine, and print the command that repairs each problem"
+    )
+    doctor.add_argument(
+        "--clean", action="store_true", help="first remove what dead processes left"
+    )
+    doctor.set_defaults(execute=_doctor)
+    attack = commands.add_parser("attack", help="play attacks on a sandbox, and print which held")
+    attack.add_argument("names", nargs="*", metavar="NAME", help="an attack [all]")
+    attack.set_defaults(execute=_attack)
+    for command in (run, attack):
+        command.add_argument("--sandbox", choices=PROVIDERS, help="[local, or pod if need be]")
+    for command in (doctor, attack):
+        command.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    from intercode_sandbox.opening import open_sandbox
+
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        raise UsageError("no command; write intercode-sandbox run -- COMMAND…")
+    with open_sandbox(options.image, provider=options.sandbox, tree=options.tree) as box:
+        stdin = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
+        done = box.run(command, stdin=stdin, timeout=options.timeout)
+    sys.stderr.buffer.write(done.stderr)
+    sys.stdout.buffer.write(done.stdout)
+    if done.limits:
+        _fail(0, f"a limit was hit: {', '.join(done.limits)}")
+    if done.exit_code is None:
+        return _fail(124, "the time was up; give more with --timeout")
+    return done.exit_code
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from intercode_sandbox.doctor import clean, examine
+
+    for removed in clean() if options.clean else ():
+        print(f"removed {removed}", file=sys.stderr)
+    findings = examine()
+    if options.json:
+        print(json.dumps({"findings": [finding.record() for finding in findings]}))
+    else:
+        print(*findings, sep="\n")
+    return int(any(finding.ok is False for finding in findings))
+
+
+def _attack(options: argparse.Namespace) -> int:
+    from intercode_sandbox.attack_run import play_attacks
+    from intercode_sandbox.attacks import LIMITS
+    from intercode_sandbox.opening import open_sandbox
+
+    results = []
+    for result in play_attacks(
+        lambda: open_sandbox(provider=options.sandbox, limits=LIMITS), options.names
+    ):
+        results.append(result)
+        if not options.json:
+            word = {True: "held ", False: "FAILS", None: "not tried"}[result.held]
+            why = f": {result.why}" if result.why else ""
+            print(f"{word}  {result.name} ({result.aim}){why}", flush=True)
+    if options.json:
+        print(json.dumps({"attacks": [result._asdict() for result in results]}))
+    if any(result.held is False for result in results):
+        return 1
+    return 3 if any(result.held is None for result in results) else 0
+
+
+def _fail(status: int, why: str) -> int:
+    print(f"intercode-sandbox: {why}", file=sys.stderr)
+    return status
