@@ -13,6 +13,7 @@ from kept import needs_bwrap
 
 from intercode import doors, errors, types
 from intercode.cli import main
+from intercode.runs.formats import Format, format_named
 
 SOURCE = Path(__file__).parents[1] / "src" / "intercode"
 LIBRARY = SOURCE.with_name("intercode_sandbox")
@@ -25,7 +26,7 @@ FLOORS = [
     {"plugins", "sandbox", "runs.signing"},
     {"options"},
     {"tasks", "agents", "models", "runs.store", "runs.rows", "runs.segments"},
-    {"env"},
+    {"env", "runs.formats"},
     {"envs", "testing"},
     {"runs.trust"},
     {"runner"},
@@ -111,6 +112,8 @@ def test_every_door_leads_somewhere_and_help_says_what_a_command_does() -> None:
             command = main.get_command(click.Context(main), name)
             assert command is not None
             assert (command.name, command.get_short_help_str(90)) == (name, line)
+    for name in doors.FORMATS:
+        assert isinstance(format_named(name), Format)
     for old, new in doors.MOVED.items():
         if not old.endswith(".") and ".adapters." not in new:
             assert importlib.import_module(old) is importlib.import_module(new)

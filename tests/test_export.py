@@ -14,13 +14,17 @@ from typing import Any
 import pytest
 from kept import needs_bwrap
 
+from intercode import doors
+from intercode.cli import main
 from intercode.errors import UsageError
-from intercode.interop.export import ROWS, export_run
+from intercode.interop import command as export_command
+from intercode.interop.export import export_run
 from intercode.interop.export.formats import conversations
 from intercode.models import ScriptedModel
 from intercode.rescoring.recordings import load_recording
 from intercode.runs import read_run
 from intercode.runs.evaluation import Evaluation
+from intercode.runs.formats import Format
 from intercode.runs.store import RunStore
 from intercode.types import Episode, Message, Reply, Sample, ToolCall, Turn, Usage
 
@@ -409,6 +413,25 @@ def test_rl_has_a_row_for_each_segment_of_tokens(tmp_path: Path) -> None:
         exported(a_run(tmp_path / "none", SOLVED), "rl")
 
 
+SIZES = Format(lambda config, episode: [{"task": episode.task, "turns": len(episode.turns)}])
+
+
+def test_a_format_from_elsewhere_is_named_in_doors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = a_run(tmp_path / "run", SOLVED)
+    with pytest.raises(UsageError, match="unknown format 'sizes'; choose one of sft, chat"):
+        export_run(run, "sizes")
+    monkeypatch.setitem(doors.FORMATS, "sizes", (f"{__name__}:SIZES", "the sizes of episodes"))
+    monkeypatch.delitem(sys.modules, export_command.__name__)  # which has read the formats
+    for words in (["--help"], [str(run), "--format", "sizes"]):
+        with pytest.raises(SystemExit):
+            main(["export", *words])
+    printed = " ".join(capfd.readouterr().out.split())
+    assert "intercode: a log as InterCode v1 wrote it. sizes: the sizes of episodes. " in printed
+    assert printed.endswith('{"task": "count", "turns": 3}')
+
+
 LOAD = """
 import json, sys
 from datasets import load_dataset
@@ -425,7 +448,8 @@ def test_the_datasets_library_loads_every_form(tmp_path: Path) -> None:
     sampled = replace(CALLED[0], sample=Sample((3,), (-0.5,), prompt_ids=(1,)))
     tools = replace(SOLVED, task="tools", turns=(sampled, CALLED[1]), query="😀 half \ud83d")
     run = a_run(tmp_path / "run", SOLVED, FAILED, tools)
-    files = {form: tmp_path / f"out.{form}" for form in ROWS}
+    forms = [name for name in doors.FORMATS if name not in ("atif", "inspect", "intercode")]
+    files = {form: tmp_path / f"out.{form}" for form in forms}
     rows = [export_run(run, form, output=file)[1] for form, file in files.items()]
     offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
     command = [sys.executable, "-c", LOAD, *(str(word) for pair in files.items() for word in pair)]

@@ -77,6 +77,26 @@ COMMANDS = {
 }
 """The commands as the help lists them: where each is, and the line that explains it."""
 
+FORMATS = {
+    "sft": ("intercode.interop.export.formats:SFT", "a prompt and a completion for each reply"),
+    "chat": (
+        "intercode.interop.export.formats:CHAT",
+        "whole conversations with a weight for each reply",
+    ),
+    "rl": ("intercode.interop.export.formats:RL", "the tokens that a model read and sampled"),
+    "jsonl": ("intercode.interop.export.formats:JSONL", "a table"),
+    "csv": ("intercode.interop.export.formats:CSV", "a table"),
+    "parquet": ("intercode.interop.export.formats:PARQUET", "a table"),
+    "atif": (
+        "intercode.interop.export.formats:ATIF",
+        "a folder of trajectories, as Harbor reads them",
+    ),
+    "inspect": ("intercode.interop.export.formats:INSPECT", "a log for Inspect View"),
+    "intercode": ("intercode.interop.export.formats:INTERCODE", "a log as InterCode v1 wrote it"),
+}
+"""The formats of `export` in the order of its help: where each `runs.formats.Format` is, and the
+words that explain it."""
+
 PARTS = {
     "cluster": "intercode.train.cluster.driver:RayExecutor",
     "cluster_nodes": "intercode.train.cluster.nodes:examine_nodes",
@@ -113,7 +133,12 @@ the first that fits counts."""
 
 def part(name: str) -> Any:
     """Import and return what `PARTS` names."""
-    module, _, attribute = PARTS[name].partition(":")
+    return load(PARTS[name])
+
+
+def load(path: str) -> Any:
+    """Import and return what `module:attribute` names."""
+    module, _, attribute = path.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 

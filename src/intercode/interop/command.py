@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from typing import Any
+
 import click
 
 from intercode.cli import options as shared
+from intercode.doors import FORMATS
 from intercode.plugins import find_own_modules
 
 
@@ -13,16 +17,11 @@ from intercode.plugins import find_own_modules
 @click.option(
     "--format",
     "form",
-    type=click.Choice(
-        ["sft", "chat", "rl", "jsonl", "csv", "parquet", "atif", "inspect", "intercode"]
-    ),
+    type=click.Choice(list(FORMATS)),
     required=True,
-    help=(
-        "sft: a prompt and a completion for each reply. chat: whole conversations with a weight "
-        "for each reply. rl: the tokens that a model read and sampled. "
-        "jsonl, csv, parquet: a table. "
-        "atif: a folder of trajectories, as Harbor reads them. inspect: a log for Inspect View. "
-        "intercode: a log as InterCode v1 wrote it."
+    help=" ".join(
+        f"{', '.join(names)}: {words}."
+        for words, names in groupby(FORMATS, lambda name: FORMATS[name][1])
     ),
 )
 @click.option(
@@ -58,16 +57,7 @@ from intercode.plugins import find_own_modules
 @shared.out_file("FILE", "Write to FILE; atif: to a new folder. [stdout]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @shared.trust
-def export(
-    run: str,
-    form: str,
-    only: str,
-    told_as: str | None,
-    turns: int | None,
-    per: str,
-    file: str | None,
-    force: bool,
-) -> None:
+def export(run: str, form: str, file: str | None, **options: Any) -> None:
     """Write a run as training data, as a table, or for another viewer.
 
     Episodes of RUN that ended in an error are left out, except in atif, inspect and tables of
@@ -77,17 +67,7 @@ def export(
 
     find_own_modules()
     trust = shared.is_trusted()
-    episodes, rows = export_run(
-        run,
-        form,
-        only=only,
-        told_as=told_as,
-        turns=turns,
-        per=per,
-        output=file,
-        force=force,
-        trust=trust,
-    )
+    episodes, rows = export_run(run, form, output=file, trust=trust, **options)
     click.echo(
         f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""),
         err=True,

@@ -1,4 +1,4 @@
-"""The rows of an exported run.
+"""The formats of exported runs. What they have in each row:
 
 chat       one conversation per row, `messages`; each assistant message has a `weight`: 1 if the
            agent wrote it in this episode, 0 if it was there before (the form of OpenAI's
@@ -9,7 +9,10 @@ rl         one segment of tokens per row (`intercode.runs.segments`), as the pol
            sampled them
 jsonl      one turn per row, with the facts of its episode, for analysis, or one episode per row;
            csv and parquet have the same rows
-intercode  one episode per entry, as InterCode v1 wrote its logs
+atif       one episode per file (`intercode.interop.atif`), also those that ended in an error
+inspect    one episode per sample of a log (`inspect.py`), also those that ended in an error
+intercode  one episode per entry, as InterCode v1 wrote its logs; only the first epoch, since
+           InterCode v1 knew no other
 
 A conversation continues while each question continues where the last reply ended:
 
@@ -25,13 +28,37 @@ the actions and the observations make the conversation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO
 
 from intercode.agents import SUBMIT
-from intercode.runs.rows import Config, Row, labels
+from intercode.errors import UsageError
+from intercode.interop.atif import trajectory_of
+from intercode.interop.export.inspect import sample_of, write_log
+from intercode.runs.formats import Format, as_json, one_row
+from intercode.runs.rows import Config, Row, labels, turn_rows
 from intercode.runs.segments import segments_of
 from intercode.types import Episode, Message, Turn
+
+BATCH = 1000  # rows that Parquet writes at a time
+_AS_JSON = ("ask", "calls", "parts", "reasoning")
+_TEXTS = (
+    *("env", "agent", "model", "task", "query", "split", "ended", "error", "rule", "reply"),
+    *("thought", "action", "observation", "finish_reason", *_AS_JSON),
+)
+_NUMBERS = (
+    *("epoch", "seed", "turns", "turn", "exit_code", "after", "left_out"),
+    *("prompt_tokens", "completion_tokens", "reasoning_tokens"),
+)
+"""Columns of Parquet: those whose lists or objects become JSON texts, all texts, whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +178,89 @@ def v1_entry(config: Config, episode: Episode) -> Row:
         },
         "info": {},
     }
+
+
+def _write_v1(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:
+    """Write an object with an entry for each row, numbered from 0."""
+    for number, row in enumerate(rows):
+        file.write(f'{"," if number else "{"}\n"{number}": {json.dumps(row)}'.encode())
+    file.write(b"\n}\n")
+
+
+def _write_trajectories(folder: Path, config: Config, rows: Iterable[Row]) -> None:
+    """Write TASK__EPOCH/agent/trajectory.json for each row, where Harbor has it."""
+    names = Counter[str]()
+    for row in rows:
+        name = re.sub(r"[^\w.-]+", "-", row["extra"]["task"])[:100] + f"__{row['extra']['epoch']}"
+        names[name] += 1
+        unique = name if names[name] == 1 else f"{name}-{names[name]}"
+        (folder / unique / "agent").mkdir(parents=True)
+        (folder / unique / "agent" / "trajectory.json").write_bytes(as_json(row))
+
+
+def _write_csv(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:
+    """Write a table with a header; a list or an object becomes a JSON text."""
+    text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
+    writer: csv.DictWriter[str] | None = None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(text, list(row))
+            writer.writeheader()
+        writer.writerow(
+            {
+                name: json.dumps(value) if isinstance(value, list | tuple | dict) else value
+                for name, value in row.items()
+            }
+        )
+    text.flush()
+    text.detach()
+
+
+def _write_parquet(file: IO[bytes], config: Config, rows: Iterator[Row]) -> None:
+    """Write a table; a value without a fixed shape (messages, tool calls, parts of a score) becomes
+    a JSON text."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise UsageError(
+            "writing Parquet needs pyarrow: pip install 'intercode-gym[parquet]'"
+        ) from error
+    kinds = {
+        pyarrow.string(): _TEXTS,
+        pyarrow.int64(): _NUMBERS,
+        pyarrow.float64(): ("reward", "score", "seconds", "reply_seconds", "cost"),
+        pyarrow.bool_(): ("success", "timed_out", "truncated_output", "forced"),
+    }
+    first = next(rows, {})
+    schema = pyarrow.schema(
+        [(name, kind) for kind, names in kinds.items() for name in names if name in first]
+    )
+    rows = chain([first] if first else [], rows)
+
+    def flat(name: str, value: object) -> object:
+        if name not in _TEXTS or value is None:
+            return value
+        text = json.dumps(value) if name in _AS_JSON else str(value)
+        # half of a surrogate pair becomes a question mark
+        return text.encode("utf-8", "replace").decode()
+
+    with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+        while batch := [
+            {name: flat(name, value) for name, value in row.items()} for row in islice(rows, BATCH)
+        ]:
+            writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))
+
+
+SFT = Format(sft_rows, conversations=True)
+CHAT = Format(chat_rows, conversations=True)
+RL = Format(
+    rl_rows,
+    no_rows="has no tokens: play with INTERCODE_LOGPROBS=1 and a server that returns token ids",
+)
+JSONL = Format(turn_rows, table=True)
+CSV = Format(turn_rows, _write_csv, table=True)
+PARQUET = Format(turn_rows, _write_parquet, table=True, binary=True)
+ATIF = Format(one_row(trajectory_of), _write_trajectories, unscored=True, folder="trajectories")
+INSPECT = Format(one_row(sample_of), write_log, unscored=True, binary=True)
+INTERCODE = Format(one_row(v1_entry), _write_v1, first_epoch=True)
