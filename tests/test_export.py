@@ -288,7 +288,7 @@ def test_a_told_episode_has_the_prompts_that_eval_sends(
         episode.success for episode in played(env, "gold", tmp_path / "gold", turns=3, **how)
     )
     for agent in agents:
-        told = exported(tmp_path / "gold", "sft", told_as=agent, turns=turns)
+        told = exported(tmp_path / "gold", "sft", as_agent=agent, turns=turns)
 
         def reply(messages: Sequence[Message], told: list[dict[str, Any]] = told) -> Reply:
             (completion,) = next(
@@ -326,7 +326,7 @@ def test_a_told_episode_has_the_agents_form_and_closing_submission(tmp_path: Pat
         turns=5,
     )
     (fences,), (thoughts,), (calls,) = (
-        exported(run, "chat", told_as=name) for name in ("try_again", "react", "tools")
+        exported(run, "chat", as_agent=name) for name in ("try_again", "react", "tools")
     )
     assert [tool["function"]["name"] for tool in calls["tools"]] == ["execute", "submit"]
     assert "tools" not in fences
@@ -348,7 +348,7 @@ def test_a_told_episode_has_the_agents_form_and_closing_submission(tmp_path: Pat
     (paper,) = exported(
         a_run(tmp_path / "paper", replace(TOLD, turns=(ONE, TWO)), turns=5, protocol="paper"),
         "chat",
-        told_as="try_again_blind",
+        as_agent="try_again_blind",
     )
     assert [message["role"] for message in paper["messages"]] == [
         "system",
@@ -364,9 +364,12 @@ def test_only_solved_episodes_are_told_and_none_in_another_way_than_it_was_playe
 ) -> None:
     twice = replace(TOLD, task="split", turns=(Turn(action="echo a]\nls"), LAST))
     run = a_run(tmp_path / "run", TOLD, replace(FAILED, takes_answer=False), twice, turns=5)
-    assert [row["task"] for row in exported(run, "chat", told_as="try_again")] == ["count", "split"]
+    assert [row["task"] for row in exported(run, "chat", as_agent="try_again")] == [
+        "count",
+        "split",
+    ]
     with pytest.warns(RuntimeWarning, match="1 solved episodes are left out: react"):
-        assert [row["task"] for row in exported(run, "chat", told_as="react")] == ["count"]
+        assert [row["task"] for row in exported(run, "chat", as_agent="react")] == ["count"]
 
 
 def test_what_cannot_be_told_is_refused(tmp_path: Path) -> None:
@@ -379,7 +382,7 @@ def test_what_cannot_be_told_is_refused(tmp_path: Path) -> None:
         (old, "sft", "react", "older version"),
     ]:
         with pytest.raises(UsageError, match=why):
-            exported(folder, form, told_as=agent)
+            exported(folder, form, as_agent=agent)
 
 
 def test_rl_has_a_row_for_each_segment_of_tokens(tmp_path: Path) -> None:

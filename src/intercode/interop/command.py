@@ -33,7 +33,7 @@ from intercode.plugins import find_own_modules
 )
 @click.option(
     "--as",
-    "told_as",
+    "as_agent",
     type=shared.TEXT,
     metavar="AGENT",
     help=(

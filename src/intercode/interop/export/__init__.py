@@ -1,5 +1,5 @@
 """Write runs as data for other programs, an episode at a time. formats.py, inspect.py and
-../atif.py define the formats; retell.py rewrites episodes in the form of other agents."""
+../atif.py define the formats; rewrite.py rewrites episodes in the form of other agents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import IO
 
 from intercode.doors import FORMATS
 from intercode.errors import StoreError, UsageError
-from intercode.interop.export.retell import teller
+from intercode.interop.export.rewrite import rewriter
 from intercode.runs.formats import format_named, one_row
 from intercode.runs.rows import Row, episode_row
 from intercode.runs.store import require_plain_output, stream_run
@@ -28,7 +28,7 @@ def export_run(
     form: str,
     *,
     only: str = "all",
-    told_as: str | None = None,
+    as_agent: str | None = None,
     turns: int | None = None,
     per: str = "turn",
     output: str | Path | None = None,
@@ -38,8 +38,8 @@ def export_run(
     """Write the episodes of `run` to `output`, or to stdout; return the numbers of episodes and
     rows. Those without a reward are left out, except in `atif`, `inspect` and tables of episodes.
 
-    `form` is a name in `doors.FORMATS`; `told_as` names an agent in whose form solved episodes are
-    rewritten (`retell.py`), for conversations; `turns` is the number of turns in that agent's
+    `form` is a name in `doors.FORMATS`; `as_agent` names an agent in whose form solved episodes are
+    rewritten (`rewrite.py`), for conversations; `turns` is the number of turns in that agent's
     prompt (None: the run's); `per` is what a row of a table stands for, `turn` or `episode`;
     `trust` allows the environment that an unsigned run names. A file is written whole or not at
     all; pipes and devices are written piece by piece.
@@ -48,21 +48,21 @@ def export_run(
     `StoreError` if the run cannot be read or the output cannot be written.
     """
     target = format_named(form)
-    if told_as and not target.conversations:
+    if as_agent and not target.conversations:
         names = [name for name in FORMATS if format_named(name).conversations]
         raise UsageError(f"--as writes conversations: choose --format {' or '.join(names)}")
     if per != "turn" and not target.table:
         names = [name for name in FORMATS if format_named(name).table]
         raise UsageError(f"--per {per} is for tables: choose --format {', '.join(names)}")
-    if turns and not told_as:
+    if turns and not as_agent:
         raise UsageError("--turns is the number of turns in an agent's prompt: add --as AGENT")
     config, episodes = stream_run(run)
-    require_trust(config, {"env": config.get("env")} if told_as else {}, trust=trust)
-    tell = teller(config, told_as, turns) if told_as else None
+    require_trust(config, {"env": config.get("env")} if as_agent else {}, trust=trust)
+    rewrite = rewriter(config, as_agent, turns) if as_agent else None
     if per == "episode":
         target = replace(target, rows=one_row(episode_row), unscored=True)
     is_human = config.get("agent") == "human"
-    counts = {"episodes": 0, "rows": 0, "untold": 0}
+    counts = {"episodes": 0, "rows": 0, "not_rewritten": 0}
 
     def rows() -> Iterator[Row]:
         for episode in episodes:
@@ -71,11 +71,11 @@ def export_run(
             if not included or unscored or (target.first_epoch and episode.epoch):
                 continue
             chosen, tools = episode, list[Tool]()
-            if tell:
-                if not episode.success or (retold := tell(episode)) is None:
-                    counts["untold"] += episode.success
+            if rewrite:
+                if not episode.success or (rewritten := rewrite(episode)) is None:
+                    counts["not_rewritten"] += episode.success
                     continue
-                chosen, tools = retold[0], list(retold[1])
+                chosen, tools = rewritten[0], list(rewritten[1])
             counts["episodes"] += 1
             for row in target.rows(config, chosen):
                 counts["rows"] += 1
@@ -91,10 +91,12 @@ def export_run(
         if not counts["rows"]:
             kind = "episode" if target.unscored else "scored episode"
             raise UsageError(f"{run} has no {kind} to export (--only {only})")
-    if counts["untold"]:
-        why = f"{told_as} cannot write their actions, or they took more turns than it has"
+    if counts["not_rewritten"]:
+        why = f"{as_agent} cannot write their actions, or they took more turns than it has"
         warnings.warn(
-            f"{counts['untold']} solved episodes are left out: {why}", RuntimeWarning, stacklevel=2
+            f"{counts['not_rewritten']} solved episodes are left out: {why}",
+            RuntimeWarning,
+            stacklevel=2,
         )
     return counts["episodes"], counts["rows"]
 

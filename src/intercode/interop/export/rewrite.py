@@ -42,13 +42,13 @@ THOUGHTS = ("This action is the next step.", "The work is done.")
 """The thoughts that ReAct replies get: before code, and before a submission."""
 
 
-Told = tuple[Episode, Sequence[Tool]]
+Rewritten = tuple[Episode, Sequence[Tool]]
 """An episode in an agent's form, and the tools that the agent offers the model."""
 
 
-def teller(
+def rewriter(
     config: Mapping[str, Any], name: str, turns: int | None = None
-) -> Callable[[Episode], Told | None]:
+) -> Callable[[Episode], Rewritten | None]:
     """Return a function that rewrites an episode of the run with settings `config` as the agent
     `name` would have played it; `turns` is the number of turns in that agent's prompt (None: the
     run's).
@@ -74,7 +74,7 @@ def teller(
     agent = make_agent(name, tasks=(), turns=int(most or 0), language=language, prompts=prompts)
     pattern_of_run = env.submission_under(config.get("played_for", config.get("reward")))
 
-    def tell(episode: Episode) -> Told | None:
+    def rewrite(episode: Episode) -> Rewritten | None:
         if episode.takes_answer is None and protocol == SUBMIT and pattern_of_run is ANSWER:
             raise UsageError(
                 f"{config['run']} was played by an older version, "
@@ -122,7 +122,7 @@ def teller(
                 )
         return replace(episode, turns=tuple(told)), tools
 
-    return tell
+    return rewrite
 
 
 def _reply(
