@@ -352,7 +352,8 @@ class _Generation:
         """Yield the solutions that the reward has to refuse."""
         normal = NORMAL[self.family.env]
         yield from (fill(solution, parameters) for solution in question.wrong)
-        same = (normal(fill(text, parameters)) for text in (question.gold, *question.same))
+        texts = (question.gold, *question.equivalents)
+        same = (normal(fill(text, parameters)) for text in texts)
         seen = {" ".join(text.split()) for text in same}
         for mutant in MUTANTS[self.family.env](gold):
             if (form := " ".join(mutant.split())) not in seen:

@@ -106,7 +106,7 @@ def _prose(draw: Draw, count: int, loud: list[str], marks: tuple[str, str]) -> s
     return "".join(f"{line}\n" for line in lines)
 
 
-def _desk(draw: Draw, name: str) -> Place:
+def _files_place(draw: Draw, name: str) -> Place:
     site, (top, last, *loud) = f"/desk/{name}", draw.words(NOUNS, 5)
     texts = {
         f"{site}/notes/{topic}.txt": _prose(draw, draw.number(16, 60), loud, (top, last))
@@ -173,7 +173,7 @@ def _note(draw: Draw, place: Place) -> Parameters:
 # -- bash-find -------------------------------------------------------------------------------------
 
 
-def _yard(draw: Draw, name: str) -> Place:
+def _find_place(draw: Draw, name: str) -> Place:
     """Return a tree in which names, endings and sizes come close to those of the questions."""
     site, endings, words = f"/yard/{name}", draw.sample(ENDINGS, 3), draw.words(NOUNS, 8)
     hidden, other, deep, *topics = words
@@ -303,7 +303,7 @@ def _search(draw: Draw, place: Place) -> Parameters:
 MEASURES = ["weight", "volume", "age"]
 
 
-def _stock(draw: Draw, name: str) -> Place:
+def _tables_place(draw: Draw, name: str) -> Place:
     """Return two tables with few different values, so that many are at a limit or tied, and with
     names and numbers that contain each other or are in several columns."""
     site = f"/stock/{name}"
@@ -400,7 +400,7 @@ def _row(draw: Draw, place: Place) -> Parameters:
 STATUSES = [101, 200, 301, 400, 403, 404, 500, 503, 504]
 
 
-def _gate(draw: Draw, name: str) -> Place:
+def _logs_place(draw: Draw, name: str) -> Place:
     """Return a log with clients and pages that contain each other.
 
     Some values are frequent, so that many are at a limit or tied, and some occur once, so that
@@ -509,7 +509,7 @@ def _request(draw: Draw, place: Place) -> Parameters:
 MEANINGS = ["brightness", "delay", "loudness", "warmth"]
 
 
-def _panel(draw: Draw, name: str) -> Place:
+def _settings_place(draw: Draw, name: str) -> Place:
     site, keys, towns = f"/panel/{name}", draw.words(NOUNS, 5), draw.words(TOWNS, 4)
     units = [town.lower() for town in towns]
     units += [f"{units[0]}-east", f"new-{units[1]}"]
@@ -600,7 +600,7 @@ def _setting(draw: Draw, place: Place) -> Parameters:
 CODES = "BDFHJKMP"
 
 
-def _tray(draw: Draw, name: str) -> Place:
+def _filing_place(draw: Draw, name: str) -> Place:
     site, codes, ends = f"/tray/{name}", draw.sample(CODES, 4), draw.sample(ENDINGS, 3)
     folders = [f"{site}/{town.lower()}" for town in draw.words(TOWNS, 3)]
     folders.append(f"{folders[0]}-old")
@@ -710,7 +710,7 @@ def _sentences(draw: Draw, words: list[str], count: int) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _vault(draw: Draw, name: str) -> Place:
+def _archives_place(draw: Draw, name: str) -> Place:
     site, endings, labels = f"/vault/{name}", draw.sample(ENDINGS, 3), draw.words(PEOPLE, 4)
     nouns = draw.words(NOUNS, 12)
     topics, words, shared = nouns[:4], nouns[4:8], nouns[8:]
@@ -790,7 +790,7 @@ def _member(draw: Draw, place: Place) -> Parameters:
 # -- bash-compare ----------------------------------------------------------------------------------
 
 
-def _mirror(draw: Draw, name: str) -> Place:
+def _compare_place(draw: Draw, name: str) -> Place:
     site, endings = f"/mirror/{name}", draw.sample(ENDINGS, 3)
     sides = [f"{site}/{town.lower()}" for town in draw.words(TOWNS, 2)]
     nouns = [f"{noun}{number}" for noun in draw.words(NOUNS, 12) for number in range(30)]
@@ -888,12 +888,28 @@ def _pair(draw: Draw, place: Place) -> Parameters:
 
 
 FAMILIES = (
-    Family("bash-files", "bash", "one text file: count, print, change, remove", _desk, _note),
-    Family("bash-find", "bash", "files of a tree, by name, size and folder", _yard, _search),
-    Family("bash-tables", "bash", "CSV tables: filter, add up, group, join", _stock, _row),
-    Family("bash-logs", "bash", "access logs: select, count, rank", _gate, _request),
-    Family("bash-settings", "bash", "settings files: read, set, insert, clean", _panel, _setting),
-    Family("bash-filing", "bash", "move, rename, link and protect files", _tray, _document),
-    Family("bash-archives", "bash", "tar and gzip: list, read, extract, pack", _vault, _member),
-    Family("bash-compare", "bash", "two folders: missing, equal and changed files", _mirror, _pair),
+    Family(
+        "bash-files", "bash", "one text file: count, print, change, remove", _files_place, _note
+    ),
+    Family("bash-find", "bash", "files of a tree, by name, size and folder", _find_place, _search),
+    Family("bash-tables", "bash", "CSV tables: filter, add up, group, join", _tables_place, _row),
+    Family("bash-logs", "bash", "access logs: select, count, rank", _logs_place, _request),
+    Family(
+        "bash-settings",
+        "bash",
+        "settings files: read, set, insert, clean",
+        _settings_place,
+        _setting,
+    ),
+    Family("bash-filing", "bash", "move, rename, link and protect files", _filing_place, _document),
+    Family(
+        "bash-archives", "bash", "tar and gzip: list, read, extract, pack", _archives_place, _member
+    ),
+    Family(
+        "bash-compare",
+        "bash",
+        "two folders: missing, equal and changed files",
+        _compare_place,
+        _pair,
+    ),
 )

@@ -119,7 +119,7 @@ class Question:
     `choices` are parameters that are words in the query and code in the gold, each a list of pairs
     `[words, code]`, or `[words, code, mistake]`; `wrong` names the mistake <wrong_NAME>. A task is
     kept only if the reward refuses each of the solutions `wrong`, and each mutant of the gold
-    except those in `same`, which mean what the gold means.
+    except those in `equivalents`, which mean what the gold means.
     """
 
     kind: str
@@ -129,7 +129,7 @@ class Question:
     form: str = ""
     choices: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     wrong: Sequence[str] = ()
-    same: Sequence[str] = ()
+    equivalents: Sequence[str] = ()
     held_out: bool = False
 
 

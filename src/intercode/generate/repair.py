@@ -90,7 +90,7 @@ _JOBS = {
 ones."""
 
 
-def _forge(draw: Draw, name: str) -> Place:
+def _repair_place(draw: Draw, name: str) -> Place:
     site = f"/forge/{name}"
     place = Place(name, facts={"site": site, "least": draw.randint(4, 7)})
     words = draw.words(NOUNS, 12)
@@ -336,5 +336,11 @@ def _fault(draw: Draw, place: Place) -> Parameters:
 
 
 FAMILIES = (
-    Family("bash-repair", "bash", "finish what is half done, mend what is broken", _forge, _fault),
+    Family(
+        "bash-repair",
+        "bash",
+        "finish what is half done, mend what is broken",
+        _repair_place,
+        _fault,
+    ),
 )
