@@ -114,6 +114,9 @@ PARTS = {
 """What the core uses of wings, besides commands, environments (`envs.ENVIRONMENTS`), rewards (an
 environment's `rewards`) and attacks (a language's `attacks`)."""
 
+V1_CLASSES = ("IntercodeEnv", "BashEnv", "SqlEnv", "PythonEnv", "CTFEnv", "SWEEnv")
+"""The classes of InterCode v1, which `intercode.envs` has under these names."""
+
 MOVED = {
     "intercode.adapters.harbor": "intercode_sandbox.adapters.harbor",
     "intercode.adapters.inspect_sandbox": "intercode_sandbox.adapters.inspect_sandbox",
@@ -126,6 +129,15 @@ MOVED = {
     "intercode.sandbox.": "intercode_sandbox.",
     "intercode.store": "intercode.runs.store",
     "intercode.view.charts": "intercode.report.charts",
+    **dict.fromkeys(
+        (
+            *("intercode.assets", "intercode.utils.utils", "intercode.utils.data_loader"),
+            *("intercode.utils", "intercode.envs.ic_env", "intercode.envs.bash.bash_env"),
+            *("intercode.envs.sql.sql_env", "intercode.envs.python.python_env"),
+            *("intercode.envs.ctf.ctf_env", "intercode.envs.game.ctf_env"),
+        ),
+        "intercode.interop.v1.interface",  # modules of InterCode v1
+    ),
 }
 """Import paths that modules had before they moved, or their beginnings, and what takes their place;
 the first that fits counts."""

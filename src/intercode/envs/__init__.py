@@ -10,6 +10,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from intercode.doors import V1_CLASSES, load
 from intercode.envs.rewards import load_reward
 from intercode.errors import UsageError, did_you_mean
 from intercode.plugins import find_own_modules, load_plugin
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     from intercode.language import Language
     from intercode.options import Option, Options
     from intercode.types import Task
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Return a class of InterCode v1 (docs/from-intercode-v1.md), which nothing here uses."""
+        if name not in V1_CLASSES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return load(f"intercode.interop.v1.interface:{name}")
+
 
 ENVIRONMENTS = {
     "bash": "intercode.envs.bash.env:BashEnv",

@@ -89,13 +89,7 @@ def execute_stateless(workspace: Workspace, action: str) -> ExecResult:
     """
     cwd, target = workspace.last.cwd, None
     if action.startswith("cd "):
-        path, parts = action[3:].strip(), list[str]()
-        for part in (path if path.startswith("/") else f"{cwd}/{path}").split("/"):
-            if part == "..":
-                parts = parts[:-1]
-            elif part not in ("", "."):
-                parts.append(part)
-        target = "/" + "/".join(parts)
+        target = folder_after_cd(cwd, action[3:].strip())
     try:
         argv = shlex.split(f'/bin/bash -c "{f"cd {target}" if target else action.strip()}"')
     except ValueError:
@@ -109,6 +103,17 @@ def execute_stateless(workspace: Workspace, action: str) -> ExecResult:
     if _UNDECODABLE.search(result.output):
         return ExecResult("Malformed command", None, cwd=cwd)
     return replace(result, cwd=target if target and result.exit_code == 0 else cwd)
+
+
+def folder_after_cd(cwd: str, path: str) -> str:
+    """Return where `cd PATH` leads, by its text alone."""
+    parts = list[str]()
+    for part in (path if path.startswith("/") else f"{cwd}/{path}").split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)
 
 
 def execute_gold_again(workspace: Workspace, gold: str) -> GoldOutcome:

@@ -1,0 +1,506 @@
+"""InterCode v1's classes, so that programs written for it run here (docs/from-intercode-v1.md).
+
+    from intercode.envs import SqlEnv                         V1SqlEnv
+    env = SqlEnv("docker-env-sql", data_path="tasks.json", preprocess=use_database)
+    observation, info = env.reset(3)                          the query of the fourth record
+    observation, reward, done, info = env.step("SELECT 1")    0 and False until `submit`
+
+Each class is a face of an environment under the protocol `paper`: actions and rewards are its.
+Nothing needs Docker, and any number of environments may be open at once. `intercode.envs.ic_env`,
+`intercode.utils` and the other modules that such programs import are this module (`doors.MOVED`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shlex
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property, lru_cache
+from pathlib import Path
+from random import randrange
+from tempfile import NamedTemporaryFile
+from typing import Any, NamedTuple
+
+import gymnasium
+
+from intercode.env import EnvFactory, InterCodeEnv
+from intercode.envs import prepare
+from intercode.errors import DataError, SandboxDied, UsageError
+from intercode.interop.v1.session import folder_after_cd
+from intercode.interop.v1.sql import _common_rows, sql_paper
+from intercode.tasks.formats import read_file
+from intercode.types import Table
+
+AGENT_OBS, EVAL_OBS, CORRUPT_GOLD = "agent_obs", "eval_obs", "corrupt_gold"
+ACTION_EXEC, REWARD = "action_executed", "reward"
+GIT_STATUS_SCRIPT, GIT_RESET_SCRIPT = "git status --short;", "git reset --hard; git clean -fd;"
+SQL_CONFIG = {"host": "127.0.0.1", "port": 3307, "user": "admin", "password": "admin"}
+"""Not read: a server of the environment's own is used."""
+TIMEOUT_DURATION, START_UP_DELAY = 10, 0
+bash_image_name, sql_image_name = "intercode-bash", "docker-env-sql"
+bash_test_data, sql_test_data = (
+    str(Path(__file__).parents[2] / "tasks" / "starter" / name / "tasks.jsonl")
+    for name in ("bash", "sql")
+)
+_IMAGES = {"intercode-bash": "v1-bash", "intercode-nl2bash": "v1-bash"}
+"""Our images by InterCode v1's names. Of another name, `image=` says which programs are used."""
+_USE = re.compile(r"\s*use\s+[`\"']?(\w+)[`\"']?\s*;?\s*", re.IGNORECASE)
+_logger = logging.getLogger("intercode.v1")
+
+
+def bash_build_docker() -> None:
+    """Do nothing: no image is needed."""
+
+
+sql_build_docker = bash_build_docker
+
+
+class timeout:
+    """Raise `TimeoutError` in the block after so many seconds; in the main thread only."""
+
+    def __init__(self, seconds: int = TIMEOUT_DURATION, error_message: str = "Timeout") -> None:
+        self.seconds, self.error_message = seconds, error_message
+        self._works = threading.current_thread() is threading.main_thread()
+
+    def handle_timeout(self, *_: object) -> None:
+        raise TimeoutError(self.error_message)
+
+    def __enter__(self) -> None:
+        if self._works:
+            signal.signal(signal.SIGALRM, self.handle_timeout)
+            signal.alarm(self.seconds)
+
+    def __exit__(self, *_: object) -> None:
+        if self._works:
+            signal.alarm(0)
+
+
+class IntercodeDataLoader:
+    """The records of a file, by index."""
+
+    def __init__(self, data_path: str, parse_func: object = None) -> None:
+        self.data_path = data_path
+        self.records = [record for _, record in read_file(Path(data_path))]
+        for number, record in enumerate(self.records):
+            if not {"query", "gold"} <= record.keys():
+                raise DataError(f"{data_path}, record {number}: it needs a query and a gold")
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def get(self, index: int | None = None) -> dict[str, Any]:
+        """Return the record of an index, or of a random one: its fields, and `extra` with those
+        besides query and gold."""
+        record = self.records[randrange(len(self)) if index is None else index]
+        extra = {name: value for name, value in record.items() if name not in ("query", "gold")}
+        return {**record, **({"extra": extra} if extra else {})}
+
+    @cached_property
+    def data(self) -> Any:
+        """The records as a DataFrame. Raises `UsageError` without pandas."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise UsageError("`data` needs pandas: pip install pandas") from error
+        return pandas.DataFrame(self.records)
+
+
+class ExecRun(NamedTuple):
+    exit_code: int | None
+    output: bytes
+
+
+class V1Container:
+    """What programs touch of a Docker container: the sandbox of an environment."""
+
+    def __init__(self, name: str, image: str) -> None:
+        self.name, self.image, self.status = name, image, "running"
+        self.sandbox: Callable[[], Any] | None = None
+        """Returns the sandbox; an environment sets it."""
+
+    def exec_run(self, cmd: str | Sequence[str], workdir: str = "/", **_: object) -> ExecRun:
+        """Run a program, as `docker exec` does, and return its status and output."""
+        if self.sandbox is None:
+            raise UsageError(f"the container {self.name} belongs to no environment yet")
+        argv = shlex.split(cmd) if isinstance(cmd, str) else list(cmd)
+        done = self.sandbox().exec("", argv=argv, cwd=workdir)
+        return ExecRun(done.exit_code, done.output.encode("utf-8", "surrogateescape"))
+
+    def start(self) -> None:
+        self.status = "running"
+
+    def stop(self, **_: object) -> None:
+        self.status = "exited"
+
+    remove = stop
+
+
+def get_container(ctr_name: str, image_name: str) -> V1Container:
+    """Return a container for an environment. Programs replace this function to choose names."""
+    return V1Container(ctr_name, image_name)
+
+
+@lru_cache(maxsize=64)
+def _factory(language: str, options: tuple[tuple[str, Any], ...], _written: float) -> EnvFactory:
+    """Return the factory of environments with these options, once for all environments."""
+    return prepare(language, protocol="paper", max_turns=None, **dict(options))
+
+
+class V1Env(gymnasium.Env[Any, str]):
+    """The base of the classes. `image_name` is a name of InterCode v1's; the other arguments are
+    its own, and options of our environments (`tree`, `dump`, `image`, `sandbox`, …).
+
+    Args:
+        data_path: the records; without, the environment is a shell without tasks (`tool_mode`).
+        preprocess: returns the actions, a list or one text, that begin an episode on a record.
+        traj_dir: a folder for trajectories, written at each submission.
+        verbose: whether the logger prints.
+    """
+
+    name, language = "intercode", ""
+    _alone = {"query": "", "gold": "true"}
+    """The record of an environment without data."""
+
+    def __init__(
+        self,
+        image_name: str,
+        *,
+        data_path: str | None = None,
+        preprocess: Callable[[Any], str | Iterable[str]] | None = None,
+        traj_dir: str | None = None,
+        verbose: bool = False,
+        **options: Any,
+    ) -> None:
+        self.kwargs = {
+            "data_path": data_path,
+            "preprocess": preprocess,
+            "traj_dir": traj_dir,
+            "verbose": verbose,
+            **options,
+        }
+        self.image_name, self.traj_dir, self.preprocess = image_name, traj_dir, preprocess
+        self.logger = _logger.getChild(self.name)
+        self.logger.disabled = not verbose
+        self.tool_mode = data_path is None
+        self.record: dict[str, Any] = {}
+        self.query = self.gold = ""
+        self.query_idx, self.reward = 0, None
+        self.observation: Any = None
+        self.info: dict[str, Any] = {}
+        self.trajectory: list[tuple[str, Any]] = []
+        if data_path is not None:
+            self.data_path, self.data_loader = data_path, IntercodeDataLoader(data_path)
+        self._given = {**self._implied(Path(data_path or ".").resolve()), **options}
+        self.world: Any = self._make_world()
+        self.container_name = f"{image_name}_ic_ctr"
+        self.container = self._open_container(
+            self.container_name, lambda: self._sandbox(self.world)
+        )
+
+    def _make_world(self) -> InterCodeEnv:
+        """Return an environment of ours with the data, or with a single task that asks nothing."""
+        data = self.kwargs["data_path"]
+        if data is not None:
+            settings = tuple(sorted({**self._given, "data": data}.items()))
+            return _factory(self.language, settings, Path(data).stat().st_mtime)()
+        with NamedTemporaryFile("w", suffix=".jsonl") as file:
+            file.write(json.dumps(self._alone))
+            file.flush()
+            return _factory(self.language, (*sorted(self._given.items()), ("data", file.name)), 0)()
+
+    def _implied(self, data: Path) -> dict[str, Any]:
+        """Return the options that the image and the path of the data imply."""
+        return {}
+
+    def _open_container(self, name: str, sandbox: Callable[[], Any]) -> Any:
+        container = get_container(name, self.image_name)
+        if not isinstance(container, V1Container):
+            raise UsageError(
+                f"get_container returned {type(container).__name__}, but actions run in a sandbox "
+                "of intercode's; return intercode.utils.get_container(name, image)"
+            )
+        container.sandbox = sandbox
+        return container
+
+    def _sandbox(self, world: Any) -> Any:
+        raise UsageError(f"{type(self).__name__} has no shell")
+
+    def reset(self, index: int | None = None, **_: object) -> tuple[Any, dict[str, Any]]:  # type: ignore[override]
+        """Begin an episode on the record of an index, or of a random one."""
+        self.info, self.trajectory, self.observation, self.reward = {}, [], None, None
+        self.query_idx = 0
+        if not self.tool_mode:
+            self.query_idx = randrange(len(self.data_loader)) if index is None else int(index)
+            self.record = self.data_loader.get(self.query_idx)
+            self.query, self.gold = self.record["query"], self.record["gold"]
+        self.world.reset(options={"task": self.query_idx})
+        self.reset_container()
+        if self.preprocess is not None and not self.tool_mode:
+            actions = self.preprocess(self.record)
+            for action in [actions] if isinstance(actions, str) else actions:
+                self.exec_action(action)
+                if not self.info.get(ACTION_EXEC):
+                    raise RuntimeError(f"preprocess: {action!r} failed: {self.observation}")
+        self.observation = None if self.tool_mode else self.query
+        return self.observation, self.info
+
+    def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:  # type: ignore[override]
+        """Execute an action, score a submission, or skip the task."""
+        self.logger.info("Action: %s", action)
+        if action.startswith("submit"):
+            reward: float = 0
+            if not self.tool_mode:
+                reward, self.info = self.get_reward()
+            self.info[ACTION_EXEC] = True
+            if self.traj_dir:
+                self.save_trajectory()
+            return self.observation, reward, True, self.info
+        if action == "skip":
+            return "skipped", 0, True, {}
+        self.exec_action(action)
+        self.logger.info("Observation: %s", self.observation)
+        self.trajectory.append((action, self.observation))
+        return self.observation, 0, False, self.info
+
+    def exec_action(self, action: str) -> None:
+        """Execute an action; set `observation`, and `action_executed` in `info`."""
+        try:
+            done = self.world.execute(action)
+        except SandboxDied as death:
+            if not death.by_agent:
+                raise
+            self.world.start_episode(self.world.task)
+            self.observation, self.info[ACTION_EXEC] = "Command timed out", False
+            return
+        self.observation, self.info[ACTION_EXEC] = self._observed(done), done.exit_code == 0
+
+    def _observed(self, done: Any) -> Any:
+        return done.output
+
+    def get_reward(self) -> tuple[float, dict[str, Any]]:
+        """Return the paper's reward for the state and the last observation, and what it compared
+        in `info`."""
+        score = self.world.score()
+        self.info |= {
+            AGENT_OBS: self.observation,
+            EVAL_OBS: self.world.outcomes().get("gold"),
+            CORRUPT_GOLD: False,
+            REWARD: score.reward,
+        }
+        self.reward = score.reward
+        return score.reward, self.info
+
+    def reset_container(self) -> None:
+        """Nothing: `reset` gives each episode an untouched sandbox."""
+
+    def get_available_actions(self) -> list[str]:
+        return []
+
+    def save_trajectory(self) -> None:
+        """Write the episode to `traj_dir`/logs_NAME/log_TIME.json."""
+        folder = Path(self.traj_dir or ".") / f"logs_{self.name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        record: dict[str, Any] = {"environment": self.name}
+        if not self.tool_mode:
+            record |= {"query_idx": self.query_idx, "query": self.query, "gold": self.gold}
+            record["reward"] = self.reward
+        record["trajectory"] = [
+            {"action": action, "observation": _text(seen)} for action, seen in self.trajectory
+        ]
+        record["info"] = self.info
+        path = folder / f"log_{datetime.now():%Y%m%d%H%M%S%f}.json"
+        path.write_text(json.dumps(record, indent=2, default=str), "utf-8")
+
+    def close(self) -> None:
+        self.container.stop()
+        self.world.close()
+
+
+def _text(observation: object) -> str:
+    return "".join(map(str, observation)) if isinstance(observation, list) else str(observation)
+
+
+class V1BashEnv(V1Env):
+    name, language = "ic_bash", "bash"
+
+    def __init__(self, image_name: str, **options: Any) -> None:
+        super().__init__(image_name, **options)
+        self.ctr_name_eval, self.workdir = f"{image_name}_ic_ctr_eval", "/"
+
+    def _implied(self, data: Path) -> dict[str, Any]:
+        number = re.search(r"fs_\d", data.name)
+        trees = [data.with_name(f"{number[0]}{end}") for end in ("", ".tar")] if number else []
+        tree = next((str(path) for path in trees if path.exists()), None)
+        image = _IMAGES.get(self.image_name)
+        return {**({"image": image} if image else {}), **({"tree": tree} if tree else {})}
+
+    @cached_property
+    def container_eval(self) -> Any:
+        """The container of the gold: a second sandbox, at the start of the episode."""
+        second: list[InterCodeEnv] = []
+
+        def sandbox() -> Any:
+            second[:] = second or [self._make_world()]
+            second[0].reset(options={"task": self.query_idx})
+            return self._sandbox(second[0])
+
+        return self._open_container(self.ctr_name_eval, sandbox)
+
+    def _sandbox(self, world: Any) -> Any:
+        return world._workspace.sandbox
+
+    def _observed(self, done: Any) -> Any:
+        self.workdir = done.cwd
+        return done.output
+
+    def reset_container(self) -> None:
+        self.workdir = "/"
+
+    def get_reward(self) -> tuple[float, dict[str, Any]]:
+        workspace = self.world._workspace
+        output = self.observation if self.trajectory else ""  # at first it is the query
+        if output != workspace.answer.output:
+            workspace.answer = replace(workspace.answer, output=_text(output), overflow=None)
+        self.world._actions.append("submit")  # the gold's second execution differs from its first
+        score = self.world.score()
+        outcomes = self.world.outcomes()
+        names = {"file_diff": "effects", "file_changes": "contents", "answer_similarity": "answer"}
+        self.info |= {
+            AGENT_OBS: workspace.answer.output,
+            EVAL_OBS: outcomes.get("gold", {}).get("answer"),
+            CORRUPT_GOLD: False,
+            REWARD: {name: score.parts[part] for name, part in names.items()},
+        }
+        self.reward = score.reward
+        return score.reward, self.info
+
+    def clean_cmd(self, action: str) -> str:
+        return f'/bin/bash -c "{action.strip()}"'
+
+    def parse_status(self, status: str) -> list[tuple[str, str]]:
+        words = status.split()
+        return list(zip(words[1::2], words[::2], strict=False))
+
+    def simplify_path(self, current: str, changed: str) -> str:
+        return folder_after_cd(current, changed) if changed else current
+
+
+class V1SqlEnv(V1Env):
+    name, language = "ic_sql", "sql"
+
+    def __init__(self, image_name: str, **options: Any) -> None:
+        super().__init__(image_name, **options)
+        self.cur = self.cnx = V1Cursor(self)
+
+    def _implied(self, data: Path) -> dict[str, Any]:
+        dumps = sorted(data.parent.glob("*.sql")) if data.is_file() else []
+        return {"engine": "mariadb", **({"dump": str(dumps[0])} if len(dumps) == 1 else {})}
+
+    def exec_action(self, action: str) -> None:
+        if used := _USE.fullmatch(action):
+            try:
+                self.world._engine.open(self.world._engine.name_of(used[1]))
+            except UsageError as error:
+                self.observation, self.info[ACTION_EXEC] = f"Error executing query: {error}", False
+            else:
+                self.observation, self.info[ACTION_EXEC] = None, True
+            return
+        super().exec_action(action)
+
+    def _observed(self, done: Any) -> Any:
+        answer = self.world._answer
+        if answer.error or answer.timed_out:
+            return done.output
+        return None if answer.table is None else list(answer.table.rows)
+
+    def get_reward(self) -> tuple[float, dict[str, Any]]:
+        rows = self.observation if isinstance(self.observation, list) else None
+        world = self.world
+        gold = world._gold(world._engine, world.task).table
+        score = sql_paper(None if rows is None else Table((), tuple(rows)), gold)
+        self.info = {
+            AGENT_OBS: str(self.observation),
+            EVAL_OBS: str(list(gold.rows)) if gold else "[]",
+            CORRUPT_GOLD: gold is None,
+            REWARD: score.reward,
+        }
+        self.reward = score.reward
+        return score.reward, self.info
+
+    def get_intersect_items(self, my_list: list[str], my_dict: Counter[str]) -> list[str]:
+        return _common_rows(my_list, my_dict)
+
+
+class V1Cursor:
+    """What programs touch of a MySQL connection and its cursor: `cur` and `cnx`."""
+
+    def __init__(self, env: V1SqlEnv) -> None:
+        self._env = env
+        self.description: list[tuple[str]] | None = None
+        self._rows: list[tuple[object, ...]] = []
+
+    def execute(self, statement: str) -> None:
+        """Raises `RuntimeError`, with the server's message as `msg`."""
+        V1SqlEnv.exec_action(self._env, statement)
+        if not self._env.info[ACTION_EXEC]:
+            error = RuntimeError(self._env.observation)
+            error.msg = str(self._env.observation).partition(": ")[2]  # type: ignore[attr-defined]
+            raise error
+        table = self._env.world._answer.table
+        self.description = [(column,) for column in table.columns] if table else None
+        self._rows = list(table.rows) if table else []
+
+    def fetchall(self) -> list[tuple[object, ...]]:
+        rows, self._rows = self._rows, []
+        return rows
+
+    def fetchone(self) -> tuple[object, ...] | None:
+        return self._rows.pop(0) if self._rows else None
+
+    def cursor(self, **_: object) -> V1Cursor:
+        return self
+
+    def commit(self) -> None:
+        pass
+
+    close = commit
+
+
+class V1PythonEnv(V1Env):
+    name, language = "ic_python", "python"
+
+
+class V1CTFEnv(V1Env):
+    name, language = "ic_ctf", "ctf"
+
+    def __init__(self, image_name: str, **options: Any) -> None:
+        super().__init__(image_name, **options)
+        self.workdir = "/ctf"
+
+    def _sandbox(self, world: Any) -> Any:
+        return world._workspace.sandbox
+
+    def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:
+        if action.startswith("submit"):
+            self.world.execute(action)
+        return super().step(action)
+
+
+class V1SWEEnv:
+    def __init__(self, *_: object, **__: object) -> None:
+        raise UsageError(
+            "SWEEnv is not here: `intercode eval harbor` plays repositories (docs/harbor.md), and "
+            "records with `verify` test a folder (docs/records.md)"
+        )
+
+
+IntercodeEnv, BashEnv, SqlEnv = V1Env, V1BashEnv, V1SqlEnv
+PythonEnv, CTFEnv, SWEEnv = V1PythonEnv, V1CTFEnv, V1SWEEnv
+"""The names that programs import."""
