@@ -27,6 +27,7 @@ WINGS = {
     "hacks",
     "export",
     "atif",
+    "interop",
     "harbor",
     "container",
     "dockerfile",

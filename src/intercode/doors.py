@@ -106,10 +106,9 @@ PARTS = {
     "hacks": "intercode.redteam.hacks:HACKS",
     "mariadb_attacks": "intercode.redteam.mariadb:ATTACKS",
     "page": "intercode.view.page:page",
-    "read_log": "intercode.interop.v1.logs:read_log",
-    "read_trajectories": "intercode.interop.atif:read_trajectories",
+    "read_recorded": "intercode.interop.recordings:read_recorded",
+    "recorded_files": "intercode.interop.recordings:recorded_files",
     "sqlite_attacks": "intercode.redteam.sqlite:ATTACKS",
-    "trajectory_files": "intercode.interop.atif:trajectory_files",
 }
 """What the core uses of wings, besides commands, environments (`envs.ENVIRONMENTS`), rewards (an
 environment's `rewards`) and attacks (a language's `attacks`)."""

@@ -220,7 +220,7 @@ def runs_in(path: str | Path) -> list[Path]:
 def is_recorded(path: Path) -> bool:
     """Return whether `path` is a recording in another form than a run folder: a file, or a folder
     of trajectories without runs."""
-    return path.is_file() or (not any(find_runs(path)) and any(part("trajectory_files")(path)))
+    return path.is_file() or (not any(find_runs(path)) and any(part("recorded_files")(path)))
 
 
 def load_run(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:

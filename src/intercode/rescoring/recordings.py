@@ -86,12 +86,9 @@ def load_recording(path: str | Path) -> Recording:
     `StoreError` for a damaged run.
     """
     path = Path(path)
-    if not (path / "run.json").exists() and (trajectories := part("read_trajectories")(path)):
-        settings, episodes = trajectories
-        return Recording(str(path), settings, episodes, shortened="env" in settings)
-    if not path.is_dir():
-        settings, episodes = part("read_log")(path)
-        return Recording(str(path), settings, episodes)
+    if not (path / "run.json").exists() and (recorded := part("read_recorded")(path)):
+        settings, episodes, shortened = recorded
+        return Recording(str(path), settings, episodes, shortened)
     settings, episodes = stream_run(path)
     if unknown := [
         key

@@ -19,7 +19,7 @@ import shlex
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -38,6 +38,7 @@ from intercode.interop.v1.sql import _common_rows, sql_paper
 from intercode.tasks.formats import read_file
 from intercode.types import Table
 
+__path__: list[str] = []  # so that `intercode.utils.data_loader` can be imported
 AGENT_OBS, EVAL_OBS, CORRUPT_GOLD = "agent_obs", "eval_obs", "corrupt_gold"
 ACTION_EXEC, REWARD = "action_executed", "reward"
 GIT_STATUS_SCRIPT, GIT_RESET_SCRIPT = "git status --short;", "git reset --hard; git clean -fd;"
@@ -51,6 +52,7 @@ bash_test_data, sql_test_data = (
 )
 _IMAGES = {"intercode-bash": "v1-bash", "intercode-nl2bash": "v1-bash"}
 """Our images by InterCode v1's names. Of another name, `image=` says which programs are used."""
+_OWN = ("data_path", "preprocess", "traj_dir", "verbose")
 _USE = re.compile(r"\s*use\s+[`\"']?(\w+)[`\"']?\s*;?\s*", re.IGNORECASE)
 _logger = logging.getLogger("intercode.v1")
 
@@ -106,7 +108,7 @@ class IntercodeDataLoader:
     def data(self) -> Any:
         """The records as a DataFrame. Raises `UsageError` without pandas."""
         try:
-            import pandas
+            import pandas  # type: ignore[import-untyped]
         except ImportError as error:
             raise UsageError("`data` needs pandas: pip install pandas") from error
         return pandas.DataFrame(self.records)
@@ -154,66 +156,54 @@ def _factory(language: str, options: tuple[tuple[str, Any], ...], _written: floa
 
 
 class V1Env(gymnasium.Env[Any, str]):
-    """The base of the classes. `image_name` is a name of InterCode v1's; the other arguments are
-    its own, and options of our environments (`tree`, `dump`, `image`, `sandbox`, …).
+    """The base of the classes. `image_name` is a name of InterCode v1's.
 
     Args:
         data_path: the records; without, the environment is a shell without tasks (`tool_mode`).
         preprocess: returns the actions, a list or one text, that begin an episode on a record.
         traj_dir: a folder for trajectories, written at each submission.
         verbose: whether the logger prints.
+
+    Other arguments are options of our environments, such as `tree`, `dump`, `image`, `sandbox`.
     """
 
     name, language = "intercode", ""
-    _alone = {"query": "", "gold": "true"}
-    """The record of an environment without data."""
 
-    def __init__(
-        self,
-        image_name: str,
-        *,
-        data_path: str | None = None,
-        preprocess: Callable[[Any], str | Iterable[str]] | None = None,
-        traj_dir: str | None = None,
-        verbose: bool = False,
-        **options: Any,
-    ) -> None:
-        self.kwargs = {
-            "data_path": data_path,
-            "preprocess": preprocess,
-            "traj_dir": traj_dir,
-            "verbose": verbose,
-            **options,
-        }
-        self.image_name, self.traj_dir, self.preprocess = image_name, traj_dir, preprocess
+    def __init__(self, image_name: str, **kwargs: Any) -> None:
+        self.image_name, self.kwargs = image_name, kwargs
+        data_path, self.preprocess = kwargs.get("data_path"), kwargs.get("preprocess")
+        self.traj_dir, verbose = kwargs.get("traj_dir"), kwargs.get("verbose", False)
+        options = {name: value for name, value in kwargs.items() if name not in _OWN}
         self.logger = _logger.getChild(self.name)
         self.logger.disabled = not verbose
         self.tool_mode = data_path is None
         self.record: dict[str, Any] = {}
         self.query = self.gold = ""
-        self.query_idx, self.reward = 0, None
+        self.query_idx = 0
+        self.reward: float | None = None
         self.observation: Any = None
         self.info: dict[str, Any] = {}
         self.trajectory: list[tuple[str, Any]] = []
         if data_path is not None:
             self.data_path, self.data_loader = data_path, IntercodeDataLoader(data_path)
         self._given = {**self._implied(Path(data_path or ".").resolve()), **options}
-        self.world: Any = self._make_world()
         self.container_name = f"{image_name}_ic_ctr"
         self.container = self._open_container(
             self.container_name, lambda: self._sandbox(self.world)
         )
+        self.world: Any = self._make_world()
 
     def _make_world(self) -> InterCodeEnv:
         """Return an environment of ours with the data, or with a single task that asks nothing."""
-        data = self.kwargs["data_path"]
+        data = self.kwargs.get("data_path")
         if data is not None:
             settings = tuple(sorted({**self._given, "data": data}.items()))
             return _factory(self.language, settings, Path(data).stat().st_mtime)()
         with NamedTemporaryFile("w", suffix=".jsonl") as file:
-            file.write(json.dumps(self._alone))
+            file.write('{"query": "-", "gold": "true"}')
             file.flush()
-            return _factory(self.language, (*sorted(self._given.items()), ("data", file.name)), 0)()
+            options = {**self._given, "data": file.name}
+            return prepare(self.language, protocol="paper", max_turns=None, **options)()
 
     def _implied(self, data: Path) -> dict[str, Any]:
         """Return the options that the image and the path of the data imply."""
@@ -232,7 +222,7 @@ class V1Env(gymnasium.Env[Any, str]):
     def _sandbox(self, world: Any) -> Any:
         raise UsageError(f"{type(self).__name__} has no shell")
 
-    def reset(self, index: int | None = None, **_: object) -> tuple[Any, dict[str, Any]]:  # type: ignore[override]
+    def reset(self, index: int | None = None, **_: object) -> tuple[Any, dict[str, Any]]:
         """Begin an episode on the record of an index, or of a random one."""
         self.info, self.trajectory, self.observation, self.reward = {}, [], None, None
         self.query_idx = 0
@@ -240,7 +230,7 @@ class V1Env(gymnasium.Env[Any, str]):
             self.query_idx = randrange(len(self.data_loader)) if index is None else int(index)
             self.record = self.data_loader.get(self.query_idx)
             self.query, self.gold = self.record["query"], self.record["gold"]
-        self.world.reset(options={"task": self.query_idx})
+        self.world.reset(options={"task": self._task_id()})
         self.reset_container()
         if self.preprocess is not None and not self.tool_mode:
             actions = self.preprocess(self.record)
@@ -250,6 +240,16 @@ class V1Env(gymnasium.Env[Any, str]):
                     raise RuntimeError(f"preprocess: {action!r} failed: {self.observation}")
         self.observation = None if self.tool_mode else self.query
         return self.observation, self.info
+
+    def _task_id(self) -> str | int:
+        """Return the world's task of the record. Raises `UsageError` if it cannot be played."""
+        tasks = self.world.tasks
+        if self.tool_mode or len(tasks) == len(self.data_loader):
+            return self.query_idx  # none is left out
+        same = [task.id for task in tasks if (task.query, task.gold) == (self.query, self.gold)]
+        if not same:
+            raise UsageError(f"record {self.query_idx} cannot be played here; `check` says why")
+        return str(same[0])
 
     def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:  # type: ignore[override]
         """Execute an action, score a submission, or skip the task."""
@@ -348,7 +348,7 @@ class V1BashEnv(V1Env):
 
         def sandbox() -> Any:
             second[:] = second or [self._make_world()]
-            second[0].reset(options={"task": self.query_idx})
+            second[0].reset(options={"task": self._task_id()})
             return self._sandbox(second[0])
 
         return self._open_container(self.ctr_name_eval, sandbox)
@@ -365,9 +365,9 @@ class V1BashEnv(V1Env):
 
     def get_reward(self) -> tuple[float, dict[str, Any]]:
         workspace = self.world._workspace
-        output = self.observation if self.trajectory else ""  # at first it is the query
+        output = _text(self.observation)  # which is the query until an action
         if output != workspace.answer.output:
-            workspace.answer = replace(workspace.answer, output=_text(output), overflow=None)
+            workspace.answer = replace(workspace.answer, output=output, overflow=None)
         self.world._actions.append("submit")  # the gold's second execution differs from its first
         score = self.world.score()
         outcomes = self.world.outcomes()
@@ -484,10 +484,13 @@ class V1CTFEnv(V1Env):
         super().__init__(image_name, **options)
         self.workdir = "/ctf"
 
+    def _implied(self, data: Path) -> dict[str, Any]:
+        return {"everything": True}
+
     def _sandbox(self, world: Any) -> Any:
         return world._workspace.sandbox
 
-    def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:  # type: ignore[override]
         if action.startswith("submit"):
             self.world.execute(action)
         return super().step(action)

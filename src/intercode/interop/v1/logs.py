@@ -85,6 +85,11 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
     if malformed and not episodes:
         key, why = next(iter(malformed.items()))
         raise DataError(f"{path}, episode {key!r:.50}: {why}")
+    if not episodes:
+        raise DataError(
+            f"{path} has no episode: expected an object of episodes with `turn_history` by task, "
+            "or of logs with `environment` and `trajectory`"
+        )
     logs = {key: entry for key, entry in logs.items() if key not in malformed}
     left_out |= {key: f"all, since {why}" for key, why in malformed.items()}
     envs = {str(entry.get("environment", "")).removeprefix("ic_") for entry in logs.values()}
@@ -101,6 +106,11 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
         **{name: values for name, values in labels.items() if values},
         **({"left_out": left_out} if left_out else {}),
     }, episodes
+
+
+def is_error(observation: str) -> bool:
+    """Return whether an observation begins as those of actions that failed."""
+    return bool(_ERROR.match(observation))
 
 
 def _episode(entry: Mapping[str, Any], react: bool) -> Episode:
@@ -123,7 +133,7 @@ def _episode(entry: Mapping[str, Any], react: bool) -> Episode:
             action = None
         if not isinstance(action, str | None):
             raise TypeError(f"{action!r:.50} is not text")
-        failed = fine is False or bool(_ERROR.match(observation))
+        failed = fine is False or is_error(observation)
         turn = Turn(
             action=action,
             observation=observation,

@@ -1,0 +1,97 @@
+"""Read the logs that InterCode v1's classes write to `traj_dir`, and that its users kept.
+
+    {environment, query_idx, query, gold, reward, trajectory: [{action, observation}, …], info}
+    {"0": the same, …}            or several by index, as the log of people who played
+    FOLDER/**/log_TIME.json       or a folder of files
+
+An episode ends with a submission, which a log does not contain. It records no exit statuses, so an
+observation that begins as an error's does decides.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from intercode.errors import DataError
+from intercode.interop.v1.logs import is_error
+from intercode.runs.store import read_inside
+from intercode.types import Episode, Turn
+
+_FIELDS = {"environment", "trajectory"}
+
+
+def logs_in(content: object) -> list[tuple[str, dict[str, Any]]]:
+    """Return the logs in the JSON of a file, with their names; none if it has another form."""
+    if not isinstance(content, dict):
+        return []
+    if content.keys() >= _FIELDS:
+        return [(str(content.get("query_idx", 0)), content)]
+    return [
+        (str(entry.get("query_idx", name)), entry)
+        for name, entry in content.items()
+        if isinstance(entry, dict) and entry.keys() >= _FIELDS
+    ]
+
+
+def log_files(path: Path) -> Iterator[Path]:
+    """Yield the files with logs at or below `path`. Links below it are not followed."""
+    path = path.resolve()
+    for file in [path] if path.is_file() else sorted(path.rglob("*.json")):
+        with suppress(OSError, ValueError, RecursionError):
+            text = read_inside(file.parent, file.name)
+            if b'"trajectory"' in text and logs_in(json.loads(text)):
+                yield file
+
+
+def read_logs(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
+    """Return the settings and episodes of the logs at or below `path`; None if there are none.
+
+    Further logs of a task are its epochs. Raises `DataError` for a log that is malformed.
+    """
+    episodes, envs, epochs = list[Episode](), set[str](), dict[str, int]()
+    for file in log_files(path):
+        for task, log in logs_in(json.loads(read_inside(file.parent, file.name))):
+            try:
+                episode = _episode(task, epochs.setdefault(task, 0), log)
+            except (LookupError, TypeError, ValueError) as error:
+                raise DataError(
+                    f"{file}, episode {task}: it is not an episode of InterCode v1: {error!r:.200}"
+                ) from error
+            epochs[task] += 1
+            episodes.append(episode)
+            envs.add(str(log["environment"]).removeprefix("ic_"))
+    if not episodes:
+        return None
+    settings = {"env": envs.pop()} if len(envs) == 1 else {}
+    return {
+        "run": str(path),
+        "agent": "human",
+        "reward": "paper",
+        "protocol": "submit",
+        **settings,
+    }, episodes
+
+
+def _episode(task: str, epoch: int, log: Mapping[str, Any]) -> Episode:
+    turns, reward = list[Turn](), log.get("reward")
+    for step in log["trajectory"]:
+        action, seen = step["action"], str(step["observation"])
+        if not isinstance(action, str):
+            raise TypeError(f"the action {action!r:.50} is not text")
+        turns.append(Turn(action=action, observation=seen, exit_code=int(is_error(seen))))
+    score = None if reward is None else float(reward)
+    if score is not None:
+        turns.append(Turn(action="submit", observation="", score=score))
+    return Episode(
+        task,
+        str(log.get("query", "")),
+        tuple(turns),
+        score,
+        score == 1,
+        None if score is None else "submit",
+        epoch=epoch,
+    )
