@@ -44,6 +44,7 @@ SETTINGS = {
     "INTERCODE_FUZZ_SECONDS",
     "INTERCODE_NOTHING_SKIPS",
     "INTERCODE_SOAK_EPISODES",
+    "INTERCODE_WRITE_GOLDEN",
 }
 """What a caller of the tests may set."""
 

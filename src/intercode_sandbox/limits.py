@@ -4,8 +4,9 @@
 
 A field of `Limits` defines the option `--memory` and its help, the key `memory` of a task's record
 and of run.json, how a value is read and shown, and what the output says when the limit is hit;
-turns then name the field. The episode server gets all limits, and enforces them. Imports stay
-small: `intercode --help` imports this module.
+turns then name the field. What enforces a limit is written where the kernel counts it: by the
+episode server for all processes together (`guest/episode.py`), by an rlimit for each of them
+(`host.shared_limits`). Imports stay small: `intercode --help` imports this module.
 """
 
 from __future__ import annotations
