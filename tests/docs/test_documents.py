@@ -35,7 +35,7 @@ FOLLOWED = {
     "first-experiments.md",
     "converting-datasets.md",
 }
-EXECUTED = {"README.md", "agents.md", "one-sandbox.md", "training.md"}
+EXECUTED = {"README.md", "agents.md", "from-intercode-v1.md", "one-sandbox.md", "training.md"}
 
 
 def blocks(path: Path) -> list[tuple[str, str]]:

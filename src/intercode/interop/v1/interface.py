@@ -333,6 +333,7 @@ class V1BashEnv(V1Env):
     def __init__(self, image_name: str, **options: Any) -> None:
         super().__init__(image_name, **options)
         self.ctr_name_eval, self.workdir = f"{image_name}_ic_ctr_eval", "/"
+        self._second: InterCodeEnv | None = None
 
     def _implied(self, data: Path) -> dict[str, Any]:
         number = re.search(r"fs_\d", data.name)
@@ -344,14 +345,18 @@ class V1BashEnv(V1Env):
     @cached_property
     def container_eval(self) -> Any:
         """The container of the gold: a second sandbox, at the start of the episode."""
-        second: list[InterCodeEnv] = []
 
         def sandbox() -> Any:
-            second[:] = second or [self._make_world()]
-            second[0].reset(options={"task": self._task_id()})
-            return self._sandbox(second[0])
+            self._second = self._second or self._make_world()
+            self._second.reset(options={"task": self._task_id()})
+            return self._sandbox(self._second)
 
         return self._open_container(self.ctr_name_eval, sandbox)
+
+    def close(self) -> None:
+        super().close()
+        if self._second:
+            self._second.close()
 
     def _sandbox(self, world: Any) -> Any:
         return world._workspace.sandbox
@@ -400,8 +405,10 @@ class V1SqlEnv(V1Env):
         self.cur = self.cnx = V1Cursor(self)
 
     def _implied(self, data: Path) -> dict[str, Any]:
-        dumps = sorted(data.parent.glob("*.sql")) if data.is_file() else []
-        return {"engine": "mariadb", **({"dump": str(dumps[0])} if len(dumps) == 1 else {})}
+        dumps, folder = sorted(data.parent.glob("*.sql")), data.with_name("databases")
+        if len(dumps) == 1:
+            return {"engine": "mariadb", "dump": str(dumps[0])}
+        return {"databases": str(folder)} if folder.is_dir() else {}
 
     def exec_action(self, action: str) -> None:
         if used := _USE.fullmatch(action):
