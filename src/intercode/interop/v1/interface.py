@@ -412,8 +412,10 @@ class V1SqlEnv(V1Env):
 
     def exec_action(self, action: str) -> None:
         if used := _USE.fullmatch(action):
+            engine = self.world._engine
             try:
-                self.world._engine.open(self.world._engine.name_of(used[1]))
+                if (name := engine.name_of(used[1])) != engine._db:
+                    engine.open(name)
             except UsageError as error:
                 self.observation, self.info[ACTION_EXEC] = f"Error executing query: {error}", False
             else:
