@@ -150,7 +150,7 @@ def real_run(workers: int, address: str | None = None) -> float:
             tasks=plan.tasks,
             epochs=4,
             workers=workers,
-            executor=executor,
+            crew=executor,
             on_episode=lambda episode: ends.put(time.perf_counter()),
         )
 

@@ -1,12 +1,13 @@
-"""The doors between the rooms: what the core uses of a wing, by name, and old import paths.
+"""What the core uses of the wings, by name, and import paths that modules had before they moved.
 
-The core imports no wing (`train`, `view`, `generate`, `redteam`, `interop`). A wing enters its
-command, its export formats and the parts that the core uses here; each is imported when used.
+The core imports no wing (`train`, `view`, `generate`, `redteam`, `interop`). Here are the commands
+of wings, their export formats and the parts that the core uses, each imported when used.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
@@ -109,9 +110,12 @@ PARTS = {
     "read_recorded": "intercode.interop.recordings:read_recorded",
     "recorded_files": "intercode.interop.recordings:recorded_files",
     "sqlite_attacks": "intercode.redteam.sqlite:ATTACKS",
+    "v1_container": "intercode.interop.v1.session:container",
+    "v1_session": "intercode.interop.v1.session:execute_stateless",
 }
-"""What the core uses of wings, besides commands, environments (`envs.ENVIRONMENTS`), rewards (an
-environment's `rewards`) and attacks (a language's `attacks`)."""
+"""What the core uses of wings besides commands and formats. Environments, rewards and attacks are
+named where they are registered: `envs.ENVIRONMENTS`, an environment's `rewards`, a language's
+`attacks`."""
 
 V1_CLASSES = ("IntercodeEnv", "BashEnv", "SqlEnv", "PythonEnv", "CTFEnv", "SWEEnv")
 """The classes of InterCode v1, which `intercode.envs` has under these names."""
@@ -124,6 +128,7 @@ MOVED = {
     "intercode.adapters": "intercode.train.adapters",
     "intercode.cluster": "intercode.train.cluster",
     "intercode.envs.sql.attacks": "intercode.redteam.sql",
+    "intercode.rollouts.segments": "intercode.runs.segments",
     "intercode.rollouts": "intercode.train",
     "intercode.sandbox.": "intercode_sandbox.",
     "intercode.store": "intercode.runs.store",
@@ -133,7 +138,7 @@ MOVED = {
             *("intercode.assets", "intercode.utils.utils", "intercode.utils.data_loader"),
             *("intercode.utils", "intercode.envs.ic_env", "intercode.envs.bash.bash_env"),
             *("intercode.envs.sql.sql_env", "intercode.envs.python.python_env"),
-            *("intercode.envs.ctf.ctf_env", "intercode.envs.game.ctf_env"),
+            *("intercode.envs.ctf.ctf_env", "intercode.envs.game"),
         ),
         "intercode.interop.v1.interface",  # modules of InterCode v1
     ),
@@ -165,7 +170,9 @@ class _Doors:  # `importlib.abc` has the base classes, and takes as long to impo
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(name, self) if _new_path(name) else None  # type: ignore[arg-type]
+        new = _new_path(name)
+        moved = importlib.util.find_spec(new) if new else None
+        return ModuleSpec(name, self, origin=moved.origin) if moved else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(_new_path(spec.name))

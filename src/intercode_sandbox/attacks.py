@@ -4,7 +4,7 @@ disables.
 An action that reaches its aim prints BREACH. The actions' texts split this word in two, since Bash
 repeats a killed command. Destructive actions stop by themselves a little beyond `LIMITS`. The
 controls in the tests execute this module in an outer sandbox, where each attack must succeed, so it
-imports only the standard library and `intercode.sandbox`.
+imports only the standard library and this package.
 """
 
 from __future__ import annotations

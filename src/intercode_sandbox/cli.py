@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 from intercode_sandbox.base import PROVIDERS
 from intercode_sandbox.errors import IntercodeError, UsageError
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     run.add_argument("--tree", metavar="DIR", help="put a folder or tar at /")
     run.add_argument("--image", metavar="NAME", help="take the programs inside from an image")
-    run.add_argument("--timeout", type=float, metavar="S", help="kill it after S seconds [10]")
+    run.add_argument("--timeout", type=seconds, metavar="S", help="kill it after S seconds [10]")
     run.set_defaults(execute=_run)
     doctor = commands.add_parser(
         "doctor", help="check this machine, and print the command that repairs each problem"
@@ -79,6 +79,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def seconds(text: str) -> float:
+    if not 0 < (value := float(text)) < float("inf"):
+        raise ValueError
+    return value
+
+
 def _run(options: argparse.Namespace) -> int:
     from intercode_sandbox.opening import open_sandbox
 
@@ -88,13 +94,24 @@ def _run(options: argparse.Namespace) -> int:
     with open_sandbox(options.image, provider=options.sandbox, tree=options.tree) as box:
         stdin = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
         done = box.run(command, stdin=stdin, timeout=options.timeout)
-    sys.stderr.buffer.write(done.stderr)
-    sys.stdout.buffer.write(done.stdout)
+    _write(sys.stderr.buffer, done.stderr)
+    try:
+        _write(sys.stdout.buffer, done.stdout)
+    except BrokenPipeError:  # the reader has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if done.limits:
         _fail(0, f"a limit was hit: {', '.join(done.limits)}")
     if done.exit_code is None:
         return _fail(124, "the time was up; give more with --timeout")
     return done.exit_code
+
+
+def _write(stream: BinaryIO, data: bytes) -> None:
+    """Write all of it: without a buffer, one call may write a part."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[stream.write(rest) :]
+    stream.flush()
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -2,11 +2,12 @@
 
     memory: int = limit(1024 * MIB, MEBIBYTES, "Allow …", hit="memory limit of {} MiB")
 
-A field of `Limits` defines the option `--memory` and its help, the key `memory` of a task's record
-and of run.json, how a value is read and shown, and what the output says when the limit is hit;
-turns then name the field. What enforces a limit is written where the kernel counts it: by the
-episode server for all processes together (`guest/episode.py`), by an rlimit for each of them
-(`host.shared_limits`). Imports stay small: `intercode --help` imports this module.
+A field of `Limits` that is declared so defines the option `--memory` and its help, the key `memory`
+of a task's record and of run.json, how a value is read and shown, and what the output says when the
+limit is hit; a turn's `limits` then contain the field's name. What enforces a limit is written
+where the kernel counts it: by the episode server for all processes together (`guest/episode.py`),
+by an rlimit for each of them (`host.shared_limits`). Imports stay small, since every command
+imports this module.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ options = {"env": "bash", "agent": "gold", "limit": 3}
 plan = Evaluation.plan(**options)
 with RayExecutor(sys.argv[1], plan, options, workers=1, host=Stranger) as executor:
     try:
-        evaluate(plan.factory, plan.agent.strategy, tasks=plan.tasks, executor=executor)
+        evaluate(plan.factory, plan.agent.strategy, tasks=plan.tasks, crew=executor)
     finally:
         print(executor.line())
 """

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from intercode.doors import PARTS
 from intercode.errors import IntercodeError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ NAMES = {
     "sandbox": "intercode_sandbox.base:PROVIDERS",
     "engine": "intercode.envs.sql.engines:ENGINES",
     "data": "intercode.tasks.catalog:list_entries",
-    "family": "intercode.generate:FAMILIES",
+    "family": PARTS["families"],
 }
 """The names that a parameter takes, by the parameter's name."""
 

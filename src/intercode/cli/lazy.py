@@ -19,6 +19,12 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.commands, *self._lazy})
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None:  # click suggests the names of `commands`
+            commands = {name: self.get_command(ctx, name) for name in self._lazy}
+            self.commands.update({name: one for name, one in commands.items() if one is not None})
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.commands or cmd_name not in self._lazy:
             return super().get_command(ctx, cmd_name)

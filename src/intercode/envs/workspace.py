@@ -20,9 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, ClassVar, Self
 
+from intercode.doors import part
 from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.gold import blame_gold
 from intercode.errors import DataError, SandboxDied, UsageError
@@ -45,8 +45,6 @@ from intercode_sandbox.base import (
 from intercode_sandbox.host import ENVIRONMENT
 from intercode_sandbox.pod import usual_provider_name
 
-_STATELESS = "intercode.interop.v1.session:execute_stateless"
-_PAPER_CONTAINER = "intercode.interop.v1.session:container"
 _ABSENT = """
 for path; do
     IFS=/ read -r _ top _ <<<"$path"
@@ -260,7 +258,7 @@ def prepare_workspaces(
     own_tree, own_setup = (Path(path) if path else None for path in (tree, setup))
     spec = make_spec(own_tree or data.tree, own_setup or (None if tree else data.setup))
     if paper:
-        spec = resolve_name(_PAPER_CONTAINER)(spec, data.name)
+        spec = part("v1_container")(spec, data.name)
     variant = (
         None
         if data.second_tree is None or tree is not None
@@ -384,7 +382,7 @@ class Workspace:
         """Execute one action in the session. A stateless session behaves as in InterCode v1."""
         self._clean = False
         if self.spec.session == "stateless":
-            self.last = resolve_name(_STATELESS)(self, action)
+            self.last = part("v1_session")(self, action)
         else:
             self.last = call_plugin(self.sandbox.exec, ExecResult, action)
         self.answer = self._answer_after(self.last) if self.skips_missing else self.last

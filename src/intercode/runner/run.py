@@ -101,14 +101,14 @@ def evaluate(
     on_episode: Callable[[Episode], None] | None = None,
     retry_errors: bool = True,
     shard: Shard | None = None,
-    executor: EpisodeExecutor | None = None,
+    crew: EpisodeExecutor | None = None,
     collect: bool = True,
 ) -> list[Episode]:
     """Play every task `epochs` times, except the episodes that `store` holds already, and return
     the whole run in task order; nothing without `collect`, since a run may be larger than memory.
 
     Episodes that failed by a fault are played again unless `retry_errors` is False. `shard` plays
-    only that part. An `executor` plays in place of this process's workers.
+    only that part. A `crew` plays in place of this process's workers.
 
     `make_env` is called in each worker's thread, and again after a fault; `on_episode` in the
     caller's thread, when the episode is on disk. A fault becomes the episode's `error`; the third
@@ -138,7 +138,7 @@ def evaluate(
     todo = [(task, epoch) for task, epoch in order if (task.id, epoch) not in played]
     for task, epoch in todo:
         run.jobs.put((task, epoch))
-        if store and not executor:  # for replies of an earlier, interrupted process
+        if store and not crew:  # for replies of an earlier, interrupted process
             tracker.spend(open_cache(store.path, task.id, epoch).usage)
 
     def keep(episode: Episode) -> None:
@@ -150,8 +150,8 @@ def evaluate(
                 remove_cache(store.path, episode.task, episode.epoch)
 
     works = (
-        [partial(_direct, run, executor, todo)]
-        if executor
+        [partial(_direct, run, crew, todo)]
+        if crew
         else [partial(_work, run)] * min(workers, len(todo))
     )
     try:

@@ -209,7 +209,7 @@ class Evaluation:
                 on_episode=on_episode,
                 retry_errors=retry_errors,
                 shard=self.shard,
-                executor=executor,
+                crew=executor,
                 collect=False,
             )
         except (SandboxError, ModelError, InternalError) as fault:

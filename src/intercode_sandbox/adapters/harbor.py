@@ -19,7 +19,7 @@ from typing import Any
 from harbor.environments.base import BaseEnvironment, ExecResult
 from harbor.environments.capabilities import EnvironmentCapabilities
 
-import intercode
+import intercode_sandbox
 
 _MEMORY, _DISK, _PROCESSES = 2048, 10240, 512
 """The usual limits of a task: MiB, MiB of changes, processes."""
@@ -69,11 +69,11 @@ class IntercodeEnvironment(BaseEnvironment):
             "processes": _PROCESSES,
         }
         opening = partial(
-            intercode.sandbox,
+            intercode_sandbox.open_sandbox,
             self._chosen_image(),
             environment=self._startup_env(),
             cwd=config.workdir,
-            limits=intercode.Limits().changed_by(sizes),
+            limits=intercode_sandbox.Limits().changed_by(sizes),
             **self._how,
         )
         self._box = await asyncio.to_thread(opening)

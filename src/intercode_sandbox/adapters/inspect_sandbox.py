@@ -27,7 +27,7 @@ from inspect_ai.util import (
 )
 from pydantic import BaseModel
 
-import intercode
+import intercode_sandbox
 from intercode_sandbox.client import GuestSandbox
 from intercode_sandbox.errors import UsageError
 from intercode_sandbox.results import Completed
@@ -62,9 +62,11 @@ class IntercodeSandbox(SandboxEnvironment):
             config = SandboxConfig(image=config)
         options = config.model_dump()
         sizes = {name: options.pop(name) for name in ("memory", "disk", "processes")}
-        limits = intercode.Limits().changed_by(sizes)
+        limits = intercode_sandbox.Limits().changed_by(sizes)
         return {
-            "default": cls(await run_sync(partial(intercode.sandbox, limits=limits, **options)))
+            "default": cls(
+                await run_sync(partial(intercode_sandbox.open_sandbox, limits=limits, **options))
+            )
         }
 
     @classmethod

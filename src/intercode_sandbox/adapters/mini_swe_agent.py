@@ -17,7 +17,7 @@ from minisweagent.environments.local import LocalEnvironment
 from minisweagent.utils.serialize import recursive_merge
 from pydantic import BaseModel
 
-import intercode
+import intercode_sandbox
 
 _BOTH = 'exec 2>&1; exec "$@"'
 """Run a program whose errors go where its output goes, as a terminal shows them."""
@@ -43,11 +43,11 @@ class IntercodeEnvironment(LocalEnvironment):
         super().__init__(config_class=config_class, **config)
         chosen = self.config
         sizes = {name: getattr(chosen, name) for name in ("memory", "disk", "processes")}
-        self._box = intercode.sandbox(
+        self._box = intercode_sandbox.open_sandbox(
             chosen.image,
             provider=chosen.provider,
             environment=chosen.env,
-            limits=intercode.Limits().changed_by(sizes),
+            limits=intercode_sandbox.Limits().changed_by(sizes),
             root=chosen.root,
         )
 

@@ -22,7 +22,7 @@ from nemo_gym.sandbox.providers.base import (
     SandboxStatus,
 )
 
-import intercode
+import intercode_sandbox
 from intercode_sandbox.errors import IntercodeError, SandboxError, UsageError
 
 _OPTIONS = {"provider", "root"}
@@ -54,11 +54,11 @@ class IntercodeProvider:
             "memory": asked.memory_mib,
             "disk": asked.disk_gib and asked.disk_gib << 10,
         }
-        return intercode.sandbox(
+        return intercode_sandbox.open_sandbox(
             spec.image,
             environment=spec.env,
             cwd=spec.workdir,
-            limits=intercode.Limits().changed_by(sizes),
+            limits=intercode_sandbox.Limits().changed_by(sizes),
             **spec.provider_options,
         )
 
