@@ -138,7 +138,7 @@ MOVED = {
             *("intercode.assets", "intercode.utils.utils", "intercode.utils.data_loader"),
             *("intercode.utils", "intercode.envs.ic_env", "intercode.envs.bash.bash_env"),
             *("intercode.envs.sql.sql_env", "intercode.envs.python.python_env"),
-            *("intercode.envs.ctf.ctf_env", "intercode.envs.game"),
+            *("intercode.envs.ctf.ctf_env", "intercode.envs.game.ctf_env", "intercode.envs.game"),
         ),
         "intercode.interop.v1.interface",  # modules of InterCode v1
     ),
