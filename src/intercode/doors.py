@@ -1,4 +1,4 @@
-"""What the core uses of the wings, by name, and import paths that modules had before they moved.
+"""Name what the core uses of the wings, and give modules that moved by their old import paths.
 
 The core imports no wing (`train`, `view`, `generate`, `redteam`, `interop`). Here are the commands
 of wings, their export formats and the parts that the core uses, each imported when used.
@@ -113,9 +113,9 @@ PARTS = {
     "v1_container": "intercode.interop.v1.session:container",
     "v1_session": "intercode.interop.v1.session:execute_stateless",
 }
-"""What the core uses of wings besides commands and formats. Environments, rewards and attacks are
-named where they are registered: `envs.ENVIRONMENTS`, an environment's `rewards`, a language's
-`attacks`."""
+"""The parts of wings that the core uses, besides commands and formats. Environments, rewards and
+attacks are named where they are registered: `envs.ENVIRONMENTS`, an environment's `rewards`, a
+language's `attacks`."""
 
 V1_CLASSES = ("IntercodeEnv", "BashEnv", "SqlEnv", "PythonEnv", "CTFEnv", "SWEEnv")
 """The classes of InterCode v1, which `intercode.envs` has under these names."""

@@ -79,8 +79,8 @@ def option(default: Any, section: str, help: str, **how: Any) -> Any:
 @dataclass(frozen=True)
 class Options:
     facts: ClassVar[tuple[str, ...]] = ()
-    """What run.json contains besides options: names and figures, none of which a command loads,
-    opens or connects to (`runs/trust.py`)."""
+    """Names and figures in run.json besides options, none of which a command loads, opens or
+    connects to (`runs/trust.py`)."""
 
     @classmethod
     def all_facts(cls) -> Iterator[str]:

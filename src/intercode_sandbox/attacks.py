@@ -107,7 +107,7 @@ def _python(code: str) -> str:
 
 
 NO_PYTHON = "/usr/bin/python3: No such file or directory"
-"""What an attack prints that could not be tried."""
+"""The message of an attack that could not be tried."""
 _TOOLS = """
 import ctypes, fcntl, os, socket, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -819,4 +819,4 @@ GROUPS = (
     (GUEST, "break the sandbox's own processes"),
     (FATAL, "leave the next episode without a shell"),
 )
-"""All attacks, with their aims."""
+"""The groups of attacks, each with its aim."""

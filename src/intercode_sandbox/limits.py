@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a value of a limit is, in words, and its size in the field."""
+    """The unit of a limit: its name in messages, and its size in the field's own unit."""
 
     words: str
     size: int = 1

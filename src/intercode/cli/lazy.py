@@ -10,7 +10,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """Args: `lazy`: the `module:attribute` of commands by their names."""
+    """Imports a command when it is used; `lazy` has the `module:attribute` of commands by name."""
 
     def __init__(self, *words: Any, lazy: Mapping[str, str], **options: Any) -> None:
         super().__init__(*words, **options)

@@ -1,4 +1,4 @@
-"""What a format of exported runs is. A wing brings one as a value that `doors.FORMATS` names."""
+"""Formats of exported runs. A wing brings one as a value that `doors.FORMATS` names."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class ExecRun(NamedTuple):
 
 
 class V1Container:
-    """What programs touch of a Docker container: the sandbox of an environment."""
+    """Stands for a Docker container: the sandbox of an environment, in Docker's words."""
 
     def __init__(self, name: str, image: str) -> None:
         self.name, self.image, self.status = name, image, "running"
@@ -448,7 +448,7 @@ class V1SqlEnv(V1Env):
 
 
 class V1Cursor:
-    """What programs touch of a MySQL connection and its cursor: `cur` and `cnx`."""
+    """Stands for a MySQL connection and its cursor: `cur` and `cnx` of an environment."""
 
     def __init__(self, env: V1SqlEnv) -> None:
         self._env = env
