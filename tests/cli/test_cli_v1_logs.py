@@ -46,5 +46,11 @@ def test_what_was_written_is_reported_shown_and_replayed(
     logs = [json.loads(path.read_text()) for path in folder.iterdir()]
     (tmp_path / "human.json").write_text(json.dumps(dict(enumerate(logs))))
     assert cli("report", tmp_path / "human.json", "--json").json["episodes"] == 3
+    words = ("--format", "sft", "--as", "try_again", "--turns", 5, "--out", tmp_path / "sft.jsonl")
+    assert cli("export", folder, *words).status == 0
+    rows = map(json.loads, (tmp_path / "sft.jsonl").read_text().splitlines())
+    replies = [row["completion"][0]["content"] for row in rows]
+    assert sum("touch /box/b" in reply for reply in replies) == 1
+    assert sum("submit" in reply for reply in replies) == 2
     (tmp_path / "none.json").write_text('{"0": {"query": "?"}}')
     assert "has no episode" in cli("report", tmp_path / "none.json").err

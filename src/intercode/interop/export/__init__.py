@@ -16,6 +16,7 @@ from typing import IO
 from intercode.doors import FORMATS
 from intercode.errors import StoreError, UsageError
 from intercode.interop.export.rewrite import rewriter
+from intercode.report.summary import is_recorded, load_run
 from intercode.runs.formats import format_named, one_row
 from intercode.runs.rows import Row, episode_row
 from intercode.runs.store import require_plain_output, stream_run
@@ -35,8 +36,9 @@ def export_run(
     force: bool = False,
     trust: bool = False,
 ) -> tuple[int, int]:
-    """Write the episodes of `run` to `output`, or to stdout; return the numbers of episodes and
-    rows. Those without a reward are left out, except in `atif`, `inspect` and tables of episodes.
+    """Write the episodes of `run`, a run folder or a recording in another form, to `output`, or to
+    stdout; return the numbers of episodes and rows. Those without a reward are left out, except in
+    `atif`, `inspect` and tables of episodes.
 
     `form` is a name in `doors.FORMATS`; `as_agent` names an agent in whose form solved episodes are
     rewritten (`rewrite.py`), for conversations; `turns` is the number of turns in that agent's
@@ -56,7 +58,7 @@ def export_run(
         raise UsageError(f"--per {per} is for tables: choose --format {', '.join(names)}")
     if turns and not as_agent:
         raise UsageError("--turns is the number of turns in an agent's prompt: add --as AGENT")
-    config, episodes = stream_run(run)
+    config, episodes = (load_run if is_recorded(Path(run)) else stream_run)(run)
     require_trust(config, {"env": config.get("env")} if as_agent else {}, trust=trust)
     rewrite = rewriter(config, as_agent, turns) if as_agent else None
     if per == "episode":

@@ -227,7 +227,8 @@ class V1Env(gymnasium.Env[Any, str]):
         self.info, self.trajectory, self.observation, self.reward = {}, [], None, None
         self.query_idx = 0
         if not self.tool_mode:
-            self.query_idx = randrange(len(self.data_loader)) if index is None else int(index)
+            indices = range(len(self.data_loader))
+            self.query_idx = indices[randrange(len(indices)) if index is None else index]
             self.record = self.data_loader.get(self.query_idx)
             self.query, self.gold = self.record["query"], self.record["gold"]
         self.world.reset(options={"task": self._task_id()})

@@ -94,4 +94,5 @@ def _episode(task: str, epoch: int, log: Mapping[str, Any]) -> Episode:
         score == 1,
         None if score is None else "submit",
         epoch=epoch,
+        takes_answer=False,
     )
