@@ -117,8 +117,11 @@ PARTS = {
 attacks are named where they are registered: `envs.ENVIRONMENTS`, an environment's `rewards`, a
 language's `attacks`."""
 
-V1_CLASSES = ("IntercodeEnv", "BashEnv", "SqlEnv", "PythonEnv", "CTFEnv", "SWEEnv")
-"""The classes of InterCode v1, which `intercode.envs` has under these names."""
+V1_NAMES = (
+    *("IntercodeEnv", "BashEnv", "SqlEnv", "PythonEnv", "CTFEnv", "SWEEnv"),
+    *("AGENT_OBS", "EVAL_OBS", "CORRUPT_GOLD", "ACTION_EXEC", "REWARD"),
+)
+"""The classes and constants of InterCode v1, which `intercode.envs` has under these names."""
 
 MOVED = {
     "intercode.adapters.harbor": "intercode_sandbox.adapters.harbor",

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any, Dict, List  # noqa: UP035 - as programs of 2023 write them
 from unittest import mock
 
 import pytest
+from intercode.assets import bash_test_data  # type: ignore[import-not-found]
 from intercode.envs.ic_env import (  # type: ignore[import-not-found]
     ACTION_EXEC,
     AGENT_OBS,
@@ -227,6 +230,66 @@ def test_python_and_flags(tmp_path: Path) -> None:
     with_flag.reset(0)
     assert with_flag.step("submit flag{a}")[1:3] == (1, True)
     with_flag.close()
+
+
+def test_a_game_is_in_the_folder_that_v1_gave_it(tmp_path: Path) -> None:
+    needs_bwrap()
+
+    def preprocess_ctf(record: Dict) -> List:  # type: ignore[type-arg] # noqa: UP006
+        return [f"cd /ctf/{record['task_id']}"]
+
+    (tmp_path / "task_assets" / "7").mkdir(parents=True)
+    (tmp_path / "task_assets" / "7" / "enc").write_text("flag{b}")
+    games = [{"task_id": number, "query": "?", "gold": "flag{b}"} for number in ("3", "7")]
+    (tmp_path / "ic_ctf.json").write_text(json.dumps(games))
+    path = str(tmp_path / "ic_ctf.json")
+    env = CTFEnv("intercode-ctf", data_path=path, preprocess=preprocess_ctf)
+    env.reset(1)
+    assert (env.workdir, env.step("ls; cat enc")[0]) == ("/ctf/7", "enc\nflag{b}")
+    env.reset(-2)
+    assert env.step("pwd; ls")[0] == "/ctf/3\n"
+    env.close()
+
+
+DEMO = """
+from intercode.assets import bash_build_docker, bash_image_name, bash_test_data
+from intercode.envs import ACTION_EXEC, REWARD, BashEnv
+
+if __name__ == "__main__":
+    bash_build_docker()
+    options = {"image": None, "traj_dir": "logs"}
+    env = BashEnv(bash_image_name, data_path=bash_test_data, verbose=True, **options)
+    try:
+        for index in range(2):
+            env.reset(index)
+            done = False
+            while not done:
+                observation, reward, done, info = env.step(input("> "))
+            print("reward:", round(reward, 2), info[REWARD], info[ACTION_EXEC])
+        env.reset()
+        env.step(input("> "))
+    except (KeyboardInterrupt, EOFError):
+        print("bye")
+    finally:
+        env.close()
+"""
+
+
+@pytest.mark.journey
+def test_a_person_types_actions_at_the_demo(tmp_path: Path) -> None:
+    needs_bwrap()
+    gold = json.loads(Path(bash_test_data).read_text().splitlines()[1])["gold"]
+    typed = ["ls", "cd /depot", "pwd", "submit", "ls /lab", gold, "submit"]
+    words = [sys.executable, "-c", DEMO]
+    lines = "\n".join(typed) + "\n"
+    done = subprocess.run(words, input=lines, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1].endswith("bye"), done.stderr
+    rewards = [line for line in done.stdout.splitlines() if "reward:" in line]
+    assert "reward: 1.0" in rewards[1]
+    assert "reward: 1.0" not in rewards[0]
+    assert f"Action: {gold}" in done.stderr
+    assert "/depot\n" in done.stderr
+    assert len(list((tmp_path / "logs" / "logs_ic_bash").iterdir())) == 2
 
 
 def test_names_are_those_of_v1_and_ours_stay() -> None:

@@ -10,7 +10,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from intercode.doors import V1_CLASSES, load
+from intercode.doors import V1_NAMES, load
 from intercode.envs.rewards import load_reward
 from intercode.errors import UsageError, did_you_mean
 from intercode.plugins import find_own_modules, load_plugin
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Return a class of InterCode v1 (docs/from-intercode-v1.md), which nothing here uses."""
-        if name not in V1_CLASSES:
+        """Return a name of InterCode v1 (docs/from-intercode-v1.md), which nothing here uses."""
+        if name not in V1_NAMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return load(f"intercode.interop.v1.interface:{name}")
 

@@ -19,7 +19,8 @@ import shlex
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -55,6 +56,8 @@ _IMAGES = {"intercode-bash": "v1-bash", "intercode-nl2bash": "v1-bash"}
 _OWN = ("data_path", "preprocess", "traj_dir", "verbose")
 _USE = re.compile(r"\s*use\s+[`\"']?(\w+)[`\"']?\s*;?\s*", re.IGNORECASE)
 _logger = logging.getLogger("intercode.v1")
+_logger.addHandler(logging.StreamHandler())
+_logger.setLevel(logging.INFO)
 
 
 def bash_build_docker() -> None:
@@ -64,24 +67,24 @@ def bash_build_docker() -> None:
 sql_build_docker = bash_build_docker
 
 
-class timeout:
+@contextmanager
+def timeout(
+    seconds: int = TIMEOUT_DURATION, error_message: str = "Timeout"
+) -> Generator[None, None, None]:
     """Raise `TimeoutError` in the block after so many seconds; in the main thread only."""
 
-    def __init__(self, seconds: int = TIMEOUT_DURATION, error_message: str = "Timeout") -> None:
-        self.seconds, self.error_message = seconds, error_message
-        self._works = threading.current_thread() is threading.main_thread()
+    def expire(*_: object) -> None:
+        raise TimeoutError(error_message)
 
-    def handle_timeout(self, *_: object) -> None:
-        raise TimeoutError(self.error_message)
-
-    def __enter__(self) -> None:
-        if self._works:
-            signal.signal(signal.SIGALRM, self.handle_timeout)
-            signal.alarm(self.seconds)
-
-    def __exit__(self, *_: object) -> None:
-        if self._works:
-            signal.alarm(0)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGALRM, expire)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
 
 
 class IntercodeDataLoader:
@@ -184,6 +187,7 @@ class V1Env(gymnasium.Env[Any, str]):
         self.observation: Any = None
         self.info: dict[str, Any] = {}
         self.trajectory: list[tuple[str, Any]] = []
+        self.workdir = "/"
         if data_path is not None:
             self.data_path, self.data_loader = data_path, IntercodeDataLoader(data_path)
         self._given = {**self._implied(Path(data_path or ".").resolve()), **options}
@@ -194,16 +198,15 @@ class V1Env(gymnasium.Env[Any, str]):
         self.world: Any = self._make_world()
 
     def _make_world(self) -> InterCodeEnv:
-        """Return an environment of ours with the data, or with a single task that asks nothing."""
-        data = self.kwargs.get("data_path")
-        if data is not None:
-            settings = tuple(sorted({**self._given, "data": data}.items()))
-            return _factory(self.language, settings, Path(data).stat().st_mtime)()
-        with NamedTemporaryFile("w", suffix=".jsonl") as file:
-            file.write('{"query": "-", "gold": "true"}')
-            file.flush()
-            options = {**self._given, "data": file.name}
-            return prepare(self.language, protocol="paper", max_turns=None, **options)()
+        """Return an environment of ours with the data, or with a single task that asks nothing.
+        `tasks.*` is the task file of a data folder."""
+        with NamedTemporaryFile("w", suffix=".jsonl") as no_task:
+            no_task.write('{"query": "-", "gold": "true"}')
+            no_task.flush()
+            data = Path(self.kwargs.get("data_path") or no_task.name)
+            source = data.parent if data.stem == "tasks" else data
+            settings = sorted({**self._given, "data": str(source)}.items())
+            return _factory(self.language, tuple(settings), data.stat().st_mtime)()
 
     def _implied(self, data: Path) -> dict[str, Any]:
         """Return the options that the image and the path of the data imply."""
@@ -220,7 +223,9 @@ class V1Env(gymnasium.Env[Any, str]):
         return container
 
     def _sandbox(self, world: Any) -> Any:
-        raise UsageError(f"{type(self).__name__} has no shell")
+        if not hasattr(world, "_workspace"):
+            raise UsageError(f"{type(self).__name__} has no shell")
+        return world._workspace.sandbox
 
     def reset(self, index: int | None = None, **_: object) -> tuple[Any, dict[str, Any]]:
         """Begin an episode on the record of an index, or of a random one."""
@@ -231,6 +236,7 @@ class V1Env(gymnasium.Env[Any, str]):
             self.query_idx = indices[randrange(len(indices)) if index is None else index]
             self.record = self.data_loader.get(self.query_idx)
             self.query, self.gold = self.record["query"], self.record["gold"]
+            self.logger.info("Query: %s\nGold: %s", self.query, self.gold)
         self.world.reset(options={"task": self._task_id()})
         self.reset_container()
         if self.preprocess is not None and not self.tool_mode:
@@ -283,6 +289,7 @@ class V1Env(gymnasium.Env[Any, str]):
         self.observation, self.info[ACTION_EXEC] = self._observed(done), done.exit_code == 0
 
     def _observed(self, done: Any) -> Any:
+        self.workdir = done.cwd or self.workdir
         return done.output
 
     def get_reward(self) -> tuple[float, dict[str, Any]]:
@@ -299,7 +306,8 @@ class V1Env(gymnasium.Env[Any, str]):
         return score.reward, self.info
 
     def reset_container(self) -> None:
-        """Nothing: `reset` gives each episode an untouched sandbox."""
+        """Go back to the first folder; `reset` has given the episode an untouched sandbox."""
+        self.workdir = "/"
 
     def get_available_actions(self) -> list[str]:
         return []
@@ -333,8 +341,13 @@ class V1BashEnv(V1Env):
 
     def __init__(self, image_name: str, **options: Any) -> None:
         super().__init__(image_name, **options)
-        self.ctr_name_eval, self.workdir = f"{image_name}_ic_ctr_eval", "/"
+        self.ctr_name_eval = f"{image_name}_ic_ctr_eval"
         self._second: InterCodeEnv | None = None
+
+    def _make_world(self) -> Any:
+        world: Any = super()._make_world()
+        world._variant = None  # the paper has no second data for tasks marked `general`
+        return world
 
     def _implied(self, data: Path) -> dict[str, Any]:
         number = re.search(r"fs_\d", data.name)
@@ -358,16 +371,6 @@ class V1BashEnv(V1Env):
         super().close()
         if self._second:
             self._second.close()
-
-    def _sandbox(self, world: Any) -> Any:
-        return world._workspace.sandbox
-
-    def _observed(self, done: Any) -> Any:
-        self.workdir = done.cwd
-        return done.output
-
-    def reset_container(self) -> None:
-        self.workdir = "/"
 
     def get_reward(self) -> tuple[float, dict[str, Any]]:
         workspace = self.world._workspace
@@ -490,15 +493,22 @@ class V1PythonEnv(V1Env):
 class V1CTFEnv(V1Env):
     name, language = "ic_ctf", "ctf"
 
-    def __init__(self, image_name: str, **options: Any) -> None:
-        super().__init__(image_name, **options)
-        self.workdir = "/ctf"
-
     def _implied(self, data: Path) -> dict[str, Any]:
-        return {"everything": True}
+        options: dict[str, Any] = {"everything": True}
+        if (assets := data.with_name("task_assets")).is_dir():
+            options["assets"] = str(assets)
+        if not self.tool_mode and "task_id" in self.data_loader.get(0):
+            options["id_field"] = "task_id"
+        return options
 
-    def _sandbox(self, world: Any) -> Any:
-        return world._workspace.sandbox
+    def reset_container(self) -> None:
+        """Move the files of a task with `task_id` from /ctf to /ctf/ID, where InterCode v1's image
+        had them."""
+        self.workdir = "/ctf"
+        if "task_id" in self.record:
+            move = 'mkdir "$1" && find . -maxdepth 1 ! -name . ! -name "$1" -exec mv -t "$1" {} +'
+            argv = ["sh", "-c", move, "-", self.world.task.id]
+            self._sandbox(self.world).exec("", argv=argv, cwd="/ctf")
 
     def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:  # type: ignore[override]
         if action.startswith("submit"):
