@@ -247,7 +247,8 @@ class Turn:
     of the messages in `ask`, the oldest observations first, were not sent to the model (None: all
     were sent). `limits` names the limits that the action hit: disk, memory, output, processes,
     time. `forced`: the work was submitted for the agent, which had no turns left; that is not a
-    turn of the agent's. `session_lost`: the shell or interpreter ended.
+    turn of the agent's. `session_lost`: the shell or interpreter ended. `value`: what a submission
+    right after this turn would have earned, where the run recorded that.
     """
 
     ask: Sequence[Message] | None = None
@@ -271,6 +272,7 @@ class Turn:
     reply_seconds: float | None = None
     forced: bool = False
     session_lost: bool = False
+    value: float | None = None
 
     @property
     def message(self) -> Message:

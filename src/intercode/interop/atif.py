@@ -34,7 +34,7 @@ SETTINGS = ("env", "protocol", "reward", "session", "engine", "data", "data_dige
 """The settings of a run that a trajectory keeps."""
 _OF_ACTION = (
     *("exit_code", "timed_out", "truncated_output", "limits", "score", "seconds"),
-    *("after", "forced", "session_lost"),
+    *("after", "forced", "session_lost", "value"),
 )
 _OF_REPLY = ("finish_reason", "reply_seconds", "left_out")
 WAITING, FROM_TEXT = {"executed": False}, {"from_text": True}

@@ -138,6 +138,7 @@ _TURN = {
     "reply_seconds": (*_NUMBER, NoneType),
     "forced": bool,
     "session_lost": bool,
+    "value": (*_NUMBER, NoneType),
 }
 _USAGE = {
     "prompt_tokens": int,
@@ -148,7 +149,7 @@ _USAGE = {
 _CALL = {"id": str, "name": str, "arguments": str}
 _RARE = {
     *("calls", "after", "left_out", "ask_kept", "sample", "limits"),
-    *("reasoning", "finish_reason", "reply_seconds", "forced", "session_lost"),
+    *("reasoning", "finish_reason", "reply_seconds", "forced", "session_lost", "value"),
 }
 _SAMPLE = {
     "token_ids": list,
