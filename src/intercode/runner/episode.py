@@ -6,8 +6,8 @@
     └──────────────────────────────────────────────┘
 
 The episode ends when the environment ends it, when the turns or a budget are used up, or when the
-strategy returns. Faults of the model, the data or the machine pass through: `run.py` records them,
-and they never become a reward.
+strategy returns; the rules are in `referee.py`. Faults of the model, the data or the machine pass
+through: `run.py` records them, and they never become a reward.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from intercode.agents.base import SUBMIT, Act, Ask, Fork, Request, Step, Strategy
+from intercode.agents.base import SUBMIT, Act, Ask, Close, Fork, Step, Strategy
 from intercode.errors import UsageError
 from intercode.models import Model
 from intercode.plugins import call_plugin, safe_repr
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import EnvForks, Playable
+from intercode.runner.referee import Moment, next_rule
 from intercode.runner.strategy_driver import Answer, drive, strategy_name
 from intercode.runs.store import bounded_outcomes
-from intercode.submission import LONGEST, TAKES_ANSWER, WORD, is_submission
+from intercode.submission import LONGEST, TAKES_ANSWER, WORD
 from intercode.types import INCOMPLETE, Ended, Episode, Reply, Score, Task, Turn, Usage
 
 UNSCORED = Score(0.0, False)
@@ -43,13 +44,15 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 @dataclass
 class _Result:
     """The result of an episode so far: its best score, why it ended, and the outcomes of its last
-    step."""
+    step. `scored`: it has a reward."""
 
     score: Score = UNSCORED
     ended: Ended | None = None
     outcomes: Mapping[str, Any] = field(default_factory=dict)
+    scored: bool = True
 
-    def add(self, step: Step) -> None:
+    def add(self, step: Step, forced: Ended | None = None) -> None:
+        """Add a step; `forced` is why the episode ends if the agent did not choose the step."""
         info = step.info or {}
         score, outcomes = info.get("score"), info.get("outcomes")
         if score is not None and (self.score is UNSCORED or score.reward > self.score.reward):
@@ -57,6 +60,14 @@ class _Result:
         self.outcomes = bounded_outcomes(outcomes) if isinstance(outcomes, Mapping) else {}
         if step.terminated or step.truncated:
             self.ended = info.get("ended", "submit" if step.terminated else "turns")
+        if forced and self.ended != "agent_fault":
+            self.ended = forced
+
+    def end(self, ended: Ended, env: Playable | None) -> None:
+        """End the episode, of which `env` does not know that it is the end."""
+        self.ended, outcomes = ended, getattr(env, "outcomes", None)
+        if self.score is not UNSCORED and callable(outcomes):
+            self.outcomes = bounded_outcomes(call_plugin(outcomes, dict))
 
 
 def play(
@@ -82,63 +93,40 @@ def play(
     """
     log = [] if turns is None else turns
     query, _ = _call_env(2, env.reset, seed=seed, options={"task": task.id})
-    submission, submits_work = getattr(env, "submission", WORD), env.protocol == SUBMIT
-    most, acted, result, unfinished = tracker.limits.turns, 0, _Result(), False
-    over_budget = tracker.start_episode(log)
+    submission, pays = getattr(env, "submission", WORD), env.protocol == SUBMIT
+    most, over_budget = tracker.limits.turns, tracker.start_episode(log)
     takes_answer = bool(getattr(env, "takes_answer", False))
     extra = {**task.extra, TAKES_ANSWER: True} if takes_answer else task.extra
     posed = replace(task, query=query, extra=extra)
+    result = _Result()
     answer: Answer = None
-    cut = False
     with (
         EnvForks(env, strategy_name(strategy)) as forks,
         drive(strategy, posed, env.protocol) as advance,
     ):
         while result.ended is None:
-            request = None if cut else _unless_incomplete(advance(answer), log)
-            submits = isinstance(request, Act) and is_submission(request.action, submission)
-            begins_turn = isinstance(request, Ask) or not (submits or (log and not log[-1].acted))
-            may_come_last = submits_work and (submits or not isinstance(request, Ask | Act))
-            if (cut or request is not None) and tracker.stop_reason():
-                result.ended, unfinished = "limit", True
-            elif not cut and (
-                request is None
-                or (most is not None and acted >= most and (acted > most or not may_come_last))
-            ):
-                out_of_turns = most is not None and acted >= most
-                result.ended = "turns" if out_of_turns else "stopped"
-                outcomes = (
-                    None if forks.latest is None else getattr(forks[forks.latest], "outcomes", None)
-                )
-                # the environment does not know that it is the end
-                if result.score is not UNSCORED and callable(outcomes):
-                    result.outcomes = bounded_outcomes(call_plugin(outcomes, dict))
-            elif cut or (begins_turn and over_budget()):
-                latest = forks.latest if submits_work else None
-                result.add(
-                    Step("")
-                    if latest is None
-                    else _execute(
-                        forks, Act(SUBMIT, env=latest, own_turn=True, forced=True), log, True
-                    )
-                )
-                result.ended = "agent_fault" if result.ended == "agent_fault" else "limit"
-            elif isinstance(request, Ask):
-                answer = reply = _ask(model, request, tracker, log)
-                cut = reply.final
-            elif isinstance(request, Act):
-                answer = _execute(forks, request, log, submits and submits_work)
-                acted += log[-1].acted
-                result.add(answer)
-                if request.forced and result.ended != "agent_fault":
-                    result.ended = "turns"
-            elif isinstance(request, Fork):
-                answer = forks.fork(request.env)
-            elif request is not None:
-                answer = None
-                forks.close(request.branch)
+            request = answer if isinstance(answer, Reply) and answer.final else advance(answer)
+            moment = Moment(request, log, most, pays, submission, tracker.stop_reason, over_budget)
+            match next_rule(moment).then, request:
+                case "grant", Ask() as ask:
+                    answer = _ask(model, ask, tracker, log)
+                case "grant", Fork(branch):
+                    answer = forks.fork(branch)
+                case "grant", Close(branch):
+                    answer = None
+                    forks.close(branch)
+                case "grant" | "submit" | "refuse" as then, Act() as act:
+                    act = _refused(act, log[-1]) if then == "refuse" else act
+                    answer = _execute(forks, act, log, then == "submit")
+                    result.add(answer, "turns" if act.forced else None)
+                case "submit_for_agent", _:
+                    result.add(_submit_latest(forks, log) if pays else Step(""), "limit")
+                case "abandon", _:
+                    result.ended, result.scored = "limit", False
+                case "turns" | "stopped" as ended, _:
+                    result.end(ended, None if forks.latest is None else forks[forks.latest])
     score = UNSCORED if result.ended == "agent_fault" else result.score
-    reward = None if unfinished else score.reward
+    reward = score.reward if result.scored else None
     success = reward is not None and score.success
     return Episode(
         task.id,
@@ -180,21 +168,19 @@ def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn])
     return reply
 
 
-def _unless_incomplete(request: Request | None, log: list[Turn]) -> Request | None:
-    """Return the request, without its action if the reply that it answers is incomplete: half a
-    command may do harm that the model did not choose."""
-    reason = log[-1].finish_reason if log else None
-    if (
-        reason not in INCOMPLETE
-        or not isinstance(request, Act)
-        or request.own_turn
-        or log[-1].acted
-    ):
-        return request
-    count = log[-1].usage.completion_tokens
+def _refused(act: Act, question: Turn) -> Act:
+    """Return the action without its code, with a note that says why the reply to the question is
+    not executed."""
+    reason, count = question.finish_reason or "", question.usage.completion_tokens
     how = f" It had {count} tokens: write less." if reason == "length" and count else ""
-    note = NOT_EXECUTED.format(what=INCOMPLETE[reason], how=how)
-    return replace(request, action=None, note=note)
+    return replace(act, action=None, note=NOT_EXECUTED.format(what=INCOMPLETE[reason], how=how))
+
+
+def _submit_latest(forks: EnvForks, log: list[Turn]) -> Step:
+    """Submit the branch that acted last, if one is open, for the agent."""
+    if forks.latest is None:
+        return Step("")
+    return _execute(forks, Act(SUBMIT, env=forks.latest, own_turn=True, forced=True), log, True)
 
 
 def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
