@@ -57,6 +57,7 @@ other sandbox has died for so long, or after so long."""
 _NAMED = 5
 """Reasons, and tasks with one reason, that an error names."""
 _WITH_STARTER_TASKS = ("intercode.envs.", "intercode.interop.")
+NO_VALUE = "this environment has no value between turns"
 NOT_PLAYED = "not played: "
 """A hack that cannot be played prints this, followed by the reason."""
 
@@ -397,6 +398,16 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         the parts that failed], "agent": {…}, "gold": {…}}` and more.
         """
         return {}
+
+    def value(self) -> float | None:
+        """Return what a submission now would earn; None if that is not known. Nothing changes, and
+        the agent does not see it. By default there is none."""
+        return None
+
+    @property
+    def no_value(self) -> str:
+        """Return why `self.task` has no `value`; "" if it has one."""
+        return NO_VALUE
 
     def run_gold(self, task: Task) -> GoldRun:
         """Execute the gold on an untouched world, which may be the episode's. `intercode check`

@@ -472,6 +472,12 @@ class RunOptions(Options):
     )  # fmt: skip
     epochs: int = option(1, "Run", "Play each task N times.", kind="count", metavar="N")
     seed: int = option(0, "Run", "Start the random numbers from this number.", kind="integer")
+    values: bool = option(
+        False, "Run",
+        "Record after each turn what a submission would have earned then; the agent does not see"
+        " it.",
+        kind="flag", fixed=False,
+    )  # fmt: skip
     workers: int = option(
         2, "Run", "Run N episodes at once.", kind="count", metavar="N", fixed=False
     )

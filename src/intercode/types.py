@@ -310,7 +310,8 @@ class Episode:
     ended by a fault or a kill, for replies to questions that this attempt did not ask. `outcomes`
     says what the agent and the gold did, as `InterCodeEnv.outcomes` does; its `failed` names the
     parts of the reward that failed. `split` is the task's. `takes_answer`: the environment took
-    `submit ANSWER` for this task, and the agent's prompt says so; None: not recorded.
+    `submit ANSWER` for this task, and the agent's prompt says so; None: not recorded. `no_value`:
+    why no turn has a `value`, in a run that records them.
     """
 
     task: str
@@ -328,6 +329,7 @@ class Episode:
     outcomes: Mapping[str, Any] = field(default_factory=dict)
     split: str | None = None
     takes_answer: bool | None = None
+    no_value: str = ""
 
     @property
     def usage(self) -> Usage:

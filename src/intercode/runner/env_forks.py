@@ -25,7 +25,8 @@ class Playable(Protocol):
 
     Strategies with `Fork` need a method `fork(replay=True)` as well. The optional pattern
     `submission` matches the actions that submit; without it, lines whose first word is `submit` do.
-    The optional `outcomes()` describes a finished episode.
+    The optional `outcomes()` describes a finished episode. The optional `value()` is what a
+    submission now would earn, and the optional `no_value` says why the present task has none.
     """
 
     @property

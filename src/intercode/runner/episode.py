@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intercode.agents.base import SUBMIT, Act, Ask, Close, Fork, Step, Strategy
+from intercode.env import NO_VALUE
 from intercode.errors import UsageError
 from intercode.models import Model
 from intercode.plugins import call_plugin, safe_repr
@@ -28,7 +29,7 @@ from intercode.runner.referee import Moment, next_rule
 from intercode.runner.strategy_driver import Answer, drive, strategy_name
 from intercode.runs.store import bounded_outcomes
 from intercode.submission import LONGEST, TAKES_ANSWER, WORD
-from intercode.types import INCOMPLETE, Ended, Episode, Reply, Score, Task, Turn, Usage
+from intercode.types import INCOMPLETE, Ended, Episode, Reply, Score, Task, Turn, Usage, is_number
 
 UNSCORED = Score(0.0, False)
 UNSENDABLE = (
@@ -80,6 +81,7 @@ def play(
     epoch: int = 0,
     seed: int = 0,
     turns: list[Turn] | None = None,
+    values: bool = False,
 ) -> Episode:
     """Play `task` to its end and return the episode. The reward is the best of all scores
     (`submit`: the submission's).
@@ -88,7 +90,8 @@ def play(
     may follow the last one. A limit of the run ends the episode without a reward:
     ``ended="limit"``. A limit of the episode ends it before its next turn, with a reward, and so
     does a reply that is `final`: under `submit` the branch that acted last is submitted for it.
-    `turns` collects the turns as they happen, for a caller that needs them after a fault. Raises
+    `turns` collects the turns as they happen, for a caller that needs them after a fault. `values`
+    records after each turn what a submission would have earned then, which no agent sees. Raises
     `DataError`, `SandboxError` and `ModelError`, and `UsageError` for a strategy that fails.
     """
     log = [] if turns is None else turns
@@ -98,6 +101,7 @@ def play(
     takes_answer = bool(getattr(env, "takes_answer", False))
     extra = {**task.extra, TAKES_ANSWER: True} if takes_answer else task.extra
     posed = replace(task, query=query, extra=extra)
+    no_value = _why_no_value(env) if values else ""
     result = _Result()
     answer: Answer = None
     with (
@@ -117,7 +121,8 @@ def play(
                     forks.close(branch)
                 case "grant" | "submit" | "refuse" as then, Act() as act:
                     act = _refused(act, log[-1]) if then == "refuse" else act
-                    answer = _execute(forks, act, log, then == "submit")
+                    valued = values and not no_value and not act.forced
+                    answer = _execute(forks, act, log, then == "submit", valued)
                     result.add(answer, "turns" if act.forced else None)
                 case "submit_for_agent", _:
                     result.add(_submit_latest(forks, log) if pays else Step(""), "limit")
@@ -142,6 +147,7 @@ def play(
         outcomes=result.outcomes,
         split=task.split,
         takes_answer=takes_answer,
+        no_value=no_value,
     )
 
 
@@ -183,10 +189,11 @@ def _submit_latest(forks: EnvForks, log: list[Turn]) -> Step:
     return _execute(forks, Act(SUBMIT, env=forks.latest, own_turn=True, forced=True), log, True)
 
 
-def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
+def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool, valued: bool = False) -> Step:
     """Execute the action and complete the turn that its question opened, or append a separate turn.
 
-    `last`: the action submits, so all other branches are closed.
+    `last`: the action submits, so all other branches are closed. `valued`: the turn gets a value,
+    unless the action ends the episode.
     """
     env = forks[act.env]
     if last:
@@ -200,6 +207,8 @@ def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
     elif act.action is not None:
         observation, reward, terminated, truncated, info = _call_env(5, env.step, act.action)
         step = Step(observation, float(reward), terminated, truncated, info)
+    seconds = round(time.perf_counter() - started, 6)
+    value = _value(env) if valued and not (step.terminated or step.truncated) else None
     question = log.pop() if log and not log[-1].acted and not act.own_turn else Turn()
     facts = step.info or {}
     log.append(
@@ -214,12 +223,27 @@ def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool) -> Step:
             limits=tuple(facts.get("limits", ())),
             session_lost=bool(facts.get("session_lost", False)),
             score=facts["score"].reward if "score" in facts else None,
-            seconds=round(time.perf_counter() - started, 6),
+            seconds=seconds,
             after=forks.after(act.env, log),
             forced=act.forced,
+            value=value,
         )
     )
     return step
+
+
+def _why_no_value(env: Playable) -> str:
+    return str(getattr(env, "no_value", "" if hasattr(env, "value") else NO_VALUE))
+
+
+def _value(env: Playable) -> float | None:
+    """Return what a submission now would earn. Raises `UsageError` if the caller's class returns
+    anything but a number or None."""
+    value = call_plugin(method := env.value, object)  # type: ignore[attr-defined]
+    if value is None or is_number(value):
+        return value
+    name = getattr(method, "__qualname__", "it")
+    raise UsageError(f"{name} returned {safe_repr(value):.100} instead of a number or None")
 
 
 def _call_env(

@@ -72,6 +72,7 @@ class _Run:
     model: Model | None
     tracker: BudgetTracker
     seed: int
+    values: bool = False
     folder: Path | None = None
     jobs: queue.SimpleQueue[tuple[Task, int]] = field(default_factory=queue.SimpleQueue)
     results: queue.SimpleQueue[Episode | BaseException | None] = field(
@@ -103,12 +104,14 @@ def evaluate(
     shard: Shard | None = None,
     crew: EpisodeExecutor | None = None,
     collect: bool = True,
+    values: bool = False,
 ) -> list[Episode]:
     """Play every task `epochs` times, except the episodes that `store` holds already, and return
     the whole run in task order; nothing without `collect`, since a run may be larger than memory.
 
     Episodes that failed by a fault are played again unless `retry_errors` is False. `shard` plays
-    only that part. A `crew` plays in place of this process's workers.
+    only that part. A `crew` plays in place of this process's workers. `values` gives each turn a
+    `value`, as in `play`.
 
     `make_env` is called in each worker's thread, and again after a fault; `on_episode` in the
     caller's thread, when the episode is on disk. A fault becomes the episode's `error`; the third
@@ -118,7 +121,7 @@ def evaluate(
     store, replies from unfinished episodes are not requested again.
     """
     tracker = tracker or BudgetTracker()
-    run = _Run(make_env, strategy, model, tracker, seed, store.path if store else None)
+    run = _Run(make_env, strategy, model, tracker, seed, values, store.path if store else None)
     done: dict[Key, Episode] = {}
     played: set[Key] = set()
     for episode in store.episodes() if store else ():
@@ -251,6 +254,7 @@ def _work(run: _Run) -> None:
                     epoch=epoch,
                     run_seed=run.seed,
                     folder=run.folder,
+                    values=run.values,
                 )
                 run.note(fault)
                 run.results.put(episode)
@@ -281,6 +285,7 @@ def play_job(
     epoch: int,
     run_seed: int,
     folder: Path | None = None,
+    values: bool = False,
 ) -> tuple[Episode, IntercodeError | None]:
     """Play a task and return what `WarmEnv.run` does: after a fault, the episode has its `error`
     and the turns until then.
@@ -293,7 +298,9 @@ def play_job(
     def play_it(env: Playable) -> Episode:
         cache = open_cache(folder, task.id, epoch) if folder else None
         asked = EpisodeModel(model, epoch, cache, tracker.limits.dialogue) if model else None
-        episode = play(env, task, strategy, asked, tracker, epoch=epoch, seed=seed, turns=turns)
+        episode = play(
+            env, task, strategy, asked, tracker, epoch=epoch, seed=seed, turns=turns, values=values
+        )
         return replace(episode, lost=cache.usage) if cache else episode
 
     try:

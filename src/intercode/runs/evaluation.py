@@ -211,6 +211,7 @@ class Evaluation:
                 shard=self.shard,
                 crew=executor,
                 collect=False,
+                values=self.config["values"],
             )
         except (SandboxError, ModelError, InternalError) as fault:
             self.fault = fault

@@ -114,6 +114,7 @@ _EPISODE = {
     "outcomes": dict,
     "split": str,
     "takes_answer": bool,
+    "no_value": str,
 }
 _TURN = {
     "ask": (list, NoneType),
@@ -372,6 +373,7 @@ def to_json(episode: Episode) -> dict[str, Any]:
         "outcomes": bounded_outcomes(episode.outcomes),
         "split": episode.split,
         "lost": None if episode.lost == Usage() else usage_json(episode.lost),
+        "no_value": episode.no_value,
     }
     return {
         "schema": SCHEMA,

@@ -37,3 +37,9 @@ class Rollout:
     reward: float | None
     episode: Episode
     cut: Cut | None = None
+
+    @property
+    def values(self) -> tuple[float | None, ...]:
+        """Return the `value` of each turn, in a pool that records values; `episode.no_value` says
+        why there is none."""
+        return tuple(turn.value for turn in self.episode.turns)

@@ -92,6 +92,7 @@ class RolloutPool:
         tasks: Sequence[Task] = (),
         retries: int = 1,
         shaped: bool = False,
+        values: bool = False,
     ) -> None:
         """`tasks` are the factory's, if the caller's own function makes the environments. A rollout
         whose sandbox or machine is lost is played again with its seed, up to `retries` times; trees
@@ -99,6 +100,7 @@ class RolloutPool:
 
         A rollout's reward is 1.0 for success and 0.0 without. `shaped`: it is the reward of the
         score instead, which may be a fraction for a wrong answer; this warns once per process.
+        `values` records after each turn what a submission would have earned then.
         """
         if shaped:
             warn_of_shaped()
@@ -107,7 +109,7 @@ class RolloutPool:
         if not callable(factory):
             raise UsageError(f"{factory!r:.50} makes no environments; give intercode.prepare(…)")
         self.limits, self.envs, self.retries = limits or RolloutLimits(), envs, retries
-        self.shaped = shaped
+        self.shaped, self.values = shaped, values
         self._factory = partial(_without_turn_limit, factory)
         self._tasks = {task.id: task for task in tasks or getattr(factory, "tasks", ())}
         with closing(self._factory()) as env:
@@ -396,9 +398,8 @@ class RolloutPool:
             # an environment of another machine may play there
             play_there = None if wrap else getattr(env, "play_rollout", None)
             play_this = play_there or partial(play, wrap(env, sampler) if wrap else env)
-            episode: Episode = play_this(
-                task, self.strategy, sampler, tracker, seed=job.seed, turns=turns
-            )
+            arguments = (task, self.strategy, sampler, tracker)
+            episode: Episode = play_this(*arguments, seed=job.seed, turns=turns, values=self.values)
             return episode
 
         started = time.perf_counter()
@@ -489,6 +490,7 @@ def rollout(
     base_url: str | None = None,
     api_key: str | None = None,
     seed: int = 0,
+    values: bool = False,
     **limits: Any,
 ) -> Episode:
     """Play one episode with a model at any OpenAI-compatible address, sampled at temperature 1, and
@@ -498,8 +500,8 @@ def rollout(
     share, or the caller's own environment, which stays open. `limits` are the fields of
     `RolloutLimits`; `reply_tokens` is sent to the server. A limit ends the episode, which is then
     scored. The turns contain the tokens if the server returns them; `segments_of(episode.turns)`
-    joins them. Raises `ModelError`, `SandboxError` and `DataError` for faults, which are not
-    results, and `UsageError`.
+    joins them. `values` gives each turn a `value`. Raises `ModelError`, `SandboxError` and
+    `DataError` for faults, which are not results, and `UsageError`.
     """
     bounds = RolloutLimits(**limits)
     named = isinstance(model, str)
@@ -532,9 +534,8 @@ def rollout(
             raise UsageError(f"no task has the id {task!r}")
         strategy = _strategy(world, agent, world.tasks, bounds.turns)
         tracker = BudgetTracker(RunLimits(bounds.turns))
-        return play(
-            world, chosen, strategy, EpisodeSampler(Served(asked), bounds, seed), tracker, seed=seed
-        )
+        sampler = EpisodeSampler(Served(asked), bounds, seed)
+        return play(world, chosen, strategy, sampler, tracker, seed=seed, values=values)
     finally:
         world.max_turns = turns_of_caller
         if world is not given:

@@ -18,7 +18,8 @@ class PoolStats:
     `reward`: the mean, without faults. `replayed` rollouts were lost and played again. `faults` by
     the side at fault (model, sandbox, data), `cuts` by the limit of the rollout (turns, reply,
     tokens, context), `limit_hits` by the limit of the sandbox that an action hit (time, memory,
-    output, …). `flat_groups` of the `groups` have equal rewards, so they have no gradient.
+    output, …). `no_value` counts rollouts without values, in a pool that records them, by reason.
+    `flat_groups` of the `groups` have equal rewards, so they have no gradient.
     `turns_without_logprobs` have ids, but the server returned no log-probabilities, or odd ones.
     `seconds` are summed over episodes that were played at once: `model` until replies came,
     `actions` with scoring, `rest` for resets and the agent.
@@ -30,6 +31,7 @@ class PoolStats:
     faults: dict[str, int]
     cuts: dict[str, int]
     limit_hits: dict[str, int]
+    no_value: dict[str, int]
     groups: int
     flat_groups: int
     turns_without_logprobs: int
@@ -46,7 +48,8 @@ class Tally:
     def _clear(self) -> None:
         self._rewards: list[float] = []
         self._replayed = self._without_logprobs = 0
-        self._counts = {name: Counter[str]() for name in ("faults", "cuts", "limit_hits")}
+        names = ("faults", "cuts", "limit_hits", "no_value")
+        self._counts = {name: Counter[str]() for name in names}
         self._ranges: dict[tuple[int, str], tuple[float, float]] = {}
         self._seconds = dict.fromkeys(("model", "actions", "rest"), 0.0)
 
@@ -69,6 +72,8 @@ class Tally:
                 self._counts["faults"][error.partition(":")[0]] += 1
             if rollout.cut:
                 self._counts["cuts"][rollout.cut] += 1
+            if rollout.episode.no_value:
+                self._counts["no_value"][rollout.episode.no_value] += 1
             self._counts["limit_hits"].update(name for turn in turns for name in turn.limits)
             if reward is not None:
                 self._rewards.append(reward)

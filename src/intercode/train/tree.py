@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from intercode.errors import ForkError
@@ -63,6 +64,8 @@ class _Branch:
     first: Any = None
     """The result of `reset`; `steps` contains the results of the actions so far."""
     steps: list[Any] = field(default_factory=list)
+    values: dict[int, float | None] = field(default_factory=dict)
+    """What a submission would have earned after so many steps."""
     future: Future[Rollout] | None = None
 
 
@@ -120,7 +123,14 @@ class _ForkingEnv:
     def __getattr__(self, name: str) -> Any:
         if name == "fork":
             raise AttributeError(name)  # an agent that forks by itself cannot be driven again
-        return getattr(self._env, name)
+        attribute = getattr(self._env, name)
+        return partial(self._value, attribute) if name == "value" else attribute
+
+    def _value(self, value: Callable[[], float | None]) -> float | None:
+        """Return the value of the state after the last step, which may be a recorded one."""
+        if self._taken not in self._branch.values:
+            self._branch.values[self._taken] = value()
+        return self._branch.values[self._taken]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         if self._branch.first is None:
@@ -149,8 +159,9 @@ class _ForkingEnv:
                 copy = self._env.fork(replay=True)  # type: ignore[attr-defined]
             except ForkError:  # a job of the agent cannot be copied: the branch continues alone
                 return
+            steps, values = list(branch.steps), dict(branch.values)
             self._growth.add(
-                _Branch([*path, number], list(replies), branch.first, list(branch.steps)),
+                _Branch([*path, number], list(replies), branch.first, steps, values),
                 self._sampler,
                 copy,
             )

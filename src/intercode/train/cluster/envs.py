@@ -28,7 +28,7 @@ from intercode.plugins import attribute_path
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode.runs.store import differing_settings
-from intercode.train.cluster.host import EnvHost
+from intercode.train.cluster.host import OF_TASK, EnvHost
 from intercode.train.cluster.hosts import NodeHost, NodeHosts
 from intercode.train.cluster.nodes import why_lost
 from intercode.train.cluster.shipping import TRAVELLING, Shipment, pack
@@ -181,14 +181,14 @@ class RayEnv:
         self.protocol, self.submission, self.language = (
             attributes[name] for name in ("protocol", "submission", "language")
         )
-        self.takes_answer, self._closed = False, False
+        self.takes_answer, self.no_value, self._closed = False, "", False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         self._move()
-        first, self.takes_answer = self._call("reset", seed=seed, options=options)
-        observation, info = first
+        (observation, info), attributes = self._call("reset", seed=seed, options=options)
+        self.takes_answer, self.no_value = (attributes[name] for name in OF_TASK)
         return observation, info
 
     def _move(self) -> None:
@@ -207,6 +207,10 @@ class RayEnv:
         outcomes: dict[str, Any] = self._call("outcomes")[0]
         return outcomes
 
+    def value(self) -> float | None:
+        value: float | None = self._call("value")[0]
+        return value
+
     def play_rollout(
         self,
         task: Task,
@@ -216,6 +220,7 @@ class RayEnv:
         *,
         seed: int,
         turns: list[Turn],
+        values: bool = False,
     ) -> Episode:
         """Play a rollout as `episode.play` does: on the node, if the model is a server and the
         agent one of intercode's; else step by step, since an agent of the caller may need modules
@@ -228,9 +233,11 @@ class RayEnv:
         model = getattr(sampler.source, "model", None)
         known = getattr(strategy, "__module__", "").startswith("intercode.")
         if type(model) is not OpenAIModel or not known:
-            return play(self, task, strategy, sampler, tracker, seed=seed, turns=turns)
+            return play(
+                self, task, strategy, sampler, tracker, seed=seed, turns=turns, values=values
+            )
         self._move()
-        arguments = (task, _pickled(strategy), _pickled(model), sampler.limits, seed)
+        arguments = (task, _pickled(strategy), _pickled(model), sampler.limits, seed, values)
         result, log, sampler.cut = self._owner.ask(
             self._host, self._actor, "play", self._number, *arguments, meanwhile=stop
         )

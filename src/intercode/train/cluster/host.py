@@ -42,6 +42,8 @@ Result = Episode | Key | IntercodeError
 """A finished episode; a job that was not begun, because the run stops; or the mistake that ends the
 run."""
 Value = TypeVar("Value")
+OF_TASK = ("takes_answer", "no_value")
+"""Attributes of an environment that depend on its task."""
 WAIT = 1.0
 """Seconds that an exchange waits for a result."""
 
@@ -145,6 +147,7 @@ class EpisodeHost:
                         self._tracker,
                         epoch=epoch,
                         run_seed=run_seed,
+                        values=plan.config["values"],
                     )
                     self._results.put(episode)
                 except BaseException as error:
@@ -186,15 +189,15 @@ class EnvHost:
     def call(
         self, number: int, method: str, arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Return what a method returns and whether the task takes an answer, or the error; a fork
-        is kept as a number."""
+        """Return what a method returns, with the attributes that a reset changes, or the error; a
+        fork is kept as a number."""
 
-        def call_it() -> tuple[Any, bool]:
+        def call_it() -> tuple[Any, dict[str, Any]]:
             env = self._envs.pop(number) if method == "close" else self._envs[number]
             value = getattr(env, method)(*arguments, **options)
-            return (
-                self._keep(value) if method == "fork" else value
-            ), method == "reset" and env.takes_answer
+            changed = OF_TASK if method == "reset" else ()
+            attributes = {name: getattr(env, name) for name in changed}
+            return self._keep(value) if method == "fork" else value, attributes
 
         return _answer(call_it)
 
@@ -206,15 +209,15 @@ class EnvHost:
         model: bytes,
         limits: RolloutLimits,
         seed: int,
+        values: bool,
     ) -> Any:
         """Play a whole rollout; return the episode, or the fault, with the turns and the limit that
         cut it. `strategy` and `model` are pickled."""
         agent, turns = _unpickled(strategy), list[Turn]()
         sampler = EpisodeSampler(Served(_unpickled(model)), limits, seed)
         tracker = self._trackers[number] = BudgetTracker(RunLimits(limits.turns))
-        episode = _answer(
-            lambda: play(self._envs[number], task, agent, sampler, tracker, seed=seed, turns=turns)
-        )
+        facts: dict[str, Any] = {"seed": seed, "turns": turns, "values": values}
+        episode = _answer(lambda: play(self._envs[number], task, agent, sampler, tracker, **facts))
         del self._trackers[number]
         return episode, turns, sampler.cut
 
