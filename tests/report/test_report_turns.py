@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from played import CONFIG, error, fine, no_code, played, submit
 
@@ -89,6 +91,12 @@ def test_an_action_is_of_the_kind_that_its_text_says(env: str, rules: dict[str, 
     assert {action: language.kind(action) for action in expected} == expected
 
 
+def cells(whole: dict[str, Any], title: str) -> list[str]:
+    """A row of the table of turns: all, solved, failed episodes."""
+    rows = [list(row.values()) for row in action_rows(whole)]
+    return next((row[1:] for row in rows if row[0] == title), [])
+
+
 def test_what_a_turn_was() -> None:
     turns = (fine(), error(), no_code(), fine(timed_out=True), Turn(action="x"))
     assert [is_error(turn) for turn in turns] == [False, True, True, True, False]
@@ -160,6 +168,51 @@ def test_recovery_is_a_fine_turn_after_an_error() -> None:
         "solved_without_error": 1,
         "next_turn_fine": 0.5,
     }
+
+
+def test_recovery_is_told_apart_for_solved_and_failed_episodes() -> None:
+    whole = analysis(
+        CONFIG,
+        [
+            played("a", error(), fine(), submit(), solved=True),
+            played("b", error(), error("x"), no_code(), fine(), submit()),
+            played("c", fine(), submit()),
+        ],
+    )
+    groups = {name: part["next_turn_fine"] for name, part in whole["actions"].items()}
+    assert groups == {"all": 0.5, "solved": 1, "failed": pytest.approx(1 / 3)}
+    assert whole["recovery"]["next_turn_fine"] == groups["all"]
+    assert cells(whole, "fine right after an error %") == ["50.0", "100.0", "33.3"]
+    assert not cells(analysis(CONFIG, [played("a", fine())]), "fine right after an error %")
+
+
+def test_repeated_actions_are_told_apart_for_solved_and_failed_episodes() -> None:
+    again = played("a", fine("ls"), fine("ls"), fine("pwd"), submit())
+    whole = analysis(CONFIG, [again, played("b", fine("ls"), submit(), solved=True)])
+    assert cells(whole, "repeated %") == ["25.0", "0.0", "33.3"]
+
+
+def test_exploring_is_counted_up_to_the_first_action_of_another_kind() -> None:
+    episodes = [
+        played("a", fine("ls"), no_code(), error("cat a"), fine("rm a"), submit(), solved=True),
+        played("b", fine("ls"), fine("pwd"), submit(), solved=True),
+        played("c", fine("rm a"), fine("ls"), fine("mv b c"), submit()),
+    ]
+    whole = analysis(CONFIG, episodes)
+    found = {
+        group: [part[key] for key in part if key.startswith("explored_first")]
+        for group, part in whole["actions"].items()
+    }
+    assert found == {"all": [2, 1, 2 / 7], "solved": [1, 2, 0.5], "failed": [1, 0, 0]}, (
+        "episodes that only explore are left out"
+    )
+    assert cells(whole, "exploring before anything else, per episode") == ["1.0", "2.0", "0.0"]
+    assert cells(whole, "exploring before anything else %") == ["28.6", "50.0", "0.0"]
+    tables = played("a", fine("SHOW TABLES"), fine("DESC pet"), fine("SELECT 1"), fine("SELECT 2"))
+    first = actions([tables], language_of({"env": "sql"}))
+    assert (first["explored_first"], first["explored_first_share"]) == (2, 0.5), "before a query"
+    unknown = actions([tables], language_of({"env": "of somebody"}))
+    assert "explored_first" not in unknown, "its actions have no kind"
 
 
 def test_what_all_spent_is_divided_by_what_was_solved() -> None:

@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from math import lcm, sqrt
 from typing import Any
 
@@ -36,7 +35,9 @@ from intercode.report.text import shortened
 from intercode.report.turns import (
     KINDS,
     code_turns,
+    count_exploring_first,
     counted_turns,
+    find_recoveries,
     find_repeats,
     is_cut_off,
     is_error,
@@ -108,24 +109,39 @@ def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
 
 
 def actions(scored: Sequence[Episode], language: Language) -> dict[str, Any]:
-    """Return how many turns ask for code, and shares of them: errors, without code, cut off,
-    refused, out of time, repeated, of each kind."""
-    turns = [turn for episode in scored for turn in code_turns(episode)]
+    """Return how many turns ask for code, and shares of them: errors, recovery from errors, without
+    code, cut off, refused, out of time, repeated, of each kind; and the exploring at the
+    beginning."""
+    by_episode = [code_turns(episode) for episode in scored]
+    turns = [turn for played in by_episode for turn in played]
     kinds = [language.kind(turn.action) for turn in turns if turn.action is not None]
     return {
         "episodes": len(scored),
         "turns": len(turns),
         "errors": mean([is_error(turn) for turn in turns]),
+        "next_turn_fine": mean([fine for played in by_episode for fine in find_recoveries(played)]),
         "no_code": mean(
             [turn.action is None and not (is_cut_off(turn) or is_refused(turn)) for turn in turns]
         ),
         "cut_off": mean([is_cut_off(turn) for turn in turns]),
         "refused": mean([is_refused(turn) for turn in turns]),
         "timed_out": mean([turn.timed_out for turn in turns]),
-        "repeated": mean(
-            [again for episode in scored for again in find_repeats(code_turns(episode))]
-        ),
+        "repeated": mean([again for played in by_episode for again in find_repeats(played)]),
         **{name: mean([kind == name for kind in kinds]) for name in KINDS if name in kinds},
+        **(exploring_first(by_episode, language) if any(kinds) else {}),
+    }
+
+
+def exploring_first(by_episode: Sequence[Sequence[Turn]], language: Language) -> dict[str, Any]:
+    """Return how many episodes have an action of a kind other than exploring, and how many turns
+    explore before the first one: the mean per episode, and the share of all turns."""
+    counts = [(count_exploring_first(turns, language), len(turns)) for turns in by_episode]
+    known = [(exploring, total) for exploring, total in counts if exploring is not None]
+    explored, played = sum(exploring for exploring, _ in known), sum(total for _, total in known)
+    return {
+        "explored_first_episodes": len(known),
+        "explored_first": explored / len(known) if known else None,
+        "explored_first_share": explored / played if known else None,
     }
 
 
@@ -133,7 +149,6 @@ def recovery(scored: Sequence[Episode]) -> dict[str, Any]:
     """Return the share of turns right after an error that are fine, and the success of episodes
     with and without errors."""
     met = [any(map(is_error, code_turns(episode))) for episode in scored]
-    pairs = [pair for episode in scored for pair in pairwise(code_turns(episode))]
     return {
         "episodes_with_error": sum(met),
         "solved_with_error": mean(
@@ -143,7 +158,7 @@ def recovery(scored: Sequence[Episode]) -> dict[str, Any]:
             [episode.success for episode, error in zip(scored, met, strict=True) if not error]
         ),
         "next_turn_fine": mean(
-            [not is_error(after) for before, after in pairs if is_error(before)]
+            [fine for episode in scored for fine in find_recoveries(code_turns(episode))]
         ),
     }
 

@@ -49,6 +49,7 @@ FLIPS = 10
 """The most gained tasks, and lost tasks, that the terminal lists."""
 SHARES = {
     "errors": "errors %",
+    "next_turn_fine": "fine right after an error %",
     "no_code": "no code in the reply %",
     "cut_off": "replies cut off %",
     "refused": "refused or filtered %",
@@ -252,9 +253,13 @@ def action_rows(analysis: Analysis) -> list[Row]:
         for group, part in groups.items()
     }
     shares = {**SHARES, **{kind: f"{kind} %" for kind in KINDS if kind in groups["all"]}}
+    if "explored_first_share" in groups["all"]:
+        shares["explored_first_share"] = "exploring before anything else %"
     for name in ("cut_off", "refused"):
         if not groups["all"][name]:
             del shares[name]
+    if groups["all"]["next_turn_fine"] is None:
+        del shares["next_turn_fine"]
     rows = {
         "number": {group: str(part["turns"]) for group, part in groups.items()},
         "per episode": {group: number(mean) for group, mean in per_episode.items()},
@@ -263,16 +268,16 @@ def action_rows(analysis: Analysis) -> list[Row]:
             for name in shares
         },
     }
+    if "explored_first" in groups["all"]:
+        rows["exploring before anything else, per episode"] = {
+            group: number(part.get("explored_first")) for group, part in groups.items()
+        }
     return [{"turns that ask for code": title, **row} for title, row in rows.items()]
 
 
 def sentences(analysis: Analysis) -> list[str]:
-    """Return sentences about recovery, limits, expense and the judges' verdicts."""
+    """Return sentences about errors, limits, expense and the judges' verdicts."""
     after, spent, lines = analysis["recovery"], analysis["per_solved"], []
-    if after["next_turn_fine"] is not None:
-        lines.append(
-            f"After an error the next turn was fine in {number(after['next_turn_fine'], 100)} %."
-        )
     if after["episodes_with_error"]:
         without = after["solved_without_error"]
         others = "" if without is None else f", of those without {number(without, 100)} %"

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import get_args
 
 from intercode.agents.base import SUBMIT
-from intercode.language import Kind
+from intercode.language import Kind, Language
 from intercode.types import INCOMPLETE, Episode, Turn
 
 _CUT_OFF = {reason for reason, what in INCOMPLETE.items() if "cut off" in what}
@@ -76,6 +77,19 @@ def find_repeats(turns: Sequence[Turn]) -> list[bool]:
     actions = [None if turn.action is None else " ".join(turn.action.split()) for turn in turns]
     first = {action: at for at, action in reversed(list(enumerate(actions)))}
     return [action is not None and first[action] < at for at, action in enumerate(actions)]
+
+
+def find_recoveries(turns: Sequence[Turn]) -> list[bool]:
+    """Return, for each turn right after an error, whether it is fine."""
+    return [not is_error(after) for before, after in pairwise(turns) if is_error(before)]
+
+
+def count_exploring_first(turns: Sequence[Turn], language: Language) -> int | None:
+    """Return the number of exploring actions before the first of another kind; None if there is no
+    such action."""
+    kinds = [language.kind(turn.action) for turn in turns if turn.action is not None]
+    known = [kind for kind in kinds if kind is not None]
+    return next((at for at, kind in enumerate(known) if kind != "exploring"), None)
 
 
 def solving_turn(episode: Episode) -> int | None:
