@@ -29,6 +29,18 @@ CASES: dict[str, tuple[dict[str, Any], Episode]] = {
         {**PAPER, "turns": 3},
         played("a", fine("ls", score=0.7), fine("rm a", score=0.3), ended="stopped"),
     ),
+    "had it and lost it": (
+        CONFIG,
+        played("a", fine(value=0.5), fine("x", value=1.0), fine("rm a", value=0.2), submit()),
+    ),
+    "had it and lost it in all its turns": (
+        CONFIG,
+        played("a", fine(value=1.0), fine(value=0.0), fine(value=0.0), FORCED, ended="turns"),
+    ),
+    "was closer before in value": (
+        CONFIG,
+        played("a", fine(value=0.7), fine("rm a", value=0.3), submit()),
+    ),
     "reached a limit": (CONFIG, played("a", fine(), FORCED, ended="limit")),
     "wrong answer": (CONFIG, played("a", fine(), error(), submit())),
     **{
@@ -62,6 +74,19 @@ def test_an_answer_that_another_epoch_solved_the_task_with_was_had() -> None:
         row["name"]: row["examples"][0]["task"] for row in failures(CONFIG, [right, had, other])
     }
     assert found == {"had the answer": "a", "wrong answer": "b"}
+
+
+def test_where_values_are_recorded_no_category_guesses() -> None:
+    """The same episode without values had the answer, and was closer before."""
+    right = played("a", fine(seen="42\n"), submit(), solved=True)
+    turns = (fine(seen="42\n", score=0.7), fine("date", "today\n", score=0.3))
+    guessed = played("a", *turns, submit(), epoch=1)
+    known = played("a", *(replace(turn, value=0.4) for turn in turns), submit(), epoch=2)
+    found = {
+        row["name"]: row["examples"][0]["epoch"]
+        for row in failures(CONFIG, [right, guessed, known])
+    }
+    assert found == {"had the answer": 1, "wrong answer": 2}
 
 
 def test_shares_add_up_and_three_examples_of_different_tasks_are_kept() -> None:

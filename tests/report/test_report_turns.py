@@ -9,9 +9,9 @@ from played import CONFIG, error, fine, no_code, played, submit
 
 from intercode.envs import language_of
 from intercode.report.analysis import actions, analysis, by_turn, per_solved, recovery
-from intercode.report.tables import action_rows
+from intercode.report.tables import Section, action_rows, details
 from intercode.report.turns import counted_turns, find_repeats, is_error, solving_turn
-from intercode.types import Turn, Usage
+from intercode.types import Episode, Turn, Usage
 
 BASH = {
     "exploring": [
@@ -213,6 +213,22 @@ def test_exploring_is_counted_up_to_the_first_action_of_another_kind() -> None:
     assert (first["explored_first"], first["explored_first_share"]) == (2, 0.5), "before a query"
     unknown = actions([tables], language_of({"env": "of somebody"}))
     assert "explored_first" not in unknown, "its actions have no kind"
+
+
+def test_the_table_by_turn_has_the_mean_value_where_values_are_recorded() -> None:
+    def by_turn_of(*episodes: Episode) -> Section:
+        return next(iter(details(analysis(CONFIG, episodes))))
+
+    episodes = (
+        played("a", fine(value=0.5), fine(value=1.0), submit(), solved=True),
+        played("b", fine(value=0.0), submit()),
+    )
+    title, rows = by_turn_of(*episodes)
+    assert [row["value"] for row in rows] == ["0.250", "1.000", "–"]
+    assert "mean reward of a submission" in title
+    title, rows = by_turn_of(played("a", fine(), submit()))
+    assert "value" not in rows[0]
+    assert "mean reward" not in title
 
 
 def test_what_all_spent_is_divided_by_what_was_solved() -> None:

@@ -38,6 +38,7 @@ def played(count: int, epochs: int) -> list[Episode]:
     for task in range(count):
         for epoch in range(epochs):
             actions = [rng.choice(("ls", "cat x", "wc")) for _ in range(rng.randrange(5))]
+            values = rng.choice(((None,), (None,), (0.0, 0.5), (0.5, 1.0)))
             turns = [
                 Turn(
                     action=action,
@@ -46,6 +47,7 @@ def played(count: int, epochs: int) -> list[Episode]:
                     seconds=0.5,
                     timed_out=rng.random() < 0.1,
                     score=rng.choice((None, None, 0.3)),
+                    value=rng.choice(values),
                     usage=Usage(10, 2, 0.001),
                 )
                 for action in actions
@@ -109,6 +111,7 @@ def test_the_index_says_what_the_report_says(tmp_path: Path, epochs: int) -> Non
         row["category"] for row in Index(run, SETTINGS).rows("SELECT category FROM episodes")
     )
     assert (found["had the answer"] > 3) == (epochs > 1)
+    assert found["had it and lost it"] > 3
 
 
 def test_a_file_that_grows_is_torn_or_is_replaced(tmp_path: Path) -> None:

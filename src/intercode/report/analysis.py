@@ -91,9 +91,10 @@ def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str
 
 def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
     """Return, for each turn, the episodes that reached it, the share of all solved so far, and the
-    share of its code that failed."""
+    share of its code that failed; where turns have values, also their mean."""
     solved = [solving_turn(episode) for episode in scored]
     played = [counted_turns(episode) for episode in scored]
+    has_values = any(turn.value is not None for turns in played for turn in turns)
     rows = []
     for at in range(1, max(map(len, played), default=0) + 1):
         now = [turns[at - 1] for turns in played if len(turns) >= at]
@@ -103,6 +104,7 @@ def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
                 "episodes": len(now),
                 "solved": mean([done is not None and done <= at for done in solved]),
                 "errors": mean([is_error(turn) for turn in now if not is_submission(turn)]),
+                **({"value": mean(_values(now))} if has_values else {}),
             }
         )
     return rows
@@ -244,9 +246,18 @@ class Case:
         return submitted and (part is None or (isinstance(failed, list) and part in failed))
 
     @property
+    def values(self) -> list[float]:
+        """The values of the turns; none in a run that did not record them."""
+        return _values(self.episode.turns)
+
+    @property
     def category(self) -> str:
         """The first of `CATEGORIES` that holds."""
         return next(name for name, (_, holds) in CATEGORIES.items() if holds(self))
+
+
+def _values(turns: Iterable[Turn]) -> list[float]:
+    return [turn.value for turn in turns if turn.value is not None]
 
 
 def _ran_out_of_turns(case: Case) -> bool:
@@ -265,13 +276,18 @@ def _half(facts: Iterable[bool]) -> bool:
 
 def _was_closer(case: Case) -> bool:
     scores = [turn.score for turn in case.episode.turns if turn.score is not None]
-    return bool(scores) and scores[-1] < max(scores)
+    known = case.values or scores
+    return bool(known) and known[-1] < max(known)
 
 
 CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
     "broke its sandbox": (
         "the sandbox died of an action, twice",
         lambda case: case.episode.ended == "agent_fault",
+    ),
+    "had it and lost it": (
+        "a submission right after one of the turns would have been right",
+        lambda case: max(case.values, default=0) >= 1,
     ),
     "cut off": (
         "no code was executed, and half of the replies or more were cut off",
@@ -294,9 +310,12 @@ CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
     "out of turns": ("all turns were used up", _ran_out_of_turns),
     "had the answer": (
         "an action printed the answer of a solved epoch of the task",
-        lambda case: any(turn.observation in case.answers for turn in case.executed),
+        # a guess, for runs that did not record values
+        lambda case: (
+            not case.values and any(turn.observation in case.answers for turn in case.executed)
+        ),
     ),
-    "was closer before": ("the last score is below the best one", _was_closer),
+    "was closer before": ("the last score or value is below the best one", _was_closer),
     "failed tests": ("submitted, and tests failed", lambda case: case.submitted_wrong("tests")),
     "wrong answer and files": (
         "submitted, and both the answer and the file changes are wrong",

@@ -109,6 +109,7 @@ def details(analysis: Analysis) -> Iterator[Section]:
     turns = [
         {"turn": str(row["turn"]), "episodes": str(row["episodes"])}
         | {name: number(row[name], 100) for name in ("solved", "errors")}
+        | ({"value": number(row["value"], digits=3)} if "value" in row else {})
         for at, row in enumerate(analysis["by_turn"], 1)
         if at <= EACH_TURN or at & (at - 1) == 0 or at == len(analysis["by_turn"])
     ]
@@ -130,7 +131,10 @@ def details(analysis: Analysis) -> Iterator[Section]:
         for row in analysis["failures"]
     ]
     if turns:
-        yield Section("by turn: episodes solved so far, and code that failed, in %", turns)
+        title = "by turn: episodes solved so far, and code that failed, in %"
+        if "value" in turns[0]:
+            title += "; mean reward of a submission right after the turn"
+        yield Section(title, turns)
     if analysis["actions"]["all"]["turns"]:
         yield Section("turns by what happened", action_rows(analysis))
     yield from map(Section, sentences(analysis))

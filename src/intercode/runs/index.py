@@ -289,7 +289,8 @@ class Index:
             limit = self._config.get("turns")
             case = Case.of(episode, limit if isinstance(limit, int) else None)
             category = case.category
-            if category in _LATER and self._config.get("epochs", 1) != 1:
+            may_have_answer = category in _LATER and not case.values
+            if may_have_answer and self._config.get("epochs", 1) != 1:
                 printed = " ".join(_digest(turn.observation) for turn in case.executed)
         hardness = (
             levels.get(episode.task)
