@@ -4,6 +4,7 @@ tasks."""
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -11,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from intercode.report.analysis import by_turn
-from intercode.report.summary import groups, load_run
+from intercode.report.analysis import analysis, by_turn
+from intercode.report.summary import groups, load_run, number
 from intercode.types import Episode
 
 pytestmark = pytest.mark.fidelity
 
+ROOT = Path(__file__).parents[2]
 METHODS = {"try_again": "Try Again", "react": "ReAct", "plan_solve": "Plan & Solve"}
 PUBLISHED = {
     "sql, Single Turn": 10.5,
@@ -44,6 +46,28 @@ def test_success_rates_are_those_of_the_paper(public_data: Path) -> None:
     assert {name: round(rates[name], 1) for name in PUBLISHED} == PUBLISHED
     last = {name: 100 * by_turn(episodes)[-1]["solved"] for name, episodes in runs.items()}
     assert last == pytest.approx(rates), "what is solved by the last turn is what is solved"
+
+
+def test_the_table_of_solved_and_failed_episodes_is_what_the_report_counts(
+    public_data: Path,
+) -> None:
+    runs: dict[str, list[Episode]] = defaultdict(list)
+    for path in sorted((public_data / "recorded").glob("*.json")):
+        config, episodes = load_run(path)
+        turns = f", {config['turns']} turns" if config["turns"] else ""
+        runs[f"{config['env']}, {METHODS[config['agent']]}{turns}"] += episodes
+    del runs["sql, Try Again, 1 turns"]
+
+    rows = set()
+    for name, episodes in runs.items():
+        actions = analysis({"env": name.partition(",")[0]}, episodes)["actions"]
+        solved, failed = actions["solved"], actions["failed"]
+        cells = [f"{solved['episodes']} / {failed['episodes']}"]
+        for key, scale in (("next_turn_fine", 100), ("repeated", 100), ("explored_first", 1)):
+            cells.append(f"{number(solved[key], scale)} / {number(failed[key], scale)}")
+        rows.add(f"| {' | '.join([name, *cells])} |")
+    section = (ROOT / "docs" / "report.md").read_text("utf-8").partition("episodes of the paper")[2]
+    assert rows == set(re.findall(r"^\| (?:bash|sql|python), .*$", section, re.MULTILINE))
 
 
 def test_interactive_against_static_on_the_same_tasks(public_data: Path) -> None:
