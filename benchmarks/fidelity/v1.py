@@ -8,6 +8,9 @@ for ours.
 The image is made as InterCode v1's Dockerfile makes it, on our built root (its own base would
 come from a registry). Its environment finds containers by their names. So they are started before
 it, as it would start them but for the network: there is none, as there is none in ours.
+
+InterCode v1's database server is MySQL, whose image would come from a registry. This machine's
+MariaDB takes its place: a container on our built root, with this machine's /usr.
 """
 
 from __future__ import annotations
@@ -38,6 +41,15 @@ _DRIVER = Path(__file__).with_name("v1_driver.py")
 _WHERE = (
     "import intercode.assets as a, os; print(os.path.join(os.path.dirname(a.__file__), 'docker'))"
 )
+_SERVE = """
+options="--no-defaults --user=root --datadir=/var/lib/mysql --lower-case-table-names=1"
+mariadb-install-db $options && exec mariadbd $options --socket=/tmp/mariadb.sock
+"""
+_LOAD = """
+options="--no-defaults --user=root --socket=/tmp/mariadb.sock"
+for try in {1..300}; do mariadb-admin $options --silent ping && break; sleep .1; done
+mariadb $options
+"""
 _DOCKERFILE = """
 FROM {base}
 ADD tree.tar /
@@ -80,12 +92,31 @@ def playing(python: str, image: str, tasks: str) -> Iterator[First]:
         yield side
 
 
-def _started(python: str, image: str, tasks: str) -> First:
+@contextmanager
+def playing_sql(python: str) -> Iterator[First]:
+    """Its SQL environment on its own queries, with a server that has loaded its own dump."""
+    name = f"{_NAME}-{secrets.token_hex(6)}"
+    server, tasks = f"{name}_ic_ctr", own_data(python, "sql_queries.csv")
+    options = ["--label", daemon.owner_label(), "--name", server, "--publish", "127.0.0.1::3306"]
+    options += ["--volume", "/usr:/usr:ro", "--volume", "/var/lib/mysql"]
+    try:
+        docker("run", "--detach", *options, base(), "bash", "-c", _SERVE)
+        with open(own_data(python, "spider_dev.sql"), "rb") as dump:
+            docker("exec", "--interactive", server, "bash", "-c", _LOAD, stdin=dump)
+        port = docker("port", server, "3306").rpartition(":")[2]
+        with closing(_started(python, name, tasks, port)) as side:
+            yield side
+    finally:
+        with suppress(IntercodeError):
+            docker("rm", "--force", "--volumes", server)
+
+
+def _started(*words: str) -> First:
     """It looks at every container that docker lists, and ends if one of them is gone meanwhile:
     then once more."""
     for _ in range(_TRIES):
         with suppress(_Gone):
-            return First(python, image, tasks)
+            return First(*words)
     raise SandboxError(
         f"InterCode v1 did not start: other containers came and went {_TRIES} times while it did"
     )
@@ -96,11 +127,12 @@ class _Gone(SandboxError):
 
 
 class First:
-    """Its environment on one image and task file. Raises `SandboxError` with its last words."""
+    """Its environment on one image and task file, for SQL also the port of a server. Raises
+    `SandboxError` with its last words."""
 
-    def __init__(self, python: str, image: str, tasks: str) -> None:
+    def __init__(self, python: str, *words: str) -> None:
         self._errors = tempfile.TemporaryFile("w+")
-        command = [python, "-I", str(_DRIVER), image, tasks]
+        command = [python, "-I", str(_DRIVER), *words]
         pipes: dict[str, Any] = {
             "stdin": subprocess.PIPE,
             "stdout": subprocess.PIPE,
@@ -111,14 +143,21 @@ class First:
         self._hear()
 
     def play(self, task: int, actions: Sequence[str | None]) -> list[Turn]:
-        assert self._driver.stdin is not None
-        self._driver.stdin.write(json.dumps({"task": task, "actions": actions}) + "\n")
-        self._driver.stdin.flush()
-        return [Turn(**turn) for turn in self._hear()["turns"]]
+        return [Turn(**turn) for turn in self._ask(task=task, actions=actions)["turns"]]
+
+    def speed(self, seconds: float) -> float:
+        """Return episodes per second: the golds in turn, each with a reset and a submission."""
+        return float(self._ask(seconds=seconds))
 
     def close(self) -> None:
         self._driver.communicate()
         self._errors.close()
+
+    def _ask(self, **question: Any) -> Any:
+        assert self._driver.stdin is not None
+        self._driver.stdin.write(json.dumps(question) + "\n")
+        self._driver.stdin.flush()
+        return self._hear()
 
     def _hear(self) -> Any:
         assert self._driver.stdout is not None
@@ -177,9 +216,12 @@ def own_image(python: str) -> tuple[str, str]:
         recipe = recipe.replace("FROM alpine:latest", f"FROM {base()}").replace(
             "RUN apk add git", ""
         )
-        return _build(f"{_NAME}-own", recipe, context), str(
-            _shipped(python).parent / "datasets" / "bash_queries.json"
-        )
+        return _build(f"{_NAME}-own", recipe, context), own_data(python, "bash_queries.json")
+
+
+def own_data(python: str, name: str) -> str:
+    """A file of the package's data sets."""
+    return str(_shipped(python).parent / "datasets" / name)
 
 
 def _shipped(python: str, *names: str) -> Path:

@@ -1,9 +1,10 @@
-"""InterCode v1's Bash environment behind JSON lines. Runs in the interpreter of
+"""InterCode v1's Bash or SQL environment behind JSON lines. Runs in the interpreter of
 `intercode-bench`, with nothing of ours.
 
-    argv    the name of an image, a task file
-    stdin   {"task": index, "actions": [text or null, …]}
-    stdout  {"turns": [{"observation", "reward"}, …]}; "ready" comes first
+    argv    the name of an image, a task file; for SQL also the port of the database server
+    stdin   {"task": index, "actions": [text or null, …]}, or {"seconds": number}
+    stdout  {"turns": [{"observation", "reward"}, …]}, or the episodes per second of the golds in
+            turn, played for so long; "ready" comes first
 
 The loop is InterCode v1's experiment: after each action a submission, which scores; a reply
 without code executes nothing and earns 0. Its environment knows two image names and their shells;
@@ -15,8 +16,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from importlib import import_module
-from typing import Any
+from typing import Any, Dict  # noqa: UP035
 
 
 def play(env: Any, task: int, actions: list[str | None]) -> list[dict[str, Any]]:
@@ -32,17 +34,48 @@ def _turn(env: Any, action: str | None) -> dict[str, Any]:
     return {"observation": observation, "reward": float(reward)}
 
 
+def speed(env: Any, seconds: float) -> float:
+    """Return episodes per second: reset, the gold, `submit`."""
+    env.reset(0)
+    begins, count = time.monotonic(), 0
+    while time.monotonic() < begins + seconds:
+        env.reset(count % len(env.data_loader))
+        env.step(env.gold)
+        env.step("submit")
+        count += 1
+    return count / (time.monotonic() - begins)
+
+
+def use_database(record: dict[str, Any]) -> str:
+    return f"use {record['extra']['db']}"
+
+
+# The environment compares annotations with these values; `from __future__` made them texts.
+use_database.__annotations__ = {"record": Dict, "return": str}  # noqa: UP006
+
+
+def environment(image: str, tasks: str, port: str | None = None) -> Any:
+    if port:
+        sql = import_module("intercode.envs.sql.sql_env")
+        sql.SQL_CONFIG["port"] = int(port)
+        return sql.SqlEnv(image, data_path=tasks, preprocess=use_database)
+    bash = import_module("intercode.envs.bash.bash_env")
+    bash.IMAGE_TO_SETTINGS[image] = "/bin/bash"
+    return bash.BashEnv(image, data_path=tasks)
+
+
 def main() -> None:
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    image, tasks = sys.argv[1:]
-    bash = import_module("intercode.envs.bash.bash_env")
-    bash.IMAGE_TO_SETTINGS[image] = "/bin/bash"
-    env = bash.BashEnv(image, data_path=tasks)
+    env = environment(*sys.argv[1:])
     replies.write('"ready"\n')
     for line in sys.stdin:
         asked = json.loads(line)
-        replies.write(json.dumps({"turns": play(env, asked["task"], asked["actions"])}) + "\n")
+        if "seconds" in asked:
+            reply: Any = speed(env, asked["seconds"])
+        else:
+            reply = {"turns": play(env, asked["task"], asked["actions"])}
+        replies.write(json.dumps(reply) + "\n")
 
 
 if __name__ == "__main__":
