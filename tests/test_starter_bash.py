@@ -39,7 +39,7 @@ def constant(env: Any, task: str, gold: str) -> str:
     finds."""
     env.reset(options={"task": task})
     env.step(gold)
-    outcome = env._workspace.outcome()
+    outcome = env.world.workspace.outcome()
     made = [path for path, change in outcome.changes.items() if change.kind != "removed"]
     gone = [path for path, change in outcome.changes.items() if change.kind == "removed"]
     archive = env.step(

@@ -146,7 +146,7 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
             while True:
                 request = flow.send(answer)
                 if victim and isinstance(request, Act) and request.action == task.gold:
-                    killed.append(envs[threading.get_ident()]._workspace.sandbox.host._process.pid)
+                    killed.append(envs[threading.get_ident()].world.workspace.sandbox.host._process.pid)
                     os.kill(killed[-1], signal.SIGKILL)
                     victim = False
                 answer = yield request
@@ -196,7 +196,7 @@ def test_a_rollout_that_loses_its_sandbox_is_played_again_with_its_seed(
         if lost.count(task.id) < 2 and (not lost or lost[-1] != "again"):
             lost.extend([task.id, "again"])
             yield Act("echo lost")
-            sandbox = envs[-1]._workspace.sandbox
+            sandbox = envs[-1].world.workspace.sandbox
             os.kill(sandbox.host._process.pid, signal.SIGKILL)
             assert sandbox._sock.recv(1) == b"", "it is dead before the next action"
         else:

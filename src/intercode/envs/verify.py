@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from intercode.envs.travel import Route, is_within
 from intercode.envs.verdict import (
@@ -115,6 +115,16 @@ for version in 3.{{8..16}}; do
 done
 """
 _WITH_PROBE = f'PYTHONPATH={_PROBE}${{PYTHONPATH:+:$PYTHONPATH}} exec "$@"'
+
+
+class Work(Protocol):
+    """Where an agent worked."""
+
+    @property
+    def sandbox(self) -> Sandbox: ...
+
+    def end_processes(self) -> None:
+        """End all processes inside, the session's too."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +263,7 @@ def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes,
 def run_tests(
     verifier: Verifier,
     workspace: Workspace,
-    work: Workspace,
+    work: Work,
     *,
     task: Task,
     reference: Verdict | None = None,

@@ -28,8 +28,10 @@ from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from intercode.agents.tfidf import similarity
-from intercode.envs.bash.env import BashEnv
-from intercode.envs.workspace import GoldOutcome, WorkspaceSpec
+from intercode.envs.bash.judge import BashJudge
+from intercode.envs.bash.world import BashWorld
+from intercode.envs.judges import Done
+from intercode.envs.workspace import GoldOutcome
 from intercode.interop.v1.git_status import status, text
 from intercode.interop.v1.session import execute_gold_again, tracked_files
 from intercode.types import Change, Outcome, Score
@@ -51,12 +53,17 @@ class PaperReward:
     """The value of each part in a reward of 1."""
 
     @staticmethod
-    def compare(env: BashEnv, spec: WorkspaceSpec, agent: Outcome) -> tuple[Score, GoldOutcome]:
+    def compare(
+        judge: BashJudge, world: BashWorld, done: Done, agent: Outcome
+    ) -> tuple[Score, GoldOutcome]:
         """Return the score against the first gold, and the gold's outcome. From the second scored
         turn on, this is the outcome of the gold's second execution."""
-        again = env.protocol == "paper" and env.turn > 1
-        gold = env.gold_outcome(spec, env.task, execute_gold_again if again else None)
-        return bash_paper(agent, gold.outcome, tracked_files(spec.template)), gold
+        if judge.scores_steps and len(done.actions) > 1:
+            gold = judge.run_otherwise(world, done.task, execute_gold_again)
+        else:
+            gold = judge.gold(world, done.task)
+        files = tracked_files(world.workspace.spec.template)
+        return bash_paper(agent, gold.outcome, files), gold
 
 
 def bash_paper(agent: Outcome, gold: Outcome, tracked: Collection[str]) -> Score:

@@ -1,0 +1,72 @@
+"""JudgedEnv: an environment of a world and judges.
+
+A subclass sets `world`, and `judges` from the kind of a task (`kind_of`) to its judge. The hooks of
+`InterCodeEnv` then ask the world or the judge of the task; a class derived from the subclass may
+override each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from intercode.env import GoldRun, InterCodeEnv
+from intercode.envs.judges import Done, Judge, Ruling
+from intercode.types import ExecResult, Score, Task
+
+
+class JudgedEnv(InterCodeEnv):
+    """The base of the built-in environments."""
+
+    world: Any
+    judges: Mapping[str, Judge[Any]]
+    _ruling: Ruling | None = None
+
+    def kind_of(self, task: Task) -> str:
+        """Return the kind of judge that decides about a task, a key of `judges`."""
+        return "outcome"
+
+    def judge_of(self, task: Task) -> Any:
+        return self.judges[self.kind_of(task)]
+
+    def make_judges(self) -> Mapping[str, Judge[Any]]:
+        """Return judges for this environment, without worlds of their own yet."""
+        raise NotImplementedError
+
+    @property
+    def done(self) -> Done:
+        """The agent's work in this episode so far."""
+        actions = [action for action in self._actions if not self._submits(action)]
+        return Done(self.task, actions, self._word)
+
+    def start_episode(self, task: Task) -> None:
+        self._ruling = None
+        self.judge_of(task).before(self.world, task)
+        self.world.start(task)
+
+    def execute(self, action: str) -> ExecResult:
+        result: ExecResult = self.world.act(action)
+        return result
+
+    def score(self) -> Score:
+        self._ruling = self.judge_of(self.task).rule(self.world, self.done)
+        return self._ruling.score
+
+    def outcomes(self) -> dict[str, Any]:
+        return self._ruling.show() if self._ruling else {}
+
+    def run_gold(self, task: Task) -> GoldRun:
+        run: GoldRun = self.judge_of(task).examine(self.world, task)
+        return run
+
+    def session_lost(self) -> bool:
+        lost = self._ruling and self._ruling.session_lost
+        return self.world.session_lost() if lost is None else bool(lost)
+
+    def copy_world(self, other: Self, live: bool) -> None:
+        other.world, other._ruling = self.world.fork(live=live), None
+        other.judges = other.make_judges()
+
+    def close_world(self) -> None:
+        for part in (self.world, *self.judges.values()):
+            part.close()

@@ -1,0 +1,85 @@
+"""Worlds and judges: who acts, and who decides.
+
+    judge.before(world, task) ──► world.start(task) ──► world.act(action) … ──┐
+                                                                              ▼
+                             Ruling: score, session lost, what to show ◄── judge.rule(world, done)
+
+A world is what actions touch; it knows nothing of golds and rewards. A judge is chosen for each
+task, not for each class: it compares outcomes with those of golds (`outcome.py`), runs the task's
+tests (`tests.py`) or asserts (`python/judge.py`), or looks for a flag (`ctf/judge.py`).
+`intercode.envs.judged` joins both in an environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
+
+from intercode.env import GoldRun
+from intercode.types import ExecResult, Score, Task
+
+W = TypeVar("W", bound="World")
+W_contra = TypeVar("W_contra", bound="World", contravariant=True)
+
+
+class World(Protocol):
+    """What actions touch: files and a shell, a database, an interpreter."""
+
+    def start(self, task: Task) -> None:
+        """Begin an episode; no state from earlier ones remains. Raises `DataError` if the task
+        cannot be played, and `SandboxError` if the world cannot be made."""
+
+    def act(self, action: str) -> ExecResult:
+        """Execute one action. Raises `SandboxDied` if the world died."""
+        ...
+
+    def session_lost(self) -> bool:
+        """Return whether the session has ended since the last action."""
+        ...
+
+    def fork(self, *, live: bool) -> Self:
+        """Return a second world: a live copy, or an unused one. Raises `ForkError` if a live copy
+        cannot be made now."""
+        ...
+
+    def close(self) -> None:
+        """End the world. May be called more than once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The work of an agent on a task: its actions without submissions, and the submitted word."""
+
+    task: Task
+    actions: Sequence[str] = ()
+    word: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The decision of a judge. `show` returns the outcomes for readers (`InterCodeEnv.outcomes`);
+    `session_lost` is None unless the judge had to end the session."""
+
+    score: Score
+    show: Callable[[], dict[str, Any]] = dict
+    session_lost: bool | None = None
+
+
+class Judge(Protocol[W_contra]):
+    """Decides what an agent's work is worth. May keep worlds of its own."""
+
+    def before(self, world: W_contra, task: Task) -> None:
+        """Execute the golds or the reference, if that has not been done. No episode may be in
+        progress in `world`. Raises `DataError` if the task has none that is sound."""
+
+    def rule(self, world: W_contra, done: Done) -> Ruling:
+        """Decide. Raises `SandboxDied` if a world died, and `DataError` if the gold is at fault."""
+        ...
+
+    def examine(self, world: W_contra, task: Task) -> GoldRun:
+        """Execute the gold for `intercode check`. No episode may be in progress in `world`."""
+        ...
+
+    def close(self) -> None:
+        """End the judge's own worlds. May be called more than once."""

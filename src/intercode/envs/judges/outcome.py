@@ -1,0 +1,183 @@
+"""OutcomeJudge: compare what an agent's actions led to with what a gold leads to.
+
+    before   each gold runs in the world, once for all environments that share a `GoldCache`
+    rule     the best score over the golds; for a task marked `general` that looks solved, the
+             actions run again on variant data, where they must succeed too
+
+An alternative gold that fails is skipped. A subclass says how a gold runs, what an outcome is and
+how two of them compare.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any, Generic, TypeVar
+
+from intercode.envs.gold import GoldCache, Key, split_golds
+from intercode.envs.judges import Done, Ruling, W
+from intercode.envs.rewards import rank
+from intercode.errors import DataError
+from intercode.types import Score, Task, TaskIssue
+
+Seen = TypeVar("Seen")
+Gold = TypeVar("Gold")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Generic[W, Seen, Gold]):
+    """The agent's outcome in `world`, and the gold with the best score. `task.gold` is the text of
+    that gold."""
+
+    world: W
+    agent: Seen
+    task: Task
+    gold: Gold
+    score: Score
+
+
+class OutcomeJudge(Generic[W, Seen, Gold]):
+    """A judge by outcomes. `papers`: the reward is one of the paper's, which compare with the first
+    gold and know no variants. `make_variant` makes a world with variant data."""
+
+    def __init__(
+        self,
+        golds: GoldCache[Gold | None],
+        make_variant: Callable[[], W | None] | None,
+        *,
+        papers: bool,
+    ) -> None:
+        self.golds, self._make_variant, self.papers = golds, make_variant, papers
+        self._variant: W | None = None
+        self._spare: W | None = None
+
+    @abstractmethod
+    def run(self, world: W, task: Task, *, first: bool) -> Gold:
+        """Execute a gold on the untouched world. Raises `DataError` if it has no outcome to compare
+        with; `first`: it is not an alternative."""
+
+    @abstractmethod
+    def key(self, world: W, task: Task) -> Key:
+        """Return what a gold's outcome depends on."""
+
+    @abstractmethod
+    def look(self, world: W, done: Done) -> Seen:
+        """Return the agent's outcome."""
+
+    @abstractmethod
+    def compare(self, world: W, agent: Seen, gold: Gold, task: Task) -> Score:
+        """Return the score of an outcome in `world` against that of one gold."""
+
+    @abstractmethod
+    def show(
+        self,
+        score: Score,
+        first: Comparison[W, Seen, Gold],
+        again: Comparison[W, Seen, Gold] | None = None,
+    ) -> dict[str, Any]:
+        """Return the final comparison for readers, `again` that on variant data; `score` is that of
+        the ruling."""
+
+    @abstractmethod
+    def join(self, score: Score, again: Score, task: Task) -> Score:
+        """Return the score for both data, of which `score` is a success on the original."""
+
+    def tasks_of(self, task: Task) -> Sequence[Task]:
+        """Return a copy of the task for each gold that the reward compares with."""
+        return [task] if self.papers else split_golds(task)
+
+    def before(self, world: W, task: Task) -> None:
+        for posed in self.tasks_of(task):
+            self._find(world, posed, task, lambda: world)
+
+    def gold(self, world: W, task: Task) -> Gold:
+        """Return the outcome of the task's gold."""
+        gold = self._find(world, task, task, lambda: self.spare(world))
+        assert gold is not None  # only an alternative may have none
+        return gold
+
+    def spare(self, world: W) -> W:
+        """Return a world for golds while an episode is in progress in `world`."""
+        self._spare = self._spare or world.fork(live=False)
+        return self._spare
+
+    def variant(self) -> W | None:
+        if self._variant is None and self._make_variant:
+            self._variant = self._make_variant()
+        return self._variant
+
+    def _find(self, world: W, posed: Task, task: Task, place: Callable[[], W]) -> Gold | None:
+        first = posed.gold == task.gold
+
+        def execute() -> Gold | None:
+            try:
+                return self.run(place(), posed, first=first)
+            except DataError:
+                if first:
+                    raise
+                return None
+
+        return self.golds.get(self.key(world, posed), execute)
+
+    def rule(self, world: W, done: Done) -> Ruling:
+        first = self.compare_all(world, done)
+        score = first.score
+        if not (score.success and self.looks_twice(done.task) and (variant := self.variant())):
+            return Ruling(score, lambda: self.show(score, first))
+        try:
+            self.before(variant, done.task)
+            variant.start(done.task)
+        except DataError:  # the gold itself fails on the variant data
+            if self.must_hold_twice(done.task):
+                raise
+            return Ruling(score, lambda: self.show(score, first))
+        for action in done.actions:
+            variant.act(action)
+        again = self.compare_all(variant, done)
+        joined = self.join(score, again.score, done.task)
+        return Ruling(joined, lambda: self.show(joined, first, again))
+
+    def must_hold_twice(self, task: Task) -> bool:
+        """Return whether a solution must succeed on variant data too."""
+        return task.general
+
+    def looks_twice(self, task: Task) -> bool:
+        """Return whether a task that looks solved is tried on variant data."""
+        return self.must_hold_twice(task)
+
+    def compare_all(self, world: W, done: Done) -> Comparison[W, Seen, Gold]:
+        """Compare the agent's outcome with each gold's, up to a success; return the best."""
+        agent, best = self.look(world, done), None
+        for posed in self.tasks_of(done.task):
+            gold = self._find(world, posed, done.task, lambda: self.spare(world))
+            if gold is None:
+                continue
+            score = self.compare(world, agent, gold, posed)
+            if best is None or rank(score) > rank(best.score):
+                best = Comparison(world, agent, posed, gold, score)
+            if score.success:
+                break
+        assert best  # the first gold has an outcome
+        return best
+
+    def close(self) -> None:
+        for world in (self._variant, self._spare):
+            if world is not None:
+                world.close()
+        self._variant = self._spare = None
+
+
+def not_general(
+    golds: Sequence[Gold], equal: bool, passes: Callable[[Gold, Gold], bool]
+) -> list[TaskIssue]:
+    """Return the issue of a task marked `general` if the outcomes of its gold on the original and
+    on variant data are equal, or one passes for the other."""
+    if not equal and not any(passes(one, other) for one, other in permutations(golds, 2)):
+        return []
+    why = (
+        "is marked general, but the gold has the same outcome on the variant data: "
+        "a constant answer passes"
+    )
+    return [TaskIssue(why, "not_general")]

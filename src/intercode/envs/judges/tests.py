@@ -1,0 +1,253 @@
+"""TestsJudge: the task's own tests decide, run after the agent's end where it cannot reach them
+(`intercode.envs.verify`).
+
+    before   the tests run once after the gold, or without a gold on untouched files: the reference
+    rule     the tests run on the agent's files, and need what passed after the gold
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+from intercode.doors import part
+from intercode.env import GoldRun, shorten_text
+from intercode.envs.gold import NO_GOLD, GoldCache, blame_gold
+from intercode.envs.judges import Done, Ruling, World
+from intercode.envs.travel import stays_behind
+from intercode.envs.verdict import Verdict, gold_fault, missing_verdict
+from intercode.envs.verdict import score as score_of
+from intercode.envs.verify import Verifier, run_tests
+from intercode.envs.workspace import Workspace, WorkspaceSpec
+from intercode.errors import DataError
+from intercode.types import ExecResult, Score, Task, TaskIssue
+from intercode_sandbox.base import Sandbox
+
+_TESTS = 20
+_IN_PROCESS = "in-process: code of the agent runs inside the tests' process and can forge results"
+_BESIDE = "in-process: code of the agent runs while the tests do, and can read and mislead them"
+_WRITABLE = "the gold passes only where programs of the agent can change the tests' files"
+
+
+class FilesWorld(World, Protocol):
+    """A world with files, which tests can examine."""
+
+    @property
+    def sandbox(self) -> Sandbox: ...
+
+    def spec_of(self, task: Task) -> WorkspaceSpec:
+        """Return the spec of the task's sandboxes."""
+        ...
+
+    def end_processes(self) -> None:
+        """End all processes inside, the session's too."""
+
+    def as_bash(self, action: str) -> str:
+        """Return Bash that does what an action does."""
+        ...
+
+    def from_bash(self, command: str) -> str:
+        """Return an action that does what Bash does."""
+        ...
+
+    def fork(self, *, live: bool) -> Self: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """The tests of tasks by task id, and the cached verdicts on the golds' work."""
+
+    verifiers: Mapping[str, Verifier] = field(default_factory=dict)
+    references: GoldCache[Verdict] = field(default_factory=GoldCache)
+    forgeries: GoldCache[tuple[str, str]] = field(default_factory=GoldCache)
+    """The forgery that pays, and what the forgeries show; "" for nothing."""
+
+
+class TestsJudge:
+    """A judge by the tests in the field `verify`."""
+
+    __test__ = False
+
+    def __init__(self, tests: Tests) -> None:
+        self.tests = tests
+        self._spare: FilesWorld | None = None
+        self._box: Workspace | None = None
+
+    def before(self, world: FilesWorld, task: Task) -> None:
+        self._find_reference(world, task)
+
+    def rule(self, world: FilesWorld, done: Done) -> Ruling:
+        task = done.task
+        reference = self._find_reference(world, task)
+        verifier = _as_for(self.tests.verifiers[task.id], reference)
+        lost = world.session_lost()
+        box = self._box_for(world, task, verifier)
+        verdict = run_tests(verifier, box, world, task=task, reference=reference)
+        score = self._score(task, verdict, reference)
+        return Ruling(score, lambda: self._show(world, task, verdict, score), session_lost=lost)
+
+    def examine(self, world: FilesWorld, task: Task) -> GoldRun:
+        """Run the tests after the gold."""
+        try:
+            if not task.gold:
+                stays = stays_behind(self._find_reference(world, task).starts)
+                return GoldRun(None, "", (NO_GOLD,), stays_behind=stays)
+            verdict, last = self._make_reference(world, task)
+        except DataError as error:
+            return GoldRun(None, "", (str(error),))
+        faults = ["gold runs out of time"] if last.timed_out else []
+        if why := gold_fault(verdict, rewards_only=self.tests.verifiers[task.id].rewards_only):
+            faults.append(f"the gold does not pass its tests: {why}")
+        forgery, shows = ("", "") if faults else self._find_forgery(world, task, verdict)
+        if verdict.in_process or shows:
+            is_proved = verdict.in_process and not forgery
+            faults.append(TaskIssue(_IN_PROCESS if is_proved else shows, "unsafe_test"))
+        if verdict.writable:
+            faults.append(TaskIssue(_WRITABLE, "unsafe_test"))
+        evidence = sorted(verdict.passed), sorted(verdict.failed), verdict.rewards
+        stays = "" if verdict.alive else stays_behind(verdict.starts)
+        return GoldRun(
+            evidence, "\n".join(verdict.passed), tuple(faults), stays_behind=stays, forgery=forgery
+        )
+
+    def close(self) -> None:
+        if self._spare is not None:
+            self._spare.close()
+        if self._box is not None:
+            self._box.sandbox.close()
+        self._spare = self._box = None
+
+    def _box_for(self, world: FilesWorld, task: Task, verifier: Verifier) -> Workspace:
+        """Return the workspace in which the tests run."""
+        spec = world.spec_of(task).for_tests(verifier.memory)
+        self._box = self._box or Workspace(spec)
+        self._box.switch_to(spec)
+        return self._box
+
+    def _find_reference(self, world: FilesWorld, task: Task) -> Verdict:
+        """Return the verdict on the gold's work, or without a gold on the untouched files; the
+        tests run once. Raises `DataError` if it is not a sound reference."""
+        key = (task.id, task.gold, world.spec_of(task).template.digest)
+        verdict = self.tests.references.get(key, lambda: self._make_reference(world, task)[0])
+        rewards_only = self.tests.verifiers[task.id].rewards_only
+        if task.gold and (why := gold_fault(verdict, rewards_only=rewards_only)):
+            raise DataError(f"task {task.id}: the gold does not pass its tests: {why}")
+        if why := missing_verdict(verdict, rewards_only=rewards_only):
+            raise DataError(f"task {task.id}: on untouched files, {why}")
+        return verdict
+
+    def _make_reference(self, world: FilesWorld, task: Task) -> tuple[Verdict, ExecResult]:
+        """Run the tests after the gold, or without a gold on the untouched files. A gold that fails
+        is tested again where it may write into the tests' folder, and with `keep_processes` "auto"
+        with its processes alive."""
+        verifier = self.tests.verifiers[task.id]
+        ways = [verifier]
+        if task.gold and not verifier.keep_processes:
+            ways.append(replace(verifier, writable=True))
+        if task.gold and verifier.keep_processes is None:
+            ways.append(replace(verifier, keep_processes=True))
+        tried: list[tuple[Verdict, ExecResult]] = []
+        for way in ways:
+            tried.append(self._test_work(world, task, task.gold, way))
+            if not gold_fault(tried[-1][0], rewards_only=verifier.rewards_only):
+                return self._with_alternatives(world, task, tried[-1][0]), tried[-1][1]
+        return tried[0]
+
+    def _work(self, world: FilesWorld, task: Task, action: str) -> tuple[FilesWorld, ExecResult]:
+        """Execute an action, if it is not empty, in a spare world."""
+        self._spare = spare = self._spare or world.fork(live=False)
+        spare.start(task)
+        return spare, spare.act(action) if action else ExecResult("", 0)
+
+    def _test_work(
+        self,
+        world: FilesWorld,
+        task: Task,
+        action: str,
+        verifier: Verifier,
+        reference: Verdict | None = None,
+    ) -> tuple[Verdict, ExecResult]:
+        """Run the tests, with a probe, after an action in a spare world."""
+
+        def execute() -> tuple[Verdict, ExecResult]:
+            spare, last = self._work(world, task, action)
+            box = self._box_for(world, task, verifier)
+            verdict = run_tests(verifier, box, spare, task=task, reference=reference, probe=True)
+            return verdict, last
+
+        return blame_gold(execute, task.gold)
+
+    def _with_alternatives(self, world: FilesWorld, task: Task, verdict: Verdict) -> Verdict:
+        """Return the reference with the changes of the other golds too."""
+        changes = dict(verdict.changes)
+        for gold in task.golds if len(task.golds) > 1 else ():
+            with suppress(DataError):
+                spare, _ = blame_gold(lambda: self._work(world, task, gold), gold)  # noqa: B023
+                changed = spare.sandbox.diff()
+                changes |= {path: change.target for path, change in changed.items()}
+        return replace(verdict, changes=changes)
+
+    def _score(self, task: Task, verdict: Verdict, reference: Verdict) -> Score:
+        rewards_only = self.tests.verifiers[task.id].rewards_only
+        return score_of(verdict, reference, of_gold=bool(task.gold), rewards_only=rewards_only)
+
+    def _find_forgery(self, world: FilesWorld, task: Task, reference: Verdict) -> tuple[str, str]:
+        """Try the forgeries, once. Return the name of one that was executed and paid, and what the
+        forgeries show about the task; "" for nothing.
+
+        One that is executed but not paid may read the tests, write what they read later, or win the
+        race for a verdict that is a file.
+        """
+        verifier = _as_for(self.tests.verifiers[task.id], reference)
+
+        def find() -> tuple[str, str]:
+            shows = ""
+            for name, forgery in part("forgeries").items():
+                action = world.from_bash(forgery.replace("@GOLD@", world.as_bash(task.gold)))
+                with suppress(DataError):
+                    verdict, _ = self._test_work(world, task, action, verifier, reference)
+                    if verdict.forged and self._score(task, verdict, reference).success:
+                        return name, f"{_IN_PROCESS} ({name})"
+                    if verdict.forged:
+                        shows = _BESIDE
+            return "", shows
+
+        if reference.alive or not task.gold:
+            return "", ""
+        key = (task.id, task.gold, world.spec_of(task).template.digest)
+        return self.tests.forgeries.get(key, find)
+
+    def _show(
+        self, world: FilesWorld, task: Task, verdict: Verdict, score: Score
+    ) -> dict[str, Any]:
+        """Return the results and the output of the tests, and what makes the verdict weaker."""
+        reference, passed = self._find_reference(world, task), verdict.passed
+        shown: Sequence[Any] = sorted(verdict.tests, key=lambda test: test.name in passed)
+        weaker = _as_for(self.tests.verifiers[task.id], reference).exceptions
+        if reference.in_process:
+            weaker = [*weaker, _IN_PROCESS]
+        elif score.success and (shows := self._find_forgery(world, task, reference)[1]):
+            weaker = [*weaker, shows]
+        left = [shorten_text(path) for path in verdict.left_behind[:_TESTS]]
+        return {
+            "failed": [] if score.success else ["tests"],
+            **({"rule": score.rule} if score.rule else {}),
+            "tests": [
+                {
+                    "test": shorten_text(test.name),
+                    "passed": test.name in passed,
+                    "agent": shorten_text(test.message or test.outcome),
+                }
+                for test in shown[:_TESTS]
+            ],
+            "output": shorten_text(verdict.output),
+            **({"left_behind": left} if left else {}),
+            **({"verified": weaker} if weaker else {}),
+        }
+
+
+def _as_for(verifier: Verifier, reference: Verdict) -> Verifier:
+    """Return the verifier as the reference was made."""
+    return replace(verifier, keep_processes=reference.alive, writable=reference.writable)
