@@ -105,7 +105,7 @@ _numbers = itertools.count()
 @contextmanager
 def raw_sqlite(env: SqlEnv, db: str) -> Iterator[Sides]:
     """On the very file that the engine copies for an episode."""
-    content = env._engine.sandbox.read(f"/srv/sqlite/original/{db}.sqlite", limit=1 << 30)
+    content = env.world.engine.sandbox.read(f"/srv/sqlite/original/{db}.sqlite", limit=1 << 30)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "copy").write_bytes(content)
         with closing(sqlite3.connect(Path(folder) / "copy", isolation_level=None)) as connection:
@@ -122,7 +122,7 @@ def raw_mariadb(env: SqlEnv, db: str) -> Iterator[Sides]:
     else."""
     from pymysql.connections import Connection
 
-    engine: Any = env._engine
+    engine: Any = env.world.engine
     login = {
         "user": "root",
         "password": engine._password,

@@ -49,7 +49,7 @@ def measure(runs: int) -> tuple[list[float], list[float]]:
         (Path(folder) / "tasks.jsonl").write_text(json.dumps(record))
         env = intercode.make("bash", data=folder)
         assert isinstance(env, BashEnv)
-        with closing(env), env._spec.make() as sandbox:
+        with closing(env), env.world.spec.make() as sandbox:
             sandbox.exec(GOLD)
             for name in ("test.sh", "test_add.py"):
                 sandbox.write(f"/tests/{name}", (tests / name).read_bytes())

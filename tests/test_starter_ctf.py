@@ -75,11 +75,13 @@ def test_no_flag_stands_in_plain_text_in_what_is_shipped() -> None:
 def searched(env: Any, words: list[str], roots: str) -> list[str]:
     """Where a search inside finds one of the words; they are sent turned around, and looked for as
     they are."""
-    env._workspace.sandbox.write(
+    env.world.workspace.sandbox.write(
         "/dev/shm/search.py", (Path(__file__).parent / "helpers/flag_search.py").read_bytes()
     )
     turned = " ".join(word[::-1] for word in words)
-    shown = env._workspace.sandbox.exec(f"python3 /dev/shm/search.py {turned} {roots}", timeout=300)
+    shown = env.world.workspace.sandbox.exec(
+        f"python3 /dev/shm/search.py {turned} {roots}", timeout=300
+    )
     assert shown.exit_code == 0, shown.output
     return [line for line in shown.output.splitlines() if line]
 

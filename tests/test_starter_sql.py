@@ -36,7 +36,7 @@ def envs() -> Iterator[dict[str, Any]]:
 def test_golds_agree_on_both_engines_and_no_two_tasks_have_one_answer(envs: dict[str, Any]) -> None:
     seen: list[tuple[str, Table]] = []
     for task in TASKS.values():
-        here, there = (execute_gold(env._engine, task) for env in envs.values())
+        here, there = (execute_gold(env.world.engine, task) for env in envs.values())
         assert here.table is not None, task.id
         assert sql_exact(there.table, here.table, here.order).success, task.id
         assert repr(here.table.rows) not in ("()", "((0,),)", "((1,),)", "((None,),)"), task.id

@@ -68,7 +68,7 @@ def test_a_lost_grader_is_the_machines_fault_once_and_nobodys_after(made: Made) 
     env = made("python", **DOUBLE)
     for play in (lambda: solves(env), lambda: env.run_gold(env.task).faults == ()):
         assert play()
-        referee: LocalSandbox = env._sessions._grader.sandbox
+        referee: LocalSandbox = env.world.sessions._grader.sandbox
         referee.host.end_episode(referee._number)
         assert referee._poll.poll(10_000)
         with pytest.raises(SandboxDied):

@@ -50,7 +50,7 @@ def env(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def sandbox_of(env: Any) -> Any:
-    return env._workspace.sandbox if hasattr(env, "_workspace") else env._sessions.agent
+    return env.world.sandbox
 
 
 def find_session(env: Any) -> int:

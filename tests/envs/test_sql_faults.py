@@ -38,9 +38,9 @@ def killing(env: Any, times: int) -> Iterator[list[int]]:
 
     def strike() -> None:
         while len(killed) < times and not over.wait(0.01):
-            pid = server_of(env._engine)
+            pid = server_of(env.world.engine)
             if pid and (not killed or again.is_set()) and pid not in killed and not over.wait(0.3):
-                killed.append(kill_server(env._engine))
+                killed.append(kill_server(env.world.engine))
 
     thread = threading.Thread(target=strike)
     thread.start()
@@ -60,14 +60,14 @@ def test_a_death_that_does_not_happen_again_is_the_machines_fault(sql: Any, serv
     assert len(killed) == 1
     env.reset(options={"task": "count"})
     env.step("DELETE FROM picking")
-    kill_server(env._engine)
+    kill_server(env.world.engine)
     with pytest.raises(SandboxDied, match="did not happen again"):
         env.step(GOLDS["count"])
     assert plays(env, "count", GOLDS["count"]).success
 
     def agent(task: Task, protocol: str) -> StrategySteps:
         yield Act("SELECT 1")
-        kill_server(env._engine)
+        kill_server(env.world.engine)
         yield Act(task.gold)
         yield Act("submit")
 

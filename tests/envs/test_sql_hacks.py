@@ -23,7 +23,7 @@ from intercode.envs.sql.engines.sqlite import SqliteEngine
 from intercode.envs.sql.env import SqlEnv
 from intercode.errors import IntercodeError
 from intercode.redteam.sql import ATTACKS, GOLDS, Attack
-from intercode.types import Score, Table
+from intercode.types import Score
 
 CASES = [
     pytest.param(engine, attack, id=f"{attack.name}-{engine}")
@@ -45,10 +45,10 @@ def steps(env: Any, attack: Attack) -> tuple[Any, Any]:
 class LateGolds(SqlEnv):
     """The gold is executed where the agent has been, when it submits."""
 
-    def _compare(self, engine: Engine, answer: Table | None) -> Score:
-        gold = engine.run(self.task.gold, seconds=5).table
+    def score(self) -> Score:
+        gold = self.world.engine.run(self.task.gold, seconds=5).table
         assert gold is not None
-        return sql_exact(answer, gold, free(gold))
+        return sql_exact(self.world.answer.table, gold, free(gold))
 
 
 class Kept:

@@ -146,7 +146,9 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
             while True:
                 request = flow.send(answer)
                 if victim and isinstance(request, Act) and request.action == task.gold:
-                    killed.append(envs[threading.get_ident()].world.workspace.sandbox.host._process.pid)
+                    killed.append(
+                        envs[threading.get_ident()].world.workspace.sandbox.host._process.pid
+                    )
                     os.kill(killed[-1], signal.SIGKILL)
                     victim = False
                 answer = yield request

@@ -120,10 +120,6 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
             return Comparison(world, agent, done.task, gold, score)
         return super().compare_all(world, done)
 
-    def join(self, score: Score, again: Score, task: Task) -> Score:
-        parts = {**score.parts, "robust": float(again.success)}
-        return replace(again, reward=min(score.reward, again.reward), parts=parts)
-
     def show(
         self, score: Score, first: BashComparison, again: BashComparison | None = None
     ) -> dict[str, Any]:

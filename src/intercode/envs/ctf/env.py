@@ -22,47 +22,38 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from intercode.env import GoldRun, InterCodeEnv, World, none_playable, shorten_text
+from intercode.env import World, none_playable
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
+from intercode.envs.ctf.judge import FlagJudge, Reward
 from intercode.envs.ctf.language import LANGUAGE
 from intercode.envs.ctf.options import CtfOptions
-from intercode.envs.gold import GoldCache, blame_gold, split_golds
-from intercode.envs.rewards import (
-    best_score,
-    call_reward,
-    is_papers,
-    require_reward,
-    reward_name,
-)
-from intercode.envs.workspace import Workspace, WorkspaceSpec, prepare_workspaces, split_refused
-from intercode.errors import DataError, UsageError
+from intercode.envs.ctf.world import FOLDER, CtfWorld
+from intercode.envs.gold import GoldCache
+from intercode.envs.judged import JudgedEnv
+from intercode.envs.judges import Judge
+from intercode.envs.rewards import is_papers, require_reward, reward_name
+from intercode.envs.workspace import WorkspaceSpec, prepare_workspaces, split_refused
+from intercode.errors import UsageError
 from intercode.submission import NOT_LITERAL, answer_in, is_submission, submitted_word
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
-Reward = str | Callable[[str, str, Task], Score]
-FOLDER = "/ctf"
-_ARCHIVE = "/dev/shm/assets.tar"
-_COMMENT = re.compile(r"\s+#.*$")
 _SUBSTITUTES = re.compile(r"\$\(|`[^`]*\s[^`]*`")
 """A command whose output Bash would put here: `$(cat flag)`, but not a flag in marks: `FLAG`."""
-_UNPACK = f"tar -C {FOLDER} --no-same-owner -xpf {_ARCHIVE}; status=$?; rm {_ARCHIVE}; exit $status"
 
 
-class CtfEnv(InterCodeEnv):
+class CtfEnv(JudgedEnv):
     """An environment for capture-the-flag tasks. `challenges` maps task ids to assets; environments
     may share `golds`. For other arguments see `InterCodeEnv`."""
 
     Options = CtfOptions
     rewards: ClassVar = {
-        "exact": "intercode.envs.ctf.env:flag_exact",
+        "exact": "intercode.envs.ctf.judge:flag_exact",
         "paper": "intercode.interop.v1.ctf:flag_paper",
     }
     language = LANGUAGE
@@ -74,17 +65,19 @@ class CtfEnv(InterCodeEnv):
         challenges: Mapping[str, Challenge],
         *,
         reward: Reward | None = None,
-        golds: GoldCache[str] | None = None,
+        golds: GoldCache[str | None] | None = None,
         **how: Any,
     ) -> None:
         super().__init__(tasks, **how)
         if reward is not None or not hasattr(type(self), "reward"):
             self.reward = reward or "exact"
         require_reward(self.reward, self.rewards, "submitted, flag, task")
-        self._challenges = challenges
-        self._gold_cache = golds or GoldCache[str]()
-        self._workspace, self._flags = Workspace(spec), list[tuple[Task, str]]()
-        self._last_score = Score(0.0, False)
+        self._golds = golds or GoldCache[str | None]()
+        self.world, self.judges = CtfWorld(spec, challenges), self.make_judges()
+
+    def make_judges(self) -> Mapping[str, Judge[Any]]:
+        flags = FlagJudge(self._golds, reward=self.reward, rewards=self.rewards)
+        return {"outcome": flags}
 
     @classmethod
     def lint_files(cls, data: DataSet, options: CtfOptions) -> Mapping[str, Sequence[TaskIssue]]:
@@ -131,28 +124,9 @@ class CtfEnv(InterCodeEnv):
             "spec": spec,
             "challenges": challenges,
             "reward": reward,
-            "golds": GoldCache[str](),
+            "golds": GoldCache[str | None](),
         }
         return World(arguments, lambda: {**facts, **spec.facts()}, tasks, left_out)
-
-    def run_gold(self, task: Task) -> GoldRun:
-        issues = list(self._challenges[task.id].issues)
-        try:
-            flag = self._find_flag(task)
-        except DataError as error:
-            return GoldRun(None, "", (*issues, str(error)))
-        issues += self._challenges[task.id].hints(flag)
-        return GoldRun(flag, flag, tuple(issues))
-
-    def start_episode(self, task: Task) -> None:
-        """Find the flag of each gold, then give the agent a new sandbox. An alternative script that
-        does not find a flag is skipped."""
-        first, *others = split_golds(task)
-        self._flags = [(first, self._flag(first))]
-        for other in others:
-            with suppress(DataError):
-                self._flags.append((other, self._flag(other)))
-        self._start_in_assets(task)
 
     def execute(self, action: str) -> ExecResult:
         """Execute an action. Under the paper's protocol this may be a submission, which is an
@@ -161,106 +135,17 @@ class CtfEnv(InterCodeEnv):
         if is_submission(action, self.submission):
             score = self.score()
             return ExecResult(
-                "" if score.success else self.feedback(score), None, cwd=self._workspace.last.cwd
+                "" if score.success else self.feedback(score),
+                None,
+                cwd=self.world.workspace.last.cwd,
             )
-        return self._workspace.execute(action)
-
-    def score(self) -> Score:
-        """Score the submission against each gold's flag; under the paper's reward, against the
-        first flag only."""
-        if is_papers(self.reward, self.rewards):
-            scorer = resolve_name(self.rewards[str(self.reward)])
-            self._last_score = scorer(self._word, self._flags[0][1])
-        elif callable(self.reward):
-            self._last_score = best_score(
-                call_reward(self.reward, self._word, flag, task) for task, flag in self._flags
-            )
-        else:
-            self._last_score = best_score(flag_exact(self._word, flag) for _, flag in self._flags)
-        return self._last_score
+        return super().execute(action)
 
     def reject_submission(self, word: str) -> str | None:
         return NOT_LITERAL if _SUBSTITUTES.search(word) and answer_in(word) is None else None
 
-    def session_lost(self) -> bool:
-        return self._workspace.sandbox.session_lost()
-
-    def outcomes(self) -> dict[str, Any]:
-        """Return the submission. The flag is left out, since runs are shared."""
-        failed = [] if self._last_score.success else ["flag"]
-        return {"failed": failed, "agent": {"submitted": shorten_text(self._word)}}
-
     def feedback(self, score: Score) -> str:
         return "That is not the flag."
-
-    def copy_world(self, other: Self, live: bool) -> None:
-        other._workspace = self._workspace.fork(live=live)
-
-    def close_world(self) -> None:
-        self._workspace.sandbox.close()
-
-    def _start_in_assets(self, task: Task) -> None:
-        """Start an episode with the task's assets unpacked and the shell in their folder."""
-        workspace, challenge = self._workspace, self._challenges[task.id]
-        workspace.start_episode()
-        workspace.execute(f"cd {FOLDER}")
-        if challenge.packed is None:
-            return
-        workspace.sandbox.write(_ARCHIVE, challenge.packed, mode=0o600)
-        done = workspace.sandbox.exec("", argv=["sh", "-c", _UNPACK], cwd="/", timeout=60)
-        if done.exit_code != 0:
-            raise DataError(
-                f"task {task.id}: {challenge.assets} cannot be unpacked in the sandbox: "
-                f"{last_line(done.output)}"
-            )
-
-    def _flag(self, task: Task) -> str:
-        return self._gold_cache.get(
-            (task.id, task.gold, self._workspace.spec.template.digest),
-            lambda: self._find_flag(task),
-        )
-
-    def _find_flag(self, task: Task) -> str:
-        """Return the gold's flag; execute a gold that is a script. Raises `DataError` if it fails
-        or prints nothing."""
-        if gold_is(task) == "flag":
-            return task.gold
-
-        def execute() -> ExecResult:
-            self._start_in_assets(task)
-            return self._workspace.sandbox.exec("", argv=["bash", "-c", task.gold], cwd=FOLDER)
-
-        result = blame_gold(execute, task.gold)
-        last = last_line(result.output)
-        if result.exit_code != 0 or not last:
-            how = "runs out of time" if result.timed_out else f"ends with status {result.exit_code}"
-            raise DataError(
-                f"task {task.id}: "
-                f"the gold's script {how} and prints {last or 'nothing'!r}, where a flag should be"
-            )
-        return last
-
-
-def flag_exact(submitted: str, flag: str) -> Score:
-    """Score the exact reward: the flag, or a text that Bash or a reader of Markdown would take for
-    the flag: in quotes or marks, with a comment or a final `.` or `;`."""
-    word, wanted = submitted.strip(), flag.strip()
-    quoted = word[:1] in ("'", '"') and word[:1] == word[-1:]
-    plain = _COMMENT.sub("", word)
-    readings = {word, plain, plain.rstrip(".;"), word.strip("*`")}
-    readings |= {word[1:-1].strip()} if quoted else set()
-    return score_flag(wanted if wanted in readings else word, wanted)
-
-
-def score_flag(submitted: str, flag: str) -> Score:
-    """Return 1 if both are the same text and not empty, else 0."""
-    same = submitted == flag != ""
-    return Score(float(same), same, {"flag": float(same)})
-
-
-def last_line(output: str) -> str:
-    """Return the last line of an output, which contains the flag of a script."""
-    return output.strip().rpartition("\n")[2].strip()
 
 
 def _survey(data: DataSet, options: CtfOptions) -> dict[str, Challenge]:

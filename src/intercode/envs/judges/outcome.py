@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any, Generic, TypeVar
 
@@ -80,9 +80,10 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         """Return the final comparison for readers, `again` that on variant data; `score` is that of
         the ruling."""
 
-    @abstractmethod
     def join(self, score: Score, again: Score, task: Task) -> Score:
         """Return the score for both data, of which `score` is a success on the original."""
+        parts = {**score.parts, "robust": float(again.success)}
+        return replace(again, reward=min(score.reward, again.reward), parts=parts)
 
     def tasks_of(self, task: Task) -> Sequence[Task]:
         """Return a copy of the task for each gold that the reward compares with."""
@@ -93,10 +94,14 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
             self._find(world, posed, task, lambda: world)
 
     def gold(self, world: W, task: Task) -> Gold:
-        """Return the outcome of the task's gold."""
-        gold = self._find(world, task, task, lambda: self.spare(world))
+        """Return the outcome of the task's gold, also while an episode is in progress."""
+        gold = self.find(world, task, task)
         assert gold is not None  # only an alternative may have none
         return gold
+
+    def find(self, world: W, posed: Task, task: Task) -> Gold | None:
+        """Return the outcome of one of the task's golds; None for an alternative that fails."""
+        return self._find(world, posed, task, lambda: self.spare(world))
 
     def spare(self, world: W) -> W:
         """Return a world for golds while an episode is in progress in `world`."""
@@ -151,7 +156,7 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         """Compare the agent's outcome with each gold's, up to a success; return the best."""
         agent, best = self.look(world, done), None
         for posed in self.tasks_of(done.task):
-            gold = self._find(world, posed, done.task, lambda: self.spare(world))
+            gold = self.find(world, posed, done.task)
             if gold is None:
                 continue
             score = self.compare(world, agent, gold, posed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from intercode.envs.ctf.env import score_flag
+from intercode.envs.ctf.judge import score_flag
 from intercode.types import Score
 
 

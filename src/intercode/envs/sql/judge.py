@@ -1,0 +1,203 @@
+"""SqlJudge: the rows of the answer, and what a gold that writes leaves in the database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pkgutil import resolve_name
+from typing import Any
+
+from intercode.env import GoldRun, shorten_text
+from intercode.envs.gold import GoldCache, Key
+from intercode.envs.judges import Done
+from intercode.envs.judges.outcome import Comparison, OutcomeJudge, not_general
+from intercode.envs.rewards import call_reward
+from intercode.envs.sql.compare import Row, difference
+from intercode.envs.sql.content import Content, read_content
+from intercode.envs.sql.databases import Gold, database, execute_gold
+from intercode.envs.sql.engines import Answer
+from intercode.envs.sql.world import SqlWorld
+from intercode.errors import DataError
+from intercode.types import Score, Table, Task, View
+
+Reward = str | Callable[[Table | None, Table | None, Task], Score]
+Seen = tuple[Answer, Content | None]
+"""The agent's answer, and, where a gold writes, the content that its episode leaves."""
+SqlComparison = Comparison[SqlWorld, Seen, Gold]
+_ROWS, _DIFFERENT, _TEXT = 20, 10, View(150, 50)
+"""The most rows of a table and of a difference in `outcomes`, and the most characters of a text."""
+_TABLE_BYTES, _DIFFERENCE_BYTES = 1500, 1000
+
+
+class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
+    """A judge by rows. `reward` is a function, or one of the names that the paths `rewards`
+    explain. `robust`: also try variant data for tasks that need not hold there."""
+
+    def __init__(
+        self,
+        golds: GoldCache[Gold | None],
+        make_variant: Callable[[], SqlWorld] | None,
+        *,
+        reward: Reward,
+        rewards: dict[str, str],
+        papers: bool,
+        robust: bool,
+    ) -> None:
+        super().__init__(golds, make_variant, papers=papers)
+        self._reward, self._robust, self._exact = reward, robust, reward == "exact"
+        self._scorer: Any = resolve_name(rewards[reward]) if isinstance(reward, str) else reward
+
+    def key(self, world: SqlWorld, task: Task) -> Key:
+        return (task.id, task.gold, world.data)
+
+    def run(self, world: SqlWorld, task: Task, *, first: bool) -> Gold:
+        """Execute a gold. An alternative that fails never matches. Raises `DataError` if the first
+        gold fails under `exact` or `bird`."""
+        gold = execute_gold(world.engine, task)
+        written = gold.content is not None and self._exact
+        if first and self._reward in ("exact", "bird") and gold.table is None and not written:
+            writes = "the gold writes, which only the reward exact compares"
+            why = "; ".join(gold.faults) or writes
+            raise DataError(f"task {task.id}: {why}; see `intercode check`")
+        return gold
+
+    def look(self, world: SqlWorld, done: Done) -> Seen:
+        golds = [
+            (gold, posed.gold)
+            for posed in self.tasks_of(done.task)
+            if (gold := self.find(world, posed, done.task))
+        ]
+        expected = [gold.content.catalog for gold, _ in golds if gold.content is not None]
+        content = None
+        if expected and self._exact:
+            written = "\n".join(text for _, text in golds)
+            with suppress(DataError):  # the agent's own view, or the whole database, is broken
+                db = database(done.task, world.engine)
+                content = read_content(world.engine, db, written, expected)
+        return world.answer, content
+
+    def compare(self, world: SqlWorld, agent: Seen, gold: Gold, task: Task) -> Score:
+        answer, content = agent
+        if self._exact:
+            return gold.score(answer.table, content)
+        if callable(self._reward):
+            return call_reward(self._reward, answer.table, gold.table, task)
+        score: Score = self._scorer(answer.table, gold.table)
+        return score
+
+    def must_hold_twice(self, task: Task) -> bool:
+        return task.general and not self.papers
+
+    def looks_twice(self, task: Task) -> bool:
+        return self._robust or self.must_hold_twice(task)
+
+    def join(self, score: Score, again: Score, task: Task) -> Score:
+        solved = again.success or not self.must_hold_twice(task)
+        return Score(
+            score.reward if solved else 0.0,
+            solved,
+            {**score.parts, "robust": float(again.success)},
+            rule=score.rule if solved else again.rule,
+        )
+
+    def show(
+        self, score: Score, first: SqlComparison, again: SqlComparison | None = None
+    ) -> dict[str, Any]:
+        """Return the comparison on the original data in about 8 KB: the conditions that failed,
+        both tables, and their difference.
+
+        failed          "error" (the last statement failed), otherwise any of "rows", "order",
+                        "changes" (the gold writes) and "robust" (the variant data)
+        rule            why `exact` accepted or refused the rows, in words
+        agent, gold     columns, rows (at most 20; `rows_total` if there are more) or the error
+        missing, extra  rows only in the gold, and rows only in the agent's (at most 10 each); if
+                        the gold writes, those of the first table that differs
+        """
+        gold = self.gold(first.world, self.tasks_of(first.task)[0])
+        (answer, content), parts = first.agent, score.parts
+        right = {
+            "rows": (
+                parts.get("rows", parts.get("iou", 1.0)) == 1
+                and not (answer.table and answer.table.cut)
+            ),
+            "order": parts.get("columns", 1.0) < 1 or parts.get("order", 1.0) == 1,
+            "changes": parts.get("changes", 1.0) == 1,
+            "robust": parts.get("robust", 1.0) == 1,
+        }
+        failed = (
+            ["error"]
+            if answer.error is not None and gold.content is None
+            else [name for name, holds in right.items() if not holds]
+        )
+        report: dict[str, Any] = {
+            "failed": failed,
+            **({"rule": score.rule} if score.rule else {}),
+            "agent": _answer_json(answer),
+            "gold": _answer_json(gold.answer),
+        }
+        agent_rows, gold_rows, order = gold.compared(answer.table, content)
+        if agent_rows is not None and gold_rows is not None:
+            missing, extra = difference(agent_rows, gold_rows, order)
+            report["missing"] = _rows_json(missing[:_DIFFERENT], _DIFFERENCE_BYTES)
+            report["extra"] = _rows_json(extra[:_DIFFERENT], _DIFFERENCE_BYTES)
+        return report
+
+    def examine(self, world: SqlWorld, task: Task) -> GoldRun:
+        try:
+            golds = [execute_gold(world.engine, task)]
+            if task.general and (variant := self.variant()):
+                golds.append(execute_gold(variant.engine, task))
+        except DataError as error:
+            return GoldRun(None, "", (str(error),))
+        faults = list(golds[0].faults)
+        if self.must_hold_twice(task):
+
+            def passes(agent: Gold, gold: Gold) -> bool:
+                return self._exact and gold.score(agent.table, agent.content).success
+
+            faults += not_general(golds, golds[0].evidence == golds[-1].evidence, passes)
+            faults += [
+                f"on the variant data: {fault}" for gold in golds[1:] for fault in gold.faults
+            ]
+        summary = "\n".join(
+            str(list(gold.table.rows) if gold.table else gold.answer.error) for gold in golds
+        )
+        return GoldRun([gold.evidence for gold in golds], summary, tuple(faults))
+
+
+def _answer_json(answer: Answer) -> dict[str, Any]:
+    if answer.table is None:
+        return (
+            {"rows": []}
+            if answer.error is None
+            else {"error": shorten_text(answer.error), "rows": []}
+        )
+    names = _rows_json([answer.table.columns], _TABLE_BYTES)
+    rows = _rows_json(answer.table.rows[:_ROWS], _TABLE_BYTES)
+    report = {"columns": names[0] if names else [], "rows": rows}
+    return (
+        report
+        if len(rows) == len(answer.table.rows)
+        else {**report, "rows_total": len(answer.table.rows)}
+    )
+
+
+def _rows_json(rows: Iterable[Row], size: int) -> list[list[Any]]:
+    """Return as many of the first rows as fit into `size` bytes: numbers and NULL unchanged, other
+    values as text."""
+    listed: list[list[Any]] = []
+    for row in rows:
+        values = [
+            (
+                value
+                if value is None or (isinstance(value, int | float) and abs(value) < float("inf"))
+                else _TEXT.shorten(shorten_text(str(value)))[0]
+            )
+            for value in row
+        ]
+        size -= len(json.dumps(values))
+        if size < 0:
+            break
+        listed.append(values)
+    return listed
