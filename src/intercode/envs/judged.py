@@ -19,7 +19,7 @@ class JudgedEnv(InterCodeEnv):
     """The base of the built-in environments."""
 
     world: Any
-    judges: Mapping[str, Judge[Any]]
+    judges: Mapping[str, Any]
     _ruling: Ruling | None = None
 
     def kind_of(self, task: Task) -> str:

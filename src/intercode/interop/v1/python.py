@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from intercode.envs.python.env import score_parts
+from intercode.envs.python.judge import score_parts
 from intercode.types import Score
 
 

@@ -85,6 +85,11 @@ class PythonSessions:
         self._clean = False
         return self.agent.exec(action)
 
+    def end_processes(self) -> None:
+        """End all processes in the agent's sandbox, its interpreter too."""
+        self._clean = False
+        self.agent.end_processes()
+
     def describe(self, name: str, method: str = "") -> Definitions | None:
         """Return the agent's definitions and a description of `name`; None if its interpreter does
         not answer."""

@@ -1,0 +1,262 @@
+"""AssertsJudge: the task's asserts and programs decide, each in a copy of the interpreter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pkgutil import resolve_name
+from typing import Any, Literal
+
+from intercode.env import GoldRun, shorten_text
+from intercode.envs.gold import NO_GOLD, GoldCache
+from intercode.envs.judges import Done, Ruling
+from intercode.envs.python.grading import Result
+from intercode.envs.python.suite import SOLUTION, Suite, behind, read_suite
+from intercode.envs.python.world import PythonWorld
+from intercode.envs.rewards import call_reward, is_papers
+from intercode.errors import DataError
+from intercode.types import Score, Task
+
+Reward = str | Callable[[Sequence[Result], Task], Score]
+Tell = Literal["nothing", "number", "case"]
+_FUNCTION = (
+    re.compile(r"^def (\w+)\(", re.MULTILINE),
+    re.compile(r"^def (\w+)\s*\(", re.MULTILINE),
+)
+"""InterCode v1 missed a function with a space before its parenthesis if there was another
+function."""
+_NO_ANSWER = (
+    "Wrong: the interpreter did not answer what is defined in it. "
+    "Has the code replaced a builtin, or a function of a module such as os or json?"
+)
+
+
+class AssertsJudge:
+    """A judge by the tests of a suite. `reward` is a function, or one of the names that `rewards`
+    explains. `as_v1`: the paper's protocol, which scored each turn."""
+
+    def __init__(
+        self,
+        golds: GoldCache[Sequence[Result]],
+        *,
+        reward: Reward,
+        rewards: Mapping[str, str],
+        as_v1: bool,
+        scores_steps: bool,
+    ) -> None:
+        self._golds, self._reward, self._rewards = golds, reward, rewards
+        self._papers = is_papers(reward, rewards)
+        self._as_v1, self._scores_steps = as_v1, scores_steps
+        self.results: Sequence[Result] = ()
+        """The results of the last submission."""
+        self._scored, self._answered = False, True
+
+    def before(self, world: PythonWorld, task: Task) -> None:
+        world.suite(task)
+        self.results, self._scored, self._answered = (), False, True
+
+    def rule(self, world: PythonWorld, done: Done) -> Ruling:
+        score = self._score(world, done)
+        return Ruling(score, lambda: self._show(world, done.task))
+
+    def examine(self, world: PythonWorld, task: Task) -> GoldRun:
+        """Execute the golds in turn, until one passes the tests."""
+        if not task.golds:
+            return GoldRun(None, "", (NO_GOLD,))
+        first = None
+        for gold in task.golds:
+            posed = with_submission(replace(task, gold=gold))
+            run = replace(self._run_one(world, posed), task=posed)
+            if not run.faults:
+                return run
+            first = first or run
+        assert first
+        return first
+
+    def _run_one(self, world: PythonWorld, task: Task) -> GoldRun:
+        try:
+            execution, results = world.sessions.run_gold(read_suite(task), task.gold)
+        except DataError as error:
+            return GoldRun(None, "", (str(error),))
+        failed = [pair for pair in enumerate(results, start=1) if not pair[1].passed]
+        faults: tuple[str, ...] = ()
+        if execution.timed_out:
+            faults = ("gold runs out of time",)
+        elif execution.exit_code:
+            faults = (f"gold fails: {execution.output.strip().rpartition(chr(10))[2][:200]}",)
+        elif failed:
+            (number, first), more = failed[0], f" and {len(failed) - 1} more" if failed[1:] else ""
+            faults = (
+                (
+                    f"gold fails test {number}{more}: {first.test.description[:100]}: "
+                    f"{first.why[:200]}"
+                ),
+            )
+        lines = [f"{result.test.description}: {result.why or 'passed'}" for result in results]
+        return GoldRun(_passed(results), "\n".join(lines), faults)
+
+    def _score(self, world: PythonWorld, done: Done) -> Score:
+        suite, self.results = world.suite(done.task), ()
+        asserts_only = all(test.kind == "assert" for test in suite.tests)
+        # InterCode v1 had no other tests
+        if self._as_v1 and self._papers and asserts_only:
+            return self._score_as_v1(world, suite, done.task)
+        name, text = self._submitted_answer(world, suite, done.word)
+        if name is None and text is None:
+            return Score(0.0, False, {})
+        if text is not None and not self._scores_steps:
+            text = behind(suite.preamble, text)
+        public = world.sessions.run_graded(_part(suite, hidden=False), name=name, text=text)
+        hidden: Sequence[Result] = ()
+        if not self._papers and all(_passed(public)):
+            hidden = world.sessions.run_graded(_part(suite, hidden=True), name=name, text=text)
+        self.results = [*public, *hidden]
+        if callable(self._reward):
+            return call_reward(self._reward, self.results, done.task)
+        if self._papers:
+            return self._score_as_gold(world, suite, done.task, public)
+        unseen = _passed(hidden) or [False] * sum(test.hidden for test in suite.tests)
+        return score_exact(_passed(public), unseen)
+
+    def _score_as_gold(
+        self, world: PythonWorld, suite: Suite, task: Task, results: Sequence[Result]
+    ) -> Score:
+        scorer: Callable[..., Score] = resolve_name(self._rewards[str(self._reward)])
+        return scorer(_passed(results), _passed(self._gold_results(world, suite, task)))
+
+    def _score_as_v1(self, world: PythonWorld, suite: Suite, task: Task) -> Score:
+        """Score the first function in the turn's action under the name of the gold's first
+        function.
+
+        InterCode v1 cleared its namespace before it executed the gold there, and the gold stayed
+        for the next turn. So from the second scoring on, an action that fails leaves the gold in
+        place and earns 1. The agent's own session is not affected.
+        """
+        submitted, gold_name = _first_function(world.last_action), _first_function(task.gold)
+        if not submitted or not gold_name:
+            return Score(0.0, False, {})
+        gold = task.gold if self._scored else None
+        self._scored = True
+        public = replace(_part(suite, hidden=False), name=gold_name)
+        self.results = world.sessions.run_as_v1(public, world.last_action, submitted, gold)
+        return self._score_as_gold(world, suite, task, self.results)
+
+    def _submitted_answer(
+        self, world: PythonWorld, suite: Suite, word: str
+    ) -> tuple[str | None, str | None]:
+        """Return a name or the text of a program; both are None if there is nothing to submit."""
+        if word:
+            return word, None
+        if suite.program:
+            return None, world.last_action or None
+        for name in (suite.name, SOLUTION) if suite.method else (suite.name,):
+            definitions = world.sessions.describe(name)
+            if definitions and definitions.callable:
+                return name, None
+        self._answered = definitions is not None and not world.session_lost()
+        return (definitions and definitions.last) or None, None
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether hidden tests ran: the agent's code may have recorded their arguments."""
+        return any(result.test.hidden for result in self.results)
+
+    def feedback(self, tell: Tell) -> str:
+        """Return what the agent is told after a wrong submission."""
+        public = [result for result in self.results if not result.test.hidden]
+        failed = next((number for number, result in enumerate(public) if not result.passed), None)
+        if tell == "nothing" or failed is None:
+            if tell == "nothing" or self.results:
+                return "Wrong."
+            return "Wrong: nothing was defined." if self._answered else _NO_ANSWER
+        if tell == "number":
+            return f"Wrong: test {failed + 1} of {len(public)} failed."
+        return (
+            f"Wrong: this failed: {public[failed].test.description}\n{public[failed].why}".rstrip()
+        )
+
+    def _show(self, world: PythonWorld, task: Task) -> dict[str, Any]:
+        """Return the results of the executed tests with their numbers in the record, failed tests
+        first, at most 30. The agent must not see them, because they include hidden tests."""
+        golds = (
+            self._gold_results(world, world.suite(task), task)
+            if self._papers and self.results
+            else ()
+        )
+        of_gold = {result.test: result.why or "passed" for result in golds}
+        same = all(
+            result.passed == (of_gold.get(result.test, "passed") == "passed")
+            for result in self.results
+        )
+        rows = [
+            {
+                "number": number,
+                "test": shorten_text(result.test.description)[:300],
+                **({"hidden": True} if result.test.hidden else {}),
+                "passed": result.passed,
+                "gold": shorten_text(of_gold.get(result.test, "passed"))[:500],
+                "agent": shorten_text(result.why or "passed")[:500],
+                **{
+                    name: shorten_text(text)[:500]
+                    for name, text in _sides(result)
+                    if text is not None
+                },
+            }
+            for number, result in sorted(
+                enumerate(self.results, 1), key=lambda numbered: numbered[1].passed
+            )[:30]
+        ]
+        return {"failed": [] if rows and same else ["tests"], "tests": rows}
+
+    def _gold_results(self, world: PythonWorld, suite: Suite, task: Task) -> Sequence[Result]:
+        public = _part(suite, hidden=False)
+        if not task.gold:
+            raise DataError(f"task {task.id} has no gold to compare with; use --reward exact")
+        return self._golds.get(
+            (task.id, "public"), lambda: world.sessions.run_gold(public, task.gold)[1]
+        )
+
+    def close(self) -> None:
+        """Do nothing: golds run in a container of the world."""
+
+
+def _sides(result: Result) -> Iterator[tuple[str, str | None]]:
+    """Yield what a failed test gave the answer, what it expected and what it got."""
+    if result.test.kind == "program" and not result.passed:
+        yield "input", result.test.stdin
+    yield from (("expected", result.expected), ("got", result.got))
+
+
+def score_exact(public: Sequence[bool], hidden: Sequence[bool]) -> Score:
+    """Return 1 if there are tests and all passed, otherwise 0."""
+    passed = [*public, *hidden]
+    success = bool(passed) and all(passed)
+    return Score(float(success), success, score_parts(public, hidden))
+
+
+def score_parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, float]:
+    """Return the shares of tests that passed, and the result of each test by its number, from 1."""
+    groups = {"public": public, "hidden": hidden}
+    shares = {name: sum(passed) / len(passed) for name, passed in groups.items() if passed}
+    tests = enumerate([*public, *hidden], start=1)
+    return {**shares, **{f"test {number}": float(passed) for number, passed in tests}}
+
+
+def with_submission(task: Task) -> Task:
+    """Return the task with the name under which its gold is submitted. Raises `DataError` if its
+    tests cannot be read."""
+    suite = read_suite(task)
+    return task if suite.program else replace(task, extra={**task.extra, "submit": suite.gold_name})
+
+
+def _part(suite: Suite, *, hidden: bool) -> Suite:
+    return replace(suite, tests=tuple(test for test in suite.tests if test.hidden is hidden))
+
+
+def _first_function(text: str) -> str | None:
+    return next((match[1] for pattern in _FUNCTION if (match := pattern.search(text))), None)
+
+
+def _passed(results: Sequence[Result]) -> list[bool]:
+    return [result.passed for result in results]
