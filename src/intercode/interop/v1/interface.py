@@ -33,6 +33,7 @@ import gymnasium
 
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
+from intercode.envs.judges import Done
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.interop.v1.session import folder_after_cd
 from intercode.interop.v1.sql import _common_rows, sql_paper
@@ -192,12 +193,10 @@ class V1Env(gymnasium.Env[Any, str]):
             self.data_path, self.data_loader = data_path, IntercodeDataLoader(data_path)
         self._given = {**self._implied(Path(data_path or ".").resolve()), **options}
         self.container_name = f"{image_name}_ic_ctr"
-        self.container = self._open_container(
-            self.container_name, lambda: self._sandbox(self.world)
-        )
-        self.world: Any = self._make_world()
+        self.container = self._open_container(self.container_name, lambda: self._sandbox(self.env))
+        self.env: Any = self._make_env()
 
-    def _make_world(self) -> InterCodeEnv:
+    def _make_env(self) -> InterCodeEnv:
         """Return an environment of ours with the data, or with a single task that asks nothing.
         `tasks.*` is the task file of a data folder."""
         with NamedTemporaryFile("w", suffix=".jsonl") as no_task:
@@ -222,22 +221,22 @@ class V1Env(gymnasium.Env[Any, str]):
         container.sandbox = sandbox
         return container
 
-    def _sandbox(self, world: Any) -> Any:
-        if not hasattr(world, "_workspace"):
+    def _sandbox(self, env: Any) -> Any:
+        if not hasattr(env.world, "sandbox"):
             raise UsageError(f"{type(self).__name__} has no shell")
-        return world._workspace.sandbox
+        return env.world.sandbox
 
     def reset(self, index: int | None = None, **_: object) -> tuple[Any, dict[str, Any]]:
         """Begin an episode on the record of an index, or of a random one."""
         self.info, self.trajectory, self.observation, self.reward = {}, [], None, None
-        self.query_idx = 0
+        self.query_idx = self._scored = 0
         if not self.tool_mode:
             indices = range(len(self.data_loader))
             self.query_idx = indices[randrange(len(indices)) if index is None else index]
             self.record = self.data_loader.get(self.query_idx)
             self.query, self.gold = self.record["query"], self.record["gold"]
             self.logger.info("Query: %s\nGold: %s", self.query, self.gold)
-        self.world.reset(options={"task": self._task_id()})
+        self.env.reset(options={"task": self._task_id()})
         self.reset_container()
         if self.preprocess is not None and not self.tool_mode:
             actions = self.preprocess(self.record)
@@ -250,7 +249,7 @@ class V1Env(gymnasium.Env[Any, str]):
 
     def _task_id(self) -> str | int:
         """Return the world's task of the record. Raises `UsageError` if it cannot be played."""
-        tasks = self.world.tasks
+        tasks = self.env.tasks
         if self.tool_mode or len(tasks) == len(self.data_loader):
             return self.query_idx  # none is left out
         same = [task.id for task in tasks if (task.query, task.gold) == (self.query, self.gold)]
@@ -279,11 +278,11 @@ class V1Env(gymnasium.Env[Any, str]):
     def exec_action(self, action: str) -> None:
         """Execute an action; set `observation`, and `action_executed` in `info`."""
         try:
-            done = self.world.execute(action)
+            done = self.env.execute(action)
         except SandboxDied as death:
             if not death.by_agent:
                 raise
-            self.world.start_episode(self.world.task)
+            self.env.start_episode(self.env.task)
             self.observation, self.info[ACTION_EXEC] = "Command timed out", False
             return
         self.observation, self.info[ACTION_EXEC] = self._observed(done), done.exit_code == 0
@@ -295,10 +294,10 @@ class V1Env(gymnasium.Env[Any, str]):
     def get_reward(self) -> tuple[float, dict[str, Any]]:
         """Return the paper's reward for the state and the last observation, and what it compared
         in `info`."""
-        score = self.world.score()
+        score = self.env.score()
         self.info |= {
             AGENT_OBS: self.observation,
-            EVAL_OBS: self.world.outcomes().get("gold"),
+            EVAL_OBS: self.env.outcomes().get("gold"),
             CORRUPT_GOLD: False,
             REWARD: score.reward,
         }
@@ -329,7 +328,7 @@ class V1Env(gymnasium.Env[Any, str]):
 
     def close(self) -> None:
         self.container.stop()
-        self.world.close()
+        self.env.close()
 
 
 def _text(observation: object) -> str:
@@ -344,11 +343,6 @@ class V1BashEnv(V1Env):
         self.ctr_name_eval = f"{image_name}_ic_ctr_eval"
         self._second: InterCodeEnv | None = None
 
-    def _make_world(self) -> Any:
-        world: Any = super()._make_world()
-        world._variant = None  # the paper has no second data for tasks marked `general`
-        return world
-
     def _implied(self, data: Path) -> dict[str, Any]:
         number = re.search(r"fs_\d", data.name)
         trees = [data.with_name(f"{number[0]}{end}") for end in ("", ".tar")] if number else []
@@ -361,7 +355,7 @@ class V1BashEnv(V1Env):
         """The container of the gold: a second sandbox, at the start of the episode."""
 
         def sandbox() -> Any:
-            self._second = self._second or self._make_world()
+            self._second = self._second or self._make_env()
             self._second.reset(options={"task": self._task_id()})
             return self._sandbox(self._second)
 
@@ -373,13 +367,15 @@ class V1BashEnv(V1Env):
             self._second.close()
 
     def get_reward(self) -> tuple[float, dict[str, Any]]:
-        workspace = self.world._workspace
+        workspace = self.env.world.workspace
         output = _text(self.observation)  # which is the query until an action
         if output != workspace.answer.output:
             workspace.answer = replace(workspace.answer, output=output, overflow=None)
-        self.world._actions.append("submit")  # the gold's second execution differs from its first
-        score = self.world.score()
-        outcomes = self.world.outcomes()
+        self._scored += 1  # the gold's second execution differs from its first
+        task = self.env.task  # the paper has no second data for tasks marked `general`
+        done = Done(replace(task, extra={**task.extra, "general": False}), [""] * self._scored)
+        ruling = self.env.judge_of(task).rule(self.env.world, done)
+        score, outcomes = ruling.score, ruling.show()
         names = {"file_diff": "effects", "file_changes": "contents", "answer_similarity": "answer"}
         self.info |= {
             AGENT_OBS: workspace.answer.output,
@@ -416,7 +412,7 @@ class V1SqlEnv(V1Env):
 
     def exec_action(self, action: str) -> None:
         if used := _USE.fullmatch(action):
-            engine = self.world._engine
+            engine = self.env.world.engine
             try:
                 if (name := engine.name_of(used[1])) != engine._db:
                     engine.open(name)
@@ -428,15 +424,14 @@ class V1SqlEnv(V1Env):
         super().exec_action(action)
 
     def _observed(self, done: Any) -> Any:
-        answer = self.world._answer
+        answer = self.env.world.answer
         if answer.error or answer.timed_out:
             return done.output
         return None if answer.table is None else list(answer.table.rows)
 
     def get_reward(self) -> tuple[float, dict[str, Any]]:
         rows = self.observation if isinstance(self.observation, list) else None
-        world = self.world
-        gold = world._gold(world._engine, world.task).table
+        gold = self.env.judge_of(self.env.task).gold(self.env.world, self.env.task).table
         score = sql_paper(None if rows is None else Table((), tuple(rows)), gold)
         self.info = {
             AGENT_OBS: str(self.observation),
@@ -466,7 +461,7 @@ class V1Cursor:
             error = RuntimeError(self._env.observation)
             error.msg = str(self._env.observation).partition(": ")[2]  # type: ignore[attr-defined]
             raise error
-        table = self._env.world._answer.table
+        table = self._env.env.world.answer.table
         self.description = [(column,) for column in table.columns] if table else None
         self._rows = list(table.rows) if table else []
 
@@ -507,12 +502,12 @@ class V1CTFEnv(V1Env):
         self.workdir = "/ctf"
         if "task_id" in self.record:
             move = 'mkdir "$1" && find . -maxdepth 1 ! -name . ! -name "$1" -exec mv -t "$1" {} +'
-            argv = ["sh", "-c", move, "-", self.world.task.id]
-            self._sandbox(self.world).exec("", argv=argv, cwd="/ctf")
+            argv = ["sh", "-c", move, "-", self.env.task.id]
+            self._sandbox(self.env).exec("", argv=argv, cwd="/ctf")
 
     def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:  # type: ignore[override]
         if action.startswith("submit"):
-            self.world.execute(action)
+            self.env.execute(action)
         return super().step(action)
 
 
