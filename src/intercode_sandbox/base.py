@@ -180,6 +180,11 @@ class Sandbox(ABC):
     def diff(self) -> dict[str, Change]:
         """Return every path that differs from the start, sorted by path."""
 
+    def glance(self) -> dict[str, Change]:
+        """Return what `diff` does, in the middle of an episode: no process inside may notice it.
+        By default `diff` is taken to be such."""
+        return self.diff()
+
     def session_lost(self) -> bool:
         """Return whether the session has ended since the last action; a provider may not know."""
         return False

@@ -236,8 +236,16 @@ class GuestSandbox(Sandbox):
             self.reset()
 
     def diff(self) -> dict[str, Change]:
+        return self._diff(pause=True)
+
+    def glance(self) -> dict[str, Change]:
+        return self._diff(pause=False)
+
+    def _diff(self, *, pause: bool) -> dict[str, Change]:
+        """Return the changes. `pause`: stop processes while files are read, which they may notice
+        when they continue; otherwise a file that changes meanwhile has the type `other`."""
         require_processes(LEAST)
-        reply, _ = self._request({"op": "diff"}, wait=120)
+        reply, _ = self._request({"op": "diff", "pause": pause}, wait=120)
         reported = _field(reply, "changes", dict)
         parsed = {}
         for path in sorted(reported):

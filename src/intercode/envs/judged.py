@@ -8,10 +8,13 @@ override each of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Self
 
-from intercode.env import GoldRun, InterCodeEnv
+from intercode.env import NO_VALUE, GoldRun, InterCodeEnv, single_thread
 from intercode.envs.judges import Done, Judge, Ruling
+from intercode.errors import SandboxDied
 from intercode.types import ExecResult, Score, Task
 
 
@@ -21,6 +24,8 @@ class JudgedEnv(InterCodeEnv):
     world: Any
     judges: Mapping[str, Any]
     _ruling: Ruling | None = None
+    _valued: tuple[int, float | None] | None = None
+    """The turn after which the state was scored, and its value."""
 
     def kind_of(self, task: Task) -> str:
         """Return the kind of judge that decides about a task, a key of `judges`."""
@@ -40,7 +45,7 @@ class JudgedEnv(InterCodeEnv):
         return Done(self.task, actions, self._word)
 
     def start_episode(self, task: Task) -> None:
-        self._ruling = None
+        self._ruling = self._valued = None
         self.judge_of(task).before(self.world, task)
         self.world.start(task)
 
@@ -51,6 +56,30 @@ class JudgedEnv(InterCodeEnv):
     def score(self) -> Score:
         self._ruling = self.judge_of(self.task).rule(self.world, self.done)
         return self._ruling.score
+
+    @property
+    def no_value(self) -> str:
+        if self.rules.scores_steps:
+            return "every turn is scored"
+        if type(self).score is not JudgedEnv.score:
+            return NO_VALUE
+        reason: str = self.judge_of(self.task).no_value(self.world, self.task)
+        return reason
+
+    @single_thread
+    def value(self) -> float | None:
+        """Return what a submission now would earn; None for a task with `no_value`, and for a world
+        that has died, which the next step will tell."""
+        if self._done or self.no_value:
+            return None
+        if self._valued is None or self._valued[0] != self.turn:
+            value = None
+            with suppress(SandboxDied):
+                value = self.judge_of(self.task).value(
+                    self.world, replace(self.done, word="", peek=True)
+                )
+            self._valued = self.turn, value
+        return self._valued[1]
 
     def outcomes(self) -> dict[str, Any]:
         return self._ruling.show() if self._ruling else {}

@@ -406,14 +406,15 @@ class Workspace:
         for action in actions:
             self.execute(action)
 
-    def outcome(self, gold: str | None = None) -> Outcome:
+    def outcome(self, gold: str | None = None, *, peek: bool = False) -> Outcome:
         """Return the answer (the output of the last action), all changes, the probe's output, and
         whether the last action failed.
 
-        `gold` is the gold that was executed, if any. Raises `DataError` if the probe fails after a
-        gold, since a broken probe prints the same after any episode.
+        `gold` is the gold that was executed, if any. `peek`: the episode goes on, and nothing in it
+        may notice. Raises `DataError` if the probe fails after a gold, since a broken probe prints
+        the same after any episode.
         """
-        changes = call_plugin(self.sandbox.diff, dict)
+        changes = call_plugin(self.sandbox.glance if peek else self.sandbox.diff, dict)
         archives = [
             path for path, change in changes.items() if change.digest and NAMED.search(path)
         ][:_ARCHIVES]

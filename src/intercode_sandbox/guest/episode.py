@@ -474,7 +474,12 @@ class EpisodeServer:
     def _read_pieces(self, path: str, limit: int) -> Iterator[bytes]:
         """Yield a regular file's content. Raises OSError for other types, and for more than `limit`
         bytes."""
-        with open(kernel.open_inside(self._root, path, os.O_RDONLY | _CAREFUL), "rb") as file:
+        flags = os.O_RDONLY | _CAREFUL
+        try:  # the time of access stays as it was
+            fd = kernel.open_inside(self._root, path, flags | os.O_NOATIME)
+        except PermissionError:
+            fd = kernel.open_inside(self._root, path, flags)
+        with open(fd, "rb") as file:
             _require_file(file.fileno())
             size = os.fstat(file.fileno()).st_size
             while size <= limit and (piece := file.read(wire.PIECE)):
@@ -551,7 +556,8 @@ class EpisodeServer:
 
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
         stop = partial(self._init.signal_all, signal.SIGSTOP)
-        with self._table.pause_all(stop) if self._jobs_alive else contextlib.nullcontext():
+        pauses = self._jobs_alive and head.get("pause")
+        with self._table.pause_all(stop) if pauses else contextlib.nullcontext():
             wire.send(self._sock, {"changes": self._world.diff()})
 
     def _op_export(self, head: dict[str, Any], payload: bytes) -> None:

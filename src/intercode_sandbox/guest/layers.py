@@ -179,7 +179,7 @@ def describe_entry(
 def _digest(folder: int | None, name: str) -> str:
     """Return the digest of a file's content. Holes cost nothing. Pages of zeros count the same,
     written or not."""
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    fd = _open(name, os.O_NONBLOCK, folder)
     state, gaps, end = blake2b(digest_size=16), [], 0
     try:
         for position, data in _filled(fd):
@@ -412,12 +412,19 @@ def _open_folder(folder: int | None, name: str) -> int | None:
     if folder is None:
         return None
     try:
-        return os.open(
-            name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder
-        )
+        return _open(name, os.O_DIRECTORY, folder)
     except OSError as error:
         require_room(error)
         return None
+
+
+def _open(name: str, flags: int, folder: int | None) -> int:
+    """Open a file or folder for reading, which leaves its time of access as it was."""
+    flags |= os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags | os.O_NOATIME, dir_fd=folder)
+    except PermissionError:  # the file is not ours
+        return os.open(name, flags, dir_fd=folder)
 
 
 def _is_whiteout(info: os.stat_result) -> bool:

@@ -103,7 +103,7 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         return outcome
 
     def look(self, world: BashWorld, done: Done) -> Outcome:
-        agent = world.workspace.outcome()
+        agent = world.workspace.outcome(peek=done.peek)
         answer = answer_in(done.word)
         return replace(agent, output=answer, overflow=None) if answer else agent
 
@@ -119,6 +119,11 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
             score, gold = compare(self, world, done, agent)
             return Comparison(world, agent, done.task, gold, score)
         return super().compare_all(world, done)
+
+    def no_value(self, world: BashWorld, task: Task) -> str:
+        if world.spec.probe is not None:
+            return "the environment's probe runs where the agent works"
+        return super().no_value(world, task)
 
     def show(
         self, score: Score, first: BashComparison, again: BashComparison | None = None

@@ -49,11 +49,13 @@ class World(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The work of an agent on a task: its actions without submissions, and the submitted word."""
+    """The work of an agent on a task: its actions without submissions, and the submitted word.
+    `peek`: the episode goes on, and the agent must not notice that it was looked at."""
 
     task: Task
     actions: Sequence[str] = ()
     word: str = ""
+    peek: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,15 @@ class Judge(Protocol[W_contra]):
 
     def rule(self, world: W_contra, done: Done) -> Ruling:
         """Decide. Raises `SandboxDied` if a world died, and `DataError` if the gold is at fault."""
+        ...
+
+    def value(self, world: W_contra, done: Done) -> float:
+        """Return the reward that a submission now would earn; the world does not change. Only for a
+        task without a reason not to (`no_value`)."""
+        ...
+
+    def no_value(self, world: W_contra, task: Task) -> str:
+        """Return why the task has no value between turns; "" if it has one."""
         ...
 
     def examine(self, world: W_contra, task: Task) -> GoldRun:

@@ -167,6 +167,13 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         assert best  # the first gold has an outcome
         return best
 
+    def value(self, world: W, done: Done) -> float:
+        return self.compare_all(world, done).score.reward
+
+    def no_value(self, world: W, task: Task) -> str:
+        on_variant = self.must_hold_twice(task) and self._make_variant is not None
+        return "a solution must also work on variant data" if on_variant else ""
+
     def close(self) -> None:
         for world in (self._variant, self._spare):
             if world is not None:

@@ -112,6 +112,12 @@ class TestsJudge:
             evidence, "\n".join(verdict.passed), tuple(faults), stays_behind=stays, forgery=forgery
         )
 
+    def value(self, world: FilesWorld, done: Done) -> float:
+        raise NotImplementedError
+
+    def no_value(self, world: FilesWorld, task: Task) -> str:
+        return "tests decide, which end the agent's processes and must stay hidden from it"
+
     def close(self) -> None:
         if self._spare is not None:
             self._spare.close()

@@ -217,6 +217,12 @@ class AssertsJudge:
             (task.id, "public"), lambda: world.sessions.run_gold(public, task.gold)[1]
         )
 
+    def value(self, world: PythonWorld, done: Done) -> float:
+        raise NotImplementedError
+
+    def no_value(self, world: PythonWorld, task: Task) -> str:
+        return "tests decide, which must stay hidden from the agent"
+
     def close(self) -> None:
         """Do nothing: golds run in a container of the world."""
 

@@ -101,6 +101,12 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
             rule=score.rule if solved else again.rule,
         )
 
+    def no_value(self, world: SqlWorld, task: Task) -> str:
+        golds = [self.find(world, posed, task) for posed in self.tasks_of(task)]
+        if self._exact and any(gold and gold.content is not None for gold in golds):
+            return "the gold writes, and to read what was written ends the agent's session"
+        return super().no_value(world, task)
+
     def show(
         self, score: Score, first: SqlComparison, again: SqlComparison | None = None
     ) -> dict[str, Any]:
