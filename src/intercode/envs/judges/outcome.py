@@ -91,17 +91,28 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
 
     def before(self, world: W, task: Task) -> None:
         for posed in self.tasks_of(task):
-            self._find(world, posed, task, lambda: world)
+            self.find(world, posed, task, in_progress=False)
 
     def gold(self, world: W, task: Task) -> Gold:
-        """Return the outcome of the task's gold, also while an episode is in progress."""
+        """Return the outcome of the task's gold."""
         gold = self.find(world, task, task)
         assert gold is not None  # only an alternative may have none
         return gold
 
-    def find(self, world: W, posed: Task, task: Task) -> Gold | None:
-        """Return the outcome of one of the task's golds; None for an alternative that fails."""
-        return self._find(world, posed, task, lambda: self.spare(world))
+    def find(self, world: W, posed: Task, task: Task, *, in_progress: bool = True) -> Gold | None:
+        """Return the outcome of one of the task's golds; None for an alternative that fails. An
+        unknown gold is executed, elsewhere if an episode is in progress in `world`."""
+        first = posed.gold == task.gold
+
+        def execute() -> Gold | None:
+            try:
+                return self.run(self.spare(world) if in_progress else world, posed, first=first)
+            except DataError:
+                if first:
+                    raise
+                return None
+
+        return self.golds.get(self.key(world, posed), execute)
 
     def spare(self, world: W) -> W:
         """Return a world for golds while an episode is in progress in `world`."""
@@ -109,22 +120,10 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         return self._spare
 
     def variant(self) -> W | None:
+        """Return the world with variant data, if there are any."""
         if self._variant is None and self._make_variant:
             self._variant = self._make_variant()
         return self._variant
-
-    def _find(self, world: W, posed: Task, task: Task, place: Callable[[], W]) -> Gold | None:
-        first = posed.gold == task.gold
-
-        def execute() -> Gold | None:
-            try:
-                return self.run(place(), posed, first=first)
-            except DataError:
-                if first:
-                    raise
-                return None
-
-        return self.golds.get(self.key(world, posed), execute)
 
     def rule(self, world: W, done: Done) -> Ruling:
         first = self.compare_all(world, done)
