@@ -103,7 +103,7 @@ def people(episodes: int) -> list[int]:
 
         def asked(name: str) -> Any:
             program = Path(sys.executable).with_name("intercode")
-            words = [program, name, log, "--json"]
+            words = [str(program), name, str(log), "--json"]
             done = subprocess.run(words, capture_output=True, text=True, check=True)
             return json.loads(done.stdout)
 

@@ -52,5 +52,12 @@ def test_what_was_written_is_reported_shown_and_replayed(
     replies = [row["completion"][0]["content"] for row in rows]
     assert sum("touch /box/b" in reply for reply in replies) == 1
     assert sum("submit" in reply for reply in replies) == 2
+    other = {**logs[0], "query": "Another question"}
+    (tmp_path / "two.json").write_text(json.dumps({"a": logs[0], "b": other, "c": logs[0]}))
+    shown = cli("show", tmp_path / "two.json", "--json").json["episodes"]
+    first = str(logs[0]["query_idx"])
+    ids = {(episode["task"], episode["epoch"]) for episode in shown}
+    assert ids == {(first, 0), (f"{first}.2", 0), (first, 1)}
+    assert {turn["exit_code"] for episode in shown for turn in episode["turns"]} == {None}
     (tmp_path / "none.json").write_text('{"0": {"query": "?"}}')
     assert "has no episode" in cli("report", tmp_path / "none.json").err

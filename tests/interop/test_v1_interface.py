@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, List  # noqa: UP035 - as programs of 2023 write them
 from unittest import mock
@@ -155,6 +156,61 @@ def test_a_subclass_with_its_own_execution_and_reward(box: Any) -> None:
     assert env.step("ls /box")[0] == "A\n"
     assert env.step("submit")[1:] == (1.0, True, {"by": "loud", ACTION_EXEC: True})
     env.close()
+
+
+def test_a_cursor_and_a_container_leave_the_answer_and_the_next_episode_alone(
+    shop: Any, box: Any
+) -> None:
+    env = SqlEnv("docker-env-sql", **shop)
+    env.reset(0)
+    env.step("SELECT 7")
+    env.cur.execute(env.gold)
+    assert env.cur.fetchall() == [(2,)]
+    assert env.step("submit")[:2] == ([(7,)], 0)
+    env.close()
+    files = BashEnv("intercode-bash", **box)
+    for _ in range(2):
+        files.reset(0)
+        assert files.container.exec_run("cat /box/a").output == b"one\ntwo\n"
+        files.container.exec_run("rm /box/a")
+        assert files.container_eval.exec_run("cat /box/a").exit_code == 0
+        files.container_eval.exec_run("rm /box/a")
+        assert files.container_eval.exec_run("cat /box/a").exit_code == 1
+    files.close()
+
+
+def test_a_class_of_its_own_and_words_that_mean_nothing_here(box: Any) -> None:
+    class Own(IntercodeEnv):  # type: ignore[misc]
+        def exec_action(self, action: str) -> None:
+            self.observation = self.container.exec_run(["echo", action]).output.decode()
+            self.info[ACTION_EXEC] = True
+
+        def get_reward(self) -> Any:
+            return float(self.observation == f"{self.gold}\n"), {}
+
+    env = Own("my-image", data_path=box["data_path"], is_agent=True, options=["a", "b"])
+    assert env.reset(1) == (FILES[1]["query"], {})
+    assert env.step("touch /box/b")[0] == "touch /box/b\n"
+    assert env.step("submit")[1] == 1
+    assert env.kwargs["options"] == ["a", "b"]
+    env.close()
+
+
+def test_files_that_change_are_read_again(tmp_path: Path) -> None:
+    (tmp_path / "databases").mkdir()
+    (tmp_path / "queries.json").write_text(json.dumps(QUESTIONS[:1]))
+    for price in ("3", "4"):
+        (tmp_path / "databases" / "shop.sql").write_text(SHOP.replace("3", price))
+        env = SqlEnv("docker-env-sql", data_path=str(tmp_path / "queries.json"), engine="sqlite")
+        env.reset(0)
+        assert env.step("SELECT MAX(price) FROM fruit")[0] == [(int(price),)]
+        env.close()
+
+
+def test_without_its_files_a_task_is_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "train.json").write_text(json.dumps(FILES))
+    with pytest.warns(UserWarning, match="no tree of files"), suppress(UsageError):
+        BashEnv("intercode-nl2bash", data_path=str(tmp_path / "train.json")).close()
 
 
 def test_a_patched_get_container_is_called_with_the_names(box: Any) -> None:

@@ -400,6 +400,11 @@ class Workspace:
             return result
         return replace(result, output=output) if output.strip() else self.answer
 
+    def run(self, argv: Sequence[str], *, cwd: str) -> ExecResult:
+        """Run a program beside the session."""
+        self._clean = False
+        return self.sandbox.exec("", argv=list(argv), cwd=cwd)
+
     def replay(self, actions: Iterable[str]) -> None:
         """Start an episode and execute all `actions`."""
         self.start_episode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from intercode.envs.workspace import Workspace, WorkspaceSpec
@@ -39,6 +39,10 @@ class BashWorld:
 
     def act(self, action: str) -> ExecResult:
         return self.workspace.execute(self.command(action))
+
+    def run(self, argv: Sequence[str], *, cwd: str) -> ExecResult:
+        """Run a program beside the session."""
+        return self.workspace.run(argv, cwd=cwd)
 
     def session_lost(self) -> bool:
         return self.sandbox.session_lost()

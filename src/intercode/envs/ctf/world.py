@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from intercode.envs.ctf.challenges import Challenge
@@ -44,6 +44,10 @@ class CtfWorld:
 
     def act(self, action: str) -> ExecResult:
         return self.workspace.execute(action)
+
+    def run(self, argv: Sequence[str], *, cwd: str) -> ExecResult:
+        """Run a program beside the session."""
+        return self.workspace.run(argv, cwd=cwd)
 
     def session_lost(self) -> bool:
         return self.sandbox.session_lost()

@@ -18,22 +18,25 @@ import re
 import shlex
 import signal
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from random import randrange
 from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple
 
 import gymnasium
+from numpy import random
 
 from intercode.env import EnvFactory, InterCodeEnv
-from intercode.envs import prepare
+from intercode.envs import environment_class, prepare
 from intercode.envs.judges import Done
+from intercode.envs.sql.engines import Answer
+from intercode.envs.sql.options import SECONDS
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.interop.v1.session import folder_after_cd
 from intercode.interop.v1.sql import _common_rows, sql_paper
@@ -47,6 +50,8 @@ GIT_STATUS_SCRIPT, GIT_RESET_SCRIPT = "git status --short;", "git reset --hard; 
 SQL_CONFIG = {"host": "127.0.0.1", "port": 3307, "user": "admin", "password": "admin"}
 """Not read: a server of the environment's own is used."""
 TIMEOUT_DURATION, START_UP_DELAY = 10, 0
+IMAGE_TO_SETTINGS = {"intercode-bash": "/bin/sh", "intercode-nl2bash": "/bin/bash"}
+"""Not read: any image name is taken, and the shell is bash."""
 bash_image_name, sql_image_name = "intercode-bash", "docker-env-sql"
 bash_test_data, sql_test_data = (
     str(Path(__file__).parents[2] / "tasks" / "starter" / name / "tasks.jsonl")
@@ -54,15 +59,14 @@ bash_test_data, sql_test_data = (
 )
 _IMAGES = {"intercode-bash": "v1-bash", "intercode-nl2bash": "v1-bash"}
 """Our images by InterCode v1's names. Of another name, `image=` says which programs are used."""
-_OWN = ("data_path", "preprocess", "traj_dir", "verbose")
 _USE = re.compile(r"\s*use\s+[`\"']?(\w+)[`\"']?\s*;?\s*", re.IGNORECASE)
-_logger = logging.getLogger("intercode.v1")
-_logger.addHandler(logging.StreamHandler())
-_logger.setLevel(logging.INFO)
+logger = logging.getLogger("intercode.v1")
+logger.addHandler(logging.StreamHandler())
+logger.setLevel(logging.INFO)
 
 
 def bash_build_docker() -> None:
-    """Do nothing: no image is needed."""
+    """Do nothing: `intercode image build v1-bash` builds what is needed."""
 
 
 sql_build_docker = bash_build_docker
@@ -104,7 +108,7 @@ class IntercodeDataLoader:
     def get(self, index: int | None = None) -> dict[str, Any]:
         """Return the record of an index, or of a random one: its fields, and `extra` with those
         besides query and gold."""
-        record = self.records[randrange(len(self)) if index is None else index]
+        record = self.records[random.randint(len(self)) if index is None else index]
         extra = {name: value for name, value in record.items() if name not in ("query", "gold")}
         return {**record, **({"extra": extra} if extra else {})}
 
@@ -128,15 +132,18 @@ class V1Container:
 
     def __init__(self, name: str, image: str) -> None:
         self.name, self.image, self.status = name, image, "running"
-        self.sandbox: Callable[[], Any] | None = None
-        """Returns the sandbox; an environment sets it."""
+        self.env: Callable[[], Any] | None = None
+        """Returns the environment of ours; the environment that opens the container sets it."""
 
     def exec_run(self, cmd: str | Sequence[str], workdir: str = "/", **_: object) -> ExecRun:
         """Run a program, as `docker exec` does, and return its status and output."""
-        if self.sandbox is None:
+        if self.env is None:
             raise UsageError(f"the container {self.name} belongs to no environment yet")
+        world = self.env().world
+        if not hasattr(world, "run"):
+            raise UsageError(f"the container {self.name} has no programs to run")
         argv = shlex.split(cmd) if isinstance(cmd, str) else list(cmd)
-        done = self.sandbox().exec("", argv=argv, cwd=workdir)
+        done = world.run(argv, cwd=workdir)
         return ExecRun(done.exit_code, done.output.encode("utf-8", "surrogateescape"))
 
     def start(self) -> None:
@@ -153,10 +160,19 @@ def get_container(ctr_name: str, image_name: str) -> V1Container:
     return V1Container(ctr_name, image_name)
 
 
-@lru_cache(maxsize=64)
-def _factory(language: str, options: tuple[tuple[str, Any], ...], _written: float) -> EnvFactory:
-    """Return the factory of environments with these options, once for all environments."""
-    return prepare(language, protocol="paper", max_turns=None, **dict(options))
+_factories: dict[str, EnvFactory] = {}
+
+
+def _factory(language: str, options: dict[str, Any]) -> EnvFactory:
+    """Return the factory of environments with these options, the same for all environments as long
+    as no file that the options name is written."""
+    files = [Path(value) for value in options.values() if isinstance(value, str | Path)]
+    inside = [file for path in files if path.exists() for file in (path, *path.rglob("*"))]
+    written = [(str(file), file.stat().st_mtime_ns) for file in inside if file.exists()]
+    key = repr((language, sorted(options.items()), written))
+    if key not in _factories:
+        _factories[key] = prepare(language, **{"protocol": "paper", "max_turns": None, **options})
+    return _factories[key]
 
 
 class V1Env(gymnasium.Env[Any, str]):
@@ -168,17 +184,18 @@ class V1Env(gymnasium.Env[Any, str]):
         traj_dir: a folder for trajectories, written at each submission.
         verbose: whether the logger prints.
 
-    Other arguments are options of our environments, such as `tree`, `dump`, `image`, `sandbox`.
+    Of other arguments, options of our environments count, such as `tree`, `dump` and `sandbox`. The
+    base itself has a shell without tasks, for subclasses with an execution and a reward of their
+    own.
     """
 
-    name, language = "intercode", ""
+    name, language, has_tasks = "intercode", "bash", False
 
     def __init__(self, image_name: str, **kwargs: Any) -> None:
         self.image_name, self.kwargs = image_name, kwargs
         data_path, self.preprocess = kwargs.get("data_path"), kwargs.get("preprocess")
         self.traj_dir, verbose = kwargs.get("traj_dir"), kwargs.get("verbose", False)
-        options = {name: value for name, value in kwargs.items() if name not in _OWN}
-        self.logger = _logger.getChild(self.name)
+        self.logger = logger.getChild(self.name)
         self.logger.disabled = not verbose
         self.tool_mode = data_path is None
         self.record: dict[str, Any] = {}
@@ -191,9 +208,12 @@ class V1Env(gymnasium.Env[Any, str]):
         self.workdir = "/"
         if data_path is not None:
             self.data_path, self.data_loader = data_path, IntercodeDataLoader(data_path)
-        self._given = {**self._implied(Path(data_path or ".").resolve()), **options}
+        known = {field.name for field in fields(environment_class(self.language).Options)}
+        given = {name: value for name, value in kwargs.items() if name in known - {"preprocess"}}
+        implied = self._implied(Path(data_path).resolve() if data_path else None)
+        self._options = {**implied, **given}
         self.container_name = f"{image_name}_ic_ctr"
-        self.container = self._open_container(self.container_name, lambda: self._sandbox(self.env))
+        self.container = self._open_container(self.container_name, lambda: self.env)
         self.env: Any = self._make_env()
 
     def _make_env(self) -> InterCodeEnv:
@@ -202,29 +222,24 @@ class V1Env(gymnasium.Env[Any, str]):
         with NamedTemporaryFile("w", suffix=".jsonl") as no_task:
             no_task.write('{"query": "-", "gold": "true"}')
             no_task.flush()
-            data = Path(self.kwargs.get("data_path") or no_task.name)
+            plays = self.has_tasks and not self.tool_mode
+            data = Path(self.data_path if plays else no_task.name)
             source = data.parent if data.stem == "tasks" else data
-            settings = sorted({**self._given, "data": str(source)}.items())
-            return _factory(self.language, tuple(settings), data.stat().st_mtime)()
+            return _factory(self.language, {**self._options, "data": str(source)})()
 
-    def _implied(self, data: Path) -> dict[str, Any]:
+    def _implied(self, data: Path | None) -> dict[str, Any]:
         """Return the options that the image and the path of the data imply."""
         return {}
 
-    def _open_container(self, name: str, sandbox: Callable[[], Any]) -> Any:
+    def _open_container(self, name: str, env: Callable[[], Any]) -> Any:
         container = get_container(name, self.image_name)
         if not isinstance(container, V1Container):
             raise UsageError(
                 f"get_container returned {type(container).__name__}, but actions run in a sandbox "
                 "of intercode's; return intercode.utils.get_container(name, image)"
             )
-        container.sandbox = sandbox
+        container.env = env
         return container
-
-    def _sandbox(self, env: Any) -> Any:
-        if not hasattr(env.world, "sandbox"):
-            raise UsageError(f"{type(self).__name__} has no shell")
-        return env.world.sandbox
 
     def reset(self, index: int | None = None, **_: object) -> tuple[Any, dict[str, Any]]:
         """Begin an episode on the record of an index, or of a random one."""
@@ -232,9 +247,10 @@ class V1Env(gymnasium.Env[Any, str]):
         self.query_idx = self._scored = 0
         if not self.tool_mode:
             indices = range(len(self.data_loader))
-            self.query_idx = indices[randrange(len(indices)) if index is None else index]
+            self.query_idx = indices[random.randint(len(indices)) if index is None else index]
             self.record = self.data_loader.get(self.query_idx)
             self.query, self.gold = self.record["query"], self.record["gold"]
+            self.observation = self.query
             self.logger.info("Query: %s\nGold: %s", self.query, self.gold)
         self.env.reset(options={"task": self._task_id()})
         self.reset_container()
@@ -244,13 +260,14 @@ class V1Env(gymnasium.Env[Any, str]):
                 self.exec_action(action)
                 if not self.info.get(ACTION_EXEC):
                     raise RuntimeError(f"preprocess: {action!r} failed: {self.observation}")
-        self.observation = None if self.tool_mode else self.query
-        return self.observation, self.info
+        return None if self.tool_mode else self.query, self.info
 
     def _task_id(self) -> str | int:
         """Return the world's task of the record. Raises `UsageError` if it cannot be played."""
         tasks = self.env.tasks
-        if self.tool_mode or len(tasks) == len(self.data_loader):
+        if self.tool_mode or not self.has_tasks:
+            return 0
+        if len(tasks) == len(self.data_loader):
             return self.query_idx  # none is left out
         same = [task.id for task in tasks if (task.query, task.gold) == (self.query, self.gold)]
         if not same:
@@ -336,30 +353,39 @@ def _text(observation: object) -> str:
 
 
 class V1BashEnv(V1Env):
-    name, language = "ic_bash", "bash"
+    name, language, has_tasks = "ic_bash", "bash", True
 
     def __init__(self, image_name: str, **options: Any) -> None:
         super().__init__(image_name, **options)
         self.ctr_name_eval = f"{image_name}_ic_ctr_eval"
         self._second: InterCodeEnv | None = None
+        self._episode: object = None
 
-    def _implied(self, data: Path) -> dict[str, Any]:
+    def _implied(self, data: Path | None) -> dict[str, Any]:
+        image = {"image": _IMAGES[self.image_name]} if self.image_name in _IMAGES else {}
+        if not data or data.stem == "tasks":
+            return image
         number = re.search(r"fs_\d", data.name)
         trees = [data.with_name(f"{number[0]}{end}") for end in ("", ".tar")] if number else []
-        tree = next((str(path) for path in trees if path.exists()), None)
-        image = _IMAGES.get(self.image_name)
-        return {**({"image": image} if image else {}), **({"tree": tree} if tree else {})}
+        if tree := next((str(path) for path in trees if path.exists()), None):
+            return {**image, "tree": tree}
+        if image and not {"tree", "setup", "image"} & self.kwargs.keys():
+            text = f"{data} has no tree of files: its tasks see the image alone; give tree=PATH"
+            warnings.warn(text, stacklevel=4)
+        return image
 
     @cached_property
     def container_eval(self) -> Any:
         """The container of the gold: a second sandbox, at the start of the episode."""
 
-        def sandbox() -> Any:
+        def second() -> Any:
             self._second = self._second or self._make_env()
-            self._second.reset(options={"task": self._task_id()})
-            return self._sandbox(self._second)
+            if self._episode is not self.trajectory:  # a list of each episode's own
+                self._second.reset(options={"task": self._task_id()})
+                self._episode = self.trajectory
+            return self._second
 
-        return self._open_container(self.ctr_name_eval, sandbox)
+        return self._open_container(self.ctr_name_eval, second)
 
     def close(self) -> None:
         super().close()
@@ -398,30 +424,39 @@ class V1BashEnv(V1Env):
 
 
 class V1SqlEnv(V1Env):
-    name, language = "ic_sql", "sql"
+    name, language, has_tasks = "ic_sql", "sql", True
 
     def __init__(self, image_name: str, **options: Any) -> None:
         super().__init__(image_name, **options)
         self.cur = self.cnx = V1Cursor(self)
 
-    def _implied(self, data: Path) -> dict[str, Any]:
+    def _implied(self, data: Path | None) -> dict[str, Any]:
+        if not data:
+            return {}
         dumps, folder = sorted(data.parent.glob("*.sql")), data.with_name("databases")
         if len(dumps) == 1:
             return {"engine": "mariadb", "dump": str(dumps[0])}
         return {"databases": str(folder)} if folder.is_dir() else {}
 
+    def use(self, action: str) -> str | None:
+        """Choose a database if that is what the action does, and return an error message, "" for
+        none; None for other actions."""
+        if not (used := _USE.fullmatch(action)):
+            return None
+        engine = self.env.world.engine
+        try:
+            if (name := engine.name_of(used[1])) != engine._db:
+                engine.open(name)
+        except UsageError as error:
+            return str(error)
+        return ""
+
     def exec_action(self, action: str) -> None:
-        if used := _USE.fullmatch(action):
-            engine = self.env.world.engine
-            try:
-                if (name := engine.name_of(used[1])) != engine._db:
-                    engine.open(name)
-            except UsageError as error:
-                self.observation, self.info[ACTION_EXEC] = f"Error executing query: {error}", False
-            else:
-                self.observation, self.info[ACTION_EXEC] = None, True
-            return
-        super().exec_action(action)
+        if (message := self.use(action)) is None:
+            super().exec_action(action)
+        else:
+            self.observation = f"Error executing query: {message}" if message else None
+            self.info[ACTION_EXEC] = not message
 
     def _observed(self, done: Any) -> Any:
         answer = self.env.world.answer
@@ -456,12 +491,15 @@ class V1Cursor:
 
     def execute(self, statement: str) -> None:
         """Raises `RuntimeError`, with the server's message as `msg`."""
-        V1SqlEnv.exec_action(self._env, statement)
-        if not self._env.info[ACTION_EXEC]:
-            error = RuntimeError(self._env.observation)
-            error.msg = str(self._env.observation).partition(": ")[2]  # type: ignore[attr-defined]
+        if (message := self._env.use(statement)) is not None:
+            answer = Answer(error=message or None)
+        else:
+            answer = self._env.env.world.engine.run(statement, seconds=SECONDS)
+        if answer.error or answer.timed_out:
+            error = RuntimeError(f"Error executing query: {answer.error}")
+            error.msg = answer.error  # type: ignore[attr-defined]
             raise error
-        table = self._env.env.world.answer.table
+        table = answer.table
         self.description = [(column,) for column in table.columns] if table else None
         self._rows = list(table.rows) if table else []
 
@@ -482,15 +520,15 @@ class V1Cursor:
 
 
 class V1PythonEnv(V1Env):
-    name, language = "ic_python", "python"
+    name, language, has_tasks = "ic_python", "python", True
 
 
 class V1CTFEnv(V1Env):
-    name, language = "ic_ctf", "ctf"
+    name, language, has_tasks = "ic_ctf", "ctf", True
 
-    def _implied(self, data: Path) -> dict[str, Any]:
+    def _implied(self, data: Path | None) -> dict[str, Any]:
         options: dict[str, Any] = {"everything": True}
-        if (assets := data.with_name("task_assets")).is_dir():
+        if data and (assets := data.with_name("task_assets")).is_dir():
             options["assets"] = str(assets)
         if not self.tool_mode and "task_id" in self.data_loader.get(0):
             options["id_field"] = "task_id"
@@ -502,8 +540,7 @@ class V1CTFEnv(V1Env):
         self.workdir = "/ctf"
         if "task_id" in self.record:
             move = 'mkdir "$1" && find . -maxdepth 1 ! -name . ! -name "$1" -exec mv -t "$1" {} +'
-            argv = ["sh", "-c", move, "-", self.env.task.id]
-            self._sandbox(self.env).exec("", argv=argv, cwd="/ctf")
+            self.env.world.run(["sh", "-c", move, "-", self.env.task.id], cwd="/ctf")
 
     def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:  # type: ignore[override]
         if action.startswith("submit"):

@@ -4,8 +4,9 @@
     {"0": the same, …}            or several by index, as the log of people who played
     FOLDER/**/log_TIME.json       or a folder of files
 
-An episode ends with a submission, which a log does not contain. It records no exit statuses, so an
-observation that begins as an error's does decides.
+An episode ends with a submission, which a log does not contain. It records no exit statuses: an
+observation that begins as an error's does is one, and in SQL and Python others are none. A log does
+not say who acted.
 """
 
 from __future__ import annotations
@@ -50,18 +51,24 @@ def log_files(path: Path) -> Iterator[Path]:
 def read_logs(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
     """Return the settings and episodes of the logs at or below `path`; None if there are none.
 
-    Further logs of a task are its epochs. Raises `DataError` for a log that is malformed.
+    Further logs of a query are its epochs; another query with the same index is a task of its own.
+    Raises `DataError` for a log that is malformed.
     """
-    episodes, envs, epochs = list[Episode](), set[str](), dict[str, int]()
+    episodes, envs, queries = list[Episode](), set[str](), dict[str, list[str]]()
     for file in log_files(path):
         for task, log in logs_in(json.loads(read_inside(file.parent, file.name))):
+            of_index = queries.setdefault(task, [])
+            query = str(log.get("query", ""))
+            epoch = of_index.count(query)
+            of_index.append(query)
+            if number := list(dict.fromkeys(of_index)).index(query):
+                task = f"{task}.{number + 1}"
             try:
-                episode = _episode(task, epochs.setdefault(task, 0), log)
+                episode = _episode(task, epoch, log)
             except (LookupError, TypeError, ValueError) as error:
                 raise DataError(
                     f"{file}, episode {task}: it is not an episode of InterCode v1: {error!r:.200}"
                 ) from error
-            epochs[task] += 1
             episodes.append(episode)
             envs.add(str(log["environment"]).removeprefix("ic_"))
     if not episodes:
@@ -69,7 +76,7 @@ def read_logs(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
     settings = {"env": envs.pop()} if len(envs) == 1 else {}
     return {
         "run": str(path),
-        "agent": "human",
+        "agent": "logged",
         "reward": "paper",
         "protocol": "submit",
         **settings,
@@ -78,11 +85,13 @@ def read_logs(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
 
 def _episode(task: str, epoch: int, log: Mapping[str, Any]) -> Episode:
     turns, reward = list[Turn](), log.get("reward")
+    fine = 0 if log["environment"] in ("ic_sql", "ic_python") else None
     for step in log["trajectory"]:
         action, seen = step["action"], str(step["observation"])
         if not isinstance(action, str):
             raise TypeError(f"the action {action!r:.50} is not text")
-        turns.append(Turn(action=action, observation=seen, exit_code=int(is_error(seen))))
+        exit_code = 1 if is_error(seen) else fine
+        turns.append(Turn(action=action, observation=seen, exit_code=exit_code))
     score = None if reward is None else float(reward)
     if score is not None:
         turns.append(Turn(action="submit", observation="", score=score))
