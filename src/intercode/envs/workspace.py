@@ -163,17 +163,23 @@ class WorkspaceSpec:
         disk = 2 * limits.disk + _ROOM_FOR_TESTS
         with _template_lock:
             if key not in self._task_specs:
-                self._task_specs[key] = replace(
-                    self,
-                    session="stateless",
-                    limits=replace(
+                self._task_specs[key] = WorkspaceSpec(  # of Bash, also where actions are Python
+                    self.provider,
+                    self.template,
+                    "stateless",
+                    replace(
                         limits,
                         memory=memory * MIB + disk,
                         processes=max(limits.processes, _TEST_PROCESSES),
                         disk=disk,
                         file_size=disk,
                     ),
-                    _task_specs={},
+                    self.environment,
+                    self.start,
+                    self.probe,
+                    self.build,
+                    self.cwd,
+                    self.network,
                 )
             return self._task_specs[key]
 
@@ -364,6 +370,11 @@ class Workspace:
             self.start_services()
         else:
             self._clean = False
+
+    def lend_sandbox(self) -> Sandbox:
+        """Return the sandbox, in which the caller may change files beside the session."""
+        self._clean = False
+        return self.sandbox
 
     def end_processes(self) -> None:
         """End all processes inside, the session's too."""
