@@ -469,3 +469,7 @@ def test_an_episode_without_an_action_leaves_nothing_to_the_next(
         assert not info["session_lost"]
     env.reset(options={"task": "t"})
     assert env.step("true")[0] == ""
+    env = made(gold="touch /srv/a", verify="! touch /srv/b || test -e /srv/a", keep_processes=True)
+    played(env, "t")
+    env.reset(options={"task": "t"})
+    assert env.step("ls /srv")[0] == ""

@@ -120,8 +120,9 @@ _WITH_PROBE = f'PYTHONPATH={_PROBE}${{PYTHONPATH:+:$PYTHONPATH}} exec "$@"'
 class Work(Protocol):
     """Where an agent worked."""
 
-    @property
-    def sandbox(self) -> Sandbox: ...
+    def lend_sandbox(self) -> Sandbox:
+        """Return the sandbox, in which the caller may change files beside the session."""
+        ...
 
     def end_processes(self) -> None:
         """End all processes inside, the session's too."""
@@ -275,7 +276,7 @@ def run_tests(
     With `probe`, also note whether the tests' process imports changed files, and whether a forgery
     was executed. With `keep_processes` the tests run in `work`.
     """
-    source = work.sandbox
+    source = work.lend_sandbox()
     alive, writable = bool(verifier.keep_processes), verifier.writable
     changed, left_behind, starts = dict[str, Change](), list[str](), list[str]()
     if alive:

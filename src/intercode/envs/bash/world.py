@@ -47,6 +47,9 @@ class BashWorld:
     def session_lost(self) -> bool:
         return self.sandbox.session_lost()
 
+    def lend_sandbox(self) -> Sandbox:
+        return self.workspace.lend_sandbox()
+
     def end_processes(self) -> None:
         self.workspace.end_processes()
 

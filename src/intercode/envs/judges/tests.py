@@ -37,6 +37,10 @@ class FilesWorld(World, Protocol):
     @property
     def sandbox(self) -> Sandbox: ...
 
+    def lend_sandbox(self) -> Sandbox:
+        """Return the sandbox, in which the caller may change files beside the session."""
+        ...
+
     def spec_of(self, task: Task) -> WorkspaceSpec:
         """Return the spec of the task's sandboxes."""
         ...

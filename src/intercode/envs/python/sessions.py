@@ -85,6 +85,11 @@ class PythonSessions:
         self._clean = False
         return self.agent.exec(action)
 
+    def lend_agent(self) -> GuestSandbox:
+        """Return the agent's sandbox, in which the caller may change files."""
+        self._clean = False
+        return self.agent
+
     def end_processes(self) -> None:
         """End all processes in the agent's sandbox, its interpreter too."""
         self._clean = False

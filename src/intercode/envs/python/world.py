@@ -57,6 +57,9 @@ class PythonWorld:
     def spec_of(self, task: Task) -> WorkspaceSpec:
         return self.sessions.spec
 
+    def lend_sandbox(self) -> GuestSandbox:
+        return self.sessions.lend_agent()
+
     def end_processes(self) -> None:
         self.sessions.end_processes()
 
