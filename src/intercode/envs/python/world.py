@@ -6,7 +6,7 @@ import copy
 import shlex
 from typing import Self
 
-from intercode.envs.python.language import without_submit
+from intercode.envs.python.language import LANGUAGE, without_submit
 from intercode.envs.python.sessions import PythonSessions, PythonSpec
 from intercode.envs.python.suite import Suite, completed, may_print, read_suite
 from intercode.envs.workspace import WorkspaceSpec
@@ -85,5 +85,5 @@ def as_bash(action: str) -> str:
 
 
 def from_bash(command: str) -> str:
-    """Return Python that executes Bash."""
-    return f"import subprocess\nsubprocess.run(['bash', '-c', {command!r}])"
+    """Return Python that executes Bash, and shows nothing but what that prints."""
+    return LANGUAGE.in_shell(command)
