@@ -101,16 +101,14 @@ def attack(
     with contextlib.closing(factory()) as first:
         targets = find_targets(first)
     engine = options.get("engine") or factory.facts().get("userland", {}).get("engine", "")
-    hacks: dict[str, str] = {}
+    hacks: dict[str, dict[str, str]] = {}  # by name, an action for each target's task
     for target in targets:
         for in_process in (False, True):
-            hacks.update(owner.hacks(target.task, in_process=in_process))
+            for name, action in owner.hacks(target.task, in_process=in_process).items():
+                hacks.setdefault(name, {})[target.task.id] = action
     exploits = [
         *list_exploits(owner.language, engine),
-        *(
-            Exploit(name, "forge the tests' verdict", (hacks[name],), verified=True)
-            for name in hacks
-        ),
+        *(Exploit(name, "forge the tests' verdict", verified=True) for name in hacks),
     ]
     # each worker's environments, made on first use
     idle: SimpleQueue[dict[bool, InterCodeEnv]] = SimpleQueue()
@@ -134,11 +132,14 @@ def attack(
                 else targets
             )
             if exploit.verified:
-                chosen = [target for target in chosen if owner.hacks(target.task, in_process=False)]
+                chosen = [target for target in chosen if target.task.id in hacks[exploit.name]]
             verdict = ExploitResult(exploit, tried=False, why="there is no such task")
             for target in chosen[:1] if exploit.honest_action else chosen:
+                played = exploit
+                if exploit.verified:
+                    played = replace(exploit, actions=(hacks[exploit.name][target.task.id],))
                 with neighbour as after:
-                    verdict = run_exploit(env, exploit, target, after)
+                    verdict = run_exploit(env, played, target, after)
                 # the next exploit needs a sound environment
                 if not (verdict.held and verdict.tried):
                     with contextlib.suppress(IntercodeError):
