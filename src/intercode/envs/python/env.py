@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,18 +39,37 @@ from intercode.envs.python.layouts import LAYOUTS
 from intercode.envs.python.lint import lint
 from intercode.envs.python.options import SECONDS, PythonOptions
 from intercode.envs.python.sessions import PythonSpec
+from intercode.envs.python.suite import require_playable
 from intercode.envs.python.world import PythonWorld, as_bash, from_bash
 from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.verify import check_fields, read_verifier
 from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
-from intercode.tasks import DataSet
+from intercode.options import EnvOptions
+from intercode.tasks import DataSet, Preprocess, Record
 from intercode.types import Score, Task, TaskIssue
 
 _NO_NAME = (
     "`submit NAME` is not taken for this task, whose tests examine files. Act with `submit` alone."
 )
+_NOTE = (
+    "Tests examine the files that your code leaves, not what it defines in the interpreter. "
+    "When the files are done, act with `submit` alone."
+)
+_NOTE_WHERE_TURNS_ARE_SCORED = (
+    "Tests examine the files that your code leaves. They end the interpreter after each action."
+)
+_ASSERTS = (
+    *("tests", "hidden", "cases", "hidden_cases", "input_output"),
+    *("script", "hidden_script"),
+)
+_ENDED = "Wrong. The tests have ended the interpreter; the files stay as they are."
+_OF_BASH = (
+    *("image", "setup", "cwd", "env"),
+    *("action_seconds", "memory", "processes", "disk"),
+)
+"""Fields of a record that only Bash's worlds obey."""
 
 
 class PythonEnv(JudgedEnv):
@@ -67,10 +87,7 @@ class PythonEnv(JudgedEnv):
     live_forks = False
     session_noun = "interpreter"
     layouts = LAYOUTS
-    decided_by = (
-        *("tests", "hidden", "cases", "hidden_cases", "input_output"),
-        *("script", "hidden_script", "verify"),
-    )
+    decided_by = (*_ASSERTS, "verify")
 
     def __init__(
         self,
@@ -130,6 +147,11 @@ class PythonEnv(JudgedEnv):
         return {name: from_bash(hack.replace("@GOLD@", gold)) for name, hack in hacks.items()}
 
     @classmethod
+    def read_data(cls, options: EnvOptions) -> DataSet:
+        preprocess = options.chosen_preprocess or cls.preprocess
+        return super().read_data(replace(options, preprocess=_checked(preprocess)))
+
+    @classmethod
     def prepare_world(cls, data: DataSet, options: PythonOptions) -> World:
         """Build the template once."""
         (reward, named), tell = cls._choose_reward(options), options.tell or "number"
@@ -173,6 +195,12 @@ class PythonEnv(JudgedEnv):
             left_out,
         )
 
+    def first_observation(self, task: Task) -> str:
+        if self.kind_of(task) != "tests":
+            return task.query
+        note = _NOTE_WHERE_TURNS_ARE_SCORED if self.rules.scores_steps else _NOTE
+        return f"{task.query}\n\n{note}"
+
     def reject_submission(self, word: str) -> str | None:
         if not word:
             return None
@@ -211,9 +239,36 @@ class PythonEnv(JudgedEnv):
 
     def feedback(self, score: Score) -> str:
         if self.kind_of(self.task) == "tests":
-            return "Wrong."
+            goes_on = self._submit_count < self._submits_allowed
+            ends = goes_on and self.judges["tests"].ends_processes(self.world, self.task)
+            return _ENDED if ends else "Wrong."
         feedback: str = self.judges["asserts"].feedback(self._tell)
         return feedback
+
+
+def _checked(preprocess: Preprocess) -> Preprocess:
+    """Return `preprocess` followed by a check of a record with `verify`, which raises
+    `DataError`."""
+
+    def check(record: Record) -> Record:
+        record = preprocess(record)
+        if not isinstance(record, dict) or record.get("verify") is None:
+            return record
+        check_fields(record)
+        given = [name for name, value in record.items() if value not in (None, "", [], {})]
+        for name in given:
+            if name in (*_ASSERTS, "preamble"):
+                raise DataError(
+                    f"field {name!r} beside 'verify': either asserts or tests of files decide; "
+                    "leave one of the two out"
+                )
+            if name in _OF_BASH:
+                raise DataError(
+                    f"field {name!r} is for Bash only; with 'verify' in Python, leave it out"
+                )
+        return record
+
+    return check
 
 
 def _playable(tasks: Sequence[Task]) -> tuple[Sequence[Task], Sequence[tuple[Task, TaskIssue]]]:
@@ -222,7 +277,8 @@ def _playable(tasks: Sequence[Task]) -> tuple[Sequence[Task], Sequence[tuple[Tas
     playable, left_out = list[Task](), list[tuple[Task, TaskIssue]]()
     for task in tasks:
         try:
-            check_fields(task.extra)
+            if "verify" in task.extra:
+                require_playable(task)
             playable.append(task if "verify" in task.extra else with_submission(task))
         except DataError as error:
             left_out.append((task, TaskIssue(str(error), "no_tests")))

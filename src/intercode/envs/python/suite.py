@@ -208,9 +208,14 @@ def read_suite(task: Task) -> Suite:
         ) from error
 
 
-def _read_suite(task: Task) -> Suite:
+def require_playable(task: Task) -> None:
+    """Raise `DataError` if the record says why the task cannot be played."""
     if unplayable := task.extra.get("unplayable"):
         raise DataError(f"task {task.id} cannot be played: {unplayable}")
+
+
+def _read_suite(task: Task) -> Suite:
+    require_playable(task)
     tests = tuple(_tests(task.extra, task))
     if not tests:
         raise DataError(f"task {task.id} has no tests; give it `tests`, `cases` or `script`")
