@@ -80,11 +80,11 @@ class TestsJudge:
         self._box: Workspace | None = None
 
     def before(self, world: FilesWorld, task: Task) -> None:
-        self._find_reference(world, task)
+        self.reference(world, task)
 
     def rule(self, world: FilesWorld, done: Done) -> Ruling:
         task = done.task
-        reference = self._find_reference(world, task)
+        reference = self.reference(world, task)
         verifier = _as_for(self.tests.verifiers[task.id], reference)
         lost = world.session_lost()
         box = self._box_for(world, task, verifier)
@@ -96,7 +96,7 @@ class TestsJudge:
         """Run the tests after the gold."""
         try:
             if not task.gold:
-                stays = stays_behind(self._find_reference(world, task).starts)
+                stays = stays_behind(self.reference(world, task).starts)
                 return GoldRun(None, "", (NO_GOLD,), stays_behind=stays)
             verdict, last = self._make_reference(world, task)
         except DataError as error:
@@ -136,7 +136,7 @@ class TestsJudge:
         self._box.switch_to(spec)
         return self._box
 
-    def _find_reference(self, world: FilesWorld, task: Task) -> Verdict:
+    def reference(self, world: FilesWorld, task: Task) -> Verdict:
         """Return the verdict on the gold's work, or without a gold on the untouched files; the
         tests run once. Raises `DataError` if it is not a sound reference."""
         key = (task.id, task.gold, world.spec_of(task).template.digest)
@@ -233,7 +233,7 @@ class TestsJudge:
         self, world: FilesWorld, task: Task, verdict: Verdict, score: Score
     ) -> dict[str, Any]:
         """Return the results and the output of the tests, and what makes the verdict weaker."""
-        reference, passed = self._find_reference(world, task), verdict.passed
+        reference, passed = self.reference(world, task), verdict.passed
         shown: Sequence[Any] = sorted(verdict.tests, key=lambda test: test.name in passed)
         weaker = _as_for(self.tests.verifiers[task.id], reference).exceptions
         if reference.in_process:

@@ -240,7 +240,7 @@ class PythonEnv(JudgedEnv):
     def feedback(self, score: Score) -> str:
         if self.kind_of(self.task) == "tests":
             goes_on = self._submit_count < self._submits_allowed
-            ends = goes_on and self.judges["tests"].ends_processes(self.world, self.task)
+            ends = goes_on and not self.judges["tests"].reference(self.world, self.task).alive
             return _ENDED if ends else "Wrong."
         feedback: str = self.judges["asserts"].feedback(self._tell)
         return feedback
