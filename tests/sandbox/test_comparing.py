@@ -77,3 +77,12 @@ def test_a_file_that_a_job_moves_is_in_one_place_and_the_job_goes_on(sandbox: Lo
         "for job in $moving $stopped; do [[ $(< /proc/$job/stat) == *') T '* ]]; echo $?; done"
     )
     assert sandbox.exec(is_stopped).output == "1\n0\n"
+
+
+def test_a_glance_leaves_the_times_of_access_as_they_are(sandbox: LocalSandbox) -> None:
+    sandbox.exec("cd /opt; mkdir d; echo a > d/f; ln -s f d/l; touch -ha -d @1 d d/f d/l")
+    times = "stat -c %X /opt/d /opt/d/f /opt/d/l"
+    assert sandbox.glance().keys() >= {"/opt/d", "/opt/d/f", "/opt/d/l"}
+    assert sandbox.exec(times).output == "1\n1\n1\n"
+    sandbox.exec("cd /opt/d; ls; cat f; readlink l")
+    assert "1" not in sandbox.exec(times).output.split(), "who reads inside is noticed"
