@@ -164,6 +164,14 @@ def test_a_session_ends_with_the_episode(mariadb: Engine) -> None:
     refused(mariadb, "EXECUTE s")
 
 
+def test_a_session_does_not_tell_how_many_rows_a_gold_has(mariadb: Engine) -> None:
+    for _ in range(3):  # the server may give the gold's thread to the next session
+        assert gold(mariadb, "garden_1", "SELECT * FROM plant")
+        mariadb.open("garden_1")
+        assert rows(mariadb, "SELECT FOUND_ROWS()") == [(0,)]
+        ask(mariadb, "SELECT * FROM plant")
+
+
 def test_a_gold_after_a_write_to_its_database_is_refused(mariadb: Engine) -> None:
     do(mariadb, "DELETE FROM plant")
     with pytest.raises(UsageError, match="before the agent"):

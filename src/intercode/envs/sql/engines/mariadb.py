@@ -816,7 +816,10 @@ class MariadbEngine(Engine):
             sock = self.sandbox.connect(SOCKET)
         except OSError as error:
             raise SessionLost(f"the server does not listen: {error.strerror}") from None
-        return Session(sock, user=user, password=self._password, db=db, many=many)
+        session = Session(sock, user=user, password=self._password, db=db, many=many)
+        # else `SELECT FOUND_ROWS()` tells what the last session of this server's thread had: a gold
+        session.query("SELECT 1 LIMIT 0")
+        return session
 
     def _end_session(self) -> None:
         if self._session is not None:
