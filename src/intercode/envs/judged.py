@@ -26,6 +26,8 @@ class JudgedEnv(InterCodeEnv):
     _ruling: Ruling | None = None
     _valued: tuple[int, float | None] | None = None
     """The turn after which the state was scored, and its value."""
+    _no_value: str | None = None
+    """The answer of `no_value` in this episode, once it was asked."""
 
     def kind_of(self, task: Task) -> str:
         """Return the kind of judge that decides about a task, a key of `judges`."""
@@ -45,7 +47,7 @@ class JudgedEnv(InterCodeEnv):
         return Done(self.task, actions, self._word)
 
     def start_episode(self, task: Task) -> None:
-        self._ruling = self._valued = None
+        self._ruling = self._valued = self._no_value = None
         self.judge_of(task).before(self.world, task)
         self.world.start(task)
 
@@ -63,8 +65,9 @@ class JudgedEnv(InterCodeEnv):
             return "every turn is scored"
         if type(self).score is not JudgedEnv.score:
             return NO_VALUE
-        reason: str = self.judge_of(self.task).no_value(self.world, self.task)
-        return reason
+        if self._no_value is None:
+            self._no_value = str(self.judge_of(self.task).no_value(self.world, self.task))
+        return self._no_value
 
     @single_thread
     def value(self) -> float | None:
