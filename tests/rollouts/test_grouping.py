@@ -1,9 +1,11 @@
-"""Groups as they become complete, advantages of trees, figures of a step, and lasting outages."""
+"""Groups as they become complete, shaped rewards, advantages of trees, figures of a step, and
+lasting outages."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,9 +25,10 @@ from intercode.train import (
     Tree,
     by_group,
     groups,
+    shaped,
     tree_advantages,
 )
-from intercode.types import Episode
+from intercode.types import Episode, Turn
 
 TASKS = [
     {"id": f"touch-{n}", "query": f"Make the file /box/{n}.", "gold": f"touch /box/{n}"}
@@ -64,6 +67,39 @@ def test_a_group_comes_when_it_is_complete_and_in_the_order_of_its_seeds() -> No
     assert [(each.group, each.seed) for each in next(complete)] == [(0, 1), (0, 2)]
     with pytest.raises(UsageError, match="the group 2 has 1 rollouts, not 2"):
         next(complete)
+
+
+def with_values(*values: float | None, reward: float | None = 1.0) -> Rollout:
+    turns = tuple(Turn(action="ls", value=value) for value in values)
+    return replace(rollout(0, 0, reward), episode=Episode("t", "q", turns, reward, True, "submit"))
+
+
+def test_shaped_rewards_sum_to_the_reward_less_the_potential_before() -> None:
+    assert shaped(with_values(0.5, 0.25, 1.0, None)) == [0.5, -0.25, 0.75, 0.0]
+    for values in [(0.5, 0.25, 1.0, None), (None, 0.5, None, 0.75, None), (0.5, 0.5), (None,), ()]:
+        for reward in (0.0, 0.5, 1.0):
+            before, rewards = 0.0, shaped(with_values(*values, reward=reward))
+            for place, value in enumerate(values):
+                assert sum(rewards[place:]) == reward - before
+                before = before if value is None else value
+            later = shaped(with_values(*values, reward=reward), 0.5)
+            total = sum(0.5**place * part for place, part in enumerate(later))
+            assert total == (0.5 ** (len(values) - 1) * reward if values else 0)
+
+
+def test_turns_without_values_and_rollouts_without_reward_are_shaped_by_nothing() -> None:
+    assert shaped(with_values(None, None, None)) == [0.0, 0.0, 1.0]
+    assert shaped(with_values(None, 0.5, None, 1.0, None, reward=0.0)) == [0, 0.5, 0, 0.5, -1]
+    assert shaped(with_values(0.5, 1.0, None, reward=None)) == [0.0, 0.0, 0.0]
+    turns = (
+        Turn(action="a", value=0.25),
+        Turn(action="b", value=1.0, after=0),  # a branch that is given up
+        Turn(reply="a question alone"),
+        Turn(action="c", value=0.5, after=0),
+        Turn(action="submit", after=3),
+    )
+    forked = replace(with_values(), episode=Episode("t", "q", turns, 1.0, True, "submit"))
+    assert shaped(forked) == [0.25, 0.0, 0.0, 0.25, 0.5]
 
 
 def test_the_advantages_along_a_branch_sum_to_what_its_leaf_has_more_than_the_root() -> None:

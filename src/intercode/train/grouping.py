@@ -1,16 +1,18 @@
-"""Groups of rollouts of one task, and the advantages of GRPO and of trees."""
+"""Groups of rollouts of one task, the advantages of GRPO and of trees, and rewards shaped by
+values."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from intercode.errors import UsageError
 from intercode.runs.segments import Segment
 from intercode.train.jobs import Job, Rollout
 from intercode.train.tree import Node, Tree
-from intercode.types import Task
+from intercode.types import Task, line_of
 
 EQUAL = 1e-9
 """Rewards with a smaller standard deviation count as equal."""
@@ -60,6 +62,33 @@ def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True
             for reward in group
         ]
     return values
+
+
+def shaped(rollout: Rollout, gamma: float = 1.0) -> list[float]:
+    """Return a reward for each turn of the episode, shaped by the recorded values as potentials
+    (Ng, Harada, Russell 1999): r + gamma · potential after the turn − potential before it. Here r
+    is the rollout's reward in the last turn, and 0 in the others.
+
+    A state's potential is its value; if that is None, the last one before. It is 0 at the start and
+    at the end of the episode. So with gamma 1 the rewards from a turn on sum to the rollout's
+    reward − the potential before that turn, and those of all turns to the rollout's reward:
+    whatever the values are, the best policy stays the same.
+
+    A turn outside `episode.line` (a branch that was given up, a question alone) gets 0, and so do
+    all turns of a rollout without a reward.
+    """
+    turns = rollout.episode.turns
+    rewards, line = [0.0] * len(turns), line_of(turns)
+    if rollout.reward is None or not line:
+        return rewards
+    potentials = [0.0]
+    for place in line[:-1]:
+        value = turns[place].value
+        potentials.append(potentials[-1] if value is None else value)
+    for place, (before, after) in zip(line, pairwise([*potentials, 0.0]), strict=True):
+        rewards[place] = gamma * after - before
+    rewards[line[-1]] += rollout.reward
+    return rewards
 
 
 def tree_advantages(tree: Tree, *, scale: bool = True) -> list[tuple[Segment, float]]:
