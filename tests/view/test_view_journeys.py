@@ -17,6 +17,8 @@ from chromium import Tab, browser, needs_chromium
 from kept import needs_bwrap
 from viewing import LOOKS, PARAMETERS, Reader, episode, eval_run, make_run, viewer
 
+from intercode.runs.index import Index
+from intercode.runs.store import stream_run
 from intercode.types import Turn, Usage
 
 pytestmark = [pytest.mark.slow, needs_chromium]
@@ -31,6 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     InterCode v1."""
     folder = tmp_path_factory.mktemp("runs")
     needs_bwrap()
+    # indexed, as `eval` leaves them: a page indexes for a moment only, whatever the load
     for name, every in (("first", 2), ("second", 3)):
         turns = [
             Turn(action=f"echo {n} of {name if n > 1 else 'both'}", observation="x\n", exit_code=0)
@@ -51,6 +54,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 for n in range(250)
             ],
         )
+        config, _ = stream_run(folder / name)
+        Index(folder / name, config).update()
     long = [
         Turn(action=f"echo {n}", observation=SHELL if n == 470 else "line\n" * 40, exit_code=0)
         for n in range(500)
