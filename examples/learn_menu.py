@@ -2,7 +2,8 @@
 GRPO.
 
     make learn
-    .venv/bin/python examples/learn_menu.py [--steps 60] [--seeds 3] [--chart FILE.svg]
+    .venv/bin/python examples/learn_menu.py [--steps 60] [--seeds 3] [--turns 1] [--values LAMBDA]
+                                            [--chart FILE.svg]
 
 The policy is a softmax over a menu of 20 commands. It sees the words in the query and chooses a
 command for the file that the query names; `intercode` executes the command and scores the state.
@@ -10,6 +11,10 @@ Nothing tells the policy which command is right, and some commands destroy the f
 one word in the query or one entry in the menu, so a rollout's segment contains everything that the
 update needs: the words as `prompt_ids`, the choice as `token_ids`, its log-probability as
 `logprobs`.
+
+With `--turns 3` an episode has up to three commands, and `submit` is on the menu. `--values LAMBDA`
+then reinforces a choice by the shaped reward of its turn (`intercode.train.shaped`) and LAMBDA,
+LAMBDA², … of those of later turns, instead of its rollout's advantage.
 
 Exits with status 1 if a seed does not rise from at most 20 % to at least 90 % on held-out files,
 which no training task names.
@@ -22,6 +27,7 @@ import re
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,10 +35,10 @@ from pathlib import Path
 import numpy as np
 
 import intercode
-from intercode.agents import Act, Ask, StrategySteps
+from intercode.agents import Act, Ask, Strategy, StrategySteps
 from intercode.generate import generate
 from intercode.report.charts import Chart, svg
-from intercode.train import RolloutPool, Segment, advantages, by_group, groups
+from intercode.train import Rollout, RolloutPool, Segment, advantages, by_group, groups, shaped
 from intercode.types import Message, Reply, Sample, Task, Tool
 
 Curve = list[tuple[int, float]]
@@ -59,20 +65,27 @@ echo done >> {path}
 mv {path} {path}.old
 """.splitlines()
 TASKS_A_STEP, GROUP, RATE, ENTROPY = 10, 6, 6.0, 0.05
+OF_TURN = 4.0
+"""The weight of the feature that says which turn it is."""
+GOAL, STEPS_OF_GOAL = 0.8, 5
+"""The success rate, over so many steps, until which rollouts are counted."""
 
 
 class MenuPolicy:
     """A softmax over `MENU`, linear in the words of a query. A word that few training queries
-    contain weighs more than a common one."""
+    contain weighs more than a common one. With several turns, the number of the turn is one more
+    word, and `submit` one more command."""
 
     name = "menu"
 
-    def __init__(self, queries: Sequence[str], seed: int) -> None:
+    def __init__(self, queries: Sequence[str], seed: int, turns: int = 1) -> None:
         counts = Counter(word for query in queries for word in set(words_of(query)))
         self.vocabulary = {word: number for number, word in enumerate(sorted(counts))}
-        self.rarity = np.array([np.log(len(queries) / counts[word]) for word in self.vocabulary])
-        self.weights = np.zeros((len(MENU), len(counts)))
-        self.seed = seed
+        rarity = [np.log(len(queries) / counts[word]) for word in self.vocabulary]
+        self.rarity = np.array(rarity + [OF_TURN] * (turns if turns > 1 else 0))
+        self.menu = [*MENU, "submit"] if turns > 1 else MENU
+        self.weights = np.zeros((len(self.menu), len(self.rarity)))
+        self.seed, self.turns = seed, turns
 
     def features(self, word_ids: Sequence[int]) -> np.ndarray:
         found = np.zeros(len(self.rarity))
@@ -91,17 +104,16 @@ class MenuPolicy:
     ) -> Reply:
         """Sample a command. `draw` differs between episodes and is the same in each run, so a seed
         always gives the same curve."""
-        query = str(messages[-1]["content"])
-        word_ids = tuple(
-            sorted({self.vocabulary[word] for word in words_of(query) if word in self.vocabulary})
-        )
+        query, turn = str(messages[0]["content"]), len(messages) // 2
+        words = {self.vocabulary[word] for word in words_of(query) if word in self.vocabulary}
+        word_ids = (*sorted(words), *([len(self.vocabulary) + turn] if self.turns > 1 else []))
         chances = self.probabilities(word_ids)
         choice = int(
-            np.random.default_rng([self.seed, draw, *word_ids]).choice(len(MENU), p=chances)
+            np.random.default_rng([self.seed, draw, *word_ids]).choice(len(self.menu), p=chances)
         )
         path = re.findall(r"/[\w./-]*\w", query)[0]
         sample = Sample((choice,), (float(np.log(chances[choice])),), "stop", prompt_ids=word_ids)
-        return Reply(MENU[choice].format(path=path), sample=sample)
+        return Reply(self.menu[choice].format(path=path), sample=sample)
 
     def learn(self, batch: Sequence[tuple[Segment, float]]) -> None:
         """Take one step along the gradient of advantage × log-probability plus a small entropy
@@ -121,11 +133,36 @@ def words_of(query: str) -> list[str]:
     return re.findall(r"[a-z]+", re.sub(r"/\S*", " ", query.lower()))
 
 
-def one_command(task: Task, protocol: str) -> StrategySteps:
-    """Ask for one command, execute it, and submit."""
-    reply = yield Ask([{"role": "user", "content": task.query}])
-    yield Act(reply.text)
-    yield Act("submit")
+def up_to(turns: int) -> Strategy:
+    """Return an agent that asks for so many commands, executes them, and submits."""
+
+    def agent(task: Task, protocol: str) -> StrategySteps:
+        messages: list[Message] = [{"role": "user", "content": task.query}]
+        for _ in range(turns):
+            reply = yield Ask(list(messages))
+            step = yield Act(reply.text)
+            if reply.text == "submit":
+                return
+            messages += [reply.message, {"role": "user", "content": step.observation}]
+        yield Act("submit")
+
+    return agent
+
+
+def weighted(group: Sequence[Rollout], fading: float | None) -> list[tuple[Segment, float]]:
+    """Return each choice of a group with what it is reinforced by: its rollout's advantage, or the
+    shaped reward of its turn and the `fading` ones of later turns."""
+    pairs = []
+    of_group = advantages([rollout.reward for rollout in group], GROUP)
+    for rollout, advantage in zip(group, of_group, strict=True):
+        rewards = shaped(rollout)
+        for segment in rollout.segments if rollout.reward is not None else ():
+            weight = advantage
+            if fading is not None:
+                later = rewards[segment.turns[0] :]
+                weight = sum(fading**number * reward for number, reward in enumerate(later))
+            pairs.append((segment, weight))
+    return pairs
 
 
 def success(pool: RolloutPool, tasks: Sequence[Task], policy: MenuPolicy) -> float:
@@ -139,12 +176,18 @@ def success(pool: RolloutPool, tasks: Sequence[Task], policy: MenuPolicy) -> flo
 
 
 def learn(
-    pool: RolloutPool, train: Sequence[Task], held_out: Sequence[Task], seed: int, steps: int
+    pool: RolloutPool,
+    train: Sequence[Task],
+    held_out: Sequence[Task],
+    seed: int,
+    options: argparse.Namespace,
 ) -> tuple[MenuPolicy, Curve]:
     """Train one policy and print its progress. Return it with its success rates on held-out files,
     in percent, by step."""
-    policy, chance = MenuPolicy([task.query for task in train], seed), np.random.default_rng(seed)
+    policy = MenuPolicy([task.query for task in train], seed, options.turns)
+    chance, steps = np.random.default_rng(seed), options.steps
     curve: Curve = []
+    rates: list[float] = []
     for step in range(steps + 1):
         if step % 20 == 0 or step == steps:
             curve.append((step, 100 * success(pool, held_out, policy)))
@@ -158,16 +201,16 @@ def learn(
         ]
         batch = []
         jobs = groups(tasks, GROUP, seed=step * GROUP)
-        for group in sorted(
-            by_group(pool.run(jobs, policy), GROUP), key=lambda each: each[0].group
-        ):
-            values = advantages([rollout.reward for rollout in group], GROUP)
-            batch += [
-                (rollout.segments[0], value)
-                for rollout, value in zip(group, values, strict=True)
-                if rollout.reward is not None
-            ]
+        played = sorted(by_group(pool.run(jobs, policy), GROUP), key=lambda group: group[0].group)
+        for group in played:
+            batch += weighted(group, options.values)
         policy.learn(batch)
+        solved = sum(rollout.episode.success for group in played for rollout in group)
+        rates.append(solved / len(jobs))
+    for step in range(STEPS_OF_GOAL, len(rates) + 1):
+        if sum(rates[step - STEPS_OF_GOAL : step]) >= GOAL * STEPS_OF_GOAL:
+            print(f"seed {seed}  {GOAL:.0%} in training after {step * len(jobs)} rollouts")
+            break
     return policy, curve
 
 
@@ -175,8 +218,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=1, help="the commands of an episode")
+    parser.add_argument(
+        "--values", type=float, metavar="LAMBDA", help="learn from shaped rewards, which fade so"
+    )
     parser.add_argument("--chart", type=Path, help="write the curves to this SVG file")
     options = parser.parse_args()
+    # the policy sees the words of the query and the turn, not what was said before
+    warnings.filterwarnings("ignore", "a rollout has")
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "bash-files"
@@ -197,9 +246,10 @@ def main() -> int:
             " to choose from"
         )
         rose, curves = 0, {}
-        with RolloutPool(factory, one_command, envs=8) as pool:
+        agent = up_to(options.turns)
+        with RolloutPool(factory, agent, envs=8, values=options.values is not None) as pool:
             for seed in range(options.seeds):
-                policy, curve = learn(pool, train, held_out, seed, options.steps)
+                policy, curve = learn(pool, train, held_out, seed, options)
                 print(
                     f"seed {seed}           with new names and numbers too (the test split)"
                     f" {100 * success(pool, new, policy):.1f} %"
