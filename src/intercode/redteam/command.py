@@ -17,8 +17,11 @@ from intercode.options import RunOptions
 @click.argument("env", callback=shared.own_name, shell_complete=completing("env"))
 @shared.world()
 @shared.declared(RunOptions, "workers")
+@click.option(
+    "--values", is_flag=True, help="Ask for the value after each action too."
+)
 @shared.json_flag
-def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
+def attack(env: str, workers: int, values: bool, as_json: bool, **options: Any) -> None:
     """Try reward hacks and sandbox escapes on ENV.
 
     After each attack, an honest action must still work. ENV is bash, sql, python, ctf, harbor,
@@ -33,7 +36,9 @@ def attack(env: str, workers: int, as_json: bool, **options: Any) -> None:
 
     exploits = list_exploits(environment_class(env).language, options.get("engine") or "")
     with bar("attacking", len(exploits), quiet=as_json) as advance:
-        verdicts = try_all(env, workers=workers, tick=lambda: advance("attacking"), **options)
+        verdicts = try_all(
+            env, workers=workers, values=values, tick=lambda: advance("attacking"), **options
+        )
     counts = {
         "tried": sum(verdict.tried for verdict in verdicts),
         "paid": sum(verdict.paid for verdict in verdicts),

@@ -86,11 +86,12 @@ def attack(
     env: str,
     *,
     workers: int = 1,
+    values: bool = False,
     tick: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> list[ExploitResult]:
     """Try every exploit for the language of `env`, prepared with `options`; return verdicts in the
-    order of `list_exploits`.
+    order of `list_exploits`. `values` has the value asked for after each action.
 
     Each worker has its own environments. Raises `UsageError` if there is no sound task.
     """
@@ -135,9 +136,9 @@ def attack(
                 chosen = [target for target in chosen if target.task.id in hacks[exploit.name]]
             verdict = ExploitResult(exploit, tried=False, why="there is no such task")
             for target in chosen[:1] if exploit.honest_action else chosen:
-                played = exploit
+                played = replace(exploit, values=values)
                 if exploit.verified:
-                    played = replace(exploit, actions=(hacks[exploit.name][target.task.id],))
+                    played = replace(played, actions=(hacks[exploit.name][target.task.id],))
                 with neighbour as after:
                     verdict = run_exploit(env, played, target, after)
                 # the next exploit needs a sound environment
@@ -303,4 +304,6 @@ def _play_actions(
         last = info if action in actions or "ended" in info else last
         if terminated or truncated:
             break
+        if exploit.values:
+            env.value()
     return paid, output, last
