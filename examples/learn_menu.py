@@ -220,7 +220,10 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--turns", type=int, default=1, help="the commands of an episode")
     parser.add_argument(
-        "--values", type=float, metavar="LAMBDA", help="learn from shaped rewards, which fade so"
+        "--values",
+        type=float,
+        metavar="LAMBDA",
+        help="weight a turn by its shaped reward and, times LAMBDA each, those of later turns",
     )
     parser.add_argument("--chart", type=Path, help="write the curves to this SVG file")
     options = parser.parse_args()

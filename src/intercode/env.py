@@ -191,6 +191,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._order: list[int] = []
         self._task: Task | None = None
         self._last_text = ""
+        self._seen = ""
+        """The output of the last action, as the agent sees it."""
         self._actions: list[str] = []
         self._fingerprints: list[str] = []
         self._times: list[float] = []
@@ -407,7 +409,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     @property
     def no_value(self) -> str:
         """Return why `self.task` has no `value`; "" if it has one."""
-        return NO_VALUE
+        return NO_VALUE if type(self).value is InterCodeEnv.value else ""
 
     def run_gold(self, task: Task) -> GoldRun:
         """Execute the gold on an untouched world, which may be the episode's. `intercode check`
@@ -455,7 +457,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             self._order = []
         self._done = True
         self._task = self._choose_task((options or {}).get("task"))
-        self._actions, self._fingerprints, self._times = [], [], []
+        self._actions, self._fingerprints, self._times, self._seen = [], [], [], ""
         self._word, self._submit_count = "", 0
         self.start_episode(self._task)
         self._done, self._start_time = False, time.monotonic()
@@ -576,7 +578,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     def _execute(self, action: str) -> StepResult:
         result = self.execute(action)
         self._fingerprints.append(_fingerprint(result))
-        observation, cut = self.view.shorten(result.output)
+        self._seen, cut = self.view.shorten(result.output)
         info = _make_info(result, cut or result.overflow is not None)
         if not self.rules.scores_steps:
             notes = ["[timed out; what the action started was ended]"] if result.timed_out else []
@@ -588,11 +590,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             if INSIDE.search(action):
                 notes.append(_SUBMIT_ALONE)
             gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
-            return self._finish_step(observation + gap + "\n".join(notes), 0.0, info)
+            return self._finish_step(self._seen + gap + "\n".join(notes), 0.0, info)
         score = self.score()
         solved = score.success and not self._keep_going
         ended = "solved" if solved else "submit" if self.is_final(score) else None
-        return self._finish_step(observation, score.reward, {**info, "score": score}, ended)
+        return self._finish_step(self._seen, score.reward, {**info, "score": score}, ended)
 
     def _finish_step(
         self, observation: str, reward: float, info: dict[str, Any], ended: str | None = None

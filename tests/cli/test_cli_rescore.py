@@ -129,6 +129,15 @@ def test_a_run_of_schema_1_is_reported_rescored_and_resumed(
     assert cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "again").status == 0
 
 
+def test_values_of_the_old_reward_are_left_out(cli: Any, box: Path, tmp_path: Path) -> None:
+    cli("eval", "bash", "--data", box, "--agent", "gold", "--limit", 1, "--values", "--out", "run")
+    cli("rescore", "run", "--reward", "paper", "--data", box, "--out", "again")
+    then, now = (episodes(tmp_path / run) for run in ("run", "again"))
+    assert [turn.get("value") for turn in then[0]["turns"]] == [1.0, None]
+    assert [turn.get("value") for turn in now[0]["turns"]] == [None, None]
+    assert json.loads((tmp_path / "again/run.json").read_text())["values"] is False
+
+
 def test_no_task_or_agent_steers_the_terminal(cli: Any, tmp_path: Path) -> None:
     evil, shown = "\x1b]0;owned\x07\u202e", r"\x1b]0;owned\x07\u202e"
     raises = (

@@ -172,6 +172,13 @@ def test_a_session_does_not_tell_how_many_rows_a_gold_has(mariadb: Engine) -> No
         ask(mariadb, "SELECT * FROM plant")
 
 
+def test_a_session_does_not_tell_which_tables_a_gold_read(mariadb: Engine) -> None:
+    assert gold(mariadb, "garden_1", "SELECT * FROM plant")
+    mariadb.open("garden_1")
+    names = {row[0] for row in rows(mariadb, "SHOW TABLES")}
+    assert {row[1] for row in rows(mariadb, "SHOW OPEN TABLES FROM garden_1")} == names != {"plant"}
+
+
 def test_a_gold_after_a_write_to_its_database_is_refused(mariadb: Engine) -> None:
     do(mariadb, "DELETE FROM plant")
     with pytest.raises(UsageError, match="before the agent"):

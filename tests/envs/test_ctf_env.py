@@ -303,3 +303,15 @@ def test_the_flag_is_in_no_info_and_no_observation_before_it_is_found(make: Make
         env.step("submit x"),
     ]
     assert "hunted" not in repr(seen)
+
+
+def test_the_value_tells_whether_the_agent_has_seen_the_flag(make: Make) -> None:
+    env = make("number")
+    for action, value in (
+        ("echo tag{42}", 1.0),
+        ("true", 0.0),
+        ("seq -f 'tag{%g}' -5000 5000", 0.0),
+        ("echo TAG{42}", 0.0),
+    ):
+        env.step(action)
+        assert env.value() == value

@@ -102,6 +102,14 @@ def test_a_dead_interpreter_is_scored_and_each_turn_of_the_paper(make: Make) -> 
     assert [env.step(action)[1] for action in ("n = 1", WRITES)] == [0, 1]
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_an_open_file_holds_back_is_written_before_the_tests(make: Make, keep: bool) -> None:
+    env = make(
+        verify="grep -x 42 /srv/a\n", gold="open('/srv/a', 'w').write('42')", keep_processes=keep
+    )
+    assert earns(env, "t", "file = open('/srv/a', 'w'); count = file.write('42')") == 1
+
+
 def test_tests_in_the_agents_sandbox_leave_nothing_to_the_next_episode(make: Make) -> None:
     env = make(verify="touch /srv/side; test -e /srv/a\n", keep_processes=True)
     assert earns(env, "t") == 0

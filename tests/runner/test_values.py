@@ -177,6 +177,13 @@ def test_an_environment_without_values_says_so() -> None:
         assert (values_of(episode), episode.no_value) == ([None, None], NO_VALUE)
 
 
+def test_an_environment_that_defines_only_the_value_has_values() -> None:
+    class Plain(Adder):
+        no_value = InterCodeEnv.no_value
+
+    assert values_of(played("2", env=Plain(TASKS))) == [0.2]
+
+
 def test_a_value_that_fails_is_a_fault_of_the_machine_and_one_that_is_no_number_of_the_caller() -> (
     None
 ):

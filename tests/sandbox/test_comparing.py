@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from intercode_sandbox.base import Limits
+from intercode_sandbox.errors import SandboxDied
 from intercode_sandbox.local import LocalSandbox
 from intercode_sandbox.template import Template
 
@@ -37,6 +39,11 @@ MUCH = {
         "head -c 30M /dev/urandom > f; for i in {1..300}; do ln f $i; done"
     ),
 }
+DEEP = (
+    'chdir "/opt"; for (1 .. 15) { mkdir "n" x 250; chdir "n" x 250 }'
+    ' for (1 .. 20000) { open F, ">$_" }'
+)
+HOARDS = 'my @held = map { "x" x (10 << 20) } 1 .. 60; sleep 1; print "holds it\\n"'
 MOVING = 'while (1) { rename "/opt/a/f", "/opt/b/f"; rename "/opt/b/f", "/opt/a/f" }'
 
 
@@ -86,3 +93,26 @@ def test_a_glance_leaves_the_times_of_access_as_they_are(sandbox: LocalSandbox) 
     assert sandbox.exec(times).output == "1\n1\n1\n"
     sandbox.exec("cd /opt/d; ls; cat f; readlink l")
     assert "1" not in sandbox.exec(times).output.split(), "who reads inside is noticed"
+
+
+def test_a_glance_at_too_much_leaves_the_sandbox_as_it_was(sandbox: LocalSandbox) -> None:
+    assert sandbox.exec(f"kept=1; perl -e '{DEEP}'").exit_code == 0
+    with pytest.raises(SandboxDied, match="too long"):
+        sandbox.glance()
+    assert sandbox.exec("echo $kept").output == "1\n"
+
+
+def test_a_file_that_was_read_is_not_held_open(sandbox: LocalSandbox) -> None:
+    sandbox.exec("head -c 3000000 /dev/zero > /opt/f")
+    assert len(sandbox.read("/opt/f")) == 3_000_000
+    sandbox.exec("rm /opt/f")
+    assert int(sandbox.exec("df --output=used -B1 / | tail -1").output) < 3_000_000
+
+
+def test_limits_hold_during_a_glance(template: Template) -> None:
+    with LocalSandbox(template, limits=Limits(memory=500 << 20)) as sandbox:
+        sandbox.exec("mkdir /opt/many; cd /opt/many; touch {1..60000}")
+        sandbox.exec(f"perl -e '{HOARDS}' > /opt/log 2>&1 &")
+        sandbox.glance()
+        assert "memory" in sandbox.exec("sleep 1.5").limits
+        assert sandbox.exec("cat /opt/log").output == ""

@@ -44,7 +44,7 @@ class JudgedEnv(InterCodeEnv):
     def done(self) -> Done:
         """The agent's work in this episode so far."""
         actions = [action for action in self._actions if not self._submits(action)]
-        return Done(self.task, actions, self._word)
+        return Done(self.task, actions, self._word, self._seen)
 
     def start_episode(self, task: Task) -> None:
         self._ruling = self._valued = self._no_value = None
@@ -71,8 +71,8 @@ class JudgedEnv(InterCodeEnv):
 
     @single_thread
     def value(self) -> float | None:
-        """Return what a submission now would earn; None for a task with `no_value`, and for a world
-        that has died, which the next step will tell."""
+        """Return what a submission now would earn. None if the task has no value, and if the world
+        has died: then the next step raises."""
         if self._done or self.no_value:
             return None
         if self._valued is None or self._valued[0] != self.turn:

@@ -17,9 +17,7 @@ from intercode.options import RunOptions
 @click.argument("env", callback=shared.own_name, shell_complete=completing("env"))
 @shared.world()
 @shared.declared(RunOptions, "workers")
-@click.option(
-    "--values", is_flag=True, help="Ask for the value after each action too."
-)
+@click.option("--values", is_flag=True, help="Ask for the value after each action too.")
 @shared.json_flag
 def attack(env: str, workers: int, values: bool, as_json: bool, **options: Any) -> None:
     """Try reward hacks and sandbox escapes on ENV.

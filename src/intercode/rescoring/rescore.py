@@ -108,6 +108,7 @@ class Rescoring:
             "data_from": options.get("data"),
             "rescored_from": str(run),
             "played_for": played_for,
+            **({"values": False} if "values" in then else {}),
         }
         self._protocol = then.get("protocol", SUBMIT)
         self._tasks = {task.id: task for task in self.factory.tasks}
@@ -185,7 +186,7 @@ class Rescoring:
         )
         now = Score(again.reward or 0.0, again.success, again.parts, again.ambiguous)
         episode = replace(
-            _with_score(then, now), turns=turns, ended=_end(then, again, self._protocol)
+            _with_score(replace(then, turns=turns), now), ended=_end(then, again, self._protocol)
         )
         # Feedback to a submission depends on the reward, and the note to a reply without code is
         # not output: both may differ.
@@ -274,8 +275,11 @@ def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -
 
 
 def _with_score(episode: Episode, score: Score) -> Episode:
+    """Return the episode with another score, and without values between turns, which belong to the
+    old reward."""
     return replace(
         episode,
+        turns=tuple(replace(turn, value=None) for turn in episode.turns),
         reward=score.reward,
         success=score.success,
         parts=score.parts,

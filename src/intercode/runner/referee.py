@@ -64,15 +64,17 @@ class Moment:
         return not (self.submits_work() or chooses_branch)
 
     def begins_turn(self) -> bool:
-        return isinstance(self.request, Ask) or not (self.submits() or self.answers())
+        return isinstance(self.request, Ask) or not (self.submits() or self.awaits_action())
 
-    def answers(self) -> bool:
+    def awaits_action(self) -> bool:
         """Return whether the last turn is a question that no action has answered."""
         return bool(self.turns) and not self.turns[-1].acted
 
     def incomplete(self) -> bool:
         """Return whether the request is an action of a reply that must not be executed."""
-        from_reply = isinstance(self.request, Act) and not self.request.own_turn and self.answers()
+        from_reply = (
+            isinstance(self.request, Act) and not self.request.own_turn and self.awaits_action()
+        )
         return from_reply and self.turns[-1].finish_reason in INCOMPLETE
 
     def submits(self) -> bool:
@@ -99,7 +101,7 @@ RULES = (
     Rule("limit of the run", (Moment.run_stops,), "abandon"),
     # The model can answer no more, and half a reply is not executed: the work so far counts.
     Rule("final reply", (Moment.reply_is_final,), "submit_for_agent"),
-    # One submission may follow the last turn. It was wrong.
+    # After the last turn one submission is allowed; it was used, and was wrong.
     Rule("wrong submission after the last turn", (Moment.submission_spent,), "turns"),
     # Only that submission may follow, and forks and closes before it.
     Rule("no turn left", (Moment.turns_spent, Moment.needs_turn), "turns"),

@@ -459,7 +459,10 @@ class EpisodeServer:
         not full is the last."""
         if "limit" in head:
             self._pieces = self._read_pieces(head["path"], head["limit"])
-        wire.send(self._sock, {}, next(self._pieces, b""))
+        piece = next(self._pieces, b"")
+        if len(piece) < wire.PIECE:
+            self._pieces = iter(())  # closes the file: the agent may delete it
+        wire.send(self._sock, {}, piece)
 
     def _op_read_many(self, head: dict[str, Any], payload: bytes) -> None:
         """Send the first files, as many of them as can be read and fit into one piece together."""
@@ -557,8 +560,19 @@ class EpisodeServer:
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
         stop = partial(self._init.signal_all, signal.SIGSTOP)
         pauses = self._jobs_alive and head.get("pause")
-        with self._table.pause_all(stop) if pauses else contextlib.nullcontext():
-            wire.send(self._sock, {"changes": self._world.diff()})
+        with self._table.pause_all(stop) if pauses else self._enforcing():
+            changes = self._world.diff()
+        wire.send(self._sock, {"changes": changes})
+
+    @contextlib.contextmanager
+    def _enforcing(self) -> Iterator[None]:
+        """Enforce the limits of the processes that go on during the block."""
+        signal.signal(signal.SIGALRM, lambda *_: self._enforce_limits())
+        signal.setitimer(signal.ITIMER_REAL, _TICK, _TICK)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _op_export(self, head: dict[str, Any], payload: bytes) -> None:
         """Copy this episode's changes as a layer into the folder that the host lent for it."""

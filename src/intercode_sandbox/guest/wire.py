@@ -42,7 +42,10 @@ class WireError(Exception):
 def send(
     sock: socket.socket, head: dict[str, Any], payload: bytes = b"", fds: tuple[int, ...] = ()
 ) -> None:
+    """Send a frame. Raises OSError, and then sends nothing, if the object is too long."""
     text = json.dumps(head).encode()
+    if len(text) > JSON_LIMIT:
+        raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
     data = HEADER.pack(len(text), len(payload)) + text + payload
     sent = socket.send_fds(sock, [data], list(fds)) if fds else sock.send(data)
     if sent < len(data):

@@ -49,12 +49,16 @@ class FlagJudge(OutcomeJudge[CtfWorld, str, str]):
         return False
 
     def value(self, world: CtfWorld, done: Done) -> float:
-        """Return 1 if the last output contains a flag, else 0."""
-        golds = [self.find(world, posed, done.task) for posed in self.tasks_of(done.task)]
-        return float(any(flag and flag in world.workspace.last.output for flag in golds))
+        """Return 1 if the last output, as far as the agent sees it, contains a flag, else 0."""
+        flags = [self.find(world, posed, done.task) or "" for posed in self.tasks_of(done.task)]
+        return float(any(flag.strip() and flag.strip() in done.seen for flag in flags))
 
     def no_value(self, world: CtfWorld, task: Task) -> str:
-        return "the reward is not one of flags" if callable(self._reward) else ""
+        return (
+            "a reward of your own decides about the submitted text"
+            if callable(self._reward)
+            else ""
+        )
 
     def show(
         self, score: Score, first: FlagComparison, again: FlagComparison | None = None

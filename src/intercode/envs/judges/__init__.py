@@ -49,12 +49,14 @@ class World(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The work of an agent on a task: its actions without submissions, and the submitted word.
-    `peek`: the episode goes on, and the agent must not notice that it was looked at."""
+    """The work of an agent on a task: its actions without submissions, the submitted word, and the
+    output of its last action as the agent saw it. `peek`: the episode goes on, and the agent must
+    not notice that it was looked at."""
 
     task: Task
     actions: Sequence[str] = ()
     word: str = ""
+    seen: str = ""
     peek: bool = False
 
 

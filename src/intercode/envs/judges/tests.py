@@ -120,7 +120,7 @@ class TestsJudge:
         raise NotImplementedError
 
     def no_value(self, world: FilesWorld, task: Task) -> str:
-        return "tests decide, which end the agent's processes and must stay hidden from it"
+        return "tests decide, which must stay hidden from the agent"
 
     def close(self) -> None:
         if self._spare is not None:

@@ -23,6 +23,15 @@ from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.types import ExecResult
 from intercode_sandbox.client import GuestSandbox
 
+_FLUSH = """
+import contextlib, gc, io
+for file in [file for file in gc.get_objects() if isinstance(file, io.IOBase)]:
+    with contextlib.suppress(Exception):
+        file.flush()
+"""
+"""Writes what open files hold back, as an interpreter does at its end: tests see files."""
+_FLUSH_SECONDS = 5.0
+
 
 @dataclass(frozen=True)
 class PythonSpec(WorkspaceSpec):
@@ -88,12 +97,12 @@ class PythonSessions:
     def lend_agent(self) -> GuestSandbox:
         """Return the agent's sandbox, in which the caller may change files."""
         self._clean = False
+        self.agent.exec(_FLUSH, timeout=_FLUSH_SECONDS)
         return self.agent
 
     def end_processes(self) -> None:
         """End all processes in the agent's sandbox, its interpreter too."""
-        self._clean = False
-        self.agent.end_processes()
+        self.lend_agent().end_processes()
 
     def describe(self, name: str, method: str = "") -> Definitions | None:
         """Return the agent's definitions and a description of `name`; None if its interpreter does
