@@ -8,7 +8,9 @@ a round, the ten turns of a default episode), the operations in an order that is
 block is five rounds. Of eight blocks the one that took least time in all counts (the quietest
 moment, judged by both sides together), and a figure is the median of its 45 times. `raw` is `bash
 -c 'ls /'`, the yardstick unless the row names another. A fork is timed alone, and together with
-closing the twin; closing tells the wall to end the twin's cell and does not wait for it.
+closing the twin; closing tells the wall to end the twin's cell and does not wait for it. A round
+begins when the spare has started. While a model thinks, the spare starts too: in the row with
+thinking, 50 ms come before each of the three acts and are not timed.
 
 **Workers.** Five pairs of real runs (`evaluate`, agent `gold`), one worker and two in turns. Every
 starter task is played sixteen times, some 800 episodes, so that the start of the walls, which two
@@ -19,7 +21,8 @@ waits. Missing are the last cell of each wall (it dies with its pid namespace, u
 of a run) and kernel threads, which tear namespaces down. Where others use the processors, two
 workers also get a larger share of them than one: read the wall times from a quiet machine. What the
 machine itself gains from a second processor, where each command is a new process, is told by the
-yardstick in one thread and in two, from the same pair.
+yardstick in one thread and in two, from the same pair, and what spares cost where nothing thinks by
+two workers without them.
 
 Other systems are in benchmarks/peers.py. Exit status 1 if a bound is missed. `--json` prints a list
 of {what, ours, against, ratio}, times in seconds.
@@ -45,9 +48,11 @@ from intercode.agents.baselines import gold
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
 from intercode.runner.run import evaluate
+from intercode_sandbox.host import Host
 
 BLOCKS = 8
 PAIRS, EPOCHS, YARDSTICKS = 5, 16, 200
+THINKING = 0.05
 TASK = "effective-port"
 THREE = ("x=1", "mkdir /tmp/made", "cd /tmp/made && echo kept > file")
 
@@ -65,6 +70,11 @@ def begin(env: InterCodeEnv, *actions: str) -> None:
         env.step(action)
 
 
+def settle(env: InterCodeEnv) -> None:
+    begin(env, "x=1")
+    time.sleep(0.1)  # until the spare has started
+
+
 def after(before: Callable[[], object], act: Callable[[], object]) -> Measure:
     """What comes before is not timed."""
 
@@ -79,6 +89,16 @@ def episode(env: InterCodeEnv, answer: str) -> None:
     begin(env, answer)
     _, reward, *_ = env.step("submit")
     assert reward == 1.0
+
+
+def thinking_episode(env: InterCodeEnv, answer: str) -> float:
+    """Seconds of a gold episode, without the thinking before each act."""
+    acts = (partial(begin, env), partial(env.step, answer), partial(env.step, "submit"))
+    seconds = 0.0
+    for act in acts:
+        time.sleep(THINKING)
+        seconds += timed(act)
+    return seconds
 
 
 def fork(env: InterCodeEnv) -> float:
@@ -99,6 +119,7 @@ def ours(env: InterCodeEnv, answer: str) -> dict[str, Measure]:
         "reset": after(amid, lambda: begin(env)),
         "reset, x=1": after(amid, amid),
         "episode": after(amid, lambda: episode(env, answer)),
+        "thinking": lambda: thinking_episode(env, answer),
         "fork": lambda: fork(env),
         "fork, close": after(three, lambda: env.fork().close()),
     }
@@ -111,7 +132,7 @@ def measure_operations(factory: EnvFactory) -> dict[str, float]:
             f"raw {each}": partial(timed, partial(raw, each)) for each in ("ls /", "x=1")
         }
         table["beside"] = partial(timed, lambda: box.exec(["ls", "/"]))
-        return in_turns(table | ours(env, answer), partial(begin, env, "x=1"), BLOCKS)
+        return in_turns(table | ours(env, answer), partial(settle, env), BLOCKS)
 
 
 # -- workers ---------------------------------------------------------------------------------------
@@ -131,6 +152,14 @@ def play_all(factory: EnvFactory, workers: int, epochs: int = EPOCHS) -> tuple[f
     return cpu / len(episodes), wall / len(episodes)
 
 
+def play_without_spares(factory: EnvFactory) -> tuple[float, float]:
+    Host.spares = False
+    try:
+        return play_all(factory, 2)
+    finally:
+        Host.spares = True
+
+
 def raw_wall(threads: int) -> float:
     """Wall seconds per yardstick, where so many threads take turns at it."""
     with ThreadPoolExecutor(threads) as pool:
@@ -143,14 +172,22 @@ def measure_workers(factory: EnvFactory) -> list[Row]:
         return []
     play_all(factory, 2, epochs=1)  # golds are executed once
     pairs = [
-        (play_all(factory, 1), play_all(factory, 2), raw_wall(1), raw_wall(2)) for _ in range(PAIRS)
+        (
+            play_all(factory, 1),
+            play_all(factory, 2),
+            play_without_spares(factory),
+            raw_wall(1),
+            raw_wall(2),
+        )
+        for _ in range(PAIRS)
     ]
-    (cpu_1, wall_1), (cpu_2, wall_2), raw_1, raw_2 = min(
+    (cpu_1, wall_1), (cpu_2, wall_2), (_, wall_0), raw_1, raw_2 = min(
         pairs, key=lambda pair: pair[1][1] / pair[0][1]
     )
     return [
         Row("CPU per starter episode, 2 workers against 1", cpu_2, cpu_1, 1.15),
         Row("wall per starter episode, 2 workers against 1", wall_2, wall_1, 0.68),
+        Row("wall per starter episode, 2 workers, against without spares", wall_2, wall_0, 1.1),
         Row("wall per raw, 2 threads against 1: the machine's own", raw_2, raw_1),
     ]
 
@@ -168,6 +205,7 @@ def rows(at: dict[str, float]) -> list[Row]:
         Row("reset, against raw", at["reset"], yardstick, 2.7),
         Row("reset and step `x=1`, against raw", at["reset, x=1"], yardstick, 3.0),
         Row("gold episode (reset, action, score), against raw", at["episode"], yardstick, 4.5),
+        Row("gold episode with thinking, against raw", at["thinking"], yardstick, 3.0),
         Row("fork after three actions, against raw", at["fork"], yardstick, 4.5),
         Row("fork and close, against raw", at["fork, close"], yardstick, 4.5),
     ]

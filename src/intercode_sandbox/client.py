@@ -71,6 +71,8 @@ class GuestSandbox(Sandbox):
     _spare: Server | None
     """The episode server of the next episode, which starts while this one is played."""
     _sealed: tuple[str, ...] = ()
+    _lost: bool | None = None
+    """Whether the session has ended, if the last request told."""
 
     def __init__(self, host: Host, limits: Limits, session: Session) -> None:
         self.host, self.limits, self.session, self._pid = host, limits, session, os.getpid()
@@ -246,7 +248,7 @@ class GuestSandbox(Sandbox):
         when they continue; otherwise a file that changes meanwhile has the type `other`."""
         require_processes(LEAST)
         reply, _ = self._request({"op": "diff", "pause": pause}, wait=120)
-        reported = _field(reply, "changes", dict)
+        reported, self._lost = _field(reply, "changes", dict), _field(reply, "lost", bool)
         parsed = {}
         for path in sorted(reported):
             fields = _field(reported, path, dict)
@@ -259,8 +261,10 @@ class GuestSandbox(Sandbox):
         return parsed
 
     def session_lost(self) -> bool:
-        reply, _ = self._request({"op": "session"})
-        return bool(_field(reply, "lost", bool))
+        if self._lost is None:
+            reply, _ = self._request({"op": "session"})
+            return bool(_field(reply, "lost", bool))
+        return self._lost
 
     def end_processes(self) -> None:
         self._request({"op": "end_processes"})
@@ -284,10 +288,8 @@ class GuestSandbox(Sandbox):
         number = self._number
         with self._sock:
             self._open_episode(replaces=number, spare=spare)
-            if self.host.spares:
-                self._spare = self.host.request_spare(
-                    replaces=number if spare else None, sealed=self._sealed
-                )
+        if self.host.spares:
+            self._spare = self.host.request_spare(beside=self._number, sealed=self._sealed)
 
     def sibling(self) -> Self:
         """Open an untouched sandbox of the same host."""
@@ -379,7 +381,7 @@ class GuestSandbox(Sandbox):
                 if self.host.users == 0:
                     self.host.close()
             raise
-        self._sock, self._timeout, self._quick = sock, 0.0, False
+        self._sock, self._timeout, self._quick, self._lost = sock, 0.0, False, None
         self._lock, self._ended = threading.RLock(), []
         self.files = "copied" if self.host.copies else ""
         self._poll = select.poll()
@@ -437,7 +439,7 @@ class GuestSandbox(Sandbox):
         self, head: dict[str, Any], payload: bytes, wait: float, fds: list[int] | None
     ) -> tuple[dict[str, Any], bytes]:
         self._require_open()
-        answered = False
+        answered, self._lost = False, None
         try:
             if wait + _GRACE != self._timeout:
                 self._sock.settimeout(wait + _GRACE)

@@ -126,15 +126,17 @@ class Host(ABC):
         `upper` is the descriptor of a folder whose files the episode begins with; for `sealed` see
         `Sandbox.seal`.
         """
+        about = {"cwd": cwd or self.cwd, "replaces": replaces, "sealed": list(sealed)}
         for pause in (0.0, *_PAUSES):
             if pause:
                 time.sleep(pause)
-            number, sock = spare or self._request_episode(
-                {"cwd": cwd or self.cwd, "replaces": replaces, "sealed": list(sealed)}, upper
-            )
+            if spare:
+                with self._lock:
+                    self._send({"op": "start", "number": spare[0], "replaces": replaces}, ())
+            number, sock = spare or self._request_episode({"op": "start", **about}, upper)
             if not (missing := self._await_ready(sock)):
                 return number, sock
-            spare, replaces = None, number if spare is None else replaces
+            spare, about["replaces"] = None, number
         self.end_episode(number)
         raise SandboxUnavailable(
             f"this machine has no room for another sandbox ({missing}): "
@@ -142,11 +144,11 @@ class Host(ABC):
             "or the limit is too low (`ulimit -u`, `ulimit -n`; of a container, its pids limit)"
         )
 
-    def request_spare(self, *, replaces: int | None, sealed: Sequence[str] = ()) -> Server:
-        """Ask for an episode server in place of the one numbered `replaces`; `start_episode` waits
-        for it."""
-        about = {"cwd": self.cwd, "replaces": replaces, "sealed": list(sealed)}
-        return self._request_episode(about, None)
+    def request_spare(self, *, beside: int, sealed: Sequence[str] = ()) -> Server:
+        """Ask for an episode server that starts when the episode numbered `beside` is quiet, or
+        when `start_episode` needs it."""
+        about = {"cwd": self.cwd, "beside": beside, "sealed": list(sealed)}
+        return self._request_episode({"op": "spare", **about}, None)
 
     def _request_episode(self, about: dict[str, Any], upper: int | None) -> Server:
         with room_left():
@@ -155,7 +157,7 @@ class Host(ABC):
             self._number += 1
             fds = (guest_end.fileno(),) if upper is None else (guest_end.fileno(), upper)
             try:
-                self._send({"op": "start", "number": self._number, **about}, fds)
+                self._send({"number": self._number, **about}, fds)
             except BaseException:
                 sock.close()
                 raise

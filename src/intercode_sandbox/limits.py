@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any
 
 from intercode_sandbox.results import is_number
@@ -93,6 +94,7 @@ class Limits:
     open_files: int = 512
 
     @classmethod
+    @cache
     def settings(cls) -> dict[str, tuple[str, Setting]]:
         """Return the name and the setting of each limit that can be set, by its key."""
         return {
@@ -111,7 +113,7 @@ class Limits:
         }
         if "disk" in changes:
             changes["file_size"] = max(self.file_size, changes["disk"] // 2)
-        return replace(self, **changes)
+        return replace(self, **changes) if changes else self
 
     def facts(self) -> dict[str, float]:
         """Return the limits in the units of `changed_by`."""

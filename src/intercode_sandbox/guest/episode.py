@@ -42,6 +42,7 @@ _SPARE_PROCESSES = 4
 _COUNT_ATTACHED_EVERY, _TIMES_ITS_COST = 0.5, 3
 _INTERRUPTED = 130
 _CHUNK = 1 << 16
+_BUSY = float("inf")
 _AS_AGENT = ("write",)
 _CAREFUL = os.O_NONBLOCK | os.O_NOCTTY
 """Never wait on a FIFO or a device where a file is expected."""
@@ -87,6 +88,8 @@ class EpisodeServer:
         self._sock = sock
         self._config = config
         self._world = world
+        self._replied: memoryview[float] = config["replied"]
+        """Shared with the supervisor, see there."""
         self._init = world.init
         self._table = world.table
         ShellJob.become_agent = staticmethod(world.become_agent)
@@ -129,13 +132,14 @@ class EpisodeServer:
                 head, payload = wire.receive(self._sock, self._config["payload"])
             except (EOFError, OSError):
                 return
-            self._got_request = True
+            self._got_request, self._replied[0] = True, _BUSY
             try:
                 by_agent = head["op"] in _AS_AGENT and not self._is_sealed(head["path"])
                 with self._world.as_agent() if by_agent else contextlib.nullcontext():
                     getattr(self, "_op_" + head["op"])(head, payload)
             except OSError as error:
                 wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
+            self._replied[0] = time.monotonic()
 
     def _watch_until_request(self) -> None:
         poll = self._poll()
@@ -545,11 +549,14 @@ class EpisodeServer:
             os.close(target)
 
     def _op_session(self, head: dict[str, Any], payload: bytes) -> None:
-        """Say whether the session has ended since the last action, unless by `end_processes`."""
+        wire.send(self._sock, {"lost": self._lost()})
+
+    def _lost(self) -> bool:
+        """Return whether the session has ended since the last action, unless by `end_processes`."""
         self._reap()
         _doubt(self._job)
         ended = not (self._dismissed or self._job is None) and self._job.dead
-        wire.send(self._sock, {"lost": self._shell_lost or ended})
+        return self._shell_lost or ended
 
     def _op_end_processes(self, head: dict[str, Any], payload: bytes) -> None:
         self._reap()
@@ -558,11 +565,13 @@ class EpisodeServer:
         wire.send(self._sock, {})
 
     def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
-        stop = partial(self._init.signal_all, signal.SIGSTOP)
-        pauses = self._jobs_alive and head.get("pause")
-        with self._table.pause_all(stop) if pauses else self._enforcing():
+        watch: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if self._jobs_alive:
+            stop = partial(self._init.signal_all, signal.SIGSTOP)
+            watch = self._table.pause_all(stop) if head["pause"] else self._enforcing()
+        with watch:
             changes = self._world.diff()
-        wire.send(self._sock, {"changes": changes})
+        wire.send(self._sock, {"changes": changes, "lost": self._lost()})
 
     @contextlib.contextmanager
     def _enforcing(self) -> Iterator[None]:

@@ -14,7 +14,9 @@ import os
 import signal
 import socket
 import struct
+from _signal import getsignal  # type: ignore[import-not-found]
 from collections.abc import Collection
+from functools import cache
 
 NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -50,6 +52,7 @@ _LANDLOCK_SCOPES = 6
 _LANDLOCK_READ = 1 << 2 | 1 << 3
 
 _long = ctypes.c_long
+_Info = ctypes.c_char * 64
 
 
 def library(*functions: str) -> ctypes.PyDLL:
@@ -135,9 +138,11 @@ def ignore_signal(number: int) -> None:
 
 
 def reset_signals() -> None:
-    """Restore every signal's default action, and block none, in such a child too."""
+    """Restore the default action of all ignored signals, and block none, in such a child too: a
+    program inherits no other actions."""
     for number in _CATCHABLE:
-        _libc.signal(number, None)
+        if getsignal(number) == signal.SIG_IGN:
+            _libc.signal(number, None)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
@@ -182,10 +187,17 @@ def drop_capabilities(keep: Collection[int]) -> None:
 def install_filter(program: bytes) -> None:
     """Install a seccomp filter (array of `struct sock_filter`) for this process and all that it
     starts."""
-    buffer = ctypes.create_string_buffer(program, len(program))
-    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
+    header, _ = place_filter(program)
     _forbid_new_rights()
     _check(_libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0), "prctl(SECCOMP)")
+
+
+@cache
+def place_filter(program: bytes) -> tuple[bytes, object]:
+    """Return the `struct sock_fprog` of a filter, and what it points to. Called ahead, this serves
+    every process that is cloned from this one."""
+    buffer = ctypes.create_string_buffer(program, len(program))
+    return struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer)), buffer
 
 
 def _forbid_new_rights() -> None:
@@ -259,7 +271,7 @@ def ipc_size() -> int:
     The kernel sums them up, in one call for each kind. The fields are those of `struct shm_info`,
     `msginfo` and `seminfo` in the Linux UAPI headers.
     """
-    shm, msg, sem = (ctypes.create_string_buffer(64) for _ in range(3))
+    shm, msg, sem = _Info(), _Info(), _Info()
     _check_unless_missing(_libc.shmctl(0, _SHM_INFO, shm), "shmctl(SHM_INFO)")
     _check_unless_missing(_libc.msgctl(0, _MSG_INFO, msg), "msgctl(MSG_INFO)")
     _check_unless_missing(_libc.semctl(0, 0, _SEM_INFO, sem), "semctl(SEM_INFO)")

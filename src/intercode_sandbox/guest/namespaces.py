@@ -50,7 +50,7 @@ _MOST = (("user_namespaces", "0"), ("inotify_instances", "16"), ("inotify_watche
 """Limits per episode on resources that the kernel otherwise counts for all programs of one user
 (/proc/sys/user/max_NAME)."""
 _ACKNOWLEDGE_SECONDS = 2.0
-_INIT, _INIT_NAME = "/guest/bash", "/bin/bash"
+_INIT, INIT_NAME = "/guest/bash", "/bin/bash"
 _TCP_BUFFERS = {"tcp_rmem": "4096 131072 131072", "tcp_wmem": "4096 16384 81920"}
 """Minimum, initial and maximum bytes of a TCP socket's buffers: together about the bytes counted
 for a socket (`SOCKET_BUFFER`)."""
@@ -208,7 +208,7 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> EpisodeWorld
     server_end, init_end = (end.detach() for end in socketpair())
     try:
         pid = spawn.spawn(
-            lambda: _set_up_init(config, seccomp, init_end, agent_rights), _INIT, [_INIT_NAME], {}
+            lambda: _set_up_init(config, seccomp, init_end, agent_rights), _INIT, [INIT_NAME], {}
         )
     finally:
         os.close(init_end)

@@ -243,7 +243,7 @@ class PodSupervisor(supervisor.Supervisor):
                 supervisor.run_server(
                     self._server,
                     sock,
-                    {**self._config, "cwd": head["cwd"], "sealed": head["sealed"]},
+                    self._config_of(head),
                     partial(self._enter, slot),
                 )
             self._pids[head["number"]] = pid

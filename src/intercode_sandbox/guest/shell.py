@@ -77,9 +77,11 @@ _START = (
     'shopt -s expand_aliases; unset __intercode; __intercode() { return "${__intercode[1]}"; }; '
     "trap '{ return 130; } 2>/dev/null; { [[ -z ${__intercode[2]} ]] || "
     '{ __intercode[3]=130; eval "${__intercode[8]-continue} 99"; }; } 2>/dev/null\' INT; '
-    f"__intercode[5]={shlex.quote(_LOOP)} __intercode[11]={shlex.quote(_ROUNDS)}; "
-    'eval "${__intercode[11]}"'
+    f"IFS= read -r -N {len(_LOOP)} -u 201 '__intercode[5]'; "
+    f"IFS= read -r -N {len(_ROUNDS)} -u 201 '__intercode[11]'; "
+    'eval "${__intercode[5]}"; [[ ${__intercode[8]-} ]] || eval "${__intercode[11]}"'
 )
+"""Reads the loops, which bash would otherwise parse twice, and starts them."""
 _TRACES = re.compile(
     rb"\btrap\b.*\b(?:DEBUG|ERR|RETURN)\b|\bset\s+[-+]\w*[xv]|[-+]\w*o\s+(?:xtrace|verbose)\b"
 )
@@ -129,10 +131,11 @@ a skipped `for` would wait for the next loop, and bash would skip our commands t
 the options that extdebug changes."""
 _READ_BYTES, _READ_NOTHING = b"-rrrrrrrrrrr", b"-t0000000000"
 _READ_LOOP = (
-    'IFS= read -r -d "" -u 201 __intercode; eval "$__intercode"; [[ ${__intercode[8]-} ]] || exit'
-    + "\n__x\n__l" * _TRACED_MOST
+    f"IFS= read -r -N {len(_START)} -u 201 __intercode; "
+    'eval "$__intercode"; [[ ${__intercode[8]-} ]] || exit' + "\n__x\n__l" * _TRACED_MOST
 )
 """The argument of `bash -c`, which `ps` shows; the loop itself is sent as the first message."""
+_SESSION = ["bash", "--norc", "--noprofile", "-c", _READ_LOOP, "bash"]
 _STATELESS = (
     """trap 'pwd -P >&200' EXIT; printf -v __intercode %s "$@"; set --; eval -- "$__intercode\""""
 )
@@ -211,21 +214,24 @@ class ShellJob:
 class Shell(ShellJob):
     """The persistent bash."""
 
+    @classmethod
+    def prepare(cls, env: dict[str, str]) -> None:
+        """Make, ahead of the first, what all sessions are started with."""
+        spawn.as_arrays([*cls.bash, *_SESSION[1:]], env)
+
     def __init__(self, out: int, env: dict[str, str], cwd: str) -> None:
         super().__init__(out, env)
         self.done_fd, done = os.pipe2(os.O_CLOEXEC)
         actions, self._actions = os.pipe2(os.O_CLOEXEC)
         try:
-            self._spawn(
-                ["bash", "--norc", "--noprofile", "-c", _READ_LOOP, "bash"], cwd, done, actions
-            )
+            self._spawn(_SESSION, cwd, done, actions)
         finally:
             os.close(done)
             os.close(actions)
         os.set_blocking(self.done_fd, False)
         os.set_blocking(self._actions, False)
         self._token = self._next_token = new_token()
-        self._pending = memoryview(_START.encode() + b"\0")
+        self._pending = memoryview((_START + _LOOP + _ROUNDS).encode())
         self._traced = False
         self.write_pending()
 

@@ -22,8 +22,8 @@ import errno
 import mmap
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 from . import kernel
@@ -32,12 +32,13 @@ _VM, _VFORK, _SIGCHLD = 0x100, 0x4000, 17
 _STEPS, _SHARE, _HEADROOM = 4, 1 << 17, 6144
 """Bytes for a stack, its context above. Untouched pages cost nothing, and the two meet in the
 middle of a page."""
-_FAILED = 127
+_FAILED, _LONGEST_PATH = 127, 4096
 _libc = kernel.library(
     "makecontext", "getcontext", "setcontext", "clone", "execvpe", "memset", "_exit"
 )
 _libc.makecontext.restype = None
 _Callback = ctypes.PYFUNCTYPE(None)
+_Strings = ctypes.Array[ctypes.c_char_p]
 
 
 class _Context(ctypes.Structure):
@@ -121,6 +122,7 @@ class _Chain:
         self.error: BaseException | None = None
         """The exception that `prepare` raised in the child."""
         self._failed = ctypes.c_ubyte()
+        self._program = ctypes.create_string_buffer(_LONGEST_PATH)
         self._callback = _Callback(self._run)
         memory = mmap.mmap(-1, (_STEPS + 1) * _SHARE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._contexts = [
@@ -148,10 +150,12 @@ class _Chain:
     ) -> None:
         """Write the steps onto the stacks. Needed before each spawn, since the last one used the
         stacks."""
+        path = os.fsencode(program)
+        if len(path) >= _LONGEST_PATH:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), program)
         self._prepare, self.error, self._failed.value = prepare, None, 0
-        self._program = ctypes.create_string_buffer(os.fsencode(program))
-        self._argv = _strings(argv)
-        self._env = _strings(f"{name}={value}" for name, value in env.items())
+        self._program.value = path
+        self._argv, self._env = as_arrays(argv, env)
         steps: tuple[tuple[Any, ...], ...] = (
             (self._callback,),
             (_libc.execvpe, self._program, self._argv, self._env),
@@ -169,7 +173,14 @@ class _Chain:
             self._program.value = b""  # a name that execvpe refuses
 
 
-def _strings(texts: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
+def as_arrays(argv: Sequence[str], env: Mapping[str, str]) -> tuple[_Strings, _Strings]:
+    """Return arguments and variables as C arrays. Called ahead, this serves every process that is
+    cloned from this one: ctypes makes a type for each length, which takes long."""
+    return _array(*argv), _array(*(f"{name}={value}" for name, value in env.items()))
+
+
+@lru_cache(8)
+def _array(*texts: str) -> _Strings:
     """Return the texts as a C array `char *[]` that ends with NULL."""
     encoded = [os.fsencode(text) for text in texts]
     return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)

@@ -4,12 +4,13 @@ about what happens in an episode.
     host ══ frames ══► supervisor ── clone ──► episode server: enter namespaces ─► start the session
                                                ─► {"ready"} ─► serve
 
-The host sends two requests over the control socket: `start` starts an episode server (with the
-server's end of a socket, and for a copy the upper folder of the other episode), `end` ends one. The
-supervisor sends no replies: a new episode server answers on its own socket, and one that fails
-closes it. Only if the server cannot be cloned, since the machine has no room, does the supervisor
-answer there. When the control socket closes, the supervisor exits and the kernel ends the whole
-sandbox.
+The host sends three requests over the control socket: `start` starts an episode server (with the
+server's end of a socket, and for a copy the upper folder of the other episode), `spare` has one
+started when the episode beside it is quiet (a `start` of the same number comes when the host needs
+it), `end` ends one. The supervisor sends no replies: a new episode server answers on its own
+socket, and one that fails closes it. Only if the server cannot be cloned, since the machine has no
+room, does the supervisor answer there. When the control socket closes, the supervisor exits and the
+kernel ends the whole sandbox.
 
 bubblewrap starts `main`. A container starts `main_in_container`, which first builds what bubblewrap
 builds on the host.
@@ -19,19 +20,35 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import mmap
 import os
+import select
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from . import kernel, mounts, namespaces, spawn, wire
 from .episode import EpisodeServer
 from .room import NO_ROOM
-from .shell import ShellJob
+from .shell import Shell, ShellJob
 
 _NETWORK_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
+_QUIET = 0.02
+"""Seconds without a request after which a spare starts: whoever plays without pause needs the
+processors for the episode."""
+
+
+class Spare(NamedTuple):
+    """An episode server, requested at a time, that will start when the episode numbered `beside` is
+    quiet."""
+
+    head: dict[str, Any]
+    fds: list[int]
+    beside: int
+    requested: float
 
 
 class Supervisor:
@@ -48,6 +65,11 @@ class Supervisor:
             f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC
         )
         self._pids: dict[int, int] = {}
+        self._has_network = False
+        self._spares: dict[int, Spare] = {}
+        self._replied = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("d")
+        """When the episodes last replied; infinity while they answer a request. Two that share a
+        place delay each other's spares."""
         namespaces.raise_limits(config["rlimits"])
         self._prepare()
 
@@ -57,47 +79,95 @@ class Supervisor:
     def serve(self) -> None:
         """Answer requests until the control socket closes."""
         spawn.prepare_stacks()
+        spawn.as_arrays([namespaces.INIT_NAME], {})
+        Shell.prepare(self._config["env"])
+        kernel.place_filter(self._seccomp)
         # from now on nothing is imported: an episode server lives among the agent's files
         sys.path.clear()
         sys.meta_path.clear()
         gc.collect()
         gc.freeze()
         while True:
+            rest = self._start_spares() if self._spares else None
+            if rest is not None and not select.select([self._control], [], [], rest)[0]:
+                continue
             try:
                 head, _, fds = wire.receive_with_fds(self._control, 0)
             except EOFError:
                 return
-            if head["op"] == "start":
+            number = head["number"]
+            if head["op"] == "spare":
+                self._spares[number] = Spare(head, fds, head["beside"], time.monotonic())
+            elif head["op"] == "start":
                 # killed first, waited for last: it dies while the new server is built
                 old = head.get("replaces")
                 self._end(old, wait=False)
-                self._start(head, fds)
+                if fds:
+                    self._start(head, fds)
+                elif spare := self._spares.pop(number, None):
+                    self._start(spare.head, spare.fds)
                 self._end(old, wait=True)
+            elif spare := self._spares.pop(number, None):
+                for fd in spare.fds:
+                    os.close(fd)
             else:
-                self._end(head["number"], wait=True)
+                self._end(number, wait=True)
+
+    def _start_spares(self) -> float | None:
+        """Start the spares whose episodes are quiet. Return the seconds until the next one may
+        start, None if there are no more."""
+        rests = []
+        for number, spare in list(self._spares.items()):
+            last = max(spare.requested, self._replied[self._place(spare.beside)])
+            quiet = time.monotonic() - last
+            if quiet >= _QUIET:
+                del self._spares[number]
+                self._start(spare.head, spare.fds)
+            else:
+                rests.append(min(_QUIET - quiet, _QUIET))
+        return min(rests, default=None)
+
+    def _place(self, number: int) -> int:
+        return number % len(self._replied)
 
     def _start(self, head: dict[str, Any], fds: list[int]) -> None:
         try:
-            if self._config["own_network"]:
-                namespaces.make_network(self._config)
+            self._make_network()
             pid = kernel.clone(namespaces.clone_flags(self._config))
             if pid == 0:
                 kernel.die_with_parent()
                 os.close(self._control.fileno())
                 sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
-                config = {**self._config, "cwd": head["cwd"], "sealed": head["sealed"]}
+                config = self._config_of(head)
                 run_server(
                     self._server,
                     sock,
                     config,
                     lambda: namespaces.enter(config, self._seccomp, inherited),
                 )
-            self._pids[head["number"]] = pid
+            self._pids[head["number"]], self._has_network = pid, False
+            with contextlib.suppress(OSError):
+                self._make_network()  # the next one's, while this one builds its files
         except OSError as error:
             with socket.socket(fileno=os.dup(fds[0])) as line:
                 wire.send(line, refusal(error))
         for fd in fds:
             os.close(fd)
+
+    def _config_of(self, head: dict[str, Any]) -> dict[str, Any]:
+        place = self._place(head["number"])
+        self._replied[place] = 0.0
+        return {
+            **self._config,
+            "cwd": head["cwd"],
+            "sealed": head["sealed"],
+            "replied": self._replied[place : place + 1],
+        }
+
+    def _make_network(self) -> None:
+        if self._config["own_network"] and not self._has_network:
+            namespaces.make_network(self._config)
+            self._has_network = True
 
     def _end(self, number: int | None, *, wait: bool) -> None:
         """Kill an episode server. If `wait`, reap it with the orphans that it left, and forget
@@ -137,18 +207,19 @@ def run_server(
     anywhere: held to one processor for the whole start, two episode servers waited for each other.
     """
     try:
+        config["replied"].obj.madvise(mmap.MADV_DONTFORK)  # an interpreter is a copy of the server
         world = enter()
         everywhere = os.sched_getaffinity(0)
         _run_on({kernel.current_processor()}, 0)
         episode = server(sock, config, world)
-        _run_on(everywhere, 0, *episode.session)
-        with world.as_agent():  # if the session's process is the agent's already
-            _run_on(everywhere, *episode.session)
         wire.send(sock, {"ready": True, "copied": world.copied})
     except Exception as error:
         wire.send(sock, refusal(error))
         os._exit(1)
     try:
+        _run_on(everywhere, 0, *episode.session)
+        with world.as_agent():  # if the session's process is the agent's already
+            _run_on(everywhere, *episode.session)
         episode.serve()
     finally:
         os._exit(0)
