@@ -113,6 +113,7 @@ class GuestSandbox(Sandbox):
         head = {"op": "exec", "seconds": seconds, **({"argv": argv, "cwd": cwd} if argv else {})}
         payload = action.encode("utf-8", "surrogateescape")
         reply, output = self._request(head, payload, wait=seconds)
+        hit = _field(reply, "limits", list)
         return ExecResult(
             output=output.decode("utf-8", "backslashreplace"),
             exit_code=_field(reply, "exit_code", int, NoneType),
@@ -120,7 +121,7 @@ class GuestSandbox(Sandbox):
             session_lost=_field(reply, "lost", bool),
             overflow=_field(reply, "overflow", str, NoneType),
             cwd=_field(reply, "cwd", str),
-            limits=tuple(limit for limit in _ENFORCED if limit in _field(reply, "limits", list)),
+            limits=tuple(limit for limit in _ENFORCED if limit in hit) if hit else (),
             killed=_field(reply, "killed", bool),
         )
 
