@@ -131,8 +131,12 @@ class Host(ABC):
             if pause:
                 time.sleep(pause)
             if spare:
-                with self._lock:
-                    self._send({"op": "start", "number": spare[0], "replaces": replaces}, ())
+                try:
+                    with self._lock:
+                        self._send({"op": "start", "number": spare[0], "replaces": replaces}, ())
+                except BaseException:
+                    spare[1].close()
+                    raise
             number, sock = spare or self._request_episode({"op": "start", **about}, upper)
             if not (missing := self._await_ready(sock)):
                 return number, sock
