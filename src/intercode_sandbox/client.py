@@ -72,7 +72,7 @@ class GuestSandbox(Sandbox):
     """The episode server of the next episode, which starts while this one is played."""
     _sealed: tuple[str, ...] = ()
     _lost: bool | None = None
-    """Whether the session has ended, if the last request told."""
+    """True if the session has ended; None if the last request did not say."""
 
     def __init__(self, host: Host, limits: Limits, session: Session) -> None:
         self.host, self.limits, self.session, self._pid = host, limits, session, os.getpid()

@@ -110,6 +110,14 @@ def test_what_an_open_file_holds_back_is_written_before_the_tests(make: Make, ke
     assert earns(env, "t", "file = open('/srv/a', 'w'); count = file.write('42')") == 1
 
 
+def test_what_is_written_before_the_tests_leaves_no_name(make: Make) -> None:
+    env = make(keep_processes=True, how={"submits": 2})
+    env.reset(options={"task": "t"})
+    env.step("file, io = 1, 2")
+    assert env.step("submit")[1] == 0
+    assert env.step("print(file, io, 'gc' in dir())")[0] == "1 2 False\n"
+
+
 def test_tests_in_the_agents_sandbox_leave_nothing_to_the_next_episode(make: Make) -> None:
     env = make(verify="touch /srv/side; test -e /srv/a\n", keep_processes=True)
     assert earns(env, "t") == 0

@@ -23,13 +23,14 @@ from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.types import ExecResult
 from intercode_sandbox.client import GuestSandbox
 
-_FLUSH = """
+_FLUSH = """exec('''
 import contextlib, gc, io
 for file in [file for file in gc.get_objects() if isinstance(file, io.IOBase)]:
     with contextlib.suppress(Exception):
         file.flush()
-"""
-"""Writes what open files hold back, as an interpreter does at its end: tests see files."""
+''', {})"""
+"""Writes what open files hold back, as an interpreter does at its end: tests see files. It leaves
+no name in the agent's namespace."""
 _FLUSH_SECONDS = 5.0
 
 
