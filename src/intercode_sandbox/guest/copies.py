@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import NamedTuple
 
 from . import layers
+from .light import NamedTuple
 
 _SMALL = 1 << 16
 """Bytes of the largest file whose content is kept in memory."""

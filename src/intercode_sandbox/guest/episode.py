@@ -17,16 +17,15 @@ import contextlib
 import errno
 import os
 import select
-import signal
 import socket
 import stat
 import time
 from _blake2 import blake2b
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from . import kernel, namespaces, processes, wire
+from .light import Any, signal
 from .limit import Limit
 from .shell import CAPTURE_STATE, Command, Program, Shell, ShellJob, stateless_command
 

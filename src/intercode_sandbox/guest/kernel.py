@@ -11,12 +11,12 @@ import ctypes
 import errno
 import fcntl
 import os
-import signal
 import socket
 import struct
-from _signal import getsignal  # type: ignore[import-not-found]
 from collections.abc import Collection
 from functools import cache
+
+from .light import signal
 
 NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -141,7 +141,7 @@ def reset_signals() -> None:
     """Restore the default action of all ignored signals, and block none, in such a child too: a
     program inherits no other actions."""
     for number in _CATCHABLE:
-        if getsignal(number) == signal.SIG_IGN:
+        if signal.getsignal(number) == signal.SIG_IGN:
             _libc.signal(number, None)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

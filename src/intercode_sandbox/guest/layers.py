@@ -16,8 +16,8 @@ import os
 import stat
 from _blake2 import blake2b
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
 
+from .light import Any
 from .room import require_room
 
 DEPTH = 100

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from . import kernel, layers, wire
 from .copies import Copies
+from .light import NamedTuple
 
 MERGED = "/merged"
 TREE = "tree"

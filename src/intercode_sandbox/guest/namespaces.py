@@ -22,12 +22,11 @@ import contextlib
 import os
 import resource
 import select
-import signal
 from _socket import socketpair
 from collections.abc import Collection
-from typing import Any, NamedTuple
 
 from . import kernel, layers, mounts, processes, spawn
+from .light import Any, NamedTuple, signal
 
 _SERVER_RIGHTS = (
     kernel.DAC_OVERRIDE,

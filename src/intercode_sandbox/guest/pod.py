@@ -17,16 +17,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import signal
 import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
 
 from . import kernel, layers, namespaces, own_files, processes, supervisor, wire
 from .episode import EpisodeServer
+from .light import Any, NamedTuple, signal
 from .own_files import OwnFiles
 
 _DEVICES = {

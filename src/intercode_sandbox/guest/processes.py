@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import NamedTuple
 
 from . import kernel
+from .light import NamedTuple, signal
 from .room import require_room
 
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -24,9 +24,9 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any
 
 from . import kernel
+from .light import Any
 
 _VM, _VFORK, _SIGCHLD = 0x100, 0x4000, 17
 _STEPS, _SHARE, _HEADROOM = 4, 1 << 17, 6144

@@ -23,15 +23,14 @@ import gc
 import mmap
 import os
 import select
-import signal
 import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
 
 from . import kernel, mounts, namespaces, spawn, wire
 from .episode import EpisodeServer
+from .light import Any, NamedTuple, NoReturn, signal
 from .room import NO_ROOM
 from .shell import Shell, ShellJob
 

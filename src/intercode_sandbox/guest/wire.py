@@ -17,7 +17,8 @@ import json
 import os
 import socket
 import struct
-from typing import Any
+
+from .light import Any
 
 BUNDLE = "/dev/.intercode"
 """The interpreter that runs the guest, and a bash for images that have none."""

@@ -1,0 +1,30 @@
+"""What the modules here use of `typing` and `signal`, without these modules: each sandbox would hold
+them in 900 KiB, and `signal` makes an enum of each number at each call. Type checkers see the
+originals."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as signal
+    from typing import Any as Any
+    from typing import NamedTuple as NamedTuple
+    from typing import NoReturn as NoReturn
+else:
+    import _signal as signal  # noqa: F401
+
+    Any = NoReturn = object
+
+    class _Fields(type):
+        def __new__(cls, name, bases, body):
+            if not bases:
+                return super().__new__(cls, name, bases, body)
+            names = body.pop("__annotations__")
+            defaults = [body.pop(each) for each in names if each in body]
+            base = namedtuple(name, names, defaults=defaults)
+            return type(name, (base,), {"__slots__": (), **body})
+
+    class NamedTuple(metaclass=_Fields):
+        """Makes of each subclass a tuple with the fields that it annotates."""
