@@ -17,7 +17,6 @@ import contextlib
 import errno
 import os
 import select
-import socket
 import stat
 import time
 from _blake2 import blake2b
@@ -25,7 +24,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from . import kernel, namespaces, processes, wire
-from .light import Any, signal
+from .light import Any, signal, socket
 from .limit import Limit
 from .shell import CAPTURE_STATE, Command, Program, Shell, ShellJob, stateless_command
 
@@ -536,7 +535,7 @@ class EpisodeServer:
         try:
             if not stat.S_ISSOCK(os.fstat(target).st_mode):
                 raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+            with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as stream:
                 stream.setblocking(False)
                 os.fchdir(self._world.proc)
                 try:

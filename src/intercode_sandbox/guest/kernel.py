@@ -11,12 +11,12 @@ import ctypes
 import errno
 import fcntl
 import os
-import socket
 import struct
 from collections.abc import Collection
+from contextlib import closing
 from functools import cache
 
-from .light import signal
+from .light import signal, socket
 
 NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -123,7 +123,7 @@ def enter_root(path: str) -> None:
 
 
 def raise_loopback() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as sock:
         fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
 
 

@@ -22,11 +22,10 @@ import contextlib
 import os
 import resource
 import select
-from _socket import socketpair
 from collections.abc import Collection
 
 from . import kernel, layers, mounts, processes, spawn
-from .light import Any, NamedTuple, signal
+from .light import Any, NamedTuple, signal, socket
 
 _SERVER_RIGHTS = (
     kernel.DAC_OVERRIDE,
@@ -204,7 +203,7 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> EpisodeWorld
     if not config["own_network"]:  # before init, which the server could not inspect otherwise
         kernel.confine_abstract_sockets()
     kernel.unshare(kernel.NEWPID)
-    server_end, init_end = (end.detach() for end in socketpair())
+    server_end, init_end = (end.detach() for end in socket.socketpair())
     try:
         pid = spawn.spawn(
             lambda: _set_up_init(config, seccomp, init_end, agent_rights), _INIT, [INIT_NAME], {}

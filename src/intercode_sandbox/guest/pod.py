@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ from functools import partial
 
 from . import kernel, layers, namespaces, own_files, processes, supervisor, wire
 from .episode import EpisodeServer
-from .light import Any, NamedTuple, signal
+from .light import Any, NamedTuple, signal, socket
 from .own_files import OwnFiles
 
 _DEVICES = {

@@ -23,14 +23,13 @@ import gc
 import mmap
 import os
 import select
-import socket
 import sys
 import time
 from collections.abc import Callable
 
 from . import kernel, mounts, namespaces, spawn, wire
 from .episode import EpisodeServer
-from .light import Any, NamedTuple, NoReturn, signal
+from .light import Any, NamedTuple, NoReturn, signal, socket
 from .room import NO_ROOM
 from .shell import Shell, ShellJob
 
@@ -148,7 +147,7 @@ class Supervisor:
             with contextlib.suppress(OSError):
                 self._make_network()  # the next one's, while this one builds its files
         except OSError as error:
-            with socket.socket(fileno=os.dup(fds[0])) as line:
+            with contextlib.closing(socket.socket(fileno=os.dup(fds[0]))) as line:
                 wire.send(line, refusal(error))
         for fd in fds:
             os.close(fd)

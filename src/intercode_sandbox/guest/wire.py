@@ -15,10 +15,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 import struct
 
-from .light import Any
+from .light import Any, socket
 
 BUNDLE = "/dev/.intercode"
 """The interpreter that runs the guest, and a bash for images that have none."""
@@ -33,7 +32,7 @@ PIECE = 1 << 20
 """The most bytes of a file in one frame: an episode server's memory is limited as its agent's
 is."""
 _READ_SIZE = 1 << 16
-_DESCRIPTORS_CUT = int(socket.MSG_CTRUNC)  # as an enum it takes longer than the rest of a frame
+_FD = struct.Struct("i")
 
 
 class WireError(Exception):
@@ -48,7 +47,11 @@ def send(
     if len(text) > JSON_LIMIT:
         raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
     data = HEADER.pack(len(text), len(payload)) + text + payload
-    sent = socket.send_fds(sock, [data], list(fds)) if fds else sock.send(data)
+    if fds:
+        rights = struct.pack(f"{len(fds)}i", *fds)
+        sent = sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    else:
+        sent = sock.send(data)
     if sent < len(data):
         sock.sendall(memoryview(data)[sent:])
 
@@ -72,14 +75,13 @@ def receive_with_fds(sock: socket.socket, limit: int) -> tuple[dict[str, Any], b
 
     Descriptors that come with anything but a frame are closed.
     """
-    data, fds, flags, _ = socket.recv_fds(sock, HEADER.size, FDS)
+    room = socket.CMSG_LEN(FDS * _FD.size)
+    data, parts, flags, _ = sock.recvmsg(HEADER.size, room, socket.MSG_CMSG_CLOEXEC)
+    fds = [fd for *_, part in parts for (fd,) in _FD.iter_unpack(part)]
     try:
-        for fd in fds:
-            # recv_fds drops its flags, MSG_CMSG_CLOEXEC among them, before Python 3.12
-            os.set_inheritable(fd, False)
         if not data:
             raise EOFError
-        if flags & _DESCRIPTORS_CUT and len(fds) < FDS:  # this process may hold no more of them
+        if flags & socket.MSG_CTRUNC and len(fds) < FDS:  # this process may hold no more of them
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         json_size, payload_size = _sizes(_fill(sock, data, HEADER.size), limit)
         body = _fill(sock, b"", json_size + payload_size)
