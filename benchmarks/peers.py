@@ -1,15 +1,19 @@
-"""One table of the systems beside which this one stands: step, reset, episode, throughput, memory,
-each with its ratio to ours.
+"""One table of the systems beside which this one stands: starts, commands, verdicts and episodes a
+second, memory, each with its ratio to ours, and how many golds print the same.
 
     .venv/bin/python benchmarks/peers.py [--runs 15] [--write] [--json] [--first PYTHON] [--swe-rex
     PYTHON] [--mini PYTHON]
-        [--sandlock PYTHON]
+        [--sandlock PYTHON] [--bashkit PYTHON]
 
 Each system is a process of its own that times itself (measuring/systems.py says what is timed).
-Steps, resets and episodes are lower quartiles, all systems in turns; throughput is that of two such
-processes at the same time, starting them left out; memory is the PSS of a process with one
-environment and of all that it started, containers with their shims and spare ones among it. A
-number in brackets is that system's figure divided by ours of the same kind, local or on Docker.
+Steps, resets and verdicts are lower quartiles, several in a row, all systems in turns; throughput
+is that of two such processes at the same time, starting them left out; memory is the PSS of a
+process with one environment and of all that it started, containers with their shims and spare ones
+among it. A number in brackets is that system's figure divided by ours of the same kind, local or on
+Docker.
+
+Of a system that is no real shell, `outputs` counts the golds of the starter set after which it has
+the output, lines in any order, and the exit status that ours has. Files are not compared.
 
 The systems are found by variables that `benchmarks/peers.sh` prints; what is not installed is left
 out, in words; what is installed and fails ends the script. Exit status 1 if a bound is missed: a
@@ -27,7 +31,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from operator import eq
 from pathlib import Path
+from statistics import median
 
 from fidelity import v1
 from measuring import systems
@@ -35,29 +41,33 @@ from measuring.clock import Measure, lower_quartiles, timed
 from measuring.peer import Peer, installed
 from measuring.rows import Row, Unit, command, finish, skip
 
-COLUMNS = {
-    "step": "step",
-    "reset": "reset",
-    "episode": "episode",
-    "throughput": "two at a time",
-    "memory": "memory",
+RATES = {
+    "reset": "starts/s",
+    "step": "commands/s",
+    "verdict": "verdicts/s",
+    "throughput": "episodes/s, two at a time",
 }
+COLUMNS = {**RATES, "memory": "memory", "outputs": "same output"}
 """The figures, and how the table names them."""
+UNITS: dict[str, Unit] = {"memory": "B", "outputs": ""}
 FEW = 4
 """How much rarer what may start containers is measured than a step."""
+IN_A_ROW = 5
+BEFORE = {"step": (), "reset": ("step",), "verdict": ("reset", "step")}
+"""What comes before each and is not timed: a reset of what nobody has used costs nothing."""
 BOUNDS = {("SWE-ReX, docker", "step"): 0.5, ("intercode-bench, docker", "throughput"): 1 / 3}
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 
 Figures = dict[str, float]
-"""Seconds (for throughput those of an episode), and bytes of memory."""
+"""Seconds (for throughput those of an episode), bytes of memory, and a number of golds."""
 
 
 def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
     with installed([one for one, _ in pairs]) as peers:
         found: dict[str, Figures] = {peer.name: {} for peer in peers}
-        for figure in ("step", "reset", "episode"):
+        for figure in BEFORE:
             table: dict[str, Measure] = {
-                peer.name: partial(after_a_step, peer, figure)
+                peer.name: partial(in_a_row, peer, figure)
                 for peer in peers
                 if figure in peer.operations
             }
@@ -67,6 +77,10 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
                 found[name][figure] = seconds
         for peer in peers:
             found[peer.name]["memory"] = peer.memory()
+        outputs = {peer.name: peer.outputs() for peer in peers}
+        reference = outputs[peers[0].name]
+        for name in filter(outputs.get, outputs):
+            found[name]["outputs"] = sum(map(eq, outputs[name], reference))
         with installed([other for _, other in pairs if other.name in found]) as others:
             twins = {other.name: other for other in others}
             for peer in peers:
@@ -76,12 +90,15 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
     return found
 
 
-def after_a_step(peer: Peer, figure: str) -> float:
-    """A reset of what nobody has used costs nothing, and an episode begins with one."""
-    for before in ("reset", "step") if figure != "step" else ():
-        if before in peer.operations:
+def in_a_row(peer: Peer, figure: str) -> float:
+    """Return the median seconds of a figure, `IN_A_ROW` times without a pause, since in a pause a
+    system may prepare its next start."""
+    seconds = []
+    for _ in range(IN_A_ROW):
+        for before in BEFORE[figure]:
             peer.measure(before)
-    return peer.measure(figure)
+        seconds.append(peer.measure(figure))
+    return median(seconds)
 
 
 def together(pair: Sequence[Peer], times: int) -> float:
@@ -110,15 +127,13 @@ def rows(
     ours, *theirs = found
     for name in theirs:
         for figure in (each for each in columns if each in found[name]):
-            words = "an episode, two at a time" if figure == "throughput" else columns[figure]
-            bound = bounds.get((name, figure))
-            unit: Unit = "B" if figure == "memory" else "s"
+            words = "an episode, two at a time" if figure == "throughput" else figure
             yield Row(
                 f"{words}: {ours}, against {name}",
                 found[ours][figure],
                 found[name][figure],
-                bound,
-                unit=unit,
+                bounds.get((name, figure)),
+                unit=UNITS.get(figure, "s"),
             )
 
 
@@ -136,13 +151,20 @@ def markdown(groups: Sequence[dict[str, Figures]], columns: Mapping[str, str] = 
 def cell(at: Figures, ours: Figures, figure: str) -> str:
     if figure not in at:
         return "–"
-    value = at[figure]
-    seconds = f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
-    shown = {"memory": f"{value / 2**20:.0f} MiB", "throughput": f"{1 / value:.3g}/s"}.get(
-        figure, seconds
-    )
-    ratio = ours[figure] / value if figure == "throughput" else value / ours[figure]
-    return shown if at is ours else f"{shown} ({ratio:.2g})"
+    value, ratio = at[figure], at[figure] / ours[figure]
+    if figure == "outputs":
+        return f"{value} of {ours[figure]}"
+    if figure in RATES:
+        shown, ratio = _digits(1 / value, 3), 1 / ratio
+    elif figure == "memory":
+        shown = f"{value / 2**20:.0f} MiB"
+    else:
+        shown = f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+    return shown if at is ours else f"{shown} ({_digits(ratio, 2)})"
+
+
+def _digits(value: float, count: int) -> str:
+    return f"{float(f'{value:.{count}g}'):,g}"
 
 
 def renew(name: str, table: str) -> None:
@@ -158,6 +180,7 @@ def add_options(parser: ArgumentParser, *only: str) -> None:
         "swe-rex": "SWE_REX",
         "mini": "MINI_SWE_AGENT",
         "sandlock": "SANDLOCK",
+        "bashkit": "BASHKIT",
     }
     for option in only or names:
         variable = f"{names[option]}_PYTHON"
@@ -176,7 +199,9 @@ def main() -> int:
     )
     add_options(parser)
     options = parser.parse_args()
-    groups = [measure([*systems.local(options.mini, options.sandlock)], options.runs)]
+    with ExitStack() as stack:
+        pairs = systems.local(stack, options.mini, options.sandlock, options.bashkit)
+        groups = [measure([*pairs], options.runs)]
     if why := v1.no_docker():
         skip("the systems on docker", why)
     else:

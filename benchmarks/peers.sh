@@ -22,3 +22,4 @@ install INTERCODE_BENCH_PYTHON intercode-bench
 install SWE_REX_PYTHON swe-rex aiohttp
 install MINI_SWE_AGENT_PYTHON mini-swe-agent --editable "$(dirname "$0")/.." # for our adapter
 install SANDLOCK_PYTHON sandlock
+install BASHKIT_PYTHON bashkit

@@ -2,13 +2,15 @@
 of ours).
 
     we      the name of an operation, a line on its stdin
-    peer    executes it and answers with the seconds, a line
+    peer    executes it and answers with the seconds, a line; with JSON, if it is asked for its
+            containers or outputs
 
 What the peer's own code prints goes to stderr.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,15 +22,15 @@ from measuring.memory import family, parent, pss
 from measuring.rows import skip
 
 SERVE = """
-import os, sys, time
+import json, os, sys, time
 replies = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)
-containers = list
+containers = outputs = list
 {setup}
 replies.write("ready\\n")
 for line in sys.stdin:
-    if line.strip() == "containers":
-        replies.write(" ".join(containers()) + "\\n")
+    if line.strip() in ("containers", "outputs"):
+        replies.write(json.dumps([*globals()[line.strip()]()]) + "\\n")
         continue
     act = operations[line.strip()]
     started = time.perf_counter()
@@ -42,8 +44,9 @@ for line in sys.stdin:
 class Candidate:
     """A system that may be installed: `python` is its interpreter, None if nobody named one.
 
-    `setup` is code that defines `operations`, functions by name, and `containers`, one that names
-    those of docker's that it uses, if there are any; `ending` is executed at the end.
+    `setup` is code that defines `operations`, functions by name, and two more functions where they
+    apply: `containers` names those of docker's that it uses, `outputs` executes golds and returns
+    the output and the exit status of each. `ending` is executed at the end.
     """
 
     name: str
@@ -74,11 +77,16 @@ class Peer:
     def memory(self, *, itself: bool = True) -> int:
         """Bytes of PSS of its process (or, without `itself`, not of it) and of all that it started,
         containers with their shims among it."""
-        containers = self._ask("containers").split()
+        containers = json.loads(self._ask("containers"))
         inside = [docker("inspect", "--format", "{{.State.Pid}}", each) for each in containers]
         roots = [self._process.pid, *[parent(int(pid)) for pid in inside]]
         processes = set[int]().union(*map(family, roots))
         return sum(map(pss, processes if itself else processes - {self._process.pid}))
+
+    def outputs(self) -> list[tuple[list[str], int]]:
+        """Return the lines that each gold prints, sorted as `find` has no order, and its status."""
+        outputs = json.loads(self._ask("outputs"))
+        return [(sorted(output.splitlines()), status) for output, status in outputs]
 
     def close(self) -> None:
         self._process.communicate()

@@ -2,7 +2,10 @@
 
     step       `ls /` where the agent is
     reset      a fresh start after it; what offers none starts another environment
-    episode    reset, step, and the score where there is one
+    verdict    the score of what an agent did, where the system scores
+    episode    reset, step, and verdict
+    outputs    what the golds of our starter tasks print, each after a reset; asked of ours, and of
+               a shell that is not the real one
 
 Those on Docker share one small Debian (for SWE-ReX with its server in it), but for intercode-bench,
 which has the image of its own Dockerfile on our built root.
@@ -14,11 +17,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 from fidelity import data, v1
 
+from intercode.envs import prepare
 from intercode_sandbox.docker.daemon import docker
 from measuring.peer import Candidate
 from measuring.rows import skip
@@ -27,6 +32,7 @@ IMAGE = "intercode-bench:procps"
 Pair = tuple[Candidate, Candidate]
 _REX_IMAGE = "intercode-bench:swe-rex"
 _ALL = ("step", "reset", "episode")
+_SCORED = (*_ALL, "verdict")
 
 _RAW = """
 import subprocess
@@ -38,16 +44,25 @@ _OURS = """
 from intercode.envs import prepare
 setting = prepare("bash", max_turns=None, {options})
 env = setting()
-{containers}
+{more}
 def reset():
     env.reset(options={{"task": setting.tasks[0].id}})
+step = lambda: env.step("ls /")
+verdict = lambda: env.step("submit")
 def episode():
     reset()
-    env.step("ls /")
-    env.step("submit")
-operations = {{"step": lambda: env.step("ls /"), "reset": reset, "episode": episode}}
+    step()
+    verdict()
+operations = {{"step": step, "reset": reset, "verdict": verdict, "episode": episode}}
 episode()
 reset()
+"""
+_OUR_OUTPUTS = """
+def outputs():
+    for task in setting.tasks:
+        env.reset(options={"task": task.id})
+        output, *_, info = env.step(task.gold)
+        yield output, info["exit_code"]
 """
 _OUR_CONTAINERS = """
 from intercode_sandbox.docker import daemon
@@ -82,6 +97,37 @@ def step():
 operations = {"step": step, "episode": step}
 step()
 """
+_BASHKIT = """
+import tarfile
+from bashkit import Bash
+bash = Bash(username="root", hostname="intercode", cwd="/", env={variables!r})
+disk = bash.fs()
+with tarfile.open({files!r}) as tar:
+    for entry in tar:
+        path = "/" + entry.name
+        if entry.issym():
+            disk.symlink(entry.linkname, path)
+            continue
+        if entry.isdir():
+            disk.mkdir(path)
+        else:
+            disk.write_file(path, tar.extractfile(entry).read())
+        disk.chmod(path, entry.mode)
+start = bash.snapshot()  # without times
+def step(command="ls /"):
+    said = bash.execute_sync(command)
+    return said.stdout + said.stderr, said.exit_code
+reset = lambda: bash.restore_snapshot(start)
+def episode():
+    reset()
+    step()
+def outputs():
+    for gold in {golds!r}:
+        reset()
+        yield step(gold)
+operations = {{"step": step, "reset": reset, "episode": episode}}
+assert step()[1] == 0
+"""
 _FIRST = """
 from intercode.envs.bash import bash_env
 bash_env.IMAGE_TO_SETTINGS[{image!r}] = "/bin/bash"
@@ -91,7 +137,12 @@ def episode():
     env.step("ls /")
     env.step("submit")
 containers = lambda: ["{image}_ic_ctr", "{image}_ic_ctr_eval"]
-operations = {{"step": lambda: env.step("ls /"), "reset": lambda: env.reset(0), "episode": episode}}
+operations = {{
+    "step": lambda: env.step("ls /"),
+    "reset": lambda: env.reset(0),
+    "verdict": lambda: env.step("submit"),
+    "episode": episode,
+}}
 episode()
 """
 _REX = """
@@ -119,9 +170,12 @@ step()
 """
 
 
-def local(mini: str | None, sandlock: str | None) -> Iterator[Pair]:
-    """Ours first. The Pythons have mini-swe-agent and sandlock."""
-    yield _twice("intercode, local", sys.executable, _OURS.format(options="", containers=""))
+def local(
+    stack: ExitStack, mini: str | None, sandlock: str | None, bashkit: str | None
+) -> Iterator[Pair]:
+    """Ours first. The Pythons have mini-swe-agent, sandlock, bashkit; `stack` removes files."""
+    setup = _OURS.format(options="", more=_OUR_OUTPUTS)
+    yield _twice("intercode, local", sys.executable, setup, _SCORED)
     yield _twice("raw processes", sys.executable, _RAW, ("step", "episode"))
     yield _twice(
         "mini-swe-agent, local",
@@ -131,6 +185,7 @@ def local(mini: str | None, sandlock: str | None) -> Iterator[Pair]:
     bubblewrap = _MINI.format(module="extra.bubblewrap", kind="BubblewrapEnvironment", options="")
     yield _twice("mini-swe-agent, bubblewrap", mini, bubblewrap, ending=_MINI_END)
     yield _twice("sandlock", sandlock, _SANDLOCK, ("step", "episode"))
+    yield _twice("bashkit", bashkit, _BASHKIT.format(**_starter(stack)) if bashkit else "")
 
 
 def on_docker(
@@ -142,7 +197,8 @@ def on_docker(
     yield _twice(
         "intercode, docker",
         sys.executable,
-        _OURS.format(options=options, containers=_OUR_CONTAINERS),
+        _OURS.format(options=options, more=_OUR_CONTAINERS),
+        _SCORED,
     )
     yield from _first(stack, named)
     yield _twice(
@@ -154,6 +210,23 @@ def on_docker(
     how = f"image={IMAGE!r}, run_args=['--rm', '--network', 'none']"
     setup = _MINI.format(module="docker", kind="DockerEnvironment", options=how)
     yield _twice("mini-swe-agent, docker", mini, setup, ending=_MINI_END)
+
+
+def _starter(stack: ExitStack) -> dict[str, Any]:
+    """Return the golds of our starter tasks, their shell's variables, and a tar of their files, in
+    which hard links are copies (bashkit would make symbolic ones)."""
+    files = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "files.tar"
+    setting = prepare("bash")
+    env: Any = setting()
+    with closing(env), env.world.spec.make() as sandbox:
+        variables = sandbox.run(["env"]).stdout.decode()
+        pack = ["tar", "--hard-dereference", "-C", "/", "-c", "depot", "lab"]
+        files.write_bytes(sandbox.run(pack, output=2**24).stdout)
+    return {
+        "golds": [task.gold for task in setting.tasks],
+        "variables": dict(line.split("=", 1) for line in variables.splitlines()),
+        "files": str(files),
+    }
 
 
 def debian() -> str:
@@ -190,7 +263,9 @@ def _first(stack: ExitStack, named: str | None) -> Iterator[Pair]:
     image, queries = v1.own_image(python)
     names = [stack.enter_context(v1.containers(image)) for _ in range(2)]
     one, other = [_FIRST.format(image=name, queries=queries) for name in names]
-    yield tuple(Candidate("intercode-bench, docker", python, setup, _ALL) for setup in (one, other))  # type: ignore[misc]
+    yield tuple(
+        Candidate("intercode-bench, docker", python, setup, _SCORED) for setup in (one, other)
+    )  # type: ignore[misc]
 
 
 def _rex_image(python: str) -> str:
