@@ -10,7 +10,8 @@ can notice it, and what it costs.
 An episode is one to ten actions drawn for a starter task: looks, wrong edits, half of the gold, the
 golds of this and of other tasks, and actions that tell if something read files, sent signals or
 executed statements (values.toml). In CTF, each flag in the last output is submitted. An episode of
-ten actions is timed with and without values, in turns: the medians of the quietest of eight blocks.
+ten actions is timed with and without values, twenty in a row of each kind (in turns, each world
+would start its spare beside the other): the medians of the quietest of eight blocks.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from intercode.types import Task
 ACTIONS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 KINDS = {"bash": 0.4, "sqlite": 0.25, "mariadb": 0.25, "ctf": 0.1}
 """The part of the episodes that each kind of world has."""
-BLOCKS, PAIRS, MOST = 8, 20, 1.7
+BLOCKS, IN_A_ROW, MOST = 8, 20, 1.7
 FLAG = re.compile(r"intercode\{[^}]*\}")
 
 
@@ -101,11 +102,10 @@ def cost_row(kind: str) -> Row:
     task = next(task for task in factory.tasks if not task.general)
 
     def block() -> dict[str, list[float]]:
-        times: dict[str, list[float]] = {"with": [], "without": []}
-        for _ in range(PAIRS):
-            times["with"].append(timed(lambda: play(env, task, actions, env.value)))
-            times["without"].append(timed(lambda: play(bare, task, actions)))
-        return times
+        return {
+            "with": [timed(lambda: play(env, task, actions, env.value)) for _ in range(IN_A_ROW)],
+            "without": [timed(lambda: play(bare, task, actions)) for _ in range(IN_A_ROW)],
+        }
 
     with closing(factory()) as env, closing(factory()) as bare:
         medians = quietest(block() for _ in range(BLOCKS))
