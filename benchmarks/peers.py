@@ -84,9 +84,7 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
         with installed([other for _, other in pairs if other.name in found]) as others:
             twins = {other.name: other for other in others}
             for peer in peers:
-                found[peer.name]["throughput"] = together(
-                    (peer, twins[peer.name]), max(2, runs // FEW)
-                )
+                found[peer.name]["throughput"] = together((peer, twins[peer.name]), runs)
     return found
 
 
