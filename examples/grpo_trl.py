@@ -1,6 +1,6 @@
 """Train a language model on our tasks by GRPO with TRL.
 
-    pip install 'intercode-gym[trl]'
+    pip install '.[trl]'      # in a clone
     python examples/grpo_trl.py --model Qwen/Qwen3-0.6B --data data/files --split train
 
 `--model` is a name or a folder. Its chat template must keep prefixes; otherwise the first step

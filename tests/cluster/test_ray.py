@@ -358,7 +358,7 @@ def test_without_ray_the_extra_is_named(tmp_path: Path) -> None:
     done = subprocess.run(
         argv, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, "pip install 'intercode-gym[ray]'" in done.stderr) == (
+    assert (done.returncode, "pip install 'ray[client]'" in done.stderr) == (
         2,
         True,
     ), done.stderr

@@ -257,7 +257,7 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
         check=False,
     )
     assert "UsageError" in done.stderr
-    assert "pip install 'intercode-gym[parquet]'" in done.stderr
+    assert "pip install pyarrow" in done.stderr
 
 
 def test_preprocess_builds_records_and_is_named_where_it_fails(tmp_path: Path) -> None:

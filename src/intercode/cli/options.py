@@ -23,7 +23,7 @@ EXISTING_PATH, EXISTING_FOLDER = click.Path(exists=True), click.Path(exists=True
 NEW_FILE = click.Path(dir_okay=False, writable=True)
 COUNT = click.IntRange(1)
 
-INSTALL_VIEWER = "pip install 'intercode-gym[view]'"
+INSTALL_VIEWER = "pip install jinja2 starlette uvicorn"
 
 _OTHER_SECTIONS = {
     "env": "Environment",

@@ -36,7 +36,7 @@ HUB = "hf:"
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 LARGEST_CSV_FIELD = 16 * 2**20
 _GOLD_AND_DATABASE = re.compile(r"\s*(?:SELECT|WITH)\s[^\t\n]*\t\w+\s*$", re.I | re.M)
-_INSTALL = "pip install 'intercode-gym[hub]'"
+_INSTALL = "pip install huggingface_hub pyarrow"
 
 
 def read_file(path: Path) -> Located:
@@ -206,7 +206,7 @@ def _read_columns(path: Path) -> Located:
         import pyarrow.parquet
     except ImportError as error:
         raise UsageError(
-            f"{path}: reading Parquet needs pyarrow: pip install 'intercode-gym[parquet]'"
+            f"{path}: reading Parquet needs pyarrow: pip install pyarrow"
         ) from error
     try:
         if suffix_of(path) == ".arrow":

@@ -224,7 +224,7 @@ def _write_parquet(file: IO[bytes], config: Config, rows: Iterator[Row]) -> None
         import pyarrow.parquet
     except ImportError as error:
         raise UsageError(
-            "writing Parquet needs pyarrow: pip install 'intercode-gym[parquet]'"
+            "writing Parquet needs pyarrow: pip install pyarrow"
         ) from error
     kinds = {
         pyarrow.string(): _TEXTS,

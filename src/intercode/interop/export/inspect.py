@@ -70,7 +70,7 @@ def write_log(file: IO[bytes], config: Mapping[str, Any], rows: Iterable[Row]) -
         from inspect_ai.log import EvalLog, write_eval_log
     except ImportError as error:
         raise UsageError(
-            "an Inspect log needs inspect_ai: pip install 'intercode-gym[inspect]'"
+            "an Inspect log needs inspect_ai: pip install inspect_ai"
         ) from error
     samples, usage = list(rows), defaultdict[str, Counter[str]](Counter)
     for sample in samples:

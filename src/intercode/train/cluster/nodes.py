@@ -46,7 +46,7 @@ class Connection:
             import ray
         except ImportError as error:
             raise UsageError(
-                f"--on {on} needs Ray; run: pip install 'intercode-gym[ray]'"
+                f"--on {on} needs Ray; run: pip install 'ray[client]'"
             ) from error
         self._ours = not ray.is_initialized()
         # no setting of Ray's keeps its notices of lost workers off stdout, where --json prints
