@@ -89,6 +89,12 @@ def test_the_pages_for_coding_agents_name_files_that_exist(name: str) -> None:
     assert [page for page in pages if not (ROOT / "docs" / page).exists()] == []
 
 
+def test_each_install_line_names_what_exists() -> None:
+    script = ROOT / "scripts" / "install_lines.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr, "pip install '.[view]'" in done.stdout) == (0, "", True)
+
+
 @pytest.mark.slow
 def test_the_readme_shows_what_happens(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     needs_bwrap()
