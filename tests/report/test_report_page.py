@@ -206,4 +206,6 @@ def test_without_the_templates_the_error_names_the_extra(tmp_path: Path) -> None
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert "--html needs more packages (jinja2): pip install jinja2 starlette uvicorn" in done.stderr
+    assert (
+        "--html needs more packages (jinja2): pip install jinja2 starlette uvicorn" in done.stderr
+    )

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -216,10 +217,31 @@ def test_the_next_episode_starts_when_the_host_is_quiet_and_not_beside_an_action
         assert ALONE + 1 in (alive_in_an_action() for _ in range(5))
 
 
-def test_an_interpreter_shares_no_memory_with_the_supervisor(template: Template) -> None:
+def test_a_death_shows_at_once_though_a_sibling_began_while_a_spare_waited(
+    template: Template,
+) -> None:
+    with LocalSandbox(template) as sandbox:
+        sandbox.reset()
+        with sandbox.sibling():
+            assert wait_until(lambda: len(families.family(sandbox.host._process.pid)) > 2 * ALONE)
+            sandbox.reset()
+            sandbox.exec("sleep 4321 &")
+            pids = [pid for pid, _ in families.family(sandbox.host._process.pid)]
+            (job,) = [pid for pid in pids if b"4321" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+            os.kill(parent(parent(job)), signal.SIGKILL)
+            began = time.monotonic()
+            with pytest.raises(SandboxDied):
+                sandbox.exec("true", timeout=10)
+            assert time.monotonic() - began < 9
+
+
+def test_an_interpreter_shares_nothing_with_the_supervisor(template: Template) -> None:
     with LocalSandbox(template, program="python") as sandbox:
         sandbox.reset()
         maps = sandbox.exec("print(open('/proc/self/maps').read())").output
+        reads = "import gc\nfor o in gc.get_objects():\n  try: list(o)\n  except BaseException: 0"
+        assert (sandbox.exec(reads).exit_code, sandbox.session_lost()) == (0, False)
+        assert sandbox.exec("import os; print(os.listdir('/proc/self/fd'))").output.count("'") < 12
     assert "libc" in maps or "python" in maps
     assert " rw-s " not in maps
 
@@ -233,6 +255,10 @@ def first_inside(sandbox: LocalSandbox) -> int:
     deepest = max(map(len, numbers.values()))
     (found,) = (pid for pid, found in numbers.items() if len(found) == deepest and found[-1] == "1")
     return found
+
+
+def parent(pid: int) -> int:
+    return int((families.stat(pid) or ["", "0"])[1])
 
 
 def descriptors(pid: int) -> int:

@@ -205,9 +205,7 @@ def _read_columns(path: Path) -> Located:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise UsageError(
-            f"{path}: reading Parquet needs pyarrow: pip install pyarrow"
-        ) from error
+        raise UsageError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from error
     try:
         if suffix_of(path) == ".arrow":
             with pyarrow.memory_map(str(path)) as file:

@@ -18,6 +18,7 @@ import errno
 import os
 import select
 import stat
+import struct
 import time
 from _blake2 import blake2b
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ _SPARE_PROCESSES = 4
 _COUNT_ATTACHED_EVERY, _TIMES_ITS_COST = 0.5, 3
 _INTERRUPTED = 130
 _CHUNK = 1 << 16
-_BUSY = float("inf")
+TIME = struct.Struct("d")
 _AS_AGENT = ("write",)
 _CAREFUL = os.O_NONBLOCK | os.O_NOCTTY
 """Never wait on a FIFO or a device where a file is expected."""
@@ -86,8 +87,8 @@ class EpisodeServer:
         self._sock = sock
         self._config = config
         self._world = world
-        self._replied: memoryview[float] = config["replied"]
-        """Shared with the supervisor, see there."""
+        self._times: tuple[int, int] = config["times"]
+        """A file of the supervisor's, see there, and an offset."""
         self._init = world.init
         self._table = world.table
         ShellJob.become_agent = staticmethod(world.become_agent)
@@ -130,14 +131,19 @@ class EpisodeServer:
                 head, payload = wire.receive(self._sock, self._config["payload"])
             except (EOFError, OSError):
                 return
-            self._got_request, self._replied[0] = True, _BUSY
+            self._got_request = True
+            self._note(-time.monotonic())
             try:
                 by_agent = head["op"] in _AS_AGENT and not self._is_sealed(head["path"])
                 with self._world.as_agent() if by_agent else contextlib.nullcontext():
                     getattr(self, "_op_" + head["op"])(head, payload)
             except OSError as error:
                 wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
-            self._replied[0] = time.monotonic()
+            self._note(time.monotonic())
+
+    def _note(self, moment: float) -> None:
+        fd, offset = self._times
+        os.pwrite(fd, TIME.pack(moment), offset)
 
     def _watch_until_request(self) -> None:
         poll = self._poll()

@@ -5,12 +5,12 @@ about what happens in an episode.
                                                ─► {"ready"} ─► serve
 
 The host sends three requests over the control socket: `start` starts an episode server (with the
-server's end of a socket, and for a copy the upper folder of the other episode), `spare` has one
-started when the episode beside it is quiet (a `start` of the same number comes when the host needs
-it), `end` ends one. The supervisor sends no replies: a new episode server answers on its own
-socket, and one that fails closes it. Only if the server cannot be cloned, since the machine has no
-room, does the supervisor answer there. When the control socket closes, the supervisor exits and the
-kernel ends the whole sandbox.
+server's end of a socket, and for a copy the upper folder of the other episode), `end` ends one.
+`spare` comes with the same, before the host needs the episode: its server starts when the episode
+beside it has had no request for 20 ms, or at the `start` of that number. The supervisor sends no
+replies: a new episode server answers on its own socket, and one that fails closes it. Only if the
+server cannot be cloned, since the machine has no room, does the supervisor answer there. When the
+control socket closes, the supervisor exits and the kernel ends the whole sandbox.
 
 bubblewrap starts `main`. A container starts `main_in_container`, which first builds what bubblewrap
 builds on the host.
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import mmap
 import os
 import select
 import sys
@@ -28,12 +27,13 @@ import time
 from collections.abc import Callable
 
 from . import kernel, mounts, namespaces, spawn, wire
-from .episode import EpisodeServer
+from .episode import TIME, EpisodeServer
 from .light import Any, NamedTuple, NoReturn, signal, socket
 from .room import NO_ROOM
 from .shell import Shell, ShellJob
 
 _NETWORK_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
+_EPISODES = 512
 _QUIET = 0.02
 """Seconds without a request after which a spare starts: whoever plays without pause needs the
 processors for the episode."""
@@ -65,9 +65,9 @@ class Supervisor:
         self._pids: dict[int, int] = {}
         self._has_network = False
         self._spares: dict[int, Spare] = {}
-        self._replied = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("d")
-        """When the episodes last replied; infinity while they answer a request. Two that share a
-        place delay each other's spares."""
+        self._times = os.memfd_create("times")
+        """A file with a `TIME` for each episode: when it last replied, or, while it answers a
+        request, the negative of when that came. Two with one offset delay each other's spares."""
         namespaces.raise_limits(config["rlimits"])
         self._prepare()
 
@@ -116,17 +116,19 @@ class Supervisor:
         start, None if there are no more."""
         rests = []
         for number, spare in list(self._spares.items()):
-            last = max(spare.requested, self._replied[self._place(spare.beside)])
-            quiet = time.monotonic() - last
-            if quiet >= _QUIET:
+            written = os.pread(self._times, TIME.size, self._offset(spare.beside))
+            (replied,), now = TIME.unpack(written), time.monotonic()
+            if replied < 0:  # look more rarely the longer it takes
+                rests.append(max(_QUIET, (now + replied) / 4))
+            elif (quiet := now - max(spare.requested, replied)) < _QUIET:
+                rests.append(_QUIET - quiet)
+            else:
                 del self._spares[number]
                 self._start(spare.head, spare.fds)
-            else:
-                rests.append(min(_QUIET - quiet, _QUIET))
         return min(rests, default=None)
 
-    def _place(self, number: int) -> int:
-        return number % len(self._replied)
+    def _offset(self, number: int) -> int:
+        return number % _EPISODES * TIME.size
 
     def _start(self, head: dict[str, Any], fds: list[int]) -> None:
         try:
@@ -135,6 +137,8 @@ class Supervisor:
             if pid == 0:
                 kernel.die_with_parent()
                 os.close(self._control.fileno())
+                for fd in [fd for spare in self._spares.values() for fd in spare.fds]:
+                    os.close(fd)
                 sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
                 config = self._config_of(head)
                 run_server(
@@ -153,13 +157,13 @@ class Supervisor:
             os.close(fd)
 
     def _config_of(self, head: dict[str, Any]) -> dict[str, Any]:
-        place = self._place(head["number"])
-        self._replied[place] = 0.0
+        offset = self._offset(head["number"])
+        os.pwrite(self._times, TIME.pack(0.0), offset)
         return {
             **self._config,
             "cwd": head["cwd"],
             "sealed": head["sealed"],
-            "replied": self._replied[place : place + 1],
+            "times": (self._times, offset),
         }
 
     def _make_network(self) -> None:
@@ -205,7 +209,6 @@ def run_server(
     anywhere: held to one processor for the whole start, two episode servers waited for each other.
     """
     try:
-        config["replied"].obj.madvise(mmap.MADV_DONTFORK)  # an interpreter is a copy of the server
         world = enter()
         everywhere = os.sched_getaffinity(0)
         _run_on({kernel.current_processor()}, 0)

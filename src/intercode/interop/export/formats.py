@@ -223,9 +223,7 @@ def _write_parquet(file: IO[bytes], config: Config, rows: Iterator[Row]) -> None
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise UsageError(
-            "writing Parquet needs pyarrow: pip install pyarrow"
-        ) from error
+        raise UsageError("writing Parquet needs pyarrow: pip install pyarrow") from error
     kinds = {
         pyarrow.string(): _TEXTS,
         pyarrow.int64(): _NUMBERS,

@@ -69,9 +69,7 @@ def write_log(file: IO[bytes], config: Mapping[str, Any], rows: Iterable[Row]) -
     try:
         from inspect_ai.log import EvalLog, write_eval_log
     except ImportError as error:
-        raise UsageError(
-            "an Inspect log needs inspect_ai: pip install inspect_ai"
-        ) from error
+        raise UsageError("an Inspect log needs inspect_ai: pip install inspect_ai") from error
     samples, usage = list(rows), defaultdict[str, Counter[str]](Counter)
     for sample in samples:
         for model, counts in sample["model_usage"].items():

@@ -150,9 +150,7 @@ def _read_yaml(file: Path) -> Mapping[str, Any]:
     try:
         import yaml
     except ImportError as error:
-        raise UsageError(
-            f"{file}: reading YAML needs pyyaml: pip install pyyaml"
-        ) from error
+        raise UsageError(f"{file}: reading YAML needs pyyaml: pip install pyyaml") from error
     try:
         content = yaml.safe_load(file.read_text("utf-8"))
     except yaml.YAMLError as error:

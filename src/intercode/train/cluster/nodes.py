@@ -45,9 +45,7 @@ class Connection:
         try:
             import ray
         except ImportError as error:
-            raise UsageError(
-                f"--on {on} needs Ray; run: pip install 'ray[client]'"
-            ) from error
+            raise UsageError(f"--on {on} needs Ray; run: pip install 'ray[client]'") from error
         self._ours = not ray.is_initialized()
         # no setting of Ray's keeps its notices of lost workers off stdout, where --json prints
         if self._ours:
