@@ -6,14 +6,16 @@ second, memory, each with its ratio to ours, and how many golds print the same.
         [--sandlock PYTHON] [--bashkit PYTHON]
 
 Each system is a process of its own that times itself (measuring/systems.py says what is timed).
-Steps, resets and verdicts are lower quartiles, several in a row, all systems in turns; throughput
-is that of two such processes at the same time, starting them left out; memory is the PSS of a
-process with one environment and of all that it started, containers with their shims and spare ones
-among it. A number in brackets is that system's figure divided by ours of the same kind, local or on
+In a round each system in turn plays five in a row, of which the median counts: of the rounds a
+step's figure is the lower quartile, a reset's and a verdict's the best of three. Throughput is that
+of two such processes at the same time, `--runs` episodes each, starting them left out; memory is
+the PSS of a process with one environment and of all that it started, containers with their shims
+and spare ones among it. A number in brackets is that system's figure divided by ours of the same kind, local or on
 Docker.
 
-Of a system that is no real shell, `outputs` counts the golds of the starter set after which it has
-the output, lines in any order, and the exit status that ours has. Files are not compared.
+Of a system whose shell is not bash, `outputs` counts, of the starter golds that print something,
+those after which it has the output, lines in any order, and the exit status that ours has. Files
+are not compared.
 
 The systems are found by variables that `benchmarks/peers.sh` prints; what is not installed is left
 out, in words; what is installed and fails ends the script. Exit status 1 if a bound is missed: a
@@ -31,7 +33,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
-from operator import eq
 from pathlib import Path
 from statistics import median
 
@@ -51,7 +52,7 @@ COLUMNS = {**RATES, "memory": "memory", "outputs": "same output"}
 """The figures, and how the table names them."""
 UNITS: dict[str, Unit] = {"memory": "B", "outputs": ""}
 FEW = 4
-"""How much rarer what may start containers is measured than a step."""
+"""Resets and verdicts, which may start containers, have this many times fewer rounds than steps."""
 IN_A_ROW = 5
 BEFORE = {"step": (), "reset": ("step",), "verdict": ("reset", "step")}
 """What comes before each and is not timed: a reset of what nobody has used costs nothing."""
@@ -80,7 +81,8 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
         outputs = {peer.name: peer.outputs() for peer in peers}
         reference = outputs[peers[0].name]
         for name in filter(outputs.get, outputs):
-            found[name]["outputs"] = sum(map(eq, outputs[name], reference))
+            pairs = zip(outputs[name], reference, strict=True)
+            found[name]["outputs"] = sum(its == ours for its, ours in pairs if ours[0])
         with installed([other for _, other in pairs if other.name in found]) as others:
             twins = {other.name: other for other in others}
             for peer in peers:
