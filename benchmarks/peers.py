@@ -10,8 +10,8 @@ In a round each system in turn plays five in a row, of which the median counts: 
 step's figure is the lower quartile, a reset's and a verdict's the best of three. Throughput is that
 of two such processes at the same time, `--runs` episodes each, starting them left out; memory is
 the PSS of a process with one environment and of all that it started, containers with their shims
-and spare ones among it. A number in brackets is that system's figure divided by ours of the same kind, local or on
-Docker.
+and spare ones among it. A number in brackets is that system's figure divided by ours of the same
+kind, local or on Docker.
 
 Of a system whose shell is not bash, `outputs` counts, of the starter golds that print something,
 those after which it has the output, lines in any order, and the exit status that ours has. Files
@@ -81,8 +81,8 @@ def measure(pairs: Sequence[systems.Pair], runs: int) -> dict[str, Figures]:
         outputs = {peer.name: peer.outputs() for peer in peers}
         reference = outputs[peers[0].name]
         for name in filter(outputs.get, outputs):
-            pairs = zip(outputs[name], reference, strict=True)
-            found[name]["outputs"] = sum(its == ours for its, ours in pairs if ours[0])
+            both = zip(outputs[name], reference, strict=True)
+            found[name]["outputs"] = sum(its == ours for its, ours in both if ours[0])
         with installed([other for _, other in pairs if other.name in found]) as others:
             twins = {other.name: other for other in others}
             for peer in peers:
