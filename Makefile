@@ -6,7 +6,7 @@ DEMO_STAMP := .venv/.ready-for-demo
 FRAMEWORKS := .venv-integrations
 PYTEST := $(BIN)/python -m pytest -n 2
 
-.PHONY: setup demo test test-rest fidelity soak integrations check docs learn bench bench-all format clean
+.PHONY: setup demo test test-rest fidelity soak integrations check docs pictures learn bench bench-all format clean
 
 setup: $(STAMP)
 
@@ -51,6 +51,10 @@ check: setup
 format: setup
 	$(BIN)/ruff format src tests benchmarks examples scripts
 	$(BIN)/ruff check --fix src tests benchmarks examples scripts
+
+pictures: setup
+	$(BIN)/python scripts/pictures.py
+	$(BIN)/python examples/learn_menu.py --chart docs/images/learning.svg
 
 learn: $(DEMO_STAMP)
 	$(BIN)/python examples/learn_menu.py

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import click
 import pytest
+from chromium import needs_chromium
 from following import BLOCK, follow, steps
 from kept import needs_bwrap
 
@@ -93,6 +94,15 @@ def test_each_install_line_names_what_exists() -> None:
     script = ROOT / "scripts" / "install_lines.py"
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert (done.returncode, done.stderr, "pip install '.[view]'" in done.stdout) == (0, "", True)
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_the_pictures_show_what_the_product_shows() -> None:
+    needs_bwrap()
+    script = ROOT / "scripts" / "pictures.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 @pytest.mark.slow
