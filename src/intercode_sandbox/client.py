@@ -20,7 +20,6 @@ import posixpath
 import select
 import socket
 import stat
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,8 +55,6 @@ _numbers = itertools.count(1)
 """The numbers of commands."""
 _GRACE = 15.0
 """Seconds that the episode server may take beyond the action's limit before it counts as dead."""
-_LONGEST = 1e9
-"""Seconds of the longest timeout, which any clock can count."""
 
 
 class GuestSandbox(Sandbox):
@@ -111,7 +108,7 @@ class GuestSandbox(Sandbox):
             raise UsageError(
                 f"a text runs in the session, without {', '.join(unused)}; give a list of words"
             )
-        seconds = self._seconds(timeout)
+        seconds = number("timeout", self.limits.seconds if timeout is None else timeout)
         head: dict[str, Any] = {"op": "exec", "seconds": seconds}
         if argv:
             head["argv"] = words("argv", argv)
@@ -144,16 +141,15 @@ class GuestSandbox(Sandbox):
     ) -> Completed:
         if not (argv := words("the command", command)):
             raise UsageError("the command must have a word")
-        stdin, seconds = content("stdin", stdin), self._seconds(timeout)
-        kept = int(
-            number("output", self.limits.output if output is None else output, most=sys.maxsize)
-        )
+        stdin = content("stdin", stdin)
+        seconds = number("timeout", self.limits.seconds if timeout is None else timeout)
+        kept = int(number("output", self.limits.output if output is None else output))
         of_user, ids = self._user(text("user", user))
         head: dict[str, Any] = {
             "op": "run",
             "number": next(_numbers),
             "argv": argv,
-            "env": {**of_user, **variables("env", env)},
+            "env": {**of_user, **variables(env)},
             "path": self._absolute(cwd, "cwd"),
             "reads": bool(stdin),
             "user": ids,
@@ -180,7 +176,7 @@ class GuestSandbox(Sandbox):
         return streams.completed(timed_out=not ended_itself)
 
     def read(self, path: Word, *, limit: int = 8 << 20) -> bytes:
-        limit, path = int(number("limit", limit, most=_PAYLOAD)), self._absolute(path)
+        limit, path = int(number("limit", limit)), self._absolute(path)
         with self._lock:
             pieces = [self._request({"op": "read", "path": path, "limit": limit})[1]]
             while len(pieces[-1]) == wire.PIECE and len(pieces) * wire.PIECE <= limit:
@@ -419,10 +415,6 @@ class GuestSandbox(Sandbox):
     def _absolute(self, path: Word, name: str = "path") -> str:
         """Return a path in the sandbox; relative paths begin where sessions begin."""
         return posixpath.join(self.host.cwd, text(name, path))
-
-    def _seconds(self, timeout: float | None) -> float:
-        seconds = self.limits.seconds if timeout is None else timeout
-        return number("timeout", seconds, most=_LONGEST)
 
     def _require_open(self) -> None:
         if os.getpid() != self._pid:

@@ -50,17 +50,15 @@ def open_sandbox(
     if network not in get_args(Network):
         raise UsageError(f"network={network!r}: it is one of {', '.join(get_args(Network))}")
     source = base.provider(provider or usual_provider_name())
-    given = {"image": image, "tree": tree, "setup": setup, "cwd": cwd}
-    texts = {name: text(name, value) for name, value in given.items() if value is not None}
-    options: dict[str, Any] = {"limits": limits, "cwd": texts.get("cwd")}
-    added = variables("environment", environment)
-    paths = {name: Path(texts[name]) for name in ("tree", "setup") if texts.get(name)}
-    start = source.prepare(image=texts.get("image"), **paths)
+    places = {"tree": tree, "setup": setup}
+    paths = {name: Path(text(name, path)) for name, path in places.items() if path}
+    start = source.prepare(image=text("image", image) if image else None, **paths)
+    options: dict[str, Any] = {"limits": limits, "cwd": text("cwd", cwd) if cwd else None}
     options |= {"network": network} if network != "none" else {}
     options |= {"root": True} if root else {}
-    if added:
+    if environment:
         usual = dict(getattr(start, "environment", ()))
-        options["environment"] = {**ENVIRONMENT, **usual, **added}
+        options["environment"] = {**ENVIRONMENT, **usual, **variables(environment)}
     sandbox = source.sandbox(start, **options)
     assert isinstance(sandbox, GuestSandbox)
     return sandbox

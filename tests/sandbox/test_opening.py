@@ -176,16 +176,16 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "an action has half of": lambda box: box.exec(HALF),
     "a word of argv has half": lambda box: box.exec("", argv=["ls", HALF]),
     "cwd has half": lambda box: box.exec("", argv=["ls"], cwd=HALF),
-    "the variable A must be": lambda box: box.exec(["ls"], env={"A": 1}),
-    "env must map": lambda box: box.exec(["ls"], env=["A=1"]),
+    r"\$A must be": lambda box: box.exec(["ls"], env={"A": 1}),
+    "variables must map": lambda box: box.exec(["ls"], env=["A=1"]),
     "stdin must be bytes or a text": lambda box: box.exec(["ls"], stdin=[1]),
     "timeout must be a number, not '5'": lambda box: box.exec("ls", timeout="5"),
     "timeout must be a number, not nan": lambda box: box.exec(["ls"], timeout=float("nan")),
     "output must be a number": lambda box: box.exec(["ls"], output="5"),
     "user must be": lambda box: box.exec(["ls"], user=0),
-    "path must be": lambda box: box.read(b"/etc/passwd"),
+    "path must be a text or path without NUL, not b": lambda box: box.read(b"/etc/passwd"),
     "path has half": lambda box: box.connect(HALF),
-    "path must be without NUL": lambda box: box.write("/tmp/\0", b""),
+    "path must be a text or path without NUL, not '": lambda box: box.write("/tmp/\0", b""),
     "data must be bytes or a text": lambda box: box.write("/tmp/a", [1, 2]),
     "data has half": lambda box: box.write("/tmp/a", "\ud83d"),
     "mode must be": lambda box: box.write("/tmp/a", b"", mode="644"),
@@ -208,7 +208,7 @@ def test_a_wrong_argument_is_named_and_the_sandbox_lives_on(name: Any) -> None:
             box.exec(["echo", "x" * (65 << 20)])
         assert box.exec("echo $x").output == "1\n"
         assert len(os.listdir("/proc/self/fd")) == descriptors
-    with pytest.raises(UsageError, match="the variable A must be"):
+    with pytest.raises(UsageError, match=r"\$A must be"):
         intercode.sandbox(provider=name, environment={"A": 1})  # type: ignore[dict-item]
 
 
