@@ -21,6 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
+from intercode_sandbox.arguments import Word, text
 from intercode_sandbox.errors import SandboxError, UsageError, did_you_mean
 from intercode_sandbox.limits import MIB as MIB
 from intercode_sandbox.limits import Limits as Limits
@@ -122,12 +123,12 @@ class Sandbox(ABC):
         """
         raise UsageError(f"{type(self).__name__} does not run programs beside the session")
 
-    def copy_in(self, source: str | Path, path: str) -> None:
+    def copy_in(self, source: Word, path: Word) -> None:
         """Copy a file or a folder of this machine to `path`. If there is a folder, its other files
         stay. Raises OSError. Needs `run` and, for folders, tar inside."""
         from intercode_sandbox import copying
 
-        source = Path(source)
+        source, path = Path(text("source", source)), text("path", path)
         if not source.is_dir():
             self.write(path, source.read_bytes(), mode=source.stat().st_mode & 0o777)
             return
@@ -135,13 +136,13 @@ class Sandbox(ABC):
         done = self.run(command, stdin=copying.pack(source), timeout=copying.SECONDS)
         copying.require_success(done, path)
 
-    def copy_out(self, path: str, target: str | Path) -> None:
+    def copy_out(self, path: Word, target: Word) -> None:
         """Copy a file or a folder to `target` on this machine. Links that lead out of the folder or
         have `..` after a name, and all but files and folders, stay behind. Raises OSError, also if
         a link in `target` is in the way. Needs what `copy_in` needs."""
         from intercode_sandbox import copying
 
-        target = Path(target)
+        target, path = Path(text("target", target)), text("path", path)
         if self.run(["test", "-d", path]).exit_code != 0:
             target.write_bytes(self.read(path, limit=copying.LARGEST))
             return

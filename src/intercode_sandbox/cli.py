@@ -2,7 +2,8 @@
 sandbox.
 
 Exit status: of `run`, that of the program, or 124 if its time was up; else 0 done, 1 something does
-not work or an attack succeeded; 2 wrong usage, 3 a fault of the machine, 130 interrupted.
+not work or an attack succeeded; 2 wrong usage, 3 a fault of the machine, 130 interrupted, 141 the
+reader of the output has closed it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def main(words: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         except OSError:  # discard the buffer, else the interpreter tries again when it exits
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _fail(3, str(error))
+        return 141 if isinstance(error, BrokenPipeError) else _fail(3, str(error))
 
 
 class _Parser(argparse.ArgumentParser):

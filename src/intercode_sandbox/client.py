@@ -27,6 +27,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Self, overload
 
+from intercode_sandbox.arguments import Content, Word, content, number, text, variables, words
 from intercode_sandbox.base import Limits, Sandbox, Session
 from intercode_sandbox.errors import ForkError, SandboxDied, UsageError, room_left
 from intercode_sandbox.guest import wire
@@ -83,35 +84,37 @@ class GuestSandbox(Sandbox):
         self,
         action: str,
         *,
-        argv: list[str] | None = None,
-        cwd: str | None = None,
+        argv: Sequence[Word] | None = None,
+        cwd: Word | None = None,
         timeout: float | None = None,
     ) -> ExecResult: ...
 
     @overload
-    def exec(self, action: list[str], **options: Any) -> Completed: ...
+    def exec(self, action: list[Word], **options: Any) -> Completed: ...
 
     def exec(
         self,
-        action: str | list[str],
+        action: str | list[Word],
         *,
-        argv: list[str] | None = None,
-        cwd: str | None = None,
+        argv: Sequence[Word] | None = None,
+        cwd: Word | None = None,
         timeout: float | None = None,
         **options: Any,
     ) -> ExecResult | Completed:
         """Run an action in the session, see `Sandbox`; or a list of words by `run`."""
         if not isinstance(action, str):
-            return self.run(action, cwd=cwd or "", timeout=timeout, **options)
+            return self.run(action, cwd="" if cwd is None else cwd, timeout=timeout, **options)
         if unused := sorted(options) + ["cwd"] * (cwd is not None and not argv):
             raise UsageError(
                 f"a text runs in the session, without {', '.join(unused)}; give a list of words"
             )
-        if "\0" in action or any("\0" in word for word in argv or ()):
+        seconds = number("timeout", self.limits.seconds if timeout is None else timeout)
+        head: dict[str, Any] = {"op": "exec", "seconds": seconds}
+        if argv:
+            head["argv"] = words("argv", argv)
+            head["cwd"] = None if cwd is None else text("cwd", cwd)
+        if b"\0" in (payload := content("an action", action)):
             raise UsageError("an action cannot contain a NUL character")
-        seconds = self.limits.seconds if timeout is None else timeout
-        head = {"op": "exec", "seconds": seconds, **({"argv": argv, "cwd": cwd} if argv else {})}
-        payload = action.encode("utf-8", "surrogateescape")
         reply, output = self._request(head, payload, wait=seconds)
         hit = _field(reply, "limits", list)
         return ExecResult(
@@ -127,31 +130,27 @@ class GuestSandbox(Sandbox):
 
     def run(
         self,
-        command: Sequence[str],
+        command: Sequence[Word],
         *,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        cwd: str = "",
+        stdin: Content = b"",
+        env: Mapping[str, Word] | None = None,
+        cwd: Word = "",
         user: str = "agent",
         timeout: float | None = None,
         output: int | None = None,
     ) -> Completed:
-        words = "".join([*command, *(env or {}), *(env or {}).values()])
-        if (
-            isinstance(command, str)
-            or not command
-            or b"\0" in words.encode(errors="surrogateescape")
-        ):
-            raise UsageError("a command is a list of words without NUL characters")
-        if not isinstance(stdin, bytes):
-            raise UsageError(f"stdin is bytes, not {type(stdin).__name__}")
-        variables, ids = self._user(user)
+        if not (argv := words("the command", command)):
+            raise UsageError("the command must have a word")
+        stdin = content("stdin", stdin)
+        seconds = number("timeout", self.limits.seconds if timeout is None else timeout)
+        kept = int(number("output", self.limits.output if output is None else output))
+        of_user, ids = self._user(text("user", user))
         head: dict[str, Any] = {
             "op": "run",
             "number": next(_numbers),
-            "argv": list(command),
-            "env": {**variables, **(env or {})},
-            "path": self._absolute(cwd),
+            "argv": argv,
+            "env": {**of_user, **variables(env)},
+            "path": self._absolute(cwd, "cwd"),
             "reads": bool(stdin),
             "user": ids,
         }
@@ -163,8 +162,8 @@ class GuestSandbox(Sandbox):
             raise SandboxDied("the sandbox did not hand out the command's ends")
         end = {"op": "end_run", "number": head["number"]}
         try:
-            with Streams(fds, stdin, self.limits.output if output is None else output) as streams:
-                ended_itself = streams.pump(self.limits.seconds if timeout is None else timeout)
+            with Streams(fds, stdin, kept) as streams:
+                ended_itself = streams.pump(seconds)
                 if not ended_itself:
                     self._request(end)
         except BaseException:  # such as an interrupt by the user
@@ -176,17 +175,17 @@ class GuestSandbox(Sandbox):
                 self._ended.append(head["number"])
         return streams.completed(timed_out=not ended_itself)
 
-    def read(self, path: str, *, limit: int = 8 << 20) -> bytes:
-        limit, path = min(limit, _PAYLOAD), self._absolute(path)
+    def read(self, path: Word, *, limit: int = 8 << 20) -> bytes:
+        limit, path = int(number("limit", limit)), self._absolute(path)
         with self._lock:
             pieces = [self._request({"op": "read", "path": path, "limit": limit})[1]]
             while len(pieces[-1]) == wire.PIECE and len(pieces) * wire.PIECE <= limit:
                 pieces.append(self._request({"op": "read", "path": path})[1])
         return b"".join(pieces)
 
-    def read_many(self, paths: Sequence[str], *, limit: int = 8 << 20) -> Iterator[bytes | None]:
+    def read_many(self, paths: Sequence[Word], *, limit: int = 8 << 20) -> Iterator[bytes | None]:
         """Read small files together, since each request takes longer than a small file."""
-        place = 0
+        place, paths = 0, words("the paths", paths)
         while place < len(paths):
             batch = [self._absolute(path) for path in paths[place : place + _FILES]]
             reply, content = self._request({"op": "read_many", "paths": batch})
@@ -201,18 +200,21 @@ class GuestSandbox(Sandbox):
                 yield from super().read_many(paths[place : place + 1], limit=limit)
                 place += 1
 
-    def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+    def write(self, path: Word, data: Content, *, mode: int = 0o644) -> None:
+        if not isinstance(mode, int) or not 0 <= mode <= 0o7777:
+            raise UsageError(f"mode must be a number from 0 to 0o7777, not {mode!r:.60}")
+        path, data = self._absolute(path), content("data", data)
         for start in range(0, len(data) or 1, wire.PIECE):
             end = start + wire.PIECE
             head = {
                 "op": "write",
-                "path": self._absolute(path),
+                "path": path,
                 "at": start,
                 "mode": mode if end >= len(data) else None,
             }
             self._request(head, data[start:end])
 
-    def connect(self, path: str) -> socket.socket:
+    def connect(self, path: Word) -> socket.socket:
         sock = self._receive_socket({"op": "connect", "path": self._absolute(path)})
         sock.setblocking(True)
         return sock
@@ -273,14 +275,15 @@ class GuestSandbox(Sandbox):
     def export(self, folder: Path) -> None:
         """Copy the changes into `folder`, which must be the one given to the host. Raises `OSError`
         if its disk is full."""
-        self._request({"op": "export", "path": str(folder)}, wait=600)
+        self._request({"op": "export", "path": text("folder", folder)}, wait=600)
 
-    def seal(self, *paths: str) -> bool:
-        if paths != self._sealed and self._spare:
+    def seal(self, *paths: Word) -> bool:
+        sealed = tuple(words("the paths", paths))
+        if sealed != self._sealed and self._spare:
             self._spare[1].close()
             self.host.end_episode(self._spare[0])
             self._spare = None
-        self._sealed = paths
+        self._sealed = sealed
         return True
 
     def reset(self) -> None:
@@ -409,11 +412,9 @@ class GuestSandbox(Sandbox):
         rows = [line.split(":") for line in text.splitlines()]
         return [row for row in rows if len(row) > 3 and row[2].isdigit()]
 
-    def _absolute(self, path: str) -> str:
+    def _absolute(self, path: Word, name: str = "path") -> str:
         """Return a path in the sandbox; relative paths begin where sessions begin."""
-        if "\0" in path:
-            raise UsageError(f"{path!r}: a path has no NUL characters")
-        return posixpath.join(self.host.cwd, path)
+        return posixpath.join(self.host.cwd, text(name, path))
 
     def _require_open(self) -> None:
         if os.getpid() != self._pid:
@@ -440,6 +441,8 @@ class GuestSandbox(Sandbox):
         self, head: dict[str, Any], payload: bytes, wait: float, fds: list[int] | None
     ) -> tuple[dict[str, Any], bytes]:
         self._require_open()
+        # what fails here has sent nothing, and the sandbox lives on
+        frame = wire.frame(head, payload)
         answered, self._lost = False, None
         try:
             if wait + _GRACE != self._timeout:
@@ -447,7 +450,7 @@ class GuestSandbox(Sandbox):
                 self._timeout = wait + _GRACE
             # the episode server has ended; its last frame says why
             with contextlib.suppress(BrokenPipeError):
-                wire.send(self._sock, head, payload)
+                wire.transmit(self._sock, frame)
             limit = Limit(wait + _GRACE)
             reply, content = (
                 self._prompt_reply(limit) if head["op"] == "exec" else self._reply(limit, fds)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from intercode_sandbox import base
+from intercode_sandbox.arguments import Word, text, variables
 from intercode_sandbox.base import Limits, Network
 from intercode_sandbox.client import GuestSandbox
 from intercode_sandbox.errors import UsageError
@@ -21,14 +22,14 @@ from intercode_sandbox.pod import usual_provider_name
 
 
 def open_sandbox(
-    image: str | None = None,
+    image: Word | None = None,
     *,
     provider: Literal["local", "docker", "pod"] | None = None,
-    tree: str | Path | None = None,
-    setup: str | Path | None = None,
+    tree: Word | None = None,
+    setup: Word | None = None,
     limits: Limits | None = None,
-    environment: Mapping[str, str] | None = None,
-    cwd: str | None = None,
+    environment: Mapping[str, Word] | None = None,
+    cwd: Word | None = None,
     network: Network = "none",
     root: bool = False,
 ) -> GuestSandbox:
@@ -49,14 +50,15 @@ def open_sandbox(
     if network not in get_args(Network):
         raise UsageError(f"network={network!r}: it is one of {', '.join(get_args(Network))}")
     source = base.provider(provider or usual_provider_name())
-    paths = {name: Path(path) for name, path in (("tree", tree), ("setup", setup)) if path}
-    start = source.prepare(image=image, **paths)
-    options: dict[str, Any] = {"limits": limits, "cwd": cwd}
+    places = {"tree": tree, "setup": setup}
+    paths = {name: Path(text(name, path)) for name, path in places.items() if path}
+    start = source.prepare(image=text("image", image) if image else None, **paths)
+    options: dict[str, Any] = {"limits": limits, "cwd": text("cwd", cwd) if cwd else None}
     options |= {"network": network} if network != "none" else {}
     options |= {"root": True} if root else {}
     if environment:
         usual = dict(getattr(start, "environment", ()))
-        options["environment"] = {**ENVIRONMENT, **usual, **environment}
+        options["environment"] = {**ENVIRONMENT, **usual, **variables(environment)}
     sandbox = source.sandbox(start, **options)
     assert isinstance(sandbox, GuestSandbox)
     return sandbox

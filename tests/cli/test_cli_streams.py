@@ -35,8 +35,17 @@ def shell(line: str, folder: Path, **variables: str) -> subprocess.CompletedProc
 
 def test_a_closed_pipe_is_no_crash(one: Path) -> None:
     done = shell(f"$INTERCODE {EVAL} --out run | true; exit ${{PIPESTATUS[0]}}", one)
-    assert "Traceback" not in done.stderr
+    assert (done.returncode, done.stderr.count("Traceback")) == (141, 0)
     assert (one / "run" / "episodes.jsonl").read_bytes().count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["show run", "report run", "report run --json", "data list", "--help", "eval --help"]
+)
+def test_a_reader_who_has_enough_is_no_failed_check(one: Path, line: str) -> None:
+    shell(f"$INTERCODE {EVAL} --out run", one)
+    done = shell(f"$INTERCODE {line} | true; exit ${{PIPESTATUS[0]}}", one)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 @pytest.mark.parametrize(

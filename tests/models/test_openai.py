@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import socket
+import ssl
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +31,9 @@ MESSAGES: list[Message] = [
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    for name in ("INTERCODE_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+    proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+    servers = ("INTERCODE_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY")
+    for name in (*servers, *proxies):
         monkeypatch.delenv(name, raising=False)
     with serving(Server(Handler, answer(GOOD))) as running:
         yield running
@@ -199,6 +205,83 @@ def test_what_is_no_address_or_key_is_wrong_usage(
     with pytest.raises(UsageError, match=told) as caught:
         OpenAIModel("m", base_url=address)
     assert str(key) not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ALL_PROXY", "odd://127.0.0.1:1"),
+        ("https_proxy", "://"),
+        ("SSL_CERT_FILE", "/nonexistent/certificates"),
+        ("SSL_CERT_FILE", __file__),
+    ],
+)
+@pytest.mark.usefixtures("server")
+def test_a_setting_of_the_machine_that_cannot_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError, match=rf"{variable}.*cannot be used|cannot be used.*{variable}"):
+        OpenAIModel("m", base_url="https://example.invalid/v1")
+
+
+def test_proxies_are_for_other_machines_alone(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "[::1,a b,:/,*")
+    for proxy in ("http://127.0.0.1:1", "odd://x"):
+        monkeypatch.setenv("ALL_PROXY", proxy)
+        for host in ("127.0.0.1", "localhost", "0.0.0.0"):
+            address = f"http://{host}:{server.server_port}/v1"
+            assert connect(base_url=address).complete(MESSAGES).text == "ls"
+    monkeypatch.delenv("ALL_PROXY")
+    monkeypatch.setenv("NO_PROXY", "other.invalid")
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    model = connect(base_url="http://example.invalid/v1")
+    assert model.complete(MESSAGES).text == "ls"
+    server.script = [refuse(403)]
+    with pytest.raises(ModelError, match=r"HTTP 403.*proxies: HTTP_PROXY"):
+        model.complete(MESSAGES)
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with pytest.raises(ModelError, match=r"the connection failed.*proxies: HTTP_PROXY.*tried 2"):
+        connect(base_url="http://example.invalid/v1", tries=2).complete(MESSAGES)
+
+
+def test_a_certificate_that_is_not_trusted_is_told_at_once(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    key, certificate = str(tmp_path / "key"), str(tmp_path / "certificate")
+    line = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 2 -addext"
+    words = [*line.split(), "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate]
+    subprocess.run(words, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving(Server(Handler, answer(GOOD))) as secure:
+        address = f"https://localhost:{secure.server_port}/v1"
+        with pytest.raises(ModelError, match="check INTERCODE_BASE_URL") as caught:
+            connect(base_url=address).complete(MESSAGES)
+        secure.socket = context.wrap_socket(secure.socket, server_side=True)
+        with pytest.raises(ModelError, match=r"SSL_CERT_FILE.*REQUESTS_CA_BUNDLE") as untrusted:
+            connect(base_url=address).complete(MESSAGES)
+        monkeypatch.setenv("SSL_CERT_FILE", certificate)
+        assert connect(base_url=address).complete(MESSAGES).text == "ls"
+    assert "tried" not in f"{caught.value} {untrusted.value}"
+
+
+def test_a_host_that_does_not_exist_is_told_at_once_until_it_has_answered(connect: Connect) -> None:
+    with pytest.raises(socket.gaierror) as unknown:
+        socket.getaddrinfo("example.invalid", 80)
+    if unknown.value.errno == socket.EAI_AGAIN:
+        pytest.skip("no name server says that a name does not exist")
+    model = connect(base_url="http://example.invalid/v1", tries=2)
+    with pytest.raises(ModelError, match="INTERCODE_BASE_URL") as caught:
+        model.complete(MESSAGES)
+    assert "tried" not in str(caught.value)
+    model._answered = True
+    with pytest.raises(ModelError, match="tried 2 times"):
+        model.complete(MESSAGES)
 
 
 @pytest.mark.parametrize(

@@ -81,9 +81,9 @@ def address(policy: Any) -> Iterator[str]:
 
 
 def ask(
-    url: str, path: str, body: Any = None, token: str | None = TOKEN
+    url: str, path: str, body: Any = None, token: str | None = TOKEN, scheme: str = "Bearer"
 ) -> tuple[int, dict[str, Any]]:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers = {"Authorization": f"{scheme} {token}"} if token else {}
     content = body if isinstance(body, bytes | None) else json.dumps(body)
     with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=300)) as line:
         line.request("GET" if body is None else "POST", path, content, headers)
@@ -96,6 +96,7 @@ def test_a_rollout_is_the_episode_with_its_reward(address: str, policy: Any) -> 
     assert (status, listed["env"], listed["agents"]) == (200, "bash", ["try_again", "react"])
     task = listed["tasks"][0]
     assert set(task) == {"id", "query"}
+    assert [ask(address, "/tasks", scheme=name)[0] for name in ("bearer", "Basic")] == [200, 401]
     order = {"task": task["id"], "model": "m", "base_url": f"{policy.url}/v1", "seed": 7}
     status, answer = ask(address, "/rollout", order)
     assert (status, answer["reward"], answer["success"], answer["seed"]) == (200, 0.0, False, 7)
@@ -133,7 +134,8 @@ def test_the_services_key_goes_to_its_own_address_only(address: str, policy: Any
         ({"model": None}, 400, "'model' is missing"),
         ({"network": "host"}, 400, "there is no field 'network'"),
         ({"seed": "1"}, 400, "'seed' must be a whole number"),
-        ({"seed": -1}, 400, "a number from 0"),
+        ({"seed": -1}, 400, "'seed' must be a number from 0"),
+        ({"seed": 2**31}, 400, "'seed' must be a number from 0"),
         ({"model": "m\ud800"}, 400, "half of a surrogate pair"),
         ({"key": "\udfff"}, 400, "half of a surrogate pair"),
         ({"\ud800": 1}, 400, "half of a surrogate pair"),

@@ -7,8 +7,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
@@ -164,12 +164,73 @@ def test_what_a_text_does_not_take_is_named() -> None:
             with pytest.raises(UsageError, match=f"without {next(iter(option))}; give a list"):
                 box.exec("true", **option)
         assert box.exec("pwd", timeout=9).output == "/\n"
-        descriptors = len(os.listdir("/proc/self/fd"))
-        with pytest.raises(UsageError, match="stdin is bytes, not str"):
-            box.exec(["cat"], stdin="text")
-        assert len(os.listdir("/proc/self/fd")) == descriptors
     with pytest.raises(UsageError, match="network='internet': it is one of none, host"):
         intercode.sandbox(network="internet")  # type: ignore[arg-type]
+
+
+HALF = "/tmp/\ud83d"
+WRONG: dict[str, Callable[[Any], object]] = {
+    "the command must be a list of words, not b'ls'": lambda box: box.exec(b"ls"),
+    "the command must be a list": lambda box: box.exec(PurePath("/bin/ls")),
+    "a word of the command must be": lambda box: box.exec(["ls", 1]),
+    "an action has half of": lambda box: box.exec(HALF),
+    "a word of argv has half": lambda box: box.exec("", argv=["ls", HALF]),
+    "cwd has half": lambda box: box.exec("", argv=["ls"], cwd=HALF),
+    r"\$A must be": lambda box: box.exec(["ls"], env={"A": 1}),
+    "variables must map": lambda box: box.exec(["ls"], env=["A=1"]),
+    "stdin must be bytes or a text": lambda box: box.exec(["ls"], stdin=[1]),
+    "timeout must be a number, not '5'": lambda box: box.exec("ls", timeout="5"),
+    "timeout must be a number, not nan": lambda box: box.exec(["ls"], timeout=float("nan")),
+    "output must be a number": lambda box: box.exec(["ls"], output="5"),
+    "user must be": lambda box: box.exec(["ls"], user=0),
+    "path must be a text or path without NUL, not b": lambda box: box.read(b"/etc/passwd"),
+    "path has half": lambda box: box.connect(HALF),
+    "path must be a text or path without NUL, not '": lambda box: box.write("/tmp/\0", b""),
+    "data must be bytes or a text": lambda box: box.write("/tmp/a", [1, 2]),
+    "data has half": lambda box: box.write("/tmp/a", "\ud83d"),
+    "mode must be": lambda box: box.write("/tmp/a", b"", mode="644"),
+    "limit must be": lambda box: box.read("/etc/passwd", limit="5"),
+    "the paths must be": lambda box: list(box.read_many("/etc/passwd")),
+    "a word of the paths has half": lambda box: box.seal(HALF),
+    "source must be": lambda box: box.copy_in(3, "/tmp/a"),
+}
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_wrong_argument_is_named_and_the_sandbox_lives_on(name: Any) -> None:
+    with intercode.sandbox(provider=name) as box:
+        box.exec("x=1")
+        descriptors = len(os.listdir("/proc/self/fd"))
+        for message, call in WRONG.items():
+            with pytest.raises(UsageError, match=message):
+                call(box)
+        with pytest.raises(OSError, match="too long"):
+            box.exec(["echo", "x" * (65 << 20)])
+        assert box.exec("echo $x").output == "1\n"
+        assert len(os.listdir("/proc/self/fd")) == descriptors
+    with pytest.raises(UsageError, match=r"\$A must be"):
+        intercode.sandbox(provider=name, environment={"A": 1})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_texts_and_paths_are_taken_where_bytes_and_words_are(name: Any, tmp_path: Path) -> None:
+    folder = PurePath("/tmp/é")
+    (tmp_path / "f").write_text("here")
+    with intercode.sandbox(provider=name, cwd=PurePath("/tmp")) as box:
+        box.write(folder / "a", "ü")
+        box.write(folder / "b", memoryview(b"b"))
+        assert box.read(folder / "a") == "ü".encode()
+        assert list(box.read_many([folder / "a", "é/b"])) == ["ü".encode(), b"b"]
+        words = ["sh", "-c", 'ls "$1" "$V"; pwd; cat', PurePath("sh"), folder / "a"]
+        done = box.exec(words, stdin="ß", cwd=folder, env={"V": PurePath("b")})
+        assert done.stdout.decode() == "/tmp/é/a\nb\n/tmp/é\nß"
+        assert box.exec("", argv=["ls", folder], cwd=folder).output == "a\nb\n"
+        box.copy_in(tmp_path, folder / "c")
+        box.copy_out(folder / "c", tmp_path / "out")
+        assert (tmp_path / "out/f").read_text() == "here"
+        for seconds in (float("inf"), 10**400):
+            assert box.exec("echo ok", timeout=seconds).output == "ok\n"
+            assert box.exec(["echo", "ok"], timeout=seconds).stdout == b"ok\n"
 
 
 def test_an_interrupted_action_answers_no_later_one() -> None:

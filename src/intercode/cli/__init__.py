@@ -6,7 +6,8 @@
 
 `doors.COMMANDS` names the commands, those of wings as well; each is imported when it is used, so
 `intercode --help` costs little more than importing click. Exit status: 0 done, 1 a check failed,
-2 wrong usage, 3 a fault of data, machine, server or disk, 130 interrupted.
+2 wrong usage, 3 a fault of data, machine, server or disk, 130 interrupted, 141 the reader of the
+output has closed it.
 """
 
 from __future__ import annotations
@@ -48,8 +49,14 @@ class _Group(LazyGroup):
         ):
             # print a question mark for what the encoding lacks
             sys.stdout.reconfigure(errors="replace")
+        stdout = sys.stdout
         try:
             sys.exit(super().main(*words, **{**options, "standalone_mode": False}))
+        except SystemExit as leaving:
+            # if nobody reads stdout, rich exits with 1, and so does click, which replaces it
+            if sys.stdout is not stdout or isinstance(leaving.__context__, BrokenPipeError):
+                _end(141, lambda: None)  # as a shell reports of a program killed by SIGPIPE
+            raise
         except click.ClickException as error:
             _end(error.exit_code, error.show)
         except OSError as error:
@@ -135,5 +142,5 @@ def main() -> None:
     needs no model.
 
     Exit status: 0 done, 1 a check failed, 2 wrong usage, 3 a fault of the data, the machine, the
-    model server or the disk, 130 interrupted.
+    model server or the disk, 130 interrupted, 141 the reader of the output has closed it.
     """

@@ -9,10 +9,11 @@ import platform
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.request import ProxyHandler, Request, build_opener
 
 import intercode_sandbox.doctor
 from intercode.envs.sql.engines import ENGINES, engine_class
+from intercode.models.openai_chat import LOCAL
 from intercode_sandbox.doctor import Finding, optional
 
 _OPENAI = "https://api.openai.com/v1"
@@ -56,7 +57,9 @@ def check_endpoint(environment: Mapping[str, str]) -> Finding:
     )
     try:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        with urlopen(Request(base.rstrip("/") + "/models", headers=headers), timeout=5) as answer:
+        request = Request(base.rstrip("/") + "/models", headers=headers)
+        proxies = [ProxyHandler({})] if LOCAL.match(base) else []
+        with build_opener(*proxies).open(request, timeout=5) as answer:
             models = [str(model["id"]) for model in json.load(answer)["data"]]
     except HTTPError as error:
         error.close()

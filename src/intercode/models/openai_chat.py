@@ -5,8 +5,9 @@
         │          │ too long: ContextOverflow at once  (`_is_overflow`)
         │          │ too large: ModelError at once      (more than `LARGEST` bytes, counted as
         │          │                                    they arrive)
-        │          │ refused: ModelError at once        (400, 401, 402, 403, 404, …: another try
-        │          │                                    cannot help)
+        │          │ refused: ModelError at once        (400, 401, 402, 403, 404, …, a certificate,
+        │          │                                    at first a host name: another try cannot
+        │          │                                    help)
         └── wait ◄─┴ _Broken: try again, `tries` times  (429, 5xx, no connection, time-out,
                                                         incomplete or wrong body)
 
@@ -31,6 +32,8 @@ import json
 import os
 import random
 import re
+import socket
+import ssl
 import threading
 import time
 import tomllib
@@ -74,6 +77,7 @@ _ADVICE = {
         "no such model or address: "
         "check the model's name and INTERCODE_BASE_URL, which usually ends in /v1"
     ),
+    407: "a proxy asks for a password: write it into the proxy's address",
 }
 _MEANT = {
     401: re.compile(r"\bapi[ _-]?key\b|\bunauthori[sz]ed\b", re.IGNORECASE),
@@ -86,6 +90,12 @@ LARGEST = 32 << 20
 
 PATIENCE = 300.0
 """Seconds for a reply: a thinking model sends nothing for minutes, and another try costs again."""
+
+LOCAL = re.compile(
+    r"https?://([^/@]*@)?(([\w-]+\.)*localhost|127(\.\d+){3}|0\.0\.0\.0|\[::1?\])([:/]|$)",
+    re.IGNORECASE,
+)
+"""The beginning of an address of this machine, which no proxy could reach."""
 
 _FULL = ("length", "model_context_window_exceeded")
 """The values of finish_reason for a reply that reached `max_tokens` or filled the context."""
@@ -201,8 +211,8 @@ class Pending:
 
 
 class OpenAIModel:
-    """One chat model. Threads may share it: only the list of pending questions changes after
-    construction.
+    """One chat model. Threads may share it: after construction only the list of pending questions
+    changes, and whether the server has answered yet.
 
     Two attributes may be set before the first question: `give_up` is called between two tries and
     returns a reason not to try again, or None; `metered` makes a reply without token counts a
@@ -291,11 +301,13 @@ class OpenAIModel:
                 "the key (OPENAI_API_KEY) holds what no key can, "
                 "such as an umlaut or the end of a line"
             )
+        self._answered = False
+        http = _http_client(
+            address or "",
+            event_hooks={"request": [self._set_deadline], "response": [_read_body]},
+            follow_redirects=False,
+        )
         try:
-            http = openai.DefaultHttpxClient(
-                event_hooks={"request": [self._set_deadline], "response": [_read_body]},
-                follow_redirects=False,
-            )
             self._client = openai.OpenAI(
                 base_url=address,
                 api_key=key,
@@ -303,9 +315,7 @@ class OpenAIModel:
                 max_retries=0,
                 http_client=http,
             )
-        except (
-            Exception
-        ) as error:  # from the HTTP library, which differs between versions of the SDK
+        except Exception as error:  # from the HTTP library, which differs between SDKs
             raise UsageError(
                 f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}"
             ) from error
@@ -396,8 +406,11 @@ class OpenAIModel:
         import openai
 
         try:
-            return self._client.post("/chat/completions", cast_to=str, body=body)
+            text: str = self._client.post("/chat/completions", cast_to=str, body=body)
+            self._answered = True
+            return text
         except openai.APIStatusError as error:
+            self._answered = True
             if to := error.response.headers.get("location"):
                 advice = "name that address, if you trust it"
                 raise ModelError(f"{self.url}: redirects to {to:.200}; {advice}") from error
@@ -413,11 +426,27 @@ class OpenAIModel:
                 raise ModelError(f"{self.url}: {cause}") from error
             if isinstance(error, openai.APITimeoutError) or isinstance(cause, TimeoutError):
                 raise _Broken(f"no answer within {self._patience} s") from error
-            raise _Broken(f"the connection failed ({cause})") from error
+            raise self._failure(cause) from error
         except Exception as error:  # from the HTTP library, for an answer that it cannot decode
             raise _Broken(
                 f"an answer that cannot be read ({type(error).__name__}: {error})"
             ) from error
+
+    def _failure(self, cause: BaseException) -> Exception:
+        """Return the exception for a connection that failed."""
+        root: Any = cause
+        while root and not isinstance(root, ssl.SSLError | socket.gaierror):
+            root = root.__cause__ or root.__context__
+        why, advice = f"the connection failed ({cause}){_proxies()}", "check INTERCODE_BASE_URL"
+        if isinstance(root, ssl.SSLCertVerificationError):
+            advice = (
+                "certificates are read from SSL_CERT_FILE or SSL_CERT_DIR, if one is set, and not "
+                "from REQUESTS_CA_BUNDLE: name a certificate of your own there"
+            )
+        elif isinstance(root, ssl.SSLEOFError) or self._answered:
+            return _Broken(why)
+        lasting = root is not None and root.errno != socket.EAI_AGAIN
+        return ModelError(f"{self.url}: {why}; {advice}") if lasting else _Broken(why)
 
     def _refusal(
         self, status: int, text: str, body: Mapping[str, Any], wait: float | None = None
@@ -456,6 +485,8 @@ class OpenAIModel:
             advice = "if the server takes no message of the system, give --no-system"
         elif no_tools:
             advice = "if the server takes no tools, choose another agent, such as try_again"
+        if status in (403, 407):
+            advice += _proxies()
         return ModelError(f"{self.url}: {refusal}; {advice}")
 
     def _read_reply(self, body: str) -> Reply:
@@ -498,6 +529,28 @@ class OpenAIModel:
             reasoning=reasoning,
             finish_reason=finish_reason,
         )
+
+
+def _http_client(address: str, **options: Any) -> Any:
+    """Return an HTTP client with this machine's settings; for this machine itself without proxies.
+    Raises `UsageError` for a setting that cannot be used."""
+    import openai
+
+    file, folder = (os.environ.get(name) or None for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
+    try:
+        if file or folder:
+            options["verify"] = ssl.create_default_context(cafile=file, capath=folder)
+        return openai.DefaultHttpxClient(trust_env=not LOCAL.match(address), **options)
+    except Exception as error:  # from the HTTP library; an OSError is about the file
+        what = f"SSL_CERT_FILE={file}" if isinstance(error, OSError) else "a proxy or NO_PROXY"
+        raise UsageError(f"{what} cannot be used{_proxies()}: {error}") from error
+
+
+def _proxies() -> str:
+    """Return words about the variables that name proxies, which follow a failure."""
+    names = ("http_proxy", "https_proxy", "all_proxy")
+    named = ", ".join(name for name, to in os.environ.items() if to and name.lower() in names)
+    return f" (proxies: {named}; none for this machine)" if named else ""
 
 
 class _TooLarge(Exception):

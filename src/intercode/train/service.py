@@ -110,7 +110,7 @@ class Service:
             self.close: Callable[[], None] = opened.pop_all().close
         self._env, self._tasks, self._models = env, factory.tasks, models
         self._ids = {task.id for task in factory.tasks}
-        self._authorization = f"Bearer {token}".encode()
+        self._token = token.encode()
         self._most, self._open = envs + queue, 0
         self._free = asyncio.Semaphore(envs)
 
@@ -176,8 +176,9 @@ class Service:
                 return await self._pools[agent].play(job, model)
 
     def _require_token(self, request: Request) -> None:
-        given = request.headers.get("authorization", "").encode()
-        if not hmac.compare_digest(given, self._authorization):
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        known = hmac.compare_digest(token.strip().encode(), self._token)
+        if scheme.lower() != "bearer" or not known:
             raise _Refused(401, "send the service's token: Authorization: Bearer TOKEN")
 
 
@@ -213,6 +214,8 @@ def _read_order(body: bytes) -> dict[str, Any]:
         if type(value) is not _FIELDS[name]:
             kind = "whole number" if _FIELDS[name] is int else "text"
             raise _Refused(400, f"the field {name!r} must be a {kind}")
+    if not 0 <= order.get("seed", 0) < 2**31:
+        raise _Refused(400, "the field 'seed' must be a number from 0 to 2³¹ − 1")
     if missing := [name for name in ("task", "model") if not order.get(name)]:
         raise _Refused(400, f"the field {missing[0]!r} is missing")
     return order

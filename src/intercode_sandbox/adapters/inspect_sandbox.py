@@ -125,8 +125,7 @@ class IntercodeSandbox(SandboxEnvironment):
     async def _run(
         self, command: list[str], stdin: str | bytes, seconds: float | None = None, **how: Any
     ) -> Completed:
-        data = stdin.encode() if isinstance(stdin, str) else stdin
-        call = partial(self._box.run, command, stdin=data, timeout=seconds or math.inf, **how)
+        call = partial(self._box.run, command, stdin=stdin, timeout=seconds or math.inf, **how)
         # a sample that is over leaves the command to `sample_cleanup`
         done = await run_sync(call, abandon_on_cancel=True)
         if done.timed_out:

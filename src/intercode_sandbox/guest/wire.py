@@ -43,10 +43,19 @@ def send(
     sock: socket.socket, head: dict[str, Any], payload: bytes = b"", fds: tuple[int, ...] = ()
 ) -> None:
     """Send a frame. Raises OSError, and then sends nothing, if the object is too long."""
+    transmit(sock, frame(head, payload), fds)
+
+
+def frame(head: dict[str, Any], payload: bytes = b"") -> bytes:
+    """Return a frame. Raises OSError if the object is too long."""
     text = json.dumps(head).encode()
     if len(text) > JSON_LIMIT:
         raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
-    data = HEADER.pack(len(text), len(payload)) + text + payload
+    return HEADER.pack(len(text), len(payload)) + text + payload
+
+
+def transmit(sock: socket.socket, data: bytes, fds: tuple[int, ...] = ()) -> None:
+    """Send all of a frame."""
     if fds:
         rights = struct.pack(f"{len(fds)}i", *fds)
         sent = sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
