@@ -22,7 +22,7 @@ LIBRARY = SOURCE.with_name("intercode_sandbox")
 # of `runs` are on many floors.
 FLOORS = [
     {"types", "errors", "submission", "doors"},
-    {"protocol", "language"},
+    {"protocol", "language", "entries"},
     {"plugins", "sandbox", "runs.signing"},
     {"options"},
     {"tasks", "agents", "models", "runs.store", "runs.rows", "runs.segments"},

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from test_export import CALLED, FAILED, LAST, ONE, SOLVED, TWO, a_run
 
-from intercode.errors import DataError, UsageError
+from intercode.errors import DataError, EntryLeftOut, UsageError
 from intercode.interop.atif import read_trajectories, trajectory_of
 from intercode.interop.export import export_run
 from intercode.runs.store import read_run, to_json
@@ -264,3 +264,32 @@ def test_a_damaged_trajectory_is_named(tmp_path: Path, damage: dict[str, Any]) -
     foreign(tmp_path, step("user", "Hi."), **damage)
     with pytest.raises(DataError, match=r"trajectory\.json is not an ATIF trajectory"):
         read_trajectories(tmp_path)
+
+
+def test_one_odd_trajectory_hides_no_others(tmp_path: Path) -> None:
+    foreign(tmp_path / "good", step("user", "Hi."))
+    foreign(tmp_path / "odd", steps=7)
+    (tmp_path / "torn.json").write_text('{"schema_version": "ATIF-v1.6", ')
+    (tmp_path / "foreign.json").write_text("no JSON")
+    (tmp_path / "link.json").symlink_to("torn.json")
+    with pytest.warns(EntryLeftOut) as named:
+        recorded = read_trajectories(tmp_path)
+    assert recorded
+    assert [episode.task for episode in recorded[1]] == ["good"]
+    assert [str(warning.message).split(" is not ")[0] for warning in named] == [
+        f"left out: {tmp_path / name}" for name in ("odd/trajectory.json", "torn.json")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "action"),
+    [('{"command": "ls"}', "ls"), ({"command": "ls"}, "ls"), (None, None), ("ls", None), (7, None)],
+)
+def test_the_arguments_of_a_call_may_be_a_text_or_absent(
+    tmp_path: Path, arguments: object, action: str | None
+) -> None:
+    calls = [{"tool_call_id": "1", "function_name": "Bash", "arguments": arguments}]
+    foreign(tmp_path, step("agent", "I look.", tool_calls=calls, observation={"results": []}))
+    recorded = read_trajectories(tmp_path)
+    assert recorded
+    assert recorded[1][0].turns[0].action == action

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from intercode.errors import StoreError, UsageError
+from intercode.errors import EntryLeftOut, StoreError, UsageError
 from intercode.runs.store import (
     LARGEST_OUTCOMES,
     RunStore,
@@ -300,24 +300,49 @@ DAMAGE: list[dict[str, object]] = [
         )
     ),
 ]
-GARBAGE = [b"garbage", b"{}", b"", b"\xff\xfe", b"[" * 100_000]
+GARBAGE = [b"garbage", b"{}", b"\xff\xfe", b"[" * 100_000]
 
 
 @pytest.mark.parametrize(
     "garbage", [*GARBAGE, *(json.dumps({**to_json(EPISODE), **odd}).encode() for odd in DAMAGE)]
 )
-def test_garbage_in_the_middle_is_a_clear_error_and_nothing_is_touched(
+def test_garbage_in_the_middle_is_named_and_left_out_and_nothing_is_touched(
     tmp_path: Path, garbage: bytes
 ) -> None:
     a_run(tmp_path, 2)
     first, second, _ = lines(tmp_path)
     spoiled = b"\n".join([first, garbage, second, b""])
     (tmp_path / "episodes.jsonl").write_bytes(spoiled)
-    with pytest.raises(StoreError, match="line 2"):
-        read_run(tmp_path)
-    with pytest.raises(StoreError, match="line 2"):
-        RunStore.create(tmp_path, CONFIG, resume=True)
+    with pytest.warns(EntryLeftOut, match=r"left out: .*line 2 is not an episode"):
+        assert len(read_run(tmp_path)[1]) == 2
+    with (
+        pytest.warns(EntryLeftOut, match="line 2"),
+        RunStore.create(tmp_path, CONFIG, resume=True) as store,
+    ):
+        assert len(store.finished()) == 2
     assert (tmp_path / "episodes.jsonl").read_bytes() == spoiled
+
+
+def test_a_run_without_a_sound_line_is_an_error_and_blank_lines_are_no_damage(
+    tmp_path: Path,
+) -> None:
+    a_run(tmp_path, 2)
+    first, second, _ = lines(tmp_path)
+    (tmp_path / "episodes.jsonl").write_bytes(b"\n".join([b"", first, b" \r", second, b"", b""]))
+    assert len(read_run(tmp_path)[1]) == 2
+    (tmp_path / "episodes.jsonl").write_bytes(b"{}\n\n{}\n")
+    with pytest.raises(StoreError, match="line 1 is not an episode"):
+        read_run(tmp_path)
+
+
+def test_of_many_damaged_lines_the_first_are_named(tmp_path: Path) -> None:
+    a_run(tmp_path, 1)
+    with (tmp_path / "episodes.jsonl").open("ab") as file:
+        file.write(b"{}\n" * 50)
+    with pytest.warns(EntryLeftOut) as named:
+        read_run(tmp_path)
+    texts = [str(warning.message) for warning in named]
+    assert (len(texts), texts[-1]) == (21, "left out: 30 more")
 
 
 @pytest.mark.parametrize(

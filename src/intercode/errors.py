@@ -50,3 +50,7 @@ class StoreError(IntercodeError):
 
 class InternalError(IntercodeError):
     pass
+
+
+class EntryLeftOut(UserWarning):
+    """Warns that an entry of a folder or a file cannot be read and is left out."""

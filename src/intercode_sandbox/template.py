@@ -71,6 +71,14 @@ _FULL = re.compile(
     r": (No space left on device|Disk quota exceeded|Wrote only \d+ of \d+ bytes)$", re.MULTILINE
 )
 """The messages of tar on a full disk; the last is for a file that was cut off."""
+_CUT_SHORT = re.compile(
+    r"^tar: (?:Unexpected EOF in archive|A lone zero block at \d+)$"
+    r"|^(?!tar: ).*(?:unexpected end|ends unexpectedly|premature end)",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""The messages of tar for an archive that lacks its end, and those of gzip, bzip2, xz and zstd."""
+_END_OF_ARCHIVE = b"** Block of NULs **"
+"""A line of tar's `--block-number`. Otherwise tar is silent if the end of an archive is missing."""
 
 
 @dataclass(frozen=True)
@@ -345,7 +353,8 @@ def untar(source: Path, root: Path, archive: IO[bytes] | None, skip: Collection[
     """Unpack `archive` into `root`, leaving out names in `skip` and everything below them; errors
     name `source`.
 
-    Raises `OSError` if the disk of `root` is full, and `DataError` for other errors of tar.
+    Raises `OSError` if the disk of `root` is full, and `DataError` for other errors of tar, and for
+    an archive without the two blocks of zeros at its end.
     """
     options = [
         "--no-same-owner",
@@ -353,6 +362,7 @@ def untar(source: Path, root: Path, archive: IO[bytes] | None, skip: Collection[
         "--exclude=./dev/*",
         "--exclude=dev/*",
         "--delay-directory-restore",
+        "--block-number",
     ]
     options += [f"--exclude={name}" for name in skip]
     # tar detects compression only for a path, which its user may not read
@@ -366,17 +376,20 @@ def untar(source: Path, root: Path, archive: IO[bytes] | None, skip: Collection[
         env={**os.environ, "LC_ALL": "C"},
         **identity().popen(),
     )
+    message = done.stderr.decode(errors="replace").strip()
+    if done.returncode and _FULL.search(message):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(root))
+    lacks_end = not done.returncode and _END_OF_ARCHIVE not in done.stdout
+    if lacks_end or _CUT_SHORT.search(message):
+        raise DataError(f"{source}: the archive is cut short; make or download it again")
     if done.returncode:
-        message = done.stderr.decode(errors="replace").strip()
-        if _FULL.search(message):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(root))
         # harmless
         lines = [
             line for line in message.splitlines() if not line.startswith("tar: Removing leading ")
         ]
         raise DataError(
             f"{source}: cannot be unpacked: {lines[0] if lines else done.returncode}; "
-            "is it a folder or a tar?"
+            "is it a folder or a tar, and not cut short?"
         )
 
 

@@ -202,3 +202,43 @@ def test_runs_some_levels_deep_are_listed_by_their_paths(cli: Any, tmp_path: Pat
     report = cli("report", "runs")
     assert [line for line in report.out.splitlines() if line in ("bash", "sql")] == ["bash", "sql"]
     assert all(name in report.out for name in ("demo/guess", " gold", "demo/gold")), report.out
+
+
+def test_one_bad_entry_of_a_folder_hides_no_other_runs(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text(
+        "".join(f'{{"query": "Print {n}.", "gold": "echo {n}"}}\n' for n in range(3))
+    )
+    cli("eval", "bash", "--data", "t.jsonl", "--agent", "gold", "--out", "runs/good")
+    runs = tmp_path / "runs"
+    for name in ("damaged", "garbage", "list"):
+        shutil.copytree(runs / "good", runs / name)
+    records = (runs / "good" / "episodes.jsonl").read_text().splitlines(keepends=True)
+    (runs / "damaged" / "episodes.jsonl").write_text(records[0] + "{}\n\n" + records[2])
+    (runs / "garbage" / "episodes.jsonl").write_text("{}\n")
+    (runs / "list" / "run.json").write_text("[1]")
+    (runs / "loop").symlink_to("loop")
+    (runs / "nowhere").symlink_to("none")
+    (runs / "notes").mkdir()
+    reasons = {
+        "runs/loop: Too many levels of symbolic links",
+        "runs/nowhere: No such file or directory",
+        "runs/damaged/episodes.jsonl, line 2 is not an episode",
+        "runs/garbage/episodes.jsonl, line 1 is not an episode",
+        "runs/list/run.json is damaged: not an object",
+    }
+    for command in ("show", "report"):
+        done = cli(command, "runs", "--json")
+        assert (done.status, len(done.err.splitlines())) == (3, len(reasons))
+        assert {reason for reason in reasons if f"left out: {reason}" in done.err} == reasons
+        counts = {run["run"]: run["episodes"] for run in done.json["runs"]}
+        assert counts == {"runs/good": 3, "runs/damaged": 2}
+    for words in (("show", "runs/damaged"), ("export", "runs/damaged", "--format", "jsonl")):
+        done = cli(*words)
+        assert (done.status, done.err.count("line 2 is not an episode")) == (3, 1)
+    again = cli(
+        *("eval", "bash", "--data", "t.jsonl", "--agent", "gold", "--json"),
+        *("--resume", "runs/damaged"),
+    )
+    assert (again.status, again.json["episodes"]) == (3, 3)
+    assert cli("report", "runs/good", "runs/garbage").status == 3
+    assert cli("report", "runs/good").status == 0

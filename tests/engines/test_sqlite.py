@@ -7,15 +7,17 @@ import socket
 import sqlite3
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from asking import ask, do, make, refused, rows
 
-from intercode.envs.sql.databases import read_databases
+from intercode.envs.sql.databases import database, read_databases
 from intercode.envs.sql.engines import Databases, Engine
 from intercode.envs.sql.engines.embedded import exchange, read_answer
-from intercode.errors import DataError, SandboxDied
+from intercode.errors import DataError, EntryLeftOut, SandboxDied
+from intercode.types import Task
 
 DENIED = [
     "ATTACH '/etc/passwd' AS x",
@@ -152,3 +154,28 @@ def test_a_server_that_reaches_its_memory_was_led_there(sources: Databases) -> N
         assert caught.value.by_agent
         engine.open("garden_1")
         assert rows(engine, "SELECT COUNT(*) FROM plant") == [(3,)]
+
+
+def test_one_bad_file_hides_no_other_databases(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "good.sqlite")) as db:
+        db.execute("CREATE TABLE t (a)")
+    (tmp_path / "text.sqlite").write_text("no database")
+    (tmp_path / "link.sqlite").symlink_to("nowhere")
+    (tmp_path / "folder").symlink_to("folder")
+    with pytest.warns(EntryLeftOut) as named:
+        databases = read_databases(tmp_path)
+    assert databases.names == ("good",)
+    assert sorted(databases.left_out) == ["folder", "link", "text"]
+    reasons = "\n".join(str(warning.message) for warning in named)
+    for reason in (
+        "text.sqlite is not a SQ",
+        "link.sqlite cannot be read",
+        "folder: Too many levels",
+    ):
+        assert f"left out: {tmp_path / reason}" in reasons
+    with make("sqlite", databases) as engine:  # a task of another database is not played on it
+        assert database(Task("a", "", "", {"db_id": "good"}), engine) == "good"
+        with pytest.raises(DataError, match="there is no database 'text'"):
+            database(Task("b", "", "", {"db_id": "text"}), engine)
+    with pytest.raises(DataError, match="is not a SQLite database"):
+        read_databases(tmp_path / "text.sqlite")

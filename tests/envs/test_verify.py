@@ -14,7 +14,7 @@ from base_image import base_image
 from kept import needs_bwrap
 
 import intercode
-from intercode.errors import DataError
+from intercode.errors import DataError, EntryLeftOut
 from intercode.redteam.hacks import FORGERIES, HACKS
 from intercode.validate.check import check
 
@@ -473,3 +473,23 @@ def test_an_episode_without_an_action_leaves_nothing_to_the_next(
     played(env, "t")
     env.reset(options={"task": "t"})
     assert env.step("ls /srv")[0] == ""
+
+
+def test_tests_that_cannot_be_read_hide_no_other_tasks(tmp_path: Path) -> None:
+    records = []
+    for name in ("sound", "loop", "unread"):
+        records.append({"id": name, "query": "Make /srv/x.", "gold": "touch /srv/x"})
+        records[-1]["verify"] = name
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    for name in ("sound", "loop"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "test.sh").write_text("test -f /srv/x\n")
+    (tmp_path / "loop" / "loop").symlink_to("loop")
+    (tmp_path / "unread").symlink_to("unread")
+    with pytest.warns(EntryLeftOut) as named:
+        factory = intercode.prepare("bash", data=tmp_path / "t.jsonl")
+    assert [task.id for task in factory.tasks] == ["sound", "loop"]
+    assert [(task.id, issue.kind) for task, issue in factory.left_out] == [("unread", "no_tests")]
+    link = tmp_path / "loop" / "loop"
+    assert str(named[0].message) == f"left out: task loop: the link {link} leads nowhere"
+    assert str(named[1].message).startswith("left out: task unread: field 'verify': there is no")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -252,3 +252,26 @@ def test_a_link_out_of_a_root_file_system_is_never_followed(
     assert (victim.stat().st_uid, victim.stat().st_mtime_ns) == (before.st_uid, before.st_mtime_ns)
     assert (victim / "hosts").read_text() == "theirs"
     assert (layer / "tree" / place).is_symlink() == (place == "etc")
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "bzip2", "xz", "zstd"])
+def test_an_archive_that_is_cut_short_is_refused(
+    space: Path, cache: Path, compression: str
+) -> None:
+    """Cut in a header, behind a header, in data, at a member's end and in the blocks of zeros."""
+    (space / "full").mkdir()
+    (space / "full" / "zeros").write_bytes(bytes(1024))  # looks like the end of an archive
+    archive, cut = space / "whole.tar", space / "cut.tar"
+    subprocess.run(["tar", "-C", str(space / "full"), "-cf", str(archive), "."], check=True)
+    whole = archive.read_bytes()
+    places: Iterable[int] = (0, 100, 512, 600, 1024, 1100, 2048, 2500, 2560, 3071)
+    if compression != "none":
+        command = [compression, "-c", str(archive)]
+        whole = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+        places = (len(whole) // 2, len(whole) - 1)
+    cut.write_bytes(whole)
+    assert (unpack(cut) / "tree" / "zeros").read_bytes() == bytes(1024)
+    for place in places:
+        cut.write_bytes(whole[:place])
+        with pytest.raises(DataError, match=r"cut\.tar: .*cut short"):
+            unpack(cut)

@@ -7,7 +7,8 @@
 `doors.COMMANDS` names the commands, those of wings as well; each is imported when it is used, so
 `intercode --help` costs little more than importing click. Exit status: 0 done, 1 a check failed,
 2 wrong usage, 3 a fault of data, machine, server or disk, 130 interrupted, 141 the reader of the
-output has closed it.
+output has closed it. An entry of a folder or a file that cannot be read (`EntryLeftOut`) is printed
+to stderr, and the status is 3.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import _signal  # type: ignore[import-not-found]  # `signal` imports much more
 import errno
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
@@ -26,7 +28,7 @@ import click
 from intercode import __version__
 from intercode.cli.lazy import LazyGroup
 from intercode.doors import COMMANDS
-from intercode.errors import DISK_FULL, IntercodeError, UsageError
+from intercode.errors import DISK_FULL, EntryLeftOut, IntercodeError, UsageError
 from intercode.plugins import describe_error, fault_of, is_user_code
 
 _BROKEN_STREAM = (errno.EIO, errno.EBADF)
@@ -51,12 +53,15 @@ class _Group(LazyGroup):
             sys.stdout.reconfigure(errors="replace")
         stdout = sys.stdout
         try:
-            sys.exit(super().main(*words, **{**options, "standalone_mode": False}))
-        except SystemExit as leaving:
-            # if nobody reads stdout, rich exits with 1, and so does click, which replaces it
-            if sys.stdout is not stdout or isinstance(leaving.__context__, BrokenPipeError):
-                _end(141, lambda: None)  # as a shell reports of a program killed by SIGPIPE
-            raise
+            with _naming_left_out() as named:
+                try:
+                    status = super().main(*words, **{**options, "standalone_mode": False})
+                except SystemExit as leaving:
+                    # if nobody reads stdout, rich exits with 1, and so does click, which replaces it
+                    if sys.stdout is not stdout or isinstance(leaving.__context__, BrokenPipeError):
+                        _end(141, lambda: None)  # as a shell reports of a program killed by SIGPIPE
+                    status = leaving.code
+            sys.exit(3 if named and status in (None, 0, 1) else status)
         except click.ClickException as error:
             _end(error.exit_code, error.show)
         except OSError as error:
@@ -101,13 +106,35 @@ class _Group(LazyGroup):
                 formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
 
 
+@contextmanager
+def _naming_left_out() -> Iterator[list[str]]:
+    """Print each `EntryLeftOut` once; yields the list of them."""
+    named, show_other = list[str](), warnings.showwarning
+
+    def show(message: Any, category: Any, *where: Any) -> None:
+        if category is not EntryLeftOut:
+            show_other(message, category, *where)
+        elif str(message) not in named:
+            named.append(str(message))
+            _say_error(message)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", EntryLeftOut)
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield named
+
+
+def _say_error(text: object) -> None:
+    from intercode.cli.output import say
+
+    say(f"intercode: {text}", err=True)
+
+
 def _end(status: int, why: str | Callable[[], object]) -> NoReturn:
     """Print `why`, or call it to print itself, and exit with `status`, even if stdout and stderr
     cannot be written."""
     with suppress(OSError):
-        from intercode.cli.output import say
-
-        why() if callable(why) else say(f"intercode: {why}", err=True)
+        why() if callable(why) else _say_error(why)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

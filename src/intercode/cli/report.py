@@ -21,6 +21,7 @@ from intercode.cli.output import (
 )
 from intercode.cli.progress import progress
 from intercode.doors import part
+from intercode.entries import read_entries
 from intercode.errors import UsageError
 from intercode.options import RunOptions
 from intercode.plugins import find_own_modules
@@ -61,7 +62,7 @@ def report(
             raise shared.lacks_viewer("--html", error) from error
     if html and os.path.isfile(html) and not html.lower().endswith((".html", ".htm")):
         raise UsageError(f"{html} exists and is not a page; name a file that ends in .html")
-    loaded = [load_run(path) for folder in runs for path in runs_in(folder)]
+    loaded = [run for folder in runs for run in read_entries(runs_in(folder), load_run)]
     require_comparable([config for config, _ in loaded], force=force)
     figured = [(config, lean(episodes)) for config, episodes in loaded]
     whole = side_by_side(figured)

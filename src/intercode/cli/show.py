@@ -10,6 +10,7 @@ import click
 
 from intercode.cli import options as shared
 from intercode.cli.output import make_console, print_json, say, show_tables
+from intercode.entries import read_entries
 from intercode.errors import UsageError
 from intercode.types import Ended
 
@@ -104,17 +105,16 @@ def show(
 
 
 def _update(run: RunFolder) -> Index:
-    """Update the run's index, and tell the user if that takes long or if lines are damaged."""
+    """Update the run's index, and tell the user if that takes long; name damaged lines."""
     if run.index.update(seconds=1) < 1:
         # the index of a stranger's run is not kept
         often = "" if run.index.is_temporary else ", once"
         say(f"intercode: indexing {run.path}{often}", err=True)
         run.index.update()
-    if damaged := run.index.covered[1]:
-        say(
-            f"intercode: {damaged} lines of {run.path / 'episodes.jsonl'} are not episodes",
-            err=True,
-        )
+    if run.index.covered[1]:
+        from intercode.runs.store import stream_run
+
+        stream_run(run.path)  # names the damaged lines
     return run.index
 
 
@@ -240,12 +240,16 @@ def _list_episodes(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _list_runs(runs: Sequence[RunFolder], as_json: bool) -> None:
+    from intercode.report.summary import require_names
     from intercode.report.tables import overview
+    from intercode.runs.store import read_config
 
-    rows = []
-    for run in runs:
+    def row(run: RunFolder) -> dict[str, Any]:
+        require_names(run.path, read_config(run.path))
         _update(run)
-        rows.append({**run.figures(), "date": run.config.get("created")})
+        return {**run.figures(), "date": run.config.get("created")}
+
+    rows = list(read_entries(runs, row))
     if as_json:
         print_json({"runs": rows})
     else:

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from intercode.entries import files_below, leave_out, read_entries
 from intercode.envs.travel import Route, is_within
 from intercode.envs.verdict import (
     REWARD_FILES,
@@ -37,7 +38,7 @@ from intercode.envs.verdict import (
 from intercode.envs.verdict_folder import parse_tests, read_folder
 from intercode.envs.workspace import Workspace
 from intercode.errors import DataError
-from intercode.types import Change, Task, is_number
+from intercode.types import Change, Task, TaskIssue, is_number
 from intercode_sandbox.base import Sandbox, script_command
 from intercode_sandbox.transfer import TooLarge
 
@@ -231,6 +232,20 @@ def check_fields(record: Mapping[str, Any]) -> None:
             raise DataError(f"field {name!r} is {value!r:.60}; write {expected}, or leave it out")
 
 
+def read_verifiers(
+    tasks: Sequence[Task], folder: Path
+) -> tuple[list[Task], dict[str, Verifier], list[tuple[Task, TaskIssue]]]:
+    """Return the tasks whose tests can be read, their verifiers by id, and the other tasks, which
+    are named in warnings. Raises `DataError` if there are only such tasks."""
+    read = dict(read_entries(tasks, lambda task: (task.id, read_verifier(task, folder))))
+    issue = TaskIssue("its tests cannot be read", "no_tests")
+    return (
+        [task for task in tasks if task.id in read],
+        {task: verifier for task, verifier in read.items() if verifier},
+        [(task, issue) for task in tasks if task.id not in read],
+    )
+
+
 def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes, int]]:
     path = folder / verify if len(verify) < 4096 and "\n" not in verify else None
     try:
@@ -248,7 +263,10 @@ def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes,
         if path.is_file():
             return {SCRIPT: (path.read_bytes(), 0o755)}
         files = {}
-        for file in sorted(path.rglob("*")):
+        for file in files_below(path):
+            if file.is_symlink() and not file.exists():
+                leave_out(f"task {task.id}: the link {file} leads nowhere")
+                continue
             if not file.resolve().is_relative_to(folder.resolve()):
                 raise DataError(f"task {task.id}: field 'verify': {file} leads out of {folder}")
             if file.is_file() and "__pycache__" not in file.parts:

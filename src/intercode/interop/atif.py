@@ -14,6 +14,7 @@ observations, but their questions may lack such messages.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.agents.code import code_of
+from intercode.entries import files_below, leave_out, read_entries
 from intercode.errors import DataError
 from intercode.runs.store import from_json, read_inside, shared_length, to_json
 from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage, reasoning_of
@@ -190,12 +192,13 @@ def _waiting(step: AtifStep) -> dict[str, Any] | None:
     return next((call for call in step.get("tool_calls", ()) if call.get("extra") == WAITING), None)
 
 
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        arguments = json.loads(text or "{}", strict=False)
-    except (ValueError, RecursionError):
-        arguments = None
-    return arguments if isinstance(arguments, dict) else {"text": text}
+def _arguments(value: object) -> dict[str, Any]:
+    """Return the arguments of a call, which may be JSON, as OpenAI's API gives them, or None."""
+    arguments = value
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            arguments = json.loads(value or "{}", strict=False)
+    return arguments if isinstance(arguments, dict) else {} if value is None else {"text": value}
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:
@@ -227,11 +230,20 @@ def action_of(call: Mapping[str, Any]) -> str | None:
 
 def trajectory_files(path: Path) -> Iterator[Path]:
     """Yield the trajectory files at or below `path`. Links below it are not followed."""
-    path = path.resolve()
-    for file in [path] if path.is_file() else sorted(path.rglob("*.json")):
-        with suppress(OSError):  # no plain file
-            if b'"ATIF-v' in read_inside(file.parent, file.name):
-                yield file
+    return marked_files(path, b'"ATIF-v')
+
+
+def marked_files(path: Path, mark: bytes) -> Iterator[Path]:
+    """Yield the file `path`, or the JSON files below it, that contain `mark`; a file that cannot be
+    read is left out with a warning."""
+    below = (file for file in files_below(path) if file.suffix == ".json")
+    for file in [path.resolve()] if path.is_file() else below:
+        try:
+            if mark in read_inside(file.parent, file.name):
+                yield file.resolve()
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a link, a pipe or a device
+                leave_out(error)
 
 
 def read_trajectories(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
@@ -239,32 +251,38 @@ def read_trajectories(path: Path) -> tuple[dict[str, Any], list[Episode]] | None
     if there are none.
 
     Further trajectories of a task are its epochs. What other programs do not record is None: the
-    reward, how the episode ended, the environment. Raises `DataError` for a damaged trajectory.
+    reward, how the episode ended, the environment. A damaged trajectory is left out with a warning;
+    raises `DataError` if all are.
     """
-    settings, episodes, keys = list[dict[str, Any]](), list[Episode](), set[tuple[str, int]]()
-    for file in trajectory_files(path):
-        try:
-            trajectory = json.loads(read_inside(file.parent, file.name))
-            record, agent = dict(trajectory.get("extra") or {}), trajectory["agent"]
-            ours = record.pop("intercode", None)
-            if ours is None:
-                task, query = _task_of(file, trajectory), _query_of(trajectory)
-                episode = Episode(task, query, (), None, False, None)
-            else:
-                episode = from_json({**record, "turns": []})
-            turns = tuple(_turns(trajectory["steps"], ours is not None))
-            free = (epoch for epoch in count(episode.epoch) if (episode.task, epoch) not in keys)
-            episode = replace(episode, turns=turns, epoch=next(free))
-            keys.add((episode.task, episode.epoch))
-            episodes.append(from_json(to_json(episode)))
-            values = {"agent": agent["name"], "model": agent.get("model_name"), **(ours or {})}
-            settings.append({name: str(value) for name, value in values.items() if value})
-        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise DataError(f"{file} is not an ATIF trajectory: {error!r:.200}") from error
+    settings, episodes, keys = list[dict[str, str]](), list[Episode](), set[tuple[str, int]]()
+    for values, episode in read_entries(trajectory_files(path), _read_trajectory):
+        free = (epoch for epoch in count(episode.epoch) if (episode.task, epoch) not in keys)
+        episodes.append(replace(episode, epoch=next(free)))
+        keys.add((episode.task, episodes[-1].epoch))
+        settings.append(values)
     if not episodes:
         return None
     common = set.intersection(*(set(values.items()) for values in settings))
     return {"run": str(path), "agent": "several", **dict(common)}, episodes
+
+
+def _read_trajectory(file: Path) -> tuple[dict[str, str], Episode]:
+    """Return the settings and the episode of a file."""
+    try:
+        trajectory = json.loads(read_inside(file.parent, file.name))
+        record, agent = dict(trajectory.get("extra") or {}), trajectory["agent"]
+        ours = record.pop("intercode", None)
+        if ours is None:
+            task, query = _task_of(file, trajectory), _query_of(trajectory)
+            episode = Episode(task, query, (), None, False, None)
+        else:
+            episode = from_json({**record, "turns": []})
+        turns = tuple(_turns(trajectory["steps"], ours is not None))
+        values = {"agent": agent["name"], "model": agent.get("model_name"), **(ours or {})}
+        settings = {name: str(value) for name, value in values.items() if value}
+        return settings, from_json(to_json(replace(episode, turns=turns)))
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise DataError(f"{file} is not an ATIF trajectory: {error!r:.200}") from error
 
 
 def _task_of(file: Path, trajectory: Mapping[str, Any]) -> str:
@@ -290,7 +308,10 @@ def _turns(steps: Iterable[AtifStep], ours: bool) -> Iterator[Turn]:
             role = "assistant" if step["source"] == "agent" else step["source"]
             messages.append({"role": role, "content": content})
             continue
-        calls = step.get("tool_calls") or []
+        calls = [
+            {**call, "arguments": _arguments(call.get("arguments"))}
+            for call in step.get("tool_calls") or ()
+        ]
         turn, asks = Turn(), step.get("llm_call_count") != 0
         if asks:
             turn = replace(_reply_of(step, content, calls), ask=tuple(messages))

@@ -12,16 +12,15 @@ epoch this is plain Wilson. Episodes without a reward are not scored.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import comb, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from intercode.doors import part
+from intercode.entries import listed
 from intercode.errors import StoreError, UsageError
 from intercode.report.text import one_line, shortened
 from intercode.report.transcript import State, state_of
@@ -200,16 +199,15 @@ def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
 
 def find_runs(path: Path, depth: int = DEEPEST) -> Iterator[Path]:
     """Yield the run folders in `path`, or `path` itself if it is one. Hidden folders, and folders
-    below links, are left out."""
-    if os.path.exists(path / "run.json"):
+    below links, are left out; a link or folder that cannot be read is named (`listed`)."""
+    entries = listed(path)
+    if any(entry.name == "run.json" for entry in entries):
         yield path
-    elif depth:
-        entries: list[os.DirEntry[str]] = []
-        with suppress(OSError):  # a file, or a folder that is gone or may not be read
-            entries = sorted(os.scandir(path), key=lambda entry: entry.name)
-        for entry in entries:
-            if entry.is_dir() and not entry.name.startswith("."):
-                yield from find_runs(path / entry.name, 0 if entry.is_symlink() else depth - 1)
+        return
+    for entry in entries:
+        is_folder = entry.is_symlink() or entry.is_dir()
+        if depth and is_folder and not entry.name.startswith("."):
+            yield from find_runs(path / entry.name, 0 if entry.is_symlink() else depth - 1)
 
 
 def runs_in(path: str | Path) -> list[Path]:
@@ -233,10 +231,7 @@ def load_run(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:
     path = Path(path)
     if not is_recorded(path):
         config, episodes = stream_run(path)
-        if lacking := [name for name in ("env", "agent") if not isinstance(config.get(name), str)]:
-            raise StoreError(
-                f"{path / 'run.json'} is damaged: {', '.join(lacking)} must be there, as text"
-            )
+        require_names(path, config)
         verdicts: Sequence[object] = ()
         if (path / "judged").exists():
             # few runs are judged, and the judge imports much
@@ -248,6 +243,14 @@ def load_run(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:
         return {**config, "verdicts": verdicts}, episodes
     recording = load_recording(path)
     return dict(recording.settings), recording.episodes
+
+
+def require_names(path: Path, config: Mapping[str, Any]) -> None:
+    """Raise `StoreError` if the settings of the run in `path` lack env or agent."""
+    if lacking := [name for name in ("env", "agent") if not isinstance(config.get(name), str)]:
+        raise StoreError(
+            f"{path / 'run.json'} is damaged: {', '.join(lacking)} must be there, as text"
+        )
 
 
 def lean(episodes: Iterable[Episode]) -> list[Episode]:

@@ -246,7 +246,8 @@ class Index:
                     if last := not line.endswith(b"\n"):  # the run is about to write the rest
                         break
                     try:
-                        rows.append(self._row(line, done))
+                        if not line.isspace():
+                            rows.append(self._row(line, done))
                     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
                         damaged += 1
                     done += len(line)

@@ -42,6 +42,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, BinaryIO, Self, overload
 
+from intercode.entries import read_entries
 from intercode.errors import StoreError, UsageError
 from intercode.options import RunOptions
 from intercode.plugins import safe_repr
@@ -317,7 +318,8 @@ def read_run(path: str | Path) -> tuple[dict[str, Any], list[Episode]]:
     epoch.
 
     Works while the run is being played: an incomplete last line is ignored. Raises `UsageError` if
-    there is no run, and `StoreError` with the line's number for a line that is not an episode.
+    there is no run, and `StoreError` if it cannot be read. A line that is not an episode is left
+    out with a warning, `EntryLeftOut`, unless all lines are such.
     """
     config, episodes = stream_run(path)
     return config, list(episodes)
@@ -329,7 +331,7 @@ def stream_run(path: str | Path) -> tuple[dict[str, Any], Episodes]:
     with storage_faults(path):
         if not (path / "run.json").is_file():
             raise UsageError(f"{path} holds no run; give the folder that `eval --out` made")
-        config = {**_read_config(path), "run": str(path)}
+    config = {**read_config(path), "run": str(path)}
 
     starts = {_key(episode): start for start, episode in _read_episodes(path)}
     return config, Episodes(path, starts.values())
@@ -563,7 +565,7 @@ def _write_or_check(
             f"{path} holds a run; "
             f"continue it with --resume {path}, or choose another folder with --out"
         )
-    old = _read_config(path)
+    old = read_config(path)
     if differing := differing_settings(old, config, FREE | SOURCES if allow_code_change else FREE):
         hint = (
             ", or add --allow-code-change if finished episodes stay valid"
@@ -618,9 +620,11 @@ def write_whole(path: Path, text: str) -> None:
         raise
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the settings in run.json. Raises `StoreError` if they cannot be read."""
     try:
-        config = json.loads(read_inside(path, "run.json"))
+        with storage_faults(path):
+            config = json.loads(read_inside(path, "run.json"))
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path / 'run.json'} is damaged: {error}") from error
     if not isinstance(config, dict):
@@ -644,17 +648,26 @@ def _require_settings(config: Config) -> None:
 
 
 def _read_episodes(path: Path) -> Iterator[tuple[int, Episode]]:
-    """Yield each record with the place of its line in bytes."""
-    start = 0
-    with (
-        storage_faults(path),
-        contextlib.suppress(FileNotFoundError),
-        open(open_inside(path, "episodes.jsonl"), "rb") as lines,
-    ):
-        for number, line in enumerate(lines_of(lines), 1):
-            if line.endswith(b"\n"):
-                yield start, _episode_of(line, path, f"line {number}")
-            start += len(line)
+    """Yield each record with the place of its line in bytes. Blank lines are skipped, and damaged
+    ones left out."""
+
+    def records() -> Iterator[tuple[int, int, bytes]]:
+        start = 0
+        with (
+            storage_faults(path),
+            contextlib.suppress(FileNotFoundError),
+            open(open_inside(path, "episodes.jsonl"), "rb") as lines,
+        ):
+            for number, line in enumerate(lines_of(lines), 1):
+                if line.endswith(b"\n") and not line.isspace():
+                    yield start, number, line
+                start += len(line)
+
+    def read(record: tuple[int, int, bytes]) -> tuple[int, Episode]:
+        start, number, line = record
+        return start, _episode_of(line, path, f"line {number}")
+
+    return read_entries(records(), read)
 
 
 def _episode_of(line: bytes, path: Path, where: str) -> Episode:

@@ -31,7 +31,7 @@ from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.judges.tests import Tests, TestsJudge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
-from intercode.envs.verify import check_fields, read_verifier
+from intercode.envs.verify import check_fields, read_verifiers
 from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import (
     GoldOutcome,
@@ -192,13 +192,13 @@ class BashEnv(JudgedEnv):
         tasks, left_out = split_refused(data.tasks, spec.provider)
         if not tasks:
             raise UsageError(none_playable(left_out))
+        folder = data.file.parent if data.file and data.file.is_file() else data.file or Path()
+        tasks, verifiers, unread = read_verifiers(tasks, folder)
+        left_out, tests = [*left_out, *unread], Tests(verifiers)
         facts: dict[str, Any] = {"reward": name, "sandbox": sandbox}
         if left_out:
             facts["left_out"] = {task.id: str(why) for task, why in left_out}
         golds = GoldCache[GoldOutcome | None]()
-        folder = data.file.parent if data.file and data.file.is_file() else data.file or Path()
-        read = {task.id: read_verifier(task, folder) for task in tasks}
-        tests = Tests({name: verifier for name, verifier in read.items() if verifier})
         return World(
             {"spec": spec, "variant": variant, "reward": reward, "golds": golds, "tests": tests},
             lambda: {

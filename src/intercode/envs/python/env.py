@@ -42,7 +42,7 @@ from intercode.envs.python.sessions import PythonSpec
 from intercode.envs.python.suite import require_playable
 from intercode.envs.python.world import PythonWorld, as_bash, from_bash
 from intercode.envs.rewards import is_papers, require_reward, reward_name
-from intercode.envs.verify import check_fields, read_verifier
+from intercode.envs.verify import check_fields, read_verifiers
 from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
@@ -175,11 +175,11 @@ class PythonEnv(JudgedEnv):
             spec.require_python()
         facts = {"reward": reward_name(named), "test_seconds": options.seconds, "tell": tell}
         tasks, left_out = _playable(data.tasks)
+        folder = data.file.parent if data.file and data.file.is_file() else data.file or Path()
+        tasks, verifiers, unread = read_verifiers(tasks, folder)
+        left_out, tests = [*left_out, *unread], Tests(verifiers)
         if left_out:
             facts["left_out"] = {task.id: str(why) for task, why in left_out}
-        folder = data.file.parent if data.file and data.file.is_file() else data.file or Path()
-        read = {task.id: read_verifier(task, folder) for task in tasks}
-        tests = Tests({name: verifier for name, verifier in read.items() if verifier})
         arguments = {
             "spec": spec,
             "reward": reward,

@@ -18,6 +18,7 @@ import contextlib
 import csv
 import hashlib
 import io
+import os
 import re
 import shlex
 from collections import defaultdict
@@ -27,6 +28,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from intercode.entries import leave_out, listed, read_entries
 from intercode.envs.gold import blame_gold
 from intercode.envs.sql.compare import Order, free, order_of, sql_exact, strict
 from intercode.envs.sql.content import Content, first_difference, read_content
@@ -85,43 +87,47 @@ _FIRST = 50
 def read_databases(path: Path) -> Databases:
     """Read a dump, a SQLite file or a folder of databases.
 
-    Raises `UsageError` if `path` does not exist or contains no database, `DataError` if a file
-    cannot be read.
+    A file of a folder that cannot be read is left out with a warning. Raises `UsageError` if `path`
+    does not exist or contains no database, and the error of the first file if none can be read.
     """
     if not path.exists():
         raise UsageError(f"{path}: there is no such file or folder with databases")
     if not path.is_dir() and path.suffix not in _SUFFIXES:
         return Databases.of_scripts("mysql", _dumped(path, _text(path)))
-    scripts = sorted(path.glob("*.sql"))
-    candidates = (
-        file
-        for suffix in _SUFFIXES
-        for pattern in ("*", "*/*")
-        for file in path.glob(pattern + suffix)
-    )
-    files = [path] if path.is_file() else sorted(candidates)
+    entries = [Path(entry) for entry in listed(path)]
+    scripts = [file for file in entries if file.suffix == ".sql"]
+    folders = [file for file in entries if not (file.suffix in _SUFFIXES or os.path.isfile(file))]
+    entries += [Path(inner) for folder in folders for inner in listed(folder)]
+    lost = [folder.name for folder in folders if not os.access(folder, os.R_OK | os.X_OK)]
+    files = [path] if path.is_file() else [file for file in entries if file.suffix in _SUFFIXES]
     if scripts and files:
         raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
     if scripts:
-        texts = {name: _text(file) for name, file in _by_name(scripts).items()}
+        named = _by_name(scripts)
+        texts = dict(read_entries(named, lambda name: (name, _text(named[name]))))
+        left_out = (*lost, *(named.keys() - texts))
         if not any(map(_is_mysqls, texts.values())):
-            return Databases.of_scripts("portable", {name: (text,) for name, text in texts.items()})
+            whole = {name: (text,) for name, text in texts.items()}
+            return replace(Databases.of_scripts("portable", whole), left_out=left_out)
         dumped: dict[str, tuple[str, ...]] = {}
-        for file in scripts:
-            for name, lines in _dumped(file, texts[file.stem]).items():
+        for stem, text in texts.items():
+            file = named[stem]
+            for name, lines in _dumped(file, text).items():
                 if dumped.setdefault(name, lines) is not lines:
                     raise UsageError(
                         f"{file} creates the database {name}, and so does another file; "
                         "remove one of them"
                     )
-        return Databases.of_scripts("mysql", dumped)
+        return replace(Databases.of_scripts("mysql", dumped), left_out=left_out)
     if nested := [
         file for file in files if path in (file, file.parent) or file.stem == file.parent.name
     ]:
-        named = _by_name(nested)
-        return Databases(
-            "sqlite", _hash("sqlite", *named, *map(_file_digest, named.values())), files=named
-        )
+        named = _by_name(sorted(nested))
+        digests = dict(read_entries(named, lambda name: (name, _file_digest(named[name]))))
+        sound = {name: named[name] for name in digests}
+        left_out = (*lost, *(named.keys() - digests))
+        digest = _hash("sqlite", *digests, *digests.values())
+        return Databases("sqlite", digest, files=sound, left_out=left_out)
     raise UsageError(f"{path} holds no database: NAME.sql, NAME.sqlite or NAME/NAME.sqlite")
 
 
@@ -304,7 +310,11 @@ def read_descriptions(folder: Path) -> str:
     without these files. Their encodings differ, so letters that are not UTF-8 are replaced."""
     lines = []
     for file in sorted(folder.glob("database_description/*.csv")):
-        rows = csv.DictReader(io.StringIO(file.read_text("utf-8-sig", errors="replace")))
+        try:
+            rows = csv.DictReader(io.StringIO(file.read_text("utf-8-sig", errors="replace")))
+        except OSError as error:
+            leave_out(error)
+            continue
         for row in rows:
             cells = [" ".join((row.get(name) or "").split()) for name in _DESCRIPTION]
             lines.append(f"{file.stem}.{cells[0]}: {'; '.join(filter(None, cells[1:]))}")
@@ -316,7 +326,8 @@ def database(task: Task, engine: Engine) -> str:
     tables of each `db_id` (as BIRD's mini-dev does). Raises `DataError` if there is no such
     database."""
     named = task.extra.get("db") or task.extra.get("db_id")
-    if len(engine.databases) == 1 and task.extra.get("db") is None:
+    is_only = len(engine.databases) == 1 and not engine.left_out
+    if is_only and task.extra.get("db") is None:
         return engine.databases[0]
     if named is None:
         raise DataError(

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from intercode.entries import leave_out, read_entries
 from intercode.errors import DataError
+from intercode.interop.atif import marked_files
 from intercode.interop.v1.logs import is_error
 from intercode.runs.store import read_inside
 from intercode.types import Episode, Turn
@@ -40,37 +41,46 @@ def logs_in(content: object) -> list[tuple[str, dict[str, Any]]]:
 
 def log_files(path: Path) -> Iterator[Path]:
     """Yield the files with logs at or below `path`. Links below it are not followed."""
-    path = path.resolve()
-    for file in [path] if path.is_file() else sorted(path.rglob("*.json")):
-        with suppress(OSError, ValueError, RecursionError):
-            text = read_inside(file.parent, file.name)
-            if b'"trajectory"' in text and logs_in(json.loads(text)):
+    for file in marked_files(path, b'"trajectory"'):
+        try:
+            if logs_in(json.loads(read_inside(file.parent, file.name))):
                 yield file
+        except (ValueError, RecursionError) as error:
+            if path.is_dir():
+                leave_out(f"{file} is not JSON: {error}")
 
 
 def read_logs(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
     """Return the settings and episodes of the logs at or below `path`; None if there are none.
 
     Further logs of a query are its epochs; another query with the same index is a task of its own.
-    Raises `DataError` for a log that is malformed.
+    A malformed log is left out with a warning; raises `DataError` if all are.
     """
     episodes, envs, queries = list[Episode](), set[str](), dict[str, list[str]]()
-    for file in log_files(path):
-        for task, log in logs_in(json.loads(read_inside(file.parent, file.name))):
-            of_index = queries.setdefault(task, [])
-            query = str(log.get("query", ""))
-            epoch = of_index.count(query)
-            of_index.append(query)
-            if number := list(dict.fromkeys(of_index)).index(query):
-                task = f"{task}.{number + 1}"
-            try:
-                episode = _episode(task, epoch, log)
-            except (LookupError, TypeError, ValueError) as error:
-                raise DataError(
-                    f"{file}, episode {task}: it is not an episode of InterCode v1: {error!r:.200}"
-                ) from error
-            episodes.append(episode)
-            envs.add(str(log["environment"]).removeprefix("ic_"))
+
+    def read(entry: tuple[Path, str, dict[str, Any]]) -> tuple[Episode, str]:
+        file, task, log = entry
+        of_index = queries.setdefault(task, [])
+        query = str(log.get("query", ""))
+        epoch = of_index.count(query)
+        of_index.append(query)
+        if number := list(dict.fromkeys(of_index)).index(query):
+            task = f"{task}.{number + 1}"
+        try:
+            return _episode(task, epoch, log), str(log["environment"]).removeprefix("ic_")
+        except (LookupError, TypeError, ValueError) as error:
+            raise DataError(
+                f"{file}, episode {task}: it is not an episode of InterCode v1: {error!r:.200}"
+            ) from error
+
+    logs = (
+        (file, task, log)
+        for file in log_files(path)
+        for task, log in logs_in(json.loads(read_inside(file.parent, file.name)))
+    )
+    for episode, env in read_entries(logs, read):
+        episodes.append(episode)
+        envs.add(env)
     if not episodes:
         return None
     settings = {"env": envs.pop()} if len(envs) == 1 else {}

@@ -58,12 +58,14 @@ _LOG_LINES, _LOG_BYTES = 8, 2000
 @dataclass(frozen=True)
 class Databases:
     """The content of databases. `scripts`: by database, the scripts and statements to execute in
-    turn (kinds `mysql` and `portable`); `files`: SQLite files by database."""
+    turn (kinds `mysql` and `portable`); `files`: SQLite files by database; `left_out`: the names of
+    files that could not be read."""
 
     kind: Kind
     digest: str
     scripts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     @classmethod
     def of_scripts(cls, kind: Kind, scripts: Mapping[str, Sequence[str]]) -> Self:
@@ -133,6 +135,7 @@ class Engine(ABC):
 
     def __init__(self, prepared: Template, databases: Databases) -> None:
         self.databases, self._content, self.prepared = databases.names, databases, prepared
+        self.left_out = databases.left_out
         self._db: str | None = None
         self._broken = self._closed = False
         self.sandbox = self._new_sandbox()
