@@ -57,7 +57,7 @@ class _Group(LazyGroup):
                 try:
                     status = super().main(*words, **{**options, "standalone_mode": False})
                 except SystemExit as leaving:
-                    # if nobody reads stdout, rich exits with 1, and so does click, which replaces it
+                    # if nobody reads stdout, rich and click exit with 1, and click replaces it
                     if sys.stdout is not stdout or isinstance(leaving.__context__, BrokenPipeError):
                         _end(141, lambda: None)  # as a shell reports of a program killed by SIGPIPE
                     status = leaving.code
