@@ -77,11 +77,10 @@ def main(check: bool) -> int:
     if not check:
         TEXTS.write_text(text)
         return 0
-    lines = [
-        sorted(each.splitlines(True)) for each in (TEXTS.read_text(), text)
-    ]  # `find` has no order
-    sys.stdout.writelines(difflib.unified_diff(*lines, "as drawn", "as shown", n=0))
-    return int(lines[0] != lines[1])
+    # `find` has no order
+    old, new = (sorted(each.splitlines(True)) for each in (TEXTS.read_text(), text))
+    sys.stdout.writelines(difflib.unified_diff(old, new, "as drawn", "as shown", n=0))
+    return int(old != new)
 
 
 _CLICK = """(() => {
