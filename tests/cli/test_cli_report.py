@@ -144,14 +144,17 @@ def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> Non
         ("guess --failed", ["first", "last", "touch"]),
         ("guess --failed touch first", ["first", "touch"]),
         ("guess --ended error", []),
+        ("guess --failed --ambiguous", []),
+        ("guess --why only\xa0errors", ["first", "touch"]),
         ("guess --ended stopped", []),
         ("guess --grep /nowhere", ["first", "touch"]),
         ("gold --epoch 1 --limit 2", ["count", "first"]),
         ("log.json --failed", ["first", "last", "touch"]),
     ):
-        records = cli("show", *words.split(), "--json").json["episodes"]
+        chosen = [word.replace("\xa0", " ") for word in words.split(" ")]
+        records = cli("show", *chosen, "--json").json["episodes"]
         assert [record["task"] for record in records] == tasks, words
-        done = cli("show", *words.split())
+        done = cli("show", *chosen)
         assert done.status == 0
         assert [
             task for task in ("count", "first", "last", "names", "touch") if task in done.out
@@ -161,7 +164,7 @@ def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> Non
         for line in (tmp_path / "guess" / "episodes.jsonl").read_text().splitlines()
     ]
     assert cli("show", "guess", "last", "--json").json["episodes"] == [
-        each for each in records if each["task"] == "last"
+        {**each, "why": "wrong answer"} for each in records if each["task"] == "last"
     ]
     one = cli("show", "guess", "last").out
     assert all(
@@ -174,6 +177,8 @@ def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> Non
         "a single episode is printed"
     )
     assert "no episode failed" in cli("show", "gold", "--failed").err
+    unknown = cli("show", "guess", "--why", "tired")
+    assert (unknown.status, "cut off, refused, never ran" in unknown.err) == (2, True)
     unknown = cli("show", "guess", "lst")
     assert (unknown.status, "; it has last" in unknown.err) == (2, True)
 

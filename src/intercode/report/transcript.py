@@ -42,6 +42,8 @@ MARKS: dict[State, str] = {
     "fault": "!",
     "unscored": "–",
 }
+FAILED: Sequence[State] = ("failed", "ambiguous")
+"""Scored and not solved: an ambiguous episode has failed as well."""
 _FINISHED = (None, "", "stop", "tool_calls", "function_call")
 """Values of `finish_reason` that say nothing."""
 _LISTED = 10

@@ -13,9 +13,9 @@ Config = Mapping[str, Any]
 
 
 def turn_rows(config: Config, episode: Episode) -> Iterator[Row]:
-    """Yield a row for each turn."""
+    """Yield a row for each turn, numbered from 1 as `show` does; `after` 0 is the beginning."""
     facts = {"query": episode.query, "parts": dict(episode.parts), "ended": episode.ended}
-    for number, turn in enumerate(episode.turns):
+    for number, turn in enumerate(episode.turns, 1):
         row = asdict(turn)
         usage = row.pop("usage")
         yield {
@@ -24,6 +24,7 @@ def turn_rows(config: Config, episode: Episode) -> Iterator[Row]:
             **facts,
             "turn": number,
             **row,
+            "after": None if turn.after is None else turn.after + 1,
             **usage,
         }
 
