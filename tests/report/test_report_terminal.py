@@ -172,6 +172,17 @@ def test_rows_of_an_older_record_are_marked_where_the_mark_is_known() -> None:
     assert ("  - 0\n" in text, "    0\n" in text, "  + 50\n" in text) == (False, True, True)
 
 
+def test_a_verdict_about_files_shows_the_files_first() -> None:
+    paths = [{"path": "/a", "gold": "added", "agent": "missing", "diff": "gold: file 0644"}]
+    sides = {"agent": {"answer": "one"}, "gold": {"answer": "one"}}
+    outcomes = {"failed": ["files"], **sides, "paths": paths, "paths_total": 25}
+    text = shown(played("t1", outcomes=outcomes, parts={"files": 0.0, "answer": 1.0}))
+    assert "Parts of the reward: files: 0 · answer: 1\n" in text
+    assert 0 < text.index("files that differ: the first 1 of 25") < text.index("  answers\n")
+    both = shown(played("t1", outcomes={**outcomes, "failed": ["files", "answer"]}))
+    assert both.index("  answers\n") < both.index("files that differ")
+
+
 def test_a_submission_made_for_the_agent_is_not_a_turn() -> None:
     forced = Turn(action="submit", forced=True)
     text = shown(played("t1", fine(), forced, ended="turns"))

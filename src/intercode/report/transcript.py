@@ -242,7 +242,7 @@ def verdict(episode: Episode) -> EpisodeVerdict:
     notes = [] if episode.error is None else [f"Fault: {episode.error}"]
     if rule := outcomes.pop("rule", None):
         notes.append(f"{'Accepted' if state == 'solved' else 'Refused'}: {rule}")
-    if parts := [f"{name} {value:.3g}" for name, value in episode.parts.items()]:
+    if parts := [f"{name}: {value:.3g}" for name, value in episode.parts.items()]:
         notes.append(
             "Parts of the reward: "
             f"{' · '.join(parts[:_PARTS])}{' …' if len(parts) > _PARTS else ''}"
@@ -269,23 +269,31 @@ def verdict(episode: Episode) -> EpisodeVerdict:
     headline = words.get(state, "Not solved") + (f" ({', '.join(facts)})" if facts else "")
     if failed and state != "solved":
         headline += f". Failed: {', '.join(failed)}"
-    return EpisodeVerdict(state, headline, notes, list(_blocks(outcomes)))
+    return EpisodeVerdict(state, headline, notes, list(_blocks(outcomes, failed)))
 
 
-def _blocks(outcomes: dict[str, Any]) -> Iterable[Block]:
-    """Yield what the outcomes say, the known keys first and all others as JSON."""
+def _blocks(outcomes: dict[str, Any], failed: Sequence[str]) -> Iterable[Block]:
+    """Yield what the outcomes say, the known keys first and all others as JSON. The answers come
+    after the files if only these are wrong."""
+    answers = []
     agent, gold = (outcomes.pop(side, None) for side in ("agent", "gold"))
     differing = [outcomes.pop(name, None) for name in ("missing", "extra")]
     if gold is None and agent is not None:
-        yield Sides("answer (the record leaves the gold's out)", None, _split(_lines(agent)))
+        answers = [Sides("answer (the record leaves the gold's out)", None, _split(_lines(agent)))]
     elif gold is not None:
-        yield from _answers(gold, agent, differing)
+        answers = [*_answers(gold, agent, differing)]
+    if "answer" in failed or "files" not in failed:
+        yield from answers
+        answers = []
     if paths := [row for row in _listed(outcomes.pop("paths", ())) if isinstance(row, Mapping)]:
         rows = [[str(row.get(name, "")) for name in ("path", "gold", "agent")] for row in paths]
-        yield Grid("files that differ", ("path", "gold", "agent"), rows)
+        total = outcomes.pop("paths_total", None)
+        some = f": the first {len(rows)} of {total}" if total else ""
+        yield Grid(f"files that differ{some}", ("path", "gold", "agent"), rows)
         for row in paths:
             if row.get("diff"):
                 yield Diff(f"{row.get('path')}, from the gold to the agent", str(row["diff"]))
+    yield from answers
     if tests := [row for row in _listed(outcomes.pop("tests", ())) if isinstance(row, Mapping)]:
         yield from (_failed_test(row) for row in tests if not row.get("passed"))
         passed = [row for row in tests if row.get("passed")]
