@@ -340,9 +340,8 @@ def table(rows: Sequence[Row]) -> Table:
             width = min(6, max(len(word) for text in texts for word in [*text.split(), ""]))
             drawn.add_column(Text(visible(name)), min_width=width, overflow="fold")
         else:
-            drawn.add_column(
-                Text(visible(name)), justify="right", no_wrap=True, min_width=max(map(len, texts))
-            )
+            cells = [*name.split(), *(row[name] for row in rows)]  # only the head may be wrapped
+            drawn.add_column(Text(visible(name)), justify="right", min_width=max(map(len, cells)))
     for row in rows:
         # not str: brackets in a name are not markup
         drawn.add_row(*(Text(visible(text)) for text in row.values()))

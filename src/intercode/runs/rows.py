@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from intercode.types import Episode
+from intercode.types import Episode, Usage
 
 Row = dict[str, Any]
 Config = Mapping[str, Any]
@@ -26,6 +26,7 @@ def turn_rows(config: Config, episode: Episode) -> Iterator[Row]:
             **row,
             "after": None if turn.after is None else turn.after + 1,
             **usage,
+            "cost": _cost(config, turn.usage),
         }
 
 
@@ -43,9 +44,15 @@ def episode_row(config: Config, episode: Episode) -> Row:
         "seconds": sum(turn.seconds + (turn.reply_seconds or 0.0) for turn in episode.turns),
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
-        "cost": usage.cost,
+        "cost": _cost(config, usage),
         "query": episode.query,
     }
+
+
+def _cost(config: Config, usage: Usage) -> float | None:
+    """Return the cost; None if the price of the tokens is not known."""
+    tokens = usage.prompt_tokens + usage.completion_tokens
+    return usage.cost if usage.cost or config.get("price") or not tokens else None
 
 
 def labels(config: Config, episode: Episode) -> Row:

@@ -144,7 +144,7 @@ class Pages:
             "turns": "turns",
             "tokens": "tokens",
             "cost": "cost $",
-            "seconds": "s",
+            "seconds": "action s",
         }
         for name in ("tokens", "cost"):
             if not totals[name]:
