@@ -77,6 +77,11 @@ def test_two_runs_are_compared_task_by_task(cli: Any, tmp_path: Path) -> None:
     shown = cli("report", "guess", "gold")
     assert "gained (3)" in shown.out
     assert "touch: Make the empty file" in shown.out
+    assert "success % on 5 shared tasks, the second run minus the first" in shown.out
+    three = ("report", "guess", "gold", "gold")
+    assert [one["tasks"] for one in cli(*three, "--json").json["comparisons"]] == [5, 5]
+    assert "gold minus" in cli(*three, "--html", "p.html").out
+    assert "success % on 5 shared tasks" in (tmp_path / "p.html").read_text()
     assert [run["run"] for run in cli("report", ".", "--json").json["runs"]] == [
         "gold",
         "guess",
@@ -117,6 +122,17 @@ def test_what_is_no_run_is_named(cli: Any, tmp_path: Path) -> None:
         done = cli("report", name, "--json")
         assert (done.status, done.out) == (status, "")
         assert blamed in done.err
+
+
+def test_a_file_of_a_run_leads_to_its_folder_and_a_run_may_have_just_begun(
+    cli: Any, tmp_path: Path
+) -> None:
+    for command in ("report", "show", "replay", "view"):
+        done = cli(command, "guess/episodes.jsonl")
+        assert (done.status, "name its folder, guess" in done.err) == (2, True), command
+    (tmp_path / "gold" / "episodes.jsonl").write_text("")
+    done = cli("show", "gold", "--failed")
+    assert (done.status, "has begun, and no episode has ended yet" in done.err) == (0, True)
 
 
 def test_a_run_whose_data_are_elsewhere_says_so(cli: Any, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ _LEAST = 20
 
 
 @click.command(cls=shared.Command)
-@click.argument("run", type=shared.EXISTING_PATH, metavar="RUN|FOLDER")
+@click.argument("run", type=shared.RUN_PATH, metavar="RUN|FOLDER")
 @click.argument("tasks", nargs=-1, metavar="[TASK...]")
 @click.option("--failed", is_flag=True, help="Only episodes that were scored and not solved.")
 @click.option(
@@ -105,6 +105,8 @@ def show(
             _list_episodes(chosen)
         if len(rows) > len(chosen) and not as_json:
             say(f"intercode: {len(rows) - len(chosen)} more episodes", err=True)
+        elif not rows and not index.all():
+            say("intercode: the run has begun, and no episode has ended yet", err=True)
         elif not rows:
             only_failed = failed and len(conditions) == 1 and not grep
             say(f"intercode: no {'episode failed' if only_failed else 'such episode'}", err=True)

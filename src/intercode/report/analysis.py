@@ -60,10 +60,13 @@ ConfigAndEpisodes = tuple[Mapping[str, Any], Sequence[Episode]]
 
 
 def side_by_side(runs: Sequence[ConfigAndEpisodes]) -> dict[str, Any]:
-    """Return the whole report: `runs`, each a summary with its `analysis`, and for two runs their
-    `comparison`."""
+    """Return the whole report: `runs`, each a summary with its `analysis`; for two runs their
+    `comparison`, and for more the `comparisons` of each other run with the first."""
     reports = [{**summary(*run), "analysis": analysis(*run)} for run in runs]
-    return {"runs": reports, **({"comparison": compare(*runs)} if len(runs) == 2 else {})}
+    compared = [compare(runs[0], run) for run in runs[1:]]
+    if len(compared) == 1:
+        return {"runs": reports, "comparison": compared[0]}
+    return {"runs": reports, **({"comparisons": compared} if compared else {})}
 
 
 # -- one run ---------------------------------------------------------------------------------------
