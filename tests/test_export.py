@@ -217,6 +217,7 @@ def test_a_table_of_episodes_is_the_one_of_a_run_in_python(tmp_path: Path) -> No
         ("other", 0.0, 3, 0.5),
         ("faulty", None, 3, 0.5),
     ]
+    assert [row["why"] for row in rows] == [None, "wrong answer", None]
     assert export_run(run, "parquet", per="episode", output=tmp_path / "p") == (3, 3)
     for row, flat in zip(rows, parquet.read_table(tmp_path / "p").to_pylist(), strict=True):
         assert flat == {**row, "parts": json.dumps(row["parts"])}

@@ -53,6 +53,11 @@ def test_what_cannot_be_played_is_told(tmp_path: Path) -> None:
         intercode.evaluate("bash", agnet="gold", out=tmp_path / "run")
 
 
+def test_an_unknown_task_is_answered_with_the_nearest_ones(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no task has the id 'zzzz'; the nearest are [\w-]+, "):
+        intercode.evaluate("bash", agent="gold", task=["zzzz"], out=tmp_path / "run")
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [

@@ -56,7 +56,7 @@ def test_a_constant_answer_to_a_general_task_is_right_here_and_not_elsewhere(env
     for task in GENERAL:
         assert "must also work on another copy" in task.query
         score = played(env, task.id, constant(env, task.id, task.gold))
-        assert score.parts["effects"] == score.parts["answer"] == 1.0, task.id
+        assert score.parts["files"] == score.parts["answer"] == 1.0, task.id
         assert (score.success, score.parts["robust"]) == (False, 0.0), task.id
 
 

@@ -23,7 +23,8 @@ class ChatServer(Server):
     `healthy` False, or `good_for` requests that were answered, makes it send 500 from then on;
     `dropping` True, hang up. More than `longest` characters in a conversation are refused as too
     many. `before_answer` is called with the request. `says` makes the whole reply of a request (a
-    text, or the fields of a message) in place of the table. `usage` is what it says of the tokens.
+    text, or the fields of a message) in place of the table. `usage` is what it says of the tokens,
+    `finish` why each reply ended.
     """
 
     language = "bash"
@@ -34,6 +35,7 @@ class ChatServer(Server):
         self.healthy, self.dropping = True, False
         self.good_for: int | None = None
         self.longest: int | None = None
+        self.finish = "stop"
         self.usage: Mapping[str, int] | None = USAGE
         self.before_answer: Callable[[dict[str, Any]], object] = lambda request: None
         self.says: Callable[[dict[str, Any]], str | Mapping[str, Any]] | None = None
@@ -72,9 +74,8 @@ class _Handler(Quiet):
         self.server.before_answer(request)
         text = self.server.says(request) if self.server.says else self._from_table(messages)
         fields = {"content": text} if isinstance(text, str) else text
-        choices = [
-            {"index": 0, "message": {"role": "assistant", **fields}, "finish_reason": "stop"}
-        ]
+        message = {"role": "assistant", **fields}
+        choices = [{"index": 0, "message": message, "finish_reason": self.server.finish}]
         answer = {
             "id": "1",
             "object": "chat.completion",

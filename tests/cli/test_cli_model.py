@@ -56,7 +56,7 @@ def test_a_model_on_a_local_server_plays_every_task(
     found = done.json
     assert (done.status, done.err) == (0, "run: run\n")
     assert (found["episodes"], found["success_rate"], found["model"]) == (10, 1.0, "tiny")
-    assert (found["mean_turns"], found["tokens"], found["cost"]) == (2.0, 2 * 10 * 110, 0.0)
+    assert (found["mean_turns"], found["tokens"], found["cost"]) == (2.0, 2 * 10 * 110, None)
     assert {(request["model"], request["temperature"]) for request in server.requests} == {
         ("tiny", 0.5)
     }
@@ -223,3 +223,16 @@ def test_what_a_thinking_model_thought_is_kept_everywhere_and_sent_back_if_wante
         rows = [json.loads(row) for row in (tmp_path / form).read_text().splitlines()]
         assert len(replies_in(rows)) == 2
         assert all(thinking.items() <= reply.items() for reply in replies_in(rows))
+
+
+def test_replies_that_end_by_length_name_the_option(
+    cli: Any, server: ChatServer, box: Path
+) -> None:
+    server.finish = "length"
+    for more, advice in (((), "set --reply-tokens"), (("--reply-tokens", "9"), "raise --reply")):
+        words = ("eval", "bash", "--data", box, "--model", "m", "--turns", 2, "--limit", 1)
+        done = cli(*words, "--out", advice[:3], *more, **server.variables)
+        assert (
+            "2 of 2 replies reached their limit of tokens, so nothing in them was exec" in done.err
+        )
+        assert advice in done.err

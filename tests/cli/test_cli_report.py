@@ -77,6 +77,11 @@ def test_two_runs_are_compared_task_by_task(cli: Any, tmp_path: Path) -> None:
     shown = cli("report", "guess", "gold")
     assert "gained (3)" in shown.out
     assert "touch: Make the empty file" in shown.out
+    assert "success % on 5 shared tasks, the second run minus the first" in shown.out
+    three = ("report", "guess", "gold", "gold")
+    assert [one["tasks"] for one in cli(*three, "--json").json["comparisons"]] == [5, 5]
+    assert "gold minus" in cli(*three, "--html", "p.html").out
+    assert "success % on 5 shared tasks" in (tmp_path / "p.html").read_text()
     assert [run["run"] for run in cli("report", ".", "--json").json["runs"]] == [
         "gold",
         "guess",
@@ -119,6 +124,17 @@ def test_what_is_no_run_is_named(cli: Any, tmp_path: Path) -> None:
         assert blamed in done.err
 
 
+def test_a_file_of_a_run_leads_to_its_folder_and_a_run_may_have_just_begun(
+    cli: Any, tmp_path: Path
+) -> None:
+    for command in ("report", "show", "replay", "view"):
+        done = cli(command, "guess/episodes.jsonl")
+        assert (done.status, "name its folder, guess" in done.err) == (2, True), command
+    (tmp_path / "gold" / "episodes.jsonl").write_text("")
+    done = cli("show", "gold", "--failed")
+    assert (done.status, "has begun, and no episode has ended yet" in done.err) == (0, True)
+
+
 def test_a_run_whose_data_are_elsewhere_says_so(cli: Any, tmp_path: Path) -> None:
     (tmp_path / "then.jsonl").write_text('{"query": "Print 1.", "gold": "echo 1"}')
     cli("eval", "bash", "--data", "then.jsonl", "--agent", "noop", "--out", "moved")
@@ -144,14 +160,17 @@ def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> Non
         ("guess --failed", ["first", "last", "touch"]),
         ("guess --failed touch first", ["first", "touch"]),
         ("guess --ended error", []),
+        ("guess --failed --ambiguous", []),
+        ("guess --why only\xa0errors", ["first", "touch"]),
         ("guess --ended stopped", []),
         ("guess --grep /nowhere", ["first", "touch"]),
         ("gold --epoch 1 --limit 2", ["count", "first"]),
         ("log.json --failed", ["first", "last", "touch"]),
     ):
-        records = cli("show", *words.split(), "--json").json["episodes"]
+        chosen = [word.replace("\xa0", " ") for word in words.split(" ")]
+        records = cli("show", *chosen, "--json").json["episodes"]
         assert [record["task"] for record in records] == tasks, words
-        done = cli("show", *words.split())
+        done = cli("show", *chosen)
         assert done.status == 0
         assert [
             task for task in ("count", "first", "last", "names", "touch") if task in done.out
@@ -161,7 +180,7 @@ def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> Non
         for line in (tmp_path / "guess" / "episodes.jsonl").read_text().splitlines()
     ]
     assert cli("show", "guess", "last", "--json").json["episodes"] == [
-        each for each in records if each["task"] == "last"
+        {**each, "why": "wrong answer"} for each in records if each["task"] == "last"
     ]
     one = cli("show", "guess", "last").out
     assert all(
@@ -174,6 +193,8 @@ def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> Non
         "a single episode is printed"
     )
     assert "no episode failed" in cli("show", "gold", "--failed").err
+    unknown = cli("show", "guess", "--why", "tired")
+    assert (unknown.status, "cut off, refused, never ran" in unknown.err) == (2, True)
     unknown = cli("show", "guess", "lst")
     assert (unknown.status, "; it has last" in unknown.err) == (2, True)
 

@@ -136,7 +136,7 @@ def test_only_the_submission_is_scored_and_the_answer_is_the_last_output(make: M
         "submit",
     )
     assert set(info) == KEYS | {"score", "ended", "outcomes"}
-    assert info["score"] == Score(1.0, True, {"effects": 1.0, "answer": 1.0})
+    assert info["score"] == Score(1.0, True, {"files": 1.0, "answer": 1.0})
     assert make("count", "ls /box | wc -l", "echo 4").step("submit")[1] == 0.0
 
 
@@ -346,12 +346,12 @@ def test_outcomes_show_both_answers_and_the_paths_that_differ(make: Make) -> Non
     assert sides[:3] == [
         ("a", "modified", "modified"),
         ("b", "modified", "modified"),
-        ("c", "same", "removed"),
+        ("c", "untouched", "removed"),
     ]
     assert sides[3:] == [
-        ("link", "added", "same"),
+        ("link", "added", "missing"),
         ("new", "added", "added"),
-        ("raw", "added", "same"),
+        ("raw", "added", "missing"),
     ]
     diffs = [path["diff"] for path in outcomes["paths"]]
     header = "--- gold\n+++ agent\n"
@@ -359,6 +359,19 @@ def test_outcomes_show_both_answers_and_the_paths_that_differ(make: Make) -> Non
     assert diffs[1] == f"{header}@@ -1 +1 @@\n-two\n\\ No newline at end of file\n+two\n"
     assert diffs[2] == f"{header}@@ -0,0 +1 @@\n+plum ünd €\n"
     assert (diffs[4], diffs[5]) == (f"{header}@@ -1 +1 @@\n-one\n+uno\n", "")
+
+
+def test_outcomes_say_what_only_one_side_modified(make: Make) -> None:
+    env = make()
+    env.tasks.append(Task("mode", "Change the mode.", "chmod 600 /box/a"))
+    env.reset(options={"task": "mode"})
+    env.step("chmod 755 /box/b; seq 25 | xargs -I{} touch /box/n{}")
+    outcomes = env.step("submit")[4]["outcomes"]
+    env.tasks.pop()
+    sides = [(path["agent"], path["gold"], path["diff"]) for path in outcomes["paths"][:2]]
+    assert sides[0] == ("untouched", "modified", "gold: file 0600\n")
+    assert sides[1] == ("modified", "untouched", "agent: file 0755\n")
+    assert (len(outcomes["paths"]), outcomes["paths_total"]) == (20, 27)
 
 
 def test_outcomes_of_a_general_task_that_fails_on_variant_data_are_of_these(make: Make) -> None:
@@ -383,7 +396,7 @@ def test_under_the_papers_protocol_the_end_alone_has_outcomes(make: Make) -> Non
 
 
 def test_an_answer_that_holds_elsewhere_is_robust_and_a_constant_one_is_not(make: Make) -> None:
-    solved = {"effects": 1.0, "answer": 1.0, "robust": 1.0}
+    solved = {"files": 1.0, "answer": 1.0, "robust": 1.0}
     assert make("first", "cd /box", "cat a").step("submit")[4]["score"] == Score(1.0, True, solved)
     for how in ({}, {"reward": "paper"}, {"protocol": "paper"}):
         env = make("first", **how)

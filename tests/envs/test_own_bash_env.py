@@ -147,7 +147,7 @@ def test_what_a_probe_shows_must_be_the_golds_and_counts_for_no_change(
 ) -> None:
     name = own("probe = 'cat /dev/shm/held; touch /seen'", task(gold="echo 7 > /dev/shm/held"))
     env = made(name)
-    solved = {"effects": 1.0, "answer": 1.0, "probe": 1.0}
+    solved = {"files": 1.0, "answer": 1.0, "probe": 1.0}
     assert played(env, "echo $((3 + 4)) > /dev/shm/held", "submit") == Score(1.0, True, solved)
     assert played(env, "echo 8 > /dev/shm/held", "submit") == Score(
         0.0, False, {**solved, "probe": 0.0}

@@ -12,11 +12,11 @@ import pytest
 from orchard import CONSTANT, DUCKDB, ENGINES, GOLDS, plays, skip_unless_there, write_data
 
 import intercode
-from intercode.envs.sql.compare import sql_exact
+from intercode.envs.sql.compare import Order, difference, sql_exact
 from intercode.envs.sql.databases import execute_gold, read_databases
 from intercode.envs.sql.engines import Engine, engine_maker
 from intercode.errors import DataError
-from intercode.types import Task
+from intercode.types import Table, Task
 from intercode.validate.check import check
 
 
@@ -234,7 +234,8 @@ def test_an_episode_ends_with_what_was_compared_in_a_few_kilobytes(sql: Any) -> 
             missing,
             extra,
         ), answer
-        assert agent in (None, found["agent"]), answer
+        shown = {k: v for k, v in found["agent"].items() if k != "unmatched"}
+        assert agent in (None, shown), answer
     env.reset(options={"task": "count"})
     env.step("SELECT oops")
     found = env.step("submit")[4]["outcomes"]
@@ -248,6 +249,38 @@ def test_an_episode_ends_with_what_was_compared_in_a_few_kilobytes(sql: Any) -> 
     found = env.step("submit")[4]["outcomes"]
     assert (found["agent"]["rows_total"], len(json.dumps(found)) < 8000) == (512, True)
     assert 0 < len(found["extra"]) < len(found["agent"]["rows"]) <= 20
+    assert found["agent"]["unmatched"] == list(range(len(found["agent"]["rows"])))
+
+
+def test_the_marks_of_listed_rows_come_from_all_rows(sql: Any) -> None:
+    env = sql()
+    env.reset(options={"task": "lost"})
+    # 4 and 7 are right; 7 stands below the rows that are listed
+    others = " UNION ALL ".join(f"SELECT {number}" for number in range(100, 130))
+    env.step(f"SELECT 4 UNION ALL SELECT 4 UNION ALL {others} UNION ALL SELECT 7")
+    found = env.step("submit")[4]["outcomes"]
+    assert (found["gold"]["unmatched"], found["missing"]) == ([], [])
+    assert (found["agent"]["unmatched"], len(found["extra"])) == ([*range(1, 20)], 10)
+
+
+@pytest.mark.parametrize(
+    ("agent", "missing", "extra"),
+    [
+        ("ab", [], []),  # a ties with c, and the OFFSET of the gold skips either
+        ("ad", [1], [1]),
+        ("dd", [0, 1], [0, 1]),
+        ("b", [0], []),
+        ("acb", [], [1]),
+    ],
+)
+def test_another_row_of_a_cut_tie_is_not_missing(
+    agent: str, missing: list[int], extra: list[int]
+) -> None:
+    rows = [("a",), ("c",), ("b",)]
+    order = Order(tuple(rows), (0, 0, 1), 1)
+    gold = Table(("x",), tuple(rows[1:]))
+    answer = Table(("x",), tuple((letter,) for letter in agent))
+    assert difference(answer, gold, order) == (missing, extra)
 
 
 # -- golds that are no yardstick -------------------------------------------------------------------

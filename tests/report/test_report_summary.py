@@ -10,6 +10,7 @@ import pytest
 from intercode.errors import UsageError
 from intercode.report import interval, reasons, require_comparable, summary, wilson
 from intercode.report.tables import figure_cells
+from intercode.runs.rows import episode_row, turn_rows
 from intercode.types import Episode, Turn, Usage
 
 CONFIG = {
@@ -118,3 +119,23 @@ def test_the_error_names_the_tools_that_differ() -> None:
     expected = "these runs of bash were made on different userlands (bash 5.1 in a, 5.2 in b); add"
     with pytest.raises(UsageError, match=re.escape(expected)):
         require_comparable([first, second, second])
+
+
+def test_a_cost_without_a_price_is_unknown() -> None:
+    free = Episode("a", "q", (Turn(action="ls", usage=Usage(10, 5)),), 1.0, True, "submit")
+    for config, cost in ((CONFIG, None), ({**CONFIG, "price": [0, 0]}, 0.0)):
+        assert summary(config, [free])["cost"] == cost
+        assert episode_row(config, free)["cost"] == cost
+        assert next(turn_rows(config, free))["cost"] == cost
+
+
+@pytest.mark.parametrize("rewards", [(1, 0, 1, 0), (1, 1, 0, 0), (1, 0, 0, 0), (1, 1, 1, 1)])
+def test_pass_at_1_has_the_interval_of_success(rewards: tuple[int, ...]) -> None:
+    pairs = [(task, epoch) for task in "ab" for epoch in range(2)]
+    scored = [
+        episode(task, float(reward), epoch=epoch)
+        for (task, epoch), reward in zip(pairs, rewards, strict=True)
+    ]
+    made = summary(CONFIG, scored)
+    first = made["pass_at_k"]["1"]
+    assert (first["rate"], list(first["ci95"])) == (made["success_rate"], made["ci95"])

@@ -154,6 +154,35 @@ def test_a_failed_test_shows_its_code_and_what_it_expected_and_got() -> None:
     assert text.index("tests that passed") < text.index("assert f ")
 
 
+def test_rows_are_marked_as_the_reward_compared_them() -> None:
+    gold = {"columns": ["n"], "rows": [[1], ["2\n3"]], "rows_total": 3, "unmatched": [1]}
+    agent = {"columns": ["m"], "rows": [[1.0], [8]], "unmatched": [1]}
+    row = {"failed": ["rows"], "gold": gold, "agent": agent, "missing": [["2\n3"], [9]]}
+    text = shown(played("t1", outcomes={**row, "extra": [[8]]}))
+    assert "    n\n    1\n  - 2\n  - 3\n    … 1 more row\n" in text
+    assert "    m\n    1.0\n  + 8\n" in text
+    assert "other rows that differ\n  gold\n  - 9\n  agent\n    (nothing)" in text
+
+
+def test_rows_of_an_older_record_are_marked_where_the_mark_is_known() -> None:
+    rows = [[number] for number in range(20)]
+    agent = {"columns": ["n"], "rows": [*rows[1:], [50]], "rows_total": 90}
+    outcomes = {"gold": {"columns": ["n"], "rows": rows}, "agent": agent}
+    text = shown(played("t1", outcomes={**outcomes, "missing": [], "extra": [[50]]}))
+    assert ("  - 0\n" in text, "    0\n" in text, "  + 50\n" in text) == (False, True, True)
+
+
+def test_a_verdict_about_files_shows_the_files_first() -> None:
+    paths = [{"path": "/a", "gold": "added", "agent": "missing", "diff": "gold: file 0644"}]
+    sides = {"agent": {"answer": "one"}, "gold": {"answer": "one"}}
+    outcomes = {"failed": ["files"], **sides, "paths": paths, "paths_total": 25}
+    text = shown(played("t1", outcomes=outcomes, parts={"files": 0.0, "answer": 1.0}))
+    assert "Parts of the reward: files: 0 · answer: 1\n" in text
+    assert 0 < text.index("files that differ: the first 1 of 25") < text.index("  answers\n")
+    both = shown(played("t1", outcomes={**outcomes, "failed": ["files", "answer"]}))
+    assert both.index("  answers\n") < both.index("files that differ")
+
+
 def test_a_submission_made_for_the_agent_is_not_a_turn() -> None:
     forced = Turn(action="submit", forced=True)
     text = shown(played("t1", fine(), forced, ended="turns"))

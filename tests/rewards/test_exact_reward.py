@@ -236,7 +236,7 @@ def test_another_way_to_the_same_outcome_is_solved_and_a_near_miss_is_not(
     task = Task("t", query.replace("@", ""), gold.replace("@", ""))
     for action in [gold, *right]:
         score = bash_exact(execute(action), execute(gold), task)
-        assert score == Score(1.0, True, {"effects": 1.0, "answer": 1.0}), action
+        assert score == Score(1.0, True, {"files": 1.0, "answer": 1.0}), action
     for action in [*wrong, ": nothing"]:
         assert bash_exact(execute(action), execute(gold), task).reward == 0, action
 
@@ -308,7 +308,7 @@ def test_a_cache_is_free_where_tools_leave_it_and_nothing_is_hidden(
         Outcome("", theirs),
         Task("1", "Delete /yard/secret.", "rm -f /yard/secret"),
     )
-    assert bool(score.parts["effects"]) is same
+    assert bool(score.parts["files"]) is same
 
 
 @pytest.mark.parametrize(
@@ -316,8 +316,8 @@ def test_a_cache_is_free_where_tools_leave_it_and_nothing_is_hidden(
     [
         ({}, {}, "same output"),
         ({"/a": NEW}, {"/a": NEW}, "no answer asked for"),
-        ({}, {"/a": NEW}, "a missing change"),
-        ({"/a": NEW}, {}, "an unwanted change"),
+        ({}, {"/a": NEW}, "a file that should have changed"),
+        ({"/a": NEW}, {}, "a file that should not have changed"),
         ({"/a": NEW}, {"/a": OTHER}, "other content"),
         ({"/a": GONE}, {"/a": EDITED}, "another type of file"),
         ({"/a": FOLDER}, {"/a": NEW}, "another type of file"),
@@ -330,7 +330,7 @@ def test_files_are_refused_by_a_rule_with_a_name(
 ) -> None:
     score = bash_exact(Outcome("", ours), Outcome("", theirs), Task("1", "Write /a.", "x"))
     assert score.rule == rule
-    assert bool(score.parts["effects"]) is (ours == theirs)
+    assert bool(score.parts["files"]) is (ours == theirs)
 
 
 @pytest.mark.parametrize(

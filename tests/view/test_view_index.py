@@ -21,6 +21,7 @@ import pytest
 from kept import needs_bwrap
 from viewing import INTERCODE, SETTINGS, enterable, episode, eval_run, make_run, serving, viewer
 
+import intercode
 from intercode.report.analysis import failures
 from intercode.report.summary import FIGURES, summary
 from intercode.report.transcript import state_of
@@ -112,6 +113,19 @@ def test_the_index_says_what_the_report_says(tmp_path: Path, epochs: int) -> Non
     )
     assert (found["had the answer"] > 3) == (epochs > 1)
     assert found["had it and lost it"] > 3
+
+
+def test_failed_means_the_same_everywhere(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", played(40, 3), epochs=3)
+    index = Index(run, {**SETTINGS, "epochs": 3})
+    index.update()
+    facets = {name: dict(values) for name, values in RunFolder(run, "run").facets().items()}
+    table = [row for row in intercode.read_run(run).rows() if row["why"]]
+    assert facets["state"]["failed"] == sum(facets["category"].values()) == len(table)
+    assert facets["category"] == Counter(row["why"] for row in table)
+    assert len(index.find({"state": "failed"})) == len(table)
+    ambiguous = len(index.find({"state": "ambiguous"}))
+    assert 0 < ambiguous == facets["state"]["ambiguous"] < len(table)
 
 
 def test_a_file_that_grows_is_torn_or_is_replaced(tmp_path: Path) -> None:

@@ -137,6 +137,22 @@ def test_find_a_failed_episode_and_why(reader: Reader) -> None:
     assert reader.texts(".sides mark") == ["3", "2"]
 
 
+def test_the_runs_are_not_cut_and_words_do_not_break(tab: Tab, tmp_path: Path) -> None:
+    turn = Turn(action="ls", observation="a\n", exit_code=0, seconds=1.0, usage=Usage(900, 9, 0.1))
+    paths = [{"path": "/a/list.txt", "gold": "untouched", "agent": "modified"}]
+    wrong = episode("a", turn, outcomes={"failed": ["files"], "paths": paths})
+    facts = {"model": "vendor/Model-135M-Instruct", "data": "intercode-starter-bash"}
+    make_run(tmp_path / "demo" / "bash-tree_search", [wrong], **facts)
+    with viewer(tmp_path) as address:
+        tab.open(address, width=1300)
+        table = "document.querySelector('.wide')"
+        assert tab.ask(f"{table}.scrollWidth - {table}.clientWidth") == 0
+        name = "run/demo%2Fbash-tree_search/episode?task=a&epoch=0"
+        tab.open(f"{address.rstrip('/')}/{name}", width=420)
+        heights = "[...document.querySelectorAll('.verdict td')].map(cell => cell.clientHeight)"
+        assert max(tab.ask(heights)) < 40, "each cell has one line"
+
+
 def test_compare_two_runs_to_the_first_turn_that_differs(reader: Reader) -> None:
     reader.open()
     for name in ("first", "second"):

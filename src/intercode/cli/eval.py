@@ -91,6 +91,7 @@ def _run(
 
     from intercode.report import lean, summary
     from intercode.report.text import count_of
+    from intercode.report.turns import is_cut_off
     from intercode.runner.run import is_played
     from intercode.runs.evaluation import Evaluation
     from intercode.runs.index import Index, indexing
@@ -169,6 +170,14 @@ def _run(
         click.echo(
             f"intercode: {plural} too long for the model or its limits; "
             "the oldest parts were left out (see left_out)",
+            err=True,
+        )
+    replies = [turn for episode in episodes for turn in episode.turns if turn.finish_reason]
+    if cut := sum(map(is_cut_off, replies)):
+        limit = "raise" if options.get("reply_tokens") else "set"
+        say(
+            f"intercode: {cut} of {count_of(len(replies), 'reply', 'replies')} reached their limit "
+            f"of tokens, so nothing in them was executed; {limit} --reply-tokens",
             err=True,
         )
     if evaluation.stopped:

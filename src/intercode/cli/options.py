@@ -20,6 +20,20 @@ from intercode.plugins import find_own_modules
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 EXISTING_PATH, EXISTING_FOLDER = click.Path(exists=True), click.Path(exists=True, file_okay=False)
+
+
+class _RunPath(click.Path):
+    """A run folder, a folder of runs, or a recording; a file of a run folder is refused."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        path = os.fsdecode(super().convert(value, param, ctx))
+        folder = os.path.dirname(path) or "."
+        if os.path.isfile(path) and os.path.exists(os.path.join(folder, "run.json")):
+            self.fail(f"{path} is a file of a run; name its folder, {folder}", param, ctx)
+        return path
+
+
+RUN_PATH = _RunPath(exists=True)
 NEW_FILE = click.Path(dir_okay=False, writable=True)
 COUNT = click.IntRange(1)
 

@@ -28,7 +28,7 @@ from intercode.plugins import find_own_modules
 
 
 @click.command(cls=shared.Command)
-@click.argument("runs", nargs=-1, required=True, type=shared.EXISTING_PATH, metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, type=shared.RUN_PATH, metavar="RUN...")
 @click.option(
     "--force",
     is_flag=True,
@@ -50,7 +50,8 @@ def report(
     """Show results: one run in detail, or several side by side.
 
     RUN is a run folder, a folder that contains runs, ATIF trajectories (a file, or a folder), or a
-    log file of InterCode v1. Two runs are compared task by task: the second minus the first.
+    log file of InterCode v1. Two runs are compared task by task: the second minus the first. Of
+    several, each is compared with the first.
     """
     from intercode.report import lean, load_run, require_comparable, runs_in
     from intercode.report.analysis import side_by_side
@@ -78,19 +79,21 @@ def report(
     if as_json:
         print_json(whole["runs"][0] if len(loaded) == 1 else whole)
     else:
-        from intercode.report.tables import comparison, details
+        from intercode.report.tables import comparison, comparisons, details
 
         show_summaries(whole["runs"], as_json=False)
         if len(loaded) == 1:
             show_tables(details(whole["runs"][0]["analysis"]))
         elif "comparison" in whole:
             show_tables(comparison(whole["comparison"]))
+        else:
+            show_tables(comparisons(whole))
     for config, episodes in figured:
         show_reasons(episodes, f" in {config['run']}" if len(loaded) > 1 else "")
 
 
 @click.command(cls=shared.Command)
-@click.argument("log", type=shared.EXISTING_PATH)
+@click.argument("log", type=shared.RUN_PATH)
 @click.option(
     "--env", callback=shared.own_name, metavar="ENV", help=f"{shared.ENV_HELP} [the recording's]"
 )

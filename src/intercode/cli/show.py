@@ -26,9 +26,18 @@ _LEAST = 20
 
 
 @click.command(cls=shared.Command)
-@click.argument("run", type=shared.EXISTING_PATH, metavar="RUN|FOLDER")
+@click.argument("run", type=shared.RUN_PATH, metavar="RUN|FOLDER")
 @click.argument("tasks", nargs=-1, metavar="[TASK...]")
 @click.option("--failed", is_flag=True, help="Only episodes that were scored and not solved.")
+@click.option(
+    "--ambiguous", is_flag=True, help="Only failed episodes whose answer a judge should read."
+)
+@click.option(
+    "--why",
+    type=shared.TEXT,
+    metavar="KIND",
+    help="Only episodes that failed for this reason, such as 'out of turns'.",
+)
 @click.option("--ended", type=click.Choice(_ENDS), help="Only episodes that ended this way.")
 @click.option(
     "--grep",
@@ -52,6 +61,8 @@ def show(
     run: str,
     tasks: tuple[str, ...],
     failed: bool,
+    ambiguous: bool,
+    why: str | None,
     ended: str | None,
     grep: str | None,
     epoch: int | None,
@@ -75,13 +86,14 @@ def show(
     runs = list(RunFolders([path], data).all().values())
     is_converted = not runs[0].path.is_relative_to(path)
     if not is_converted and not (path / "run.json").exists():
-        if tasks or failed or ended or grep or epoch is not None:
+        if tasks or failed or ambiguous or why or ended or grep or epoch is not None:
             raise UsageError(f"{run} is a folder of runs; name one of them, such as {runs[0].path}")
         _list_runs(runs[:most], as_json)
         return
     try:
         index = _update(runs[0])
-        rows = _choose(run, index, tasks, failed, ended, epoch)
+        conditions = _conditions(failed, ambiguous, why, ended, epoch)
+        rows = _choose(run, index, tasks, conditions)
         if grep:
             hits = index.search(grep)
             rows = [row for row in rows if row["start"] in hits]
@@ -94,8 +106,10 @@ def show(
             _list_episodes(chosen)
         if len(rows) > len(chosen) and not as_json:
             say(f"intercode: {len(rows) - len(chosen)} more episodes", err=True)
+        elif not rows and not index.all():
+            say("intercode: the run has begun, and no episode has ended yet", err=True)
         elif not rows:
-            only_failed = failed and not (ended or grep or epoch is not None)
+            only_failed = failed and len(conditions) == 1 and not grep
             say(f"intercode: no {'episode failed' if only_failed else 'such episode'}", err=True)
     finally:
         if is_converted:
@@ -118,8 +132,29 @@ def _update(run: RunFolder) -> Index:
     return run.index
 
 
+def _conditions(
+    failed: bool, ambiguous: bool, why: str | None, ended: str | None, epoch: int | None
+) -> dict[str, Sequence[object]]:
+    """Return the chosen conditions as SQL, with their values. Raises `UsageError` for an unknown
+    reason."""
+    from intercode.report.analysis import CATEGORIES
+    from intercode.runs.index import HAS_FAILED
+
+    if why and why not in CATEGORIES:
+        raise UsageError(f"--why {why} is unknown; episodes fail for: {', '.join(CATEGORIES)}")
+    conditions: dict[str, tuple[Sequence[object], object]] = {
+        HAS_FAILED: ((), failed),
+        "state = 'ambiguous'": ((), ambiguous),
+        "category = ?": ((why,), why),
+        "error IS NOT NULL": ((), ended == "error"),
+        "error IS NULL AND ended = ?": ((ended,), ended and ended != "error"),
+        "epoch = ?": ((epoch,), epoch is not None),
+    }
+    return {sql: values for sql, (values, is_chosen) in conditions.items() if is_chosen}
+
+
 def _choose(
-    run: str, index: Index, tasks: Sequence[str], failed: bool, ended: str | None, epoch: int | None
+    run: str, index: Index, tasks: Sequence[str], conditions: Mapping[str, Sequence[object]]
 ) -> list[dict[str, Any]]:
     """Return the rows of the chosen episodes, by task and epoch. Raises `UsageError` for a task
     that the run lacks."""
@@ -138,19 +173,8 @@ def _choose(
             raise UsageError(
                 f"{run} has no episode of the task {task}" + (f"; it has {close}" if close else "")
             )
-    conditions: dict[str, Sequence[object]] = {}
     if tasks:
-        conditions[f"task IN ({', '.join('?' * len(tasks))})"] = tasks
-    if failed:
-        conditions["reward IS NOT NULL AND state != 'solved'"] = ()
-    if ended:
-        conditions.update(
-            {"error IS NOT NULL": ()}
-            if ended == "error"
-            else {"error IS NULL AND ended = ?": (ended,)}
-        )
-    if epoch is not None:
-        conditions["epoch = ?"] = (epoch,)
+        conditions = {**conditions, f"task IN ({', '.join('?' * len(tasks))})": tasks}
     return index.rows(
         "SELECT task, epoch, start, state, reward, ended, error, category, turns, tokens, query "
         f"FROM episodes WHERE {' AND '.join(conditions) or '1'} ORDER BY {SORTS['task']}",
@@ -167,7 +191,8 @@ def _print_records(index: Index, rows: Sequence[Mapping[str, Any]]) -> None:
     before = '{"episodes": ['
     for row in rows:
         if entry := index.read(row["task"], row["epoch"]):
-            click.echo(before + json.dumps(to_json(entry[0])), nl=False)
+            record = {**to_json(entry[0]), "why": row["category"]}
+            click.echo(before + json.dumps(record), nl=False)
             before = ", "
     click.echo("]}" if before == ", " else before + "]}")
 
@@ -178,6 +203,7 @@ def _print_transcripts(
     from rich.text import Text
 
     from intercode.report.terminal import Transcript
+    from intercode.report.transcript import FAILED
 
     console = make_console()
     transcript = Transcript(
@@ -188,7 +214,7 @@ def _print_transcripts(
         if entry := run.index.read(row["task"], row["epoch"]):
             for part in transcript.of(entry[0], golds.get(row["task"], "")):
                 console.print(part, soft_wrap=isinstance(part, Text))
-    if why and any(row["state"] in ("failed", "ambiguous") for row in rows):
+    if why and any(row["state"] in FAILED for row in rows):
         say(f"intercode: no gold is shown: {why}", err=True)
 
 

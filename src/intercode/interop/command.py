@@ -13,7 +13,7 @@ from intercode.plugins import find_own_modules
 
 
 @click.command(cls=shared.Command)
-@click.argument("run", type=shared.EXISTING_PATH)
+@click.argument("run", type=shared.RUN_PATH)
 @click.option(
     "--format",
     "form",

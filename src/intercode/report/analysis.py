@@ -32,6 +32,7 @@ from intercode.envs import language_of
 from intercode.language import Language
 from intercode.report.summary import Z95, groups, hardness_order, mean, summary
 from intercode.report.text import shortened
+from intercode.report.transcript import FAILED, state_of
 from intercode.report.turns import (
     KINDS,
     code_turns,
@@ -59,10 +60,13 @@ ConfigAndEpisodes = tuple[Mapping[str, Any], Sequence[Episode]]
 
 
 def side_by_side(runs: Sequence[ConfigAndEpisodes]) -> dict[str, Any]:
-    """Return the whole report: `runs`, each a summary with its `analysis`, and for two runs their
-    `comparison`."""
+    """Return the whole report: `runs`, each a summary with its `analysis`; for two runs their
+    `comparison`, and for more the `comparisons` of each other run with the first."""
     reports = [{**summary(*run), "analysis": analysis(*run)} for run in runs]
-    return {"runs": reports, **({"comparison": compare(*runs)} if len(runs) == 2 else {})}
+    compared = [compare(runs[0], run) for run in runs[1:]]
+    if len(compared) == 1:
+        return {"runs": reports, "comparison": compared[0]}
+    return {"runs": reports, **({"comparisons": compared} if compared else {})}
 
 
 # -- one run ---------------------------------------------------------------------------------------
@@ -312,7 +316,8 @@ CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
         "an action printed the answer of a solved epoch of the task",
         # a guess, for runs that did not record values
         lambda case: (
-            not case.values and any(turn.observation in case.answers for turn in case.executed)
+            not case.values
+            and any(shortened(turn.observation) in case.answers for turn in case.executed)
         ),
     ),
     "was closer before": ("the last score or value is below the best one", _was_closer),
@@ -335,22 +340,51 @@ CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
 """Categories by name: the rule in words, and as a test."""
 
 
-def find_categories(
+def finding_cases(
     config: Mapping[str, Any], episodes: Iterable[Episode]
-) -> dict[str, list[Case]]:
-    """Return the failed episodes of each category, by task and epoch."""
-    scored = [episode for episode in episodes if episode.reward is not None]
-    # by task: what the last action of each solved episode printed
+) -> Callable[[Episode], Case | None]:
+    """Return a function from an episode of the run to its case; None unless it failed. Only the
+    answers of solved epochs are held, so the run may be larger than memory."""
     answers: dict[str, set[str]] = {}
-    for episode in scored:
+    for episode in () if config.get("epochs") == 1 else episodes:
         last = code_turns(episode)[-1:]
         if episode.success and last and last[0].observation.strip():
-            answers.setdefault(episode.task, set()).add(last[0].observation)
-    categories: dict[str, list[Case]] = {name: [] for name in CATEGORIES}
-    failed = [episode for episode in scored if not episode.success]
-    for episode in sorted(failed, key=lambda episode: (task_order(episode.task), episode.epoch)):
-        case = Case.of(episode, config.get("turns"), answers.get(episode.task, ()))
-        categories[case.category].append(case)
+            answers.setdefault(episode.task, set()).add(shortened(last[0].observation))
+    limit = config.get("turns")
+
+    def case_of(episode: Episode) -> Case | None:
+        if state_of(episode) not in FAILED:
+            return None
+        turns = limit if isinstance(limit, int) else None
+        return Case.of(episode, turns, answers.get(episode.task, ()))
+
+    return case_of
+
+
+def explaining(
+    config: Mapping[str, Any], episodes: Iterable[Episode]
+) -> Callable[[Episode], dict[str, str | None]]:
+    """Return a function that gives the column `why` of tables: the category of a failed episode."""
+    case_of = finding_cases(config, episodes)
+
+    def why(episode: Episode) -> dict[str, str | None]:
+        case = case_of(episode)
+        return {"why": case.category if case else None}
+
+    return why
+
+
+def find_categories(
+    config: Mapping[str, Any], episodes: Sequence[Episode]
+) -> dict[str, list[Case]]:
+    """Return the failed episodes of each category, by task and epoch."""
+    case_of, categories = (
+        finding_cases(config, episodes),
+        {name: list[Case]() for name in CATEGORIES},
+    )
+    for episode in sorted(episodes, key=lambda episode: (task_order(episode.task), episode.epoch)):
+        if case := case_of(episode):
+            categories[case.category].append(case)
     return categories
 
 

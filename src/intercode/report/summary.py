@@ -135,7 +135,7 @@ FIGURES = (
         lambda rows, scored: list(interval(scored)),
     ),
     Figure(
-        "mean",
+        "mean reward",
         lambda figures: number(figures["mean_reward"], digits=3),
         "mean_reward",
         lambda rows, scored: mean([row.reward or 0.0 for row in scored]),
@@ -148,7 +148,7 @@ FIGURES = (
         optional=True,
     ),
     Figure(
-        "turns",
+        "mean turns",
         lambda figures: number(figures["mean_turns"]),
         "mean_turns",
         lambda rows, scored: mean([row.turns for row in scored]),
@@ -160,26 +160,26 @@ FIGURES = (
         lambda rows, scored: sum(row.state == "fault" for row in rows),
     ),
     Figure(
-        "s",
+        "action s",
         lambda figures: number(figures["seconds"]) if figures["seconds"] else "0",
         "seconds",
         lambda rows, scored: round(sum(row.seconds for row in rows), 3),
     ),
     Figure(
-        "tokens",
+        "total tokens",
         lambda figures: str(figures["tokens"]),
         "tokens",
         lambda rows, scored: sum(row.tokens for row in rows),
     ),
     Figure(
-        "cost $",
+        "total cost $",
         lambda figures: f"{figures['cost']:.4f}" if figures["cost"] else "–",
         "cost",
         lambda rows, scored: round(sum(row.cost for row in rows), 6),
     ),
 )
-"""The figures of a run, in the order of the columns. `seconds` is the time spent executing actions.
-Means are over scored episodes, and None if there are none."""
+"""The figures of a run, in the order of the columns. `seconds` is the time spent executing actions,
+without the time of the model. Means are over scored episodes, and None if there are none."""
 
 
 def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
@@ -187,6 +187,8 @@ def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
     episodes are `planned`."""
     scored = [row for row in rows if row.reward is not None]
     values = {figure.key: figure.value(rows, scored) for figure in FIGURES if figure.key}
+    if values["tokens"] and not config.get("price"):
+        values["cost"] = values["cost"] or None  # a sum of 0 without a price is unknown
     absent = [figure.key for figure in FIGURES if figure.optional and values[figure.key] is None]
     planned = config.get("planned")
     unfinished = isinstance(planned, int) and planned > values["episodes"]
@@ -398,7 +400,11 @@ def _by_k(
             if tasks > 1
             else 0.0
         )
-        by_k[str(k)] = {"rate": rate, "ci95": wilson(rate, _independent(rate, variance, tasks))}
+        ci95 = wilson(rate, _independent(rate, variance, tasks))
+        # pass@1 is the success rate, unless some tasks have more episodes than others
+        if k == 1 and len({n for n, _ in counts}) == 1:
+            ci95 = interval_of_counts(counts)
+        by_k[str(k)] = {"rate": rate, "ci95": ci95}
     return by_k
 
 

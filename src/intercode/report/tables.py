@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from intercode.report.summary import FIGURES, Summary, hardness_order, number, span
-from intercode.report.text import one_line, visible
+from intercode.report.text import count_of, one_line, visible
 from intercode.report.turns import KINDS
 
 Row = dict[str, str]
@@ -163,6 +163,14 @@ def comparison(compared: Analysis | None) -> Iterator[Section]:
             )
 
 
+def comparisons(whole: Analysis) -> Iterator[Section]:
+    """Yield the differences between each other run and the first."""
+    first, *others = labels(whole["runs"])
+    for name, compared in zip(others, whole["comparisons"], strict=True):
+        yield Section(f"{name} minus {first}")
+        yield from differences(compared)
+
+
 def differences(compared: Analysis | None) -> Iterator[Section]:
     """Yield the difference between two runs on all tasks and by hardness."""
     if compared is None:
@@ -182,7 +190,8 @@ def differences(compared: Analysis | None) -> Iterator[Section]:
                 "p": p_value.replace("-", "\N{MINUS SIGN}"),
             }
         )
-    yield Section("success % on the same tasks, the second run minus the first", rows)
+    shared = count_of(compared["tasks"], "shared task")
+    yield Section(f"success % on {shared}, the second run minus the first", rows)
     if compared["unpaired"]:
         yield Section(f"{compared['unpaired']} tasks are in one of the runs only, and are left out")
 
@@ -340,9 +349,8 @@ def table(rows: Sequence[Row]) -> Table:
             width = min(6, max(len(word) for text in texts for word in [*text.split(), ""]))
             drawn.add_column(Text(visible(name)), min_width=width, overflow="fold")
         else:
-            drawn.add_column(
-                Text(visible(name)), justify="right", no_wrap=True, min_width=max(map(len, texts))
-            )
+            cells = [*name.split(), *(row[name] for row in rows)]  # only the head may be wrapped
+            drawn.add_column(Text(visible(name)), justify="right", min_width=max(map(len, cells)))
     for row in rows:
         # not str: brackets in a name are not markup
         drawn.add_row(*(Text(visible(text)) for text in row.values()))

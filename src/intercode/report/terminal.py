@@ -25,6 +25,7 @@ from rich.text import Text
 from intercode.language import Language
 from intercode.report.text import one_line, visible
 from intercode.report.transcript import (
+    FAILED,
     MARKS,
     Block,
     Diff,
@@ -94,7 +95,7 @@ class Transcript:
         for block in result.blocks:
             yield Text(f"\n  {visible(block.title)}", "bold")
             yield from self._block(block)
-        if gold and result.state in ("failed", "ambiguous"):
+        if gold and result.state in FAILED:
             sources = {"agent's final action": last_action(episode), "gold's command": gold}
             for name, source in sources.items():
                 yield Text(f"\n  {name}", "bold")

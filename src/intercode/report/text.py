@@ -43,6 +43,6 @@ def shortened(text: str) -> str:
     return f"{text[:_BEGINNING]} … ({len(text)} characters, SHA-256 {digest})"
 
 
-def count_of(number: int, noun: str) -> str:
+def count_of(number: int, noun: str, plural: str = "") -> str:
     """Return "1 task" or "1,234 tasks"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from intercode.agents.code import split_reasoning
-from intercode.report.text import one_line
+from intercode.report.text import count_of, one_line
 from intercode.report.turns import code_turns, is_cut_off, is_error, is_submission
 from intercode.runs.store import kept_messages
 from intercode.types import Episode, Message, Turn, reasoning_of
@@ -42,6 +42,8 @@ MARKS: dict[State, str] = {
     "fault": "!",
     "unscored": "–",
 }
+FAILED: Sequence[State] = ("failed", "ambiguous")
+"""Scored and not solved: an ambiguous episode has failed as well."""
 _FINISHED = (None, "", "stop", "tool_calls", "function_call")
 """Values of `finish_reason` that say nothing."""
 _LISTED = 10
@@ -240,7 +242,7 @@ def verdict(episode: Episode) -> EpisodeVerdict:
     notes = [] if episode.error is None else [f"Fault: {episode.error}"]
     if rule := outcomes.pop("rule", None):
         notes.append(f"{'Accepted' if state == 'solved' else 'Refused'}: {rule}")
-    if parts := [f"{name} {value:.3g}" for name, value in episode.parts.items()]:
+    if parts := [f"{name}: {value:.3g}" for name, value in episode.parts.items()]:
         notes.append(
             "Parts of the reward: "
             f"{' · '.join(parts[:_PARTS])}{' …' if len(parts) > _PARTS else ''}"
@@ -267,40 +269,31 @@ def verdict(episode: Episode) -> EpisodeVerdict:
     headline = words.get(state, "Not solved") + (f" ({', '.join(facts)})" if facts else "")
     if failed and state != "solved":
         headline += f". Failed: {', '.join(failed)}"
-    return EpisodeVerdict(state, headline, notes, list(_blocks(outcomes)))
+    return EpisodeVerdict(state, headline, notes, list(_blocks(outcomes, failed)))
 
 
-def _blocks(outcomes: dict[str, Any]) -> Iterable[Block]:
-    """Yield what the outcomes say, the known keys first and all others as JSON."""
+def _blocks(outcomes: dict[str, Any], failed: Sequence[str]) -> Iterable[Block]:
+    """Yield what the outcomes say, the known keys first and all others as JSON. The answers come
+    after the files if only these are wrong."""
+    answers = []
     agent, gold = (outcomes.pop(side, None) for side in ("agent", "gold"))
-    missing, extra = (outcomes.pop(name, None) for name in ("missing", "extra"))
-    if agent is not None or gold is not None:
-        agent_lines, gold_lines = _lines(agent), _lines(gold)
-        if gold is None:
-            yield Sides(
-                "answer (the record leaves the gold's out)", None, list(map(Line, agent_lines))
-            )
-        else:
-            order = (
-                ": the same lines in another order"
-                if agent_lines != gold_lines and Counter(agent_lines) == Counter(gold_lines)
-                else ""
-            )
-            gold_only = Counter(gold_lines) - Counter(agent_lines)
-            agent_only = Counter(agent_lines) - Counter(gold_lines)
-            rows = [_rows(missing), _rows(extra)]
-            # as the reward compares: 1 and 1.0 are one value
-            if missing is not None and max(map(len, rows)) < _LISTED:
-                gold_only, agent_only = map(Counter, rows)
-            yield Sides(
-                f"answers{order}", _marked(gold_lines, gold_only), _marked(agent_lines, agent_only)
-            )
+    differing = [outcomes.pop(name, None) for name in ("missing", "extra")]
+    if gold is None and agent is not None:
+        answers = [Sides("answer (the record leaves the gold's out)", None, _split(_lines(agent)))]
+    elif gold is not None:
+        answers = [*_answers(gold, agent, differing)]
+    if "answer" in failed or "files" not in failed:
+        yield from answers
+        answers = []
     if paths := [row for row in _listed(outcomes.pop("paths", ())) if isinstance(row, Mapping)]:
         rows = [[str(row.get(name, "")) for name in ("path", "gold", "agent")] for row in paths]
-        yield Grid("files that differ", ("path", "gold", "agent"), rows)
+        total = outcomes.pop("paths_total", None)
+        some = f": the first {len(rows)} of {total}" if total else ""
+        yield Grid(f"files that differ{some}", ("path", "gold", "agent"), rows)
         for row in paths:
             if row.get("diff"):
                 yield Diff(f"{row.get('path')}, from the gold to the agent", str(row["diff"]))
+    yield from answers
     if tests := [row for row in _listed(outcomes.pop("tests", ())) if isinstance(row, Mapping)]:
         yield from (_failed_test(row) for row in tests if not row.get("passed"))
         passed = [row for row in tests if row.get("passed")]
@@ -313,6 +306,31 @@ def _blocks(outcomes: dict[str, Any]) -> Iterable[Block]:
         yield Diff("output of the tests", str(output))
     if outcomes:
         yield Diff("other outcomes", json.dumps(outcomes, indent=2, ensure_ascii=False))
+
+
+def _answers(gold: object, agent: object, differing: Sequence[object]) -> Iterable[Sides]:
+    """Yield both answers, and the `differing` rows of the record (missing, extra) that neither
+    shows. The record marks the rows, as the reward compared all of them; an older one lists some
+    of those that differ. Without a list, lines are compared."""
+    sides = [_lines(gold), _lines(agent)]
+    texts = [[line.text for line in side] for side in sides]
+    counts = [Counter(lines) for lines in texts]
+    order = ""
+    if counts[0] == counts[1] and texts[0] != texts[1] and not any(map(_is_cut, (gold, agent))):
+        order = ": the same lines in another order"
+    listed = [_rows(rows) for rows in differing]
+    if not any(isinstance(side, Mapping) and "unmatched" in side for side in (gold, agent)):
+        alone = [counts[0] - counts[1], counts[1] - counts[0]]
+        if differing[0] is not None:
+            alone = [Counter(rows) for rows in listed]
+        sides = [_marked(lines, only) for lines, only in zip(texts, alone, strict=True)]
+    yield Sides(f"answers{order}", *map(_split, sides))
+    hidden = [
+        [Line(row, True) for row in rows if row not in lines]
+        for rows, lines in zip(listed, texts, strict=True)
+    ]
+    if any(hidden):
+        yield Sides("other rows that differ", *map(_split, hidden))
 
 
 def _test_name(row: Mapping[str, Any]) -> str:
@@ -332,22 +350,35 @@ def _failed_test(row: Mapping[str, Any]) -> FailedTest:
     return FailedTest(f"{_test_name(row)}: failed", text, facts)
 
 
-def _lines(side: object) -> list[str]:
-    """Return an answer as lines: a text, an error, or rows of a table; anything else as JSON."""
+def _lines(side: object) -> list[Line]:
+    """Return an answer as lines: a text, an error, or rows of a table; anything else as JSON. Rows
+    that the record calls unmatched are marked."""
     if not isinstance(side, Mapping):
-        return [] if side is None else [str(side)]
+        return [] if side is None else [Line(str(side))]
     rest = dict(side)
-    lines = str(rest.pop("answer", "")).splitlines()
+    before = str(rest.pop("answer", "")).splitlines()
     if error := rest.pop("error", None):
-        lines += f"error: {error}".splitlines()
-    lines += _rows(rest.pop("columns", None) and [side["columns"]])
-    rows, total = _rows(rest.pop("rows", ())), rest.pop("rows_total", None)
-    lines += rows
-    if isinstance(total, int):
-        lines.append(f"… {total - len(rows)} more rows")
+        before += f"error: {error}".splitlines()
+    before += _rows(rest.pop("columns", None) and [side["columns"]])
+    rows, unmatched = _rows(rest.pop("rows", ())), _listed(rest.pop("unmatched", ()))
+    after = []
+    if isinstance(total := rest.pop("rows_total", None), int):
+        after.append(f"… {count_of(total - len(rows), 'more row')}")
     if "submitted" in rest:
-        lines.append(str(rest.pop("submitted")) or "(nothing)")
-    return lines + (json.dumps(rest, indent=2, ensure_ascii=False).splitlines() if rest else [])
+        after.append(str(rest.pop("submitted")) or "(nothing)")
+    if rest:
+        after += json.dumps(rest, indent=2, ensure_ascii=False).splitlines()
+    marked = [Line(row, place in unmatched) for place, row in enumerate(rows)]
+    return [*map(Line, before), *marked, *map(Line, after)]
+
+
+def _split(lines: Iterable[Line]) -> list[Line]:
+    """Return the lines; a row whose cells have line ends becomes several, with the same mark."""
+    return [Line(part, line.alone) for line in lines for part in line.text.split("\n")]
+
+
+def _is_cut(side: object) -> bool:
+    return isinstance(side, Mapping) and "rows_total" in side
 
 
 def _rows(rows: object) -> list[str]:

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -218,7 +219,9 @@ def select(
     ones. Raises `UsageError` if there is no such task.
     """
     if unknown := sorted(set(named) - {task.id for task in tasks}):
-        likely = did_you_mean(unknown[0], [task.id for task in tasks])
+        ids = [task.id for task in tasks]
+        nearest = ", ".join(get_close_matches(unknown[0], ids, 3, 0))
+        likely = did_you_mean(unknown[0], ids) or f"; the nearest are {nearest}"
         raise UsageError(f"no task has the id {unknown[0]!r}{likely}")
     chosen = [task for task in tasks if not named or task.id in named]
     if split:

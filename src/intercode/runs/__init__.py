@@ -41,15 +41,16 @@ class Run:
 
     def rows(self, of: Literal["episodes", "turns"] = "episodes") -> Iterator[dict[str, Any]]:
         """Yield a row for each episode or turn, as `export --format jsonl` does."""
+        from intercode.report.analysis import explaining
         from intercode.runs.rows import episode_row, turn_rows
 
         if of not in ("episodes", "turns"):
             raise UsageError(f"a run has rows of episodes or of turns, not of {of!r}")
+        reason = explaining(self.config, self.episodes)
         for episode in self.episodes:
-            if of == "turns":
-                yield from turn_rows(self.config, episode)
-            else:
-                yield episode_row(self.config, episode)
+            rows, why = turn_rows(self.config, episode), reason(episode)
+            for row in rows if of == "turns" else [episode_row(self.config, episode)]:
+                yield {**row, **why}
 
     def frame(self, of: Literal["episodes", "turns"] = "episodes") -> Any:
         """Return `rows` as a `DataFrame`. Raises `UsageError` if pandas is not installed."""

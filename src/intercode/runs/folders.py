@@ -95,6 +95,8 @@ class RunFolder:
                 for name in FACETS:
                     if row[name] is not None:
                         counts[name][str(row[name])] += row["n"]
+                if row["state"] == "ambiguous":  # has failed as well
+                    counts["state"]["failed"] += row["n"]
             self._facets = (
                 covered,
                 {name: counter.most_common() for name, counter in counts.items() if counter},

@@ -42,6 +42,7 @@ from intercode.errors import DataError
 from intercode.report.analysis import CATEGORIES, Case
 from intercode.report.summary import EpisodeRow
 from intercode.report.text import one_line
+from intercode.report.transcript import FAILED
 from intercode.report.turns import code_turns
 from intercode.runs.signing import is_signed
 from intercode.runs.store import from_json, lines_of, open_inside, read_inside
@@ -91,6 +92,9 @@ SORTS = {
 
 IS_TASK = "task = CAST(? AS TEXT)"
 """A condition; the value is `as_bytes` of the id."""
+
+HAS_FAILED = f"state IN ({', '.join(map(repr, FAILED))})"
+"""A condition."""
 
 _LATER = list(CATEGORIES)[list(CATEGORIES).index("had the answer") + 1 :]
 _PIECE = 32 << 20
@@ -352,7 +356,9 @@ class Index:
         if (cached := self._lists.get(key)) is not None:
             return cached
         facets = {name: value for name, value in chosen.items() if name in FACETS}
-        where = " AND ".join(f"{name} = CAST(? AS TEXT)" for name in facets) or "1"
+        failed = facets.get("state") == "failed" and bool(facets.pop("state"))
+        conditions = [*[HAS_FAILED] * failed, *(f"{name} = CAST(? AS TEXT)" for name in facets)]
+        where = " AND ".join(conditions) or "1"
         hits = self.search(text) if text else None
         name, back = sort.removeprefix("-"), "DESC" if sort.startswith("-") else "ASC"
         order = f"{SORTS.get(name, SORTS['task'])}, start".replace(",", f" {back},")

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from intercode.types import Episode
+from intercode.types import Episode, Usage
 
 Row = dict[str, Any]
 Config = Mapping[str, Any]
 
 
 def turn_rows(config: Config, episode: Episode) -> Iterator[Row]:
-    """Yield a row for each turn."""
+    """Yield a row for each turn, numbered from 1 as `show` does; `after` 0 is the beginning."""
     facts = {"query": episode.query, "parts": dict(episode.parts), "ended": episode.ended}
-    for number, turn in enumerate(episode.turns):
+    for number, turn in enumerate(episode.turns, 1):
         row = asdict(turn)
         usage = row.pop("usage")
         yield {
@@ -24,7 +24,9 @@ def turn_rows(config: Config, episode: Episode) -> Iterator[Row]:
             **facts,
             "turn": number,
             **row,
+            "after": None if turn.after is None else turn.after + 1,
             **usage,
+            "cost": _cost(config, turn.usage),
         }
 
 
@@ -42,9 +44,15 @@ def episode_row(config: Config, episode: Episode) -> Row:
         "seconds": sum(turn.seconds + (turn.reply_seconds or 0.0) for turn in episode.turns),
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
-        "cost": usage.cost,
+        "cost": _cost(config, usage),
         "query": episode.query,
     }
+
+
+def _cost(config: Config, usage: Usage) -> float | None:
+    """Return the cost; None if the price of the tokens is not known."""
+    tokens = usage.prompt_tokens + usage.completion_tokens
+    return usage.cost if usage.cost or config.get("price") or not tokens else None
 
 
 def labels(config: Config, episode: Episode) -> Row:

@@ -9,7 +9,7 @@ from intercode.errors import UsageError
 
 
 @click.command(cls=shared.Command)
-@click.argument("runs", nargs=-1, type=shared.EXISTING_PATH, metavar="[RUN|FOLDER...]")
+@click.argument("runs", nargs=-1, type=shared.RUN_PATH, metavar="[RUN|FOLDER...]")
 @shared.listening
 @shared.data_now
 def view(runs: tuple[str, ...], host: str, port: int, data: str | None) -> None:

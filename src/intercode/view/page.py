@@ -89,9 +89,7 @@ class _Page:
                 for name, run in zip(self.names, self.whole["runs"], strict=True)
                 if run.get("excluded")
             ],
-            differences=(
-                list(tables.differences(compared)) if "comparison" in self.whole else None
-            ),
+            differences=self._differences(),
             flips=flips,
             charts=[Markup(charts.svg(chart)) for chart in charts.charts(self.whole)],
             tasks=self._tasks(list(self.rows), named=True),
@@ -99,6 +97,12 @@ class _Page:
             left_out=total - len(self.transcripts),
             runs=[self._run(number) for number in range(len(self.runs))],
         )
+
+    def _differences(self) -> list[tables.Section] | None:
+        if "comparisons" in self.whole:
+            return list(tables.comparisons(self.whole))
+        compared = "comparison" in self.whole
+        return list(tables.differences(self.whole["comparison"])) if compared else None
 
     def _figure_link(self, row: tables.Row, column: str) -> str | None:
         """Return where a figure of the overview leads."""

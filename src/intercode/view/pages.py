@@ -144,7 +144,7 @@ class Pages:
             "turns": "turns",
             "tokens": "tokens",
             "cost": "cost $",
-            "seconds": "s",
+            "seconds": "action s",
         }
         for name in ("tokens", "cost"):
             if not totals[name]:
@@ -341,6 +341,7 @@ class Pages:
                 {
                     "run": run.name,
                     **figure_cells(run.figures()),
+                    "shared tasks": "–" if run is runs[0] else str(len(changes)),
                     "tasks gained": "–" if run is runs[0] else str(gained),
                     "tasks lost": "–" if run is runs[0] else str(lost),
                 }
@@ -355,7 +356,9 @@ class Pages:
             names=names,
             only=only,
             run_link=lambda row, column: self.url("run", row["run"]) if column == "run" else None,
-            figures=without_empty(figure_rows, keep=("run", "tasks gained", "tasks lost")),
+            figures=without_empty(
+                figure_rows, keep=("run", "shared tasks", "tasks gained", "tasks lost")
+            ),
             settings=settings([run.config for run in runs]),
             rows=rows,
             count=len(tasks),

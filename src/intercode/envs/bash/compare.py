@@ -62,7 +62,7 @@ def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
     """
     effects = _compare_effects(agent.changes, gold.changes, task)
     answer = _compare_output(agent, gold, task)
-    rulings = {"effects": effects, "answer": answer}
+    rulings = {"files": effects, "answer": answer}
     if agent.probe or gold.probe:
         rulings["probe"] = Ruling(agent.probe == gold.probe, "other output of the probe")
     refused = [name for name, ruling in rulings.items() if not ruling.accepted]
@@ -84,9 +84,9 @@ def _compare_effects(agent: Mapping[str, Change], gold: Mapping[str, Change], ta
         return Ruling(True, "same files")
     change, gold_change = agent.get(path), gold.get(path)
     if change is None:
-        return Ruling(False, "a missing change")
+        return Ruling(False, "a file that should have changed")
     if gold_change is None:
-        return Ruling(False, "an unwanted change")
+        return Ruling(False, "a file that should not have changed")
     if change.type != gold_change.type or "removed" in (change.kind, gold_change.kind):
         return Ruling(False, "another type of file")
     if change.mode != gold_change.mode:

@@ -133,8 +133,9 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
 
             {"failed": ["answer", "files"], "rule": "another order", "agent": {"answer": text},
              "gold": {"answer": text},
-             "paths": [{"path", "agent": "added|modified|removed|same", "gold": …, "diff": text},
-             …]}
+             "paths": [{"path", "agent": "added|modified|removed|untouched|missing", "gold": …,
+                        "diff": text}, …],
+             "paths_total": their number, if there are more than 20}
 
         `diff` is a diff from the gold's file to the agent's. It is empty for files other than UTF-8
         text of at most 4 KiB, for a file that only the agent modified, and after the gold's first
@@ -150,7 +151,8 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
             if part < full.get(name, 1)
         ]
         agent, gold = shown.agent.changes, shown.gold.outcome.changes
-        paths = different_paths(agent, gold, shown.task)[:_PATHS]
+        every = different_paths(agent, gold, shown.task)
+        paths = every[:_PATHS]
         texts = shown.world.workspace.read_texts(
             [path for path in paths if path not in agent or agent[path].type == "file"]
         )
@@ -162,16 +164,15 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
             "paths": [
                 {
                     "path": shorten_text(path),
-                    **{
-                        side: _KINDS[changes[path].kind] if path in changes else "same"
-                        for side, changes in (("agent", agent), ("gold", gold))
-                    },
+                    "agent": _word(agent.get(path), gold.get(path)),
+                    "gold": _word(gold.get(path), agent.get(path)),
                     "diff": _diff(
                         agent.get(path), gold.get(path), texts.get(path), shown.gold.texts.get(path)
                     ),
                 }
                 for path in paths
             ],
+            **({"paths_total": len(every)} if len(every) > len(paths) else {}),
         }
 
     def examine(self, world: BashWorld, task: Task) -> GoldRun:
@@ -200,18 +201,25 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         return GoldRun(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
 
 
+def _word(change: Change | None, other: Change | None) -> str:
+    """Return what a side did to a path that differs: without a change, a file that the other side
+    added is missing."""
+    if change is None:
+        return "missing" if other and other.kind == "added" else "untouched"
+    return _KINDS[change.kind]
+
+
 def _diff(
     agent: Change | None, gold: Change | None, agent_text: str | None, gold_text: str | None
 ) -> str:
-    """Return how one path differs: type, mode and target if both sides changed the path, and a
-    unified diff of the texts."""
+    """Return how one path differs: type, mode and target if they differ, or if only one side
+    modified the path; and a unified diff of the texts."""
     lines: list[str] = []
-    if (
-        agent
-        and gold
-        and (agent.type, agent.mode, agent.target) != (gold.type, gold.mode, gold.target)
-    ):
-        for side, change in (("gold", gold), ("agent", agent)):
+    sides = {"gold": gold, "agent": agent}
+    states = {(c.type, c.mode, c.target) for c in sides.values() if c}
+    modified = any(change and change.kind == "changed" for change in sides.values())
+    for side, change in sides.items():
+        if change and (len(states) > 1 or (modified and None in sides.values())):
             target = f" -> {change.target}" if change.target else ""
             lines.append(f"{side}: {change.type} {change.mode:04o}{target}\n")
     if gold.kind == "removed" if gold else agent and agent.kind == "added":

@@ -143,7 +143,8 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
         window,
         shortened(agent, gold, places),
     )
-    common = _match(agent_rows, gold_rows, order.ties, window).total()
+    matched = _match(agent_rows, gold_rows, order.ties, window)
+    common = sum(rows.total() for rows in matched.values())
     either = len(agent_rows) + len(gold.rows) - common
     rows = common / either if either else 1.0
     if rows == 1:  # each row is at a place of its tie group, and no group has a row too often
@@ -178,26 +179,34 @@ def sql_bird(agent: Table | None, gold: Table | None) -> Score:
     return Score(float(same), same, {"rows": float(same)})
 
 
-def difference(agent: Table, gold: Table, order: Order) -> tuple[list[Row], list[Row]]:
-    """Return the gold's rows that the agent lacks, and the agent's rows that the gold lacks; all
-    rows if the columns do not match."""
+def difference(agent: Table, gold: Table, order: Order) -> tuple[list[int], list[int]]:
+    """Return the places of the gold's rows that the agent lacks, and of the agent's rows that the
+    gold lacks; all places if the columns do not match."""
     places = alignment(agent.columns, gold.columns)
     if places is None:
-        return list(gold.rows), list(agent.rows)
+        return [*range(len(gold.rows))], [*range(len(agent.rows))]
     aligned = [tuple(row[place] for place in places) for row in agent.rows]
     window = range(order.start, order.start + len(gold.rows))
     agent_rows, gold_rows = comparable(aligned, order.rows, window, shortened(agent, gold, places))
     matched = _match(agent_rows, gold_rows, order.ties, window)
-    plain_gold = [*map(_plain_row, gold.rows)]
-    missing, extra = (
-        [original[row] for row in (Counter(plain) - matched).elements()]
-        for plain, original in (
-            (plain_gold, dict(zip(plain_gold, gold.rows, strict=True))),
-            (agent_rows, dict(zip(agent_rows, aligned, strict=True))),
-        )
-    )
+    used = sum(matched.values(), Counter[Row]())
+    ties = [order.ties[place] for place in window if place < len(order.ties)]
     # another member of a cut tie is not a missing row
-    return missing[: len(gold.rows) - matched.total()], extra
+    lacking = Counter(ties)
+    lacking.subtract({tie: rows.total() for tie, rows in matched.items()})
+    missing, extra = [], []
+    for place, (row, tie) in enumerate(zip(map(_plain_row, gold.rows), ties, strict=False)):
+        if matched[tie][row]:
+            matched[tie][row] -= 1
+        elif lacking[tie]:
+            lacking[tie] -= 1
+            missing.append(place)
+    for place, row in enumerate(agent_rows):
+        if used[row]:
+            used[row] -= 1
+        else:
+            extra.append(place)
+    return missing, extra
 
 
 def _values(table: Table | None) -> list[str]:
@@ -242,18 +251,17 @@ def _groups(rows: Iterable[Row], ties: Iterable[int]) -> dict[int, Counter[Row]]
 
 def _match(
     agent: Sequence[Row], gold: Sequence[Row], ties: Sequence[int], window: range
-) -> Counter[Row]:
-    """Return the agent's rows that match rows of the gold, in any order.
+) -> dict[int, Counter[Row]]:
+    """Return, by tie group, the agent's rows that match rows of the gold, in any order.
 
     Groups that lie entirely inside the window are matched first. A group that the window cuts may
     match any of its rows, up to its number of places in the window.
     """
-    unmatched, groups, matched = Counter(agent), _groups(gold, ties), Counter[Row]()
+    unmatched, groups, matched = Counter(agent), _groups(gold, ties), dict[int, Counter[Row]]()
     places = Counter(ties[place] for place in window if place < len(ties))
     for tie in sorted(places, key=lambda tie: places[tie] < groups[tie].total()):
-        taken = Counter(islice((unmatched & groups[tie]).elements(), places[tie]))
-        unmatched -= taken
-        matched += taken
+        matched[tie] = Counter(islice((unmatched & groups[tie]).elements(), places[tie]))
+        unmatched -= matched[tie]
     return matched
 
 

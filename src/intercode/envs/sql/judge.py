@@ -119,6 +119,8 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         agent, gold     columns, rows (at most 20; `rows_total` if there are more) or the error
         missing, extra  rows only in the gold, and rows only in the agent's (at most 10 each); if
                         the gold writes, those of the first table that differs
+        unmatched       in agent and gold, unless the gold writes: the places, from 0, of the listed
+                        rows that the other side lacks
         """
         gold = self.gold(first.world, self.tasks_of(first.task)[0])
         (answer, content), parts = first.agent, score.parts
@@ -144,9 +146,17 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         }
         agent_rows, gold_rows, order = gold.compared(answer.table, content)
         if agent_rows is not None and gold_rows is not None:
-            missing, extra = difference(agent_rows, gold_rows, order)
-            report["missing"] = _rows_json(missing[:_DIFFERENT], _DIFFERENCE_BYTES)
-            report["extra"] = _rows_json(extra[:_DIFFERENT], _DIFFERENCE_BYTES)
+            sides = zip(
+                difference(agent_rows, gold_rows, order),
+                (("missing", "gold", gold_rows), ("extra", "agent", agent_rows)),
+                strict=True,
+            )
+            for places, (name, side, table) in sides:
+                rows = [table.rows[place] for place in places[:_DIFFERENT]]
+                report[name] = _rows_json(rows, _DIFFERENCE_BYTES)
+                if gold.content is None:
+                    listed = len(report[side]["rows"])
+                    report[side]["unmatched"] = [place for place in places if place < listed]
         return report
 
     def examine(self, world: SqlWorld, task: Task) -> GoldRun:

@@ -16,6 +16,7 @@ from typing import IO
 from intercode.doors import FORMATS
 from intercode.errors import StoreError, UsageError
 from intercode.interop.export.rewrite import rewriter
+from intercode.report.analysis import explaining
 from intercode.report.summary import is_recorded, load_run
 from intercode.runs.formats import format_named, one_row
 from intercode.runs.rows import Row, episode_row
@@ -65,6 +66,7 @@ def export_run(
         target = replace(target, rows=one_row(episode_row), unscored=True)
     is_human = config.get("agent") == "human"
     counts = {"episodes": 0, "rows": 0, "not_rewritten": 0}
+    reason = explaining(config, episodes) if target.table else lambda episode: {}
 
     def rows() -> Iterator[Row]:
         for episode in episodes:
@@ -79,9 +81,10 @@ def export_run(
                     continue
                 chosen, tools = rewritten[0], list(rewritten[1])
             counts["episodes"] += 1
+            more = reason(episode) | ({"tools": tools} if tools else {})
             for row in target.rows(config, chosen):
                 counts["rows"] += 1
-                yield {**row, "tools": tools} if tools else row
+                yield {**row, **more}
 
     if output is None and target.binary:
         raise UsageError(f"--format {form} writes no text: name a file with --out")

@@ -51,7 +51,7 @@ from intercode.types import Episode, Message, Turn
 BATCH = 1000  # rows that Parquet writes at a time
 _AS_JSON = ("ask", "calls", "parts", "reasoning")
 _TEXTS = (
-    *("env", "agent", "model", "task", "query", "split", "ended", "error", "rule", "reply"),
+    *("env", "agent", "model", "task", "query", "split", "ended", "error", "rule", "why", "reply"),
     *("thought", "action", "observation", "finish_reason", *_AS_JSON),
 )
 _NUMBERS = (
