@@ -33,7 +33,7 @@ _DIFFERS = re.compile(r"\d{4}-\d\d-\d\dT[\d:+]+|\d+\.\d+(?= s\b|$)", re.MULTILIN
 
 def hasty(task: Task, protocol: str) -> StrategySteps:
     """Look around, play the reference solution or what haste makes of it, and submit."""
-    yield Act("ls /depot /lab")
+    yield Act("ls /depot | wc -l")
     if task.id in HASTE:
         yield Act("echo looked > /depot/looked")
         yield Act(f"({task.gold}) {HASTE[task.id]}")
