@@ -5,9 +5,10 @@ from __future__ import annotations
 from intercode.tasks.catalog import Entry, get, list_entries
 from intercode.tasks.dataset import DataSet, in_split, open_data
 from intercode.tasks.formats import HUB, READERS
-from intercode.tasks.loader import Layout, Preprocess, Record, load_tasks
+from intercode.tasks.loader import DECIDING, Layout, Preprocess, Record, load_tasks, near_fields
 
 __all__ = [
+    "DECIDING",
     "HUB",
     "READERS",
     "DataSet",
@@ -19,5 +20,6 @@ __all__ = [
     "in_split",
     "list_entries",
     "load_tasks",
+    "near_fields",
     "open_data",
 ]

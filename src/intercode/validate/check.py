@@ -36,6 +36,7 @@ from intercode.envs import environment_class
 from intercode.errors import DataError, IntercodeError
 from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
+from intercode.tasks import near_fields
 from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue
 
 PAUSE = 1.1
@@ -137,7 +138,7 @@ def check(
             left.setdefault(run.stays_behind, []).append(task.id)
     if left:
         counts["stays_behind"] = [{"what": what, "tasks": ids} for what, ids in left.items()]
-    return {"tasks": len(every), **counts, **_report(every, issues)}
+    return {"tasks": len(every), **counts, **_report(every, issues, owner)}
 
 
 def count_steps(tasks: Sequence[Task], owner: type[InterCodeEnv]) -> int:
@@ -181,15 +182,16 @@ def check_texts(
         *((task, issue) for task in tasks for issue in by_task.get(task.id, ())),
     ]
     counts = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
-    return {"tasks": len(tasks), **counts, **_report(tasks, issues)}
+    return {"tasks": len(tasks), **counts, **_report(tasks, issues, env_class)}
 
 
 def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Issues:
     return [*((task, issue) for task in tasks for issue in env.lint(task)), *find_duplicates(tasks)]
 
 
-def _report(tasks: Sequence[Task], issues: Issues) -> dict[str, Any]:
+def _report(tasks: Sequence[Task], issues: Issues, env: type[InterCodeEnv]) -> dict[str, Any]:
     """Return the issues in the order of the tasks; `kinds` counts tasks."""
+    misspelt = near_fields(tasks, (*env.fields, *env.decided_by))
     place = {task.id: number for number, task in enumerate(tasks)}
     rows = [
         {"task": task.id, "kind": issue.kind, "why": issue.removeprefix(f"task {task.id}: ")}
@@ -200,6 +202,7 @@ def _report(tasks: Sequence[Task], issues: Issues) -> dict[str, Any]:
         "broken": [row for row in rows if row["kind"] in BROKEN],
         "suspicious": [row for row in rows if row["kind"] not in BROKEN],
         "kinds": {kind: kinds[kind] for kind in KINDS if kinds[kind]},
+        **({"misspelt": misspelt} if misspelt else {}),
     }
 
 

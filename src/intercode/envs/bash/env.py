@@ -31,7 +31,7 @@ from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.judges.tests import Tests, TestsJudge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
-from intercode.envs.verify import check_fields, read_verifier
+from intercode.envs.verify import FIELDS, check_fields, read_verifier
 from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import (
     GoldOutcome,
@@ -92,6 +92,10 @@ class BashEnv(JudgedEnv):
     Options: ClassVar[type[BashOptions]] = BashOptions
     language = LANGUAGE
     decided_by = ("verify",)
+    fields = (
+        *("setup", "image", "action_seconds", "memory", "processes", "disk"),
+        *("order_counts", "answer_form", "cwd", "env", *FIELDS),
+    )
     judged_by = ("order_counts", "answer_form")
     rewards: ClassVar = {
         "exact": "intercode.envs.bash.compare:bash_exact",

@@ -45,6 +45,7 @@ class SqlEnv(JudgedEnv):
     Options = SqlOptions
     language = LANGUAGE
     layouts = LAYOUTS
+    fields = ("db", "db_id", "evidence", "order_counts")
     judged_by = ("order_counts",)
     rewards: ClassVar = {
         "exact": "intercode.envs.sql.compare:sql_exact",
