@@ -248,7 +248,6 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         # a reward or a class of the caller's own may read any field
         is_ours = cls.__module__.startswith(_WITH_STARTER_TASKS)
         by_name = options.chosen_reward is None or options.chosen_reward in cls.rewards
-        read = {*cls.fields, *cls.decided_by}
         data = open_data(
             source,
             env=cls.language.name,
@@ -260,12 +259,22 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             names=options.field_names,
             decided_by=cls.decided_by,
             judged_by=cls.judged_by,
-            unread=[name for name in DECIDING if is_ours and by_name and name not in read],
+            unread=[
+                name
+                for name in DECIDING
+                if is_ours and by_name and name not in (*cls.fields, *cls.decided_by)
+            ],
             records=cls.records,
         )
-        if misspelt := near_fields(data.tasks, read):
+        if misspelt := cls.misspelt(data.tasks):
             warnings.warn(f"{data.name}: {'; '.join(misspelt)}", RuntimeWarning, stacklevel=2)
         return data
+
+    @classmethod
+    def misspelt(cls, tasks: Iterable[Task]) -> list[str]:
+        """Return a sentence for each field of the tasks that seems to be misspelt."""
+        columns = {name for columns, _ in cls.layouts for name in columns}
+        return near_fields(tasks, (*cls.fields, *cls.decided_by), columns)
 
     @classmethod
     def _choose_reward(cls, options: EnvOptions) -> tuple[Any, Any]:

@@ -319,3 +319,13 @@ def test_a_misspelt_field_is_warned_of_once(tmp_path: Path) -> None:
     assert "'verfy' (task 0) is not read; is 'verify' meant?" in findings["misspelt"][0]
     assert "'seutp' (task 1) is not read; is 'setup' meant?" in findings["misspelt"][1]
     assert len(findings["misspelt"]) == 2
+
+
+def test_nl2sh_has_two_golds_in_its_test_set(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("nl,bash,bash2,difficulty\nPrint 1.,echo 1,printf '1\\n',0\n")
+    bash = environment_class("bash")
+    (task,) = bash.read_data(bash.Options(data=tmp_path / "t.csv")).tasks
+    assert (task.query, task.golds) == ("Print 1.", ("echo 1", "printf '1\\n'"))
+    (tmp_path / "t.csv").write_text("nl,bash\nPrint 1.,echo 1\n")
+    (task,) = bash.read_data(bash.Options(data=tmp_path / "t.csv")).tasks
+    assert task.golds == ("echo 1",)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -153,6 +153,11 @@ def _from_layout(record: Record, layouts: Sequence[Layout], where: str) -> Recor
                 return convert(record)
             except DataError as error:
                 raise DataError(f"{where}: {error}") from error
+            except (TypeError, ValueError, LookupError, AttributeError) as error:
+                raise DataError(
+                    f"{where}: has the fields of a published layout ({', '.join(columns)}), but "
+                    f"not their form ({describe_error(error)})"
+                ) from error
     return record
 
 
@@ -227,14 +232,17 @@ def _missing(lacking: Mapping[str, str], record: Record, where: str) -> DataErro
     )
 
 
-def near_fields(tasks: Iterable[Task], known: Iterable[str]) -> list[str]:
-    """Return a sentence for each field that nothing reads and that is within one edit of a field
-    that is read, which its task lacks: `verfy`, but not `test` beside `tests`."""
+def near_fields(
+    tasks: Iterable[Task], known: Iterable[str], columns: Collection[str] = ()
+) -> list[str]:
+    """Return a sentence for each field that is neither `known` nor in a layout's `columns`, and is
+    within one edit of a known one, which its task lacks: `verfy`, but not `test` beside `tests`.
+    """
     read = [name for name in (*ALL_READ, *known) if len(name) > _SHORT]
     near: dict[tuple[str, str], str] = {}
     for task in tasks:
         there = {"query", "id", *(("gold", "golds") if task.gold else ()), *task.extra}
-        for field in sorted(set(map(str, task.extra)) - set(read)):
+        for field in sorted(set(map(str, task.extra)) - {*read, *columns}):
             for name in read:
                 if name not in there and _is_near(field, name):
                     near.setdefault((field, name), task.id)

@@ -36,7 +36,6 @@ from intercode.envs import environment_class
 from intercode.errors import DataError, IntercodeError
 from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
-from intercode.tasks import near_fields
 from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue
 
 PAUSE = 1.1
@@ -191,7 +190,7 @@ def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Issues:
 
 def _report(tasks: Sequence[Task], issues: Issues, env: type[InterCodeEnv]) -> dict[str, Any]:
     """Return the issues in the order of the tasks; `kinds` counts tasks."""
-    misspelt = near_fields(tasks, (*env.fields, *env.decided_by))
+    misspelt = env.misspelt(tasks)
     place = {task.id: number for number, task in enumerate(tasks)}
     rows = [
         {"task": task.id, "kind": issue.kind, "why": issue.removeprefix(f"task {task.id}: ")}

@@ -23,6 +23,7 @@ from intercode.env import World, none_playable
 from intercode.envs.bash.compare import bash_exact
 from intercode.envs.bash.judge import BashJudge
 from intercode.envs.bash.language import LANGUAGE
+from intercode.envs.bash.layouts import LAYOUTS
 from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
 from intercode.envs.bash.world import BashWorld
@@ -91,6 +92,7 @@ class BashEnv(JudgedEnv):
 
     Options: ClassVar[type[BashOptions]] = BashOptions
     language = LANGUAGE
+    layouts = LAYOUTS
     decided_by = ("verify",)
     fields = (
         *("setup", "image", "action_seconds", "memory", "processes", "disk"),

@@ -1,5 +1,7 @@
 """Published layouts of Python tasks, told apart by the fields of their records.
 
+    ODEX            intent, test_start, suffix, canonical_solution → tests: each calls check
+    HumanEval-X     declaration, example_test, canonical_solution  → tests: one that calls check
     HumanEval       prompt, test, entry_point, canonical_solution  → tests: one that calls check
     HumanEval+      prompt, entry_point, canonical_solution,       → tests, hidden: the reference
     and MBPP+       base_input, plus_input, atol                     solution on each input
@@ -7,6 +9,8 @@
                     canonical_solution, test, entry_point            TestCases of unittest
     MBPP            text or prompt, code, test_list                → tests
     APPS            question, input_output, solutions              → cases
+    CodeContests    description, public_tests, private_tests,      → cases, hidden_cases
+                    generated_tests, solutions
     LiveCodeBench   question_content, public_test_cases, …         → cases, hidden_cases; no gold
 
 `suite.py` has the form that they become. Other fields are unchanged.
@@ -20,6 +24,7 @@ from __future__ import annotations
 import ast
 import base64
 import json
+import re
 import zlib
 from typing import Any
 
@@ -47,6 +52,14 @@ import itertools, json, math, operator, random, re, statistics, string, sys
     )
 )
 """The imports that LiveCodeBench's harness puts before every answer."""
+_HUMANEVAL_X_IMPORTS = """import math, re, sys, copy, datetime, itertools, collections, heapq
+import statistics, functools, hashlib, string
+from typing import *
+from collections import *
+"""
+"""The imports that HumanEval-X's harness puts before every answer, without numpy."""
+_PYTHON_3 = {3, "3", "PYTHON3"}
+"""The language of CodeContests' solutions that are executed here."""
 _MOST_SOLUTIONS = 10
 """APPS has up to hundreds of solutions of a task."""
 _SETS = {
@@ -113,6 +126,50 @@ def _read_humaneval(record: Record) -> Record:
         **_completed(record, name, _text(record, "prompt")),
         "tests": [f"{_text(record, 'test')}\n\ncheck({name})"],
     }
+
+
+def _read_humaneval_x(record: Record) -> Record:
+    language = str(record.get("task_id")).partition("/")[0]
+    if language != "Python":
+        raise DataError(
+            f"is for {language}, and here answers are Python; `verify` runs any program"
+        )
+    prompt = _text(record, "prompt")
+    functions = re.findall(r"^def (\w+)", _text(record, "declaration"), re.MULTILINE)
+    converted = _completed(record, functions[-1] if functions else "", prompt)
+    before = f"{_HUMANEVAL_X_IMPORTS}{converted['preamble']}"
+    return {
+        **converted,
+        "tests": [_text(record, "test")],
+        "test_setup_code": before,
+        "preamble": before,
+    }
+
+
+def _read_odex(record: Record) -> Record:
+    """The published ids repeat, so the records are numbered."""
+    name, prompt = _text(record, "entry_point"), _text(record, "prompt")
+    start, tests = _text(record, "test_start"), record.get("test")
+    if not isinstance(tests, list) or not all(isinstance(test, str) for test in tests):
+        raise DataError(f"the field `test` is {tests!r:.60}; a list of texts is expected")
+    imports = _imports(f"{start.rstrip()}\n    pass")
+    return {
+        **record,
+        "query": f"{_text(record, 'intent').rstrip()}\n\nComplete this:\n{prompt}",
+        "gold": f"{prompt}{_text(record, 'canonical_solution')}{_text(record, 'suffix')}",
+        "name": name,
+        "tests": [f"{start}{test}\n\ncheck({name})" for test in tests],
+        "test_setup_code": imports,
+        "preamble": imports,
+        "completes": prompt,
+    }
+
+
+def _imports(text: str) -> str:
+    nodes = parse(text).body
+    return "\n".join(
+        ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)
+    )
 
 
 def _read_plus(record: Record) -> Record:
@@ -192,9 +249,7 @@ def _without_answer(setup: object) -> str:
         return ""
     if not undefined_names(tree):
         return ast.unparse(tree)
-    return "\n".join(
-        ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)
-    )
+    return _imports(ast.unparse(tree))
 
 
 def _read_apps(record: Record) -> Record:
@@ -224,6 +279,39 @@ def _python_3(solutions: list[str]) -> list[str]:
             continue
         valid.append(text)
     return valid or solutions[:1]
+
+
+def _read_codecontests(record: Record) -> Record:
+    solutions = record["solutions"]
+    if isinstance(solutions, list):
+        solutions = {name: [one[name] for one in solutions] for name in ("language", "solution")}
+    tests = [record.get(f"{kind}_tests") or {} for kind in ("public", "private", "generated")]
+    public, *hidden = (
+        {f"{name}s": list(test.get(name) or []) for name in ("input", "output")} for test in tests
+    )
+    converted = {
+        **record,
+        "id": record.get("name"),
+        "name": None,
+        "query": _text(record, "description"),
+        "golds": _python_3(
+            [
+                text
+                for language, text in zip(*map(list, solutions.values()), strict=True)
+                if language in _PYTHON_3
+            ]
+        ),
+        "cases": public,
+        "hidden_cases": {name: [*hidden[0][name], *hidden[1][name]] for name in public},
+        "tolerant": True,
+        **dict.fromkeys(("solutions", "incorrect_solutions")),
+        **dict.fromkeys(("public_tests", "private_tests", "generated_tests")),
+    }
+    if file := record.get("input_file") or record.get("output_file"):
+        converted["unplayable"] = (
+            f"its programs read or write the file {file}, not stdin and stdout"
+        )
+    return converted
 
 
 def _read_livecodebench(record: Record) -> Record:
@@ -294,6 +382,8 @@ def _parsed(value: Any, field: str) -> Any:
 _COMPLETED = ("prompt", "entry_point", "canonical_solution")
 LAYOUTS: tuple[Layout, ...] = (
     ((*_COMPLETED, "base_input", "plus_input"), _read_plus),
+    (("intent", "test_start", "suffix", *_COMPLETED), _read_odex),
+    (("declaration", "example_test", "canonical_solution", "prompt", "test"), _read_humaneval_x),
     ((*_COMPLETED, "test"), _read_humaneval),
     (
         ("instruct_prompt", "complete_prompt", "code_prompt", *_COMPLETED[1:], "test"),
@@ -303,4 +393,5 @@ LAYOUTS: tuple[Layout, ...] = (
     (("prompt", "code", "test_list"), _read_mbpp),
     (("question", "input_output"), _read_apps),
     (("question_content", "public_test_cases"), _read_livecodebench),
+    (("description", "public_tests", "private_tests", "solutions"), _read_codecontests),
 )

@@ -2,12 +2,15 @@
 
     BIRD      question_id (not in train), db_id, question, evidence, SQL, difficulty
     Spider    db_id, query, question; here `query` is the gold
+    SParC     database_id, interaction, final; the task is the final question. CoSQL has it too
+    LiveSQLBench, BIRD-Interact    instance_id, selected_database, query, sol_sql, conditions
 
 Other fields are unchanged.
 """
 
 from __future__ import annotations
 
+from intercode.errors import DataError
 from intercode.tasks import Layout, Record
 
 
@@ -21,7 +24,32 @@ def _read_spider(record: Record) -> Record:
     return {names.get(name, name): value for name, value in record.items()}
 
 
+def _read_sparc(record: Record) -> Record:
+    final = record["final"]
+    kept = {name: value for name, value in record.items() if name != "database_id"}
+    return {
+        **kept,
+        "query": final["utterance"],
+        "gold": final["query"],
+        "db": record["database_id"],
+    }
+
+
+def _read_livesqlbench(record: Record) -> Record:
+    if not record["sol_sql"]:
+        raise DataError(
+            "the golds, `sol_sql`, are not published with the questions: ask the authors for the "
+            "file that has them, and merge both by `instance_id`"
+        )
+    names = {"instance_id": "id", "selected_database": "db", "sol_sql": "gold"}
+    converted = {names.get(name, name): value for name, value in record.items()}
+    conditions = record.get("conditions") or {}
+    return {**converted, "order_counts": conditions.get("order")}
+
+
 LAYOUTS: tuple[Layout, ...] = (
     (("question", "SQL", "db_id"), _read_bird),
     (("question", "query", "db_id"), _read_spider),
+    (("database_id", "interaction", "final"), _read_sparc),
+    (("instance_id", "selected_database", "sol_sql"), _read_livesqlbench),
 )
