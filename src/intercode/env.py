@@ -43,7 +43,8 @@ from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, check_overrides, safe_repr
 from intercode.protocol import find_protocol
 from intercode.submission import INSIDE, LONGEST, is_submission, submitted_word
-from intercode.tasks import DECIDING, DataSet, Layout, near_fields, open_data
+from intercode.tasks import DataSet, Layout, open_data
+from intercode.tasks.loader import DECIDING, near_fields
 from intercode.types import ExecResult, Score, Task, TaskIssue, View
 
 StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]

@@ -129,7 +129,7 @@ def test_the_order_of_rows_counts_as_the_set_says_and_missing_golds_are_told(fol
         observation, *_ = env.step("SELECT 1; SELEC 2; SELECT 3")
         assert 'near "SELEC"' in observation
     (folder / "unfilled.json").write_text(json.dumps([{**LIVE[0], "sol_sql": []}]))
-    with pytest.raises(DataError, match="are not published with the questions"):
+    with pytest.raises(DataError, match="some sets have golds in another file"):
         intercode.prepare("sql", data=str(folder / "unfilled.json"), databases=databases)
 
 

@@ -75,7 +75,7 @@ BAD: list[tuple[str, bytes, type[Exception], str]] = [
         "t.json",
         b'{"train": [{"query": "q", "gold": "g"}], "test": [{"query": "q", "gold": "g"}]}',
         DataError,
-        "holds lists of records in its fields 'train', 'test'",
+        "record 1: fields 'gold' and 'query' are missing; the record has train, test",
     ),
 ]
 

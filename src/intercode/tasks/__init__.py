@@ -5,10 +5,9 @@ from __future__ import annotations
 from intercode.tasks.catalog import Entry, get, list_entries
 from intercode.tasks.dataset import DataSet, in_split, open_data
 from intercode.tasks.formats import HUB, READERS
-from intercode.tasks.loader import DECIDING, Layout, Preprocess, Record, load_tasks, near_fields
+from intercode.tasks.loader import Layout, Preprocess, Record, load_tasks
 
 __all__ = [
-    "DECIDING",
     "HUB",
     "READERS",
     "DataSet",
@@ -20,6 +19,5 @@ __all__ = [
     "in_split",
     "list_entries",
     "load_tasks",
-    "near_fields",
     "open_data",
 ]

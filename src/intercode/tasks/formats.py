@@ -102,18 +102,13 @@ def _read_json(path: Path) -> Located:
     if isinstance(records, dict) and all(isinstance(value, dict) for value in records.values()):
         records = [{"id": id, **record} for id, record in records.items()]
     if isinstance(records, dict):
-        lists = {
-            name: value
-            for name, value in records.items()
+        lists = [
+            value
+            for value in records.values()
             if isinstance(value, list) and value and all(isinstance(row, dict) for row in value)
-        }
-        if len(lists) > 1 and not {"query", "gold"} & records.keys():
-            raise DataError(
-                f"{path}: holds lists of records in its fields {', '.join(map(repr, lists))}; "
-                "write one of them into a file of its own"
-            )
-        is_record = not lists or {"query", "gold"} & records.keys()
-        records = [records] if is_record else next(iter(lists.values()))
+        ]
+        is_record = len(lists) != 1 or {"query", "gold"} & records.keys()
+        records = [records] if is_record else lists[0]
     if not isinstance(records, list):
         raise DataError(
             f"{path}: holds {kind_of(records)} where a list of records should be; "

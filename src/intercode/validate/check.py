@@ -366,19 +366,19 @@ def _difference(task: Task, run: GoldRun, again: GoldRun) -> Iterator[tuple[Task
 
 
 def find_duplicates(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskIssue]]:
-    """Yield tasks whose query repeats an earlier one except for letter case and spaces, or, with
-    the same gold, almost does."""
-    earlier: dict[str, Task] = {}
+    """Yield tasks whose query repeats an earlier one of the same world except for letter case and
+    spaces, or, with the same gold, almost does."""
+    earlier: dict[tuple[str, str], Task] = {}
     for task in tasks:
-        first = earlier.setdefault(" ".join(task.query.lower().split()), task)
+        first = earlier.setdefault((" ".join(task.query.lower().split()), _world(task)), task)
         if first is not task:
             answers = "and has the same gold" if first.gold == task.gold else "but has another gold"
             yield task, TaskIssue(f"asks the same as task {first.id} {answers}", "duplicate")
     tasks = list(earlier.values())
-    groups = defaultdict[tuple[object, str], list[int]](list)
+    groups = defaultdict[tuple[str, str], list[int]](list)
     weights = vectors([task.query for task in tasks])
     for place, task in enumerate(tasks):
-        group = groups[_database(task), " ".join(task.gold.split())]
+        group = groups[_world(task), " ".join(task.gold.split())]
         near = next(
             (other for other in group if cosine(weights[other], weights[place]) >= NEAR), None
         )
@@ -408,6 +408,12 @@ def nearest_tasks(tasks: Sequence[Task]) -> Mapping[str, Task]:
             ]
             nearest[task.id] = group[cosines.index(max(cosines))]
     return nearest
+
+
+def _world(task: Task) -> str:
+    """Return what a record says of the files and databases that a task starts with."""
+    images = "world" if "world" in task.extra else "image"
+    return repr([task.extra.get(name) for name in ("db", "db_id", "setup", "cwd", "env", images)])
 
 
 def _database(task: Task) -> object:

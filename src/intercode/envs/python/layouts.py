@@ -51,15 +51,8 @@ import itertools, json, math, operator, random, re, statistics, string, sys
         "typing",
     )
 )
-"""The imports that LiveCodeBench's harness puts before every answer."""
-_HUMANEVAL_X_IMPORTS = """import math, re, sys, copy, datetime, itertools, collections, heapq
-import statistics, functools, hashlib, string
-from typing import *
-from collections import *
-"""
-"""The imports that HumanEval-X's harness puts before every answer, without numpy."""
-_PYTHON_3 = {3, "3", "PYTHON3"}
-"""The language of CodeContests' solutions that are executed here."""
+"""The imports that LiveCodeBench's harness puts before every answer; HumanEval-X's puts fewer."""
+_CODECONTESTS = ("public", "private", "generated")
 _MOST_SOLUTIONS = 10
 """APPS has up to hundreds of solutions of a task."""
 _SETS = {
@@ -137,7 +130,7 @@ def _read_humaneval_x(record: Record) -> Record:
     prompt = _text(record, "prompt")
     functions = re.findall(r"^def (\w+)", _text(record, "declaration"), re.MULTILINE)
     converted = _completed(record, functions[-1] if functions else "", prompt)
-    before = f"{_HUMANEVAL_X_IMPORTS}{converted['preamble']}"
+    before = f"{_LIVECODEBENCH_IMPORTS}{converted['preamble']}"
     return {
         **converted,
         "tests": [_text(record, "test")],
@@ -149,16 +142,14 @@ def _read_humaneval_x(record: Record) -> Record:
 def _read_odex(record: Record) -> Record:
     """The published ids repeat, so the records are numbered."""
     name, prompt = _text(record, "entry_point"), _text(record, "prompt")
-    start, tests = _text(record, "test_start"), record.get("test")
-    if not isinstance(tests, list) or not all(isinstance(test, str) for test in tests):
-        raise DataError(f"the field `test` is {tests!r:.60}; a list of texts is expected")
+    start = _text(record, "test_start")
     imports = _imports(f"{start.rstrip()}\n    pass")
     return {
         **record,
         "query": f"{_text(record, 'intent').rstrip()}\n\nComplete this:\n{prompt}",
         "gold": f"{prompt}{_text(record, 'canonical_solution')}{_text(record, 'suffix')}",
         "name": name,
-        "tests": [f"{start}{test}\n\ncheck({name})" for test in tests],
+        "tests": [f"{start}{test}\n\ncheck({name})" for test in record["test"]],
         "test_setup_code": imports,
         "preamble": imports,
         "completes": prompt,
@@ -282,30 +273,21 @@ def _python_3(solutions: list[str]) -> list[str]:
 
 
 def _read_codecontests(record: Record) -> Record:
-    solutions = record["solutions"]
-    if isinstance(solutions, list):
-        solutions = {name: [one[name] for one in solutions] for name in ("language", "solution")}
-    tests = [record.get(f"{kind}_tests") or {} for kind in ("public", "private", "generated")]
-    public, *hidden = (
-        {f"{name}s": list(test.get(name) or []) for name in ("input", "output")} for test in tests
-    )
+    solutions = zip(record["solutions"]["language"], record["solutions"]["solution"], strict=True)
+    cases = [
+        {f"{name}s": list(tests.get(name) or []) for name in ("input", "output")}
+        for tests in (record.get(f"{kind}_tests") or {} for kind in _CODECONTESTS)
+    ]
     converted = {
         **record,
+        **dict.fromkeys(("name", "solutions", "incorrect_solutions")),
+        **dict.fromkeys(f"{kind}_tests" for kind in _CODECONTESTS),
         "id": record.get("name"),
-        "name": None,
         "query": _text(record, "description"),
-        "golds": _python_3(
-            [
-                text
-                for language, text in zip(*map(list, solutions.values()), strict=True)
-                if language in _PYTHON_3
-            ]
-        ),
-        "cases": public,
-        "hidden_cases": {name: [*hidden[0][name], *hidden[1][name]] for name in public},
+        "golds": _python_3([text for language, text in solutions if language in (3, "PYTHON3")]),
+        "cases": cases[0],
+        "hidden_cases": {name: cases[1][name] + cases[2][name] for name in cases[0]},
         "tolerant": True,
-        **dict.fromkeys(("solutions", "incorrect_solutions")),
-        **dict.fromkeys(("public_tests", "private_tests", "generated_tests")),
     }
     if file := record.get("input_file") or record.get("output_file"):
         converted["unplayable"] = (

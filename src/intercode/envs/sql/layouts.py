@@ -10,7 +10,6 @@ Other fields are unchanged.
 
 from __future__ import annotations
 
-from intercode.errors import DataError
 from intercode.tasks import Layout, Record
 
 
@@ -36,15 +35,9 @@ def _read_sparc(record: Record) -> Record:
 
 
 def _read_livesqlbench(record: Record) -> Record:
-    if not record["sol_sql"]:
-        raise DataError(
-            "the golds, `sol_sql`, are not published with the questions: ask the authors for the "
-            "file that has them, and merge both by `instance_id`"
-        )
     names = {"instance_id": "id", "selected_database": "db", "sol_sql": "gold"}
     converted = {names.get(name, name): value for name, value in record.items()}
-    conditions = record.get("conditions") or {}
-    return {**converted, "order_counts": conditions.get("order")}
+    return {**converted, "order_counts": (record.get("conditions") or {}).get("order")}
 
 
 LAYOUTS: tuple[Layout, ...] = (
