@@ -52,7 +52,7 @@ def data_get(name: str, source: str | None) -> None:
     --data NAME` then uses the data set.
     """
     from intercode.cli.output import bar
-    from intercode.tasks import get
+    from intercode.tasks import get, list_entries
 
     percent = 0
 
@@ -65,6 +65,8 @@ def data_get(name: str, source: str | None) -> None:
     with bar(f"downloading {name}", 100, quiet=False) as advance:
         folder = get(name, source=source, progress=show)
     click.echo(folder)
+    entry = next(entry for entry in list_entries() if entry.name == name)
+    click.echo(f"next: intercode check {entry.env} --data {name}", err=True)
 
 
 @click.group()
