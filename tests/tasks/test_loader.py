@@ -301,7 +301,7 @@ def test_a_field_that_decides_and_that_nothing_reads_is_refused(
         read(environment_class(env).Options(data=path))
     own = environment_class(env).Options(data=path, reward=lambda *_: None)
     assert read(own).tasks[0].extra == fields
-    empty = [{"query": "q", "gold": "g", **{name: [] for name in fields}}]
+    empty = [{"query": "q", "gold": "g", **dict.fromkeys(fields, empty)} for empty in ([], "[]")]
     read(environment_class(env).Options(data=write(tmp_path / "t.json", empty)))
 
 

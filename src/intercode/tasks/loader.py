@@ -47,6 +47,7 @@ _JUDGING = {
 DECIDING = ("test_cases", "preprocess_sql", "tests", "verify")
 """Fields that decide about an answer, or about what it is executed on, in some environment or
 published set. An environment that does not read them would judge by the gold alone."""
+_EMPTY = (None, "", "[]", [], {})
 ALL_READ = ("query", "gold", "golds", "id", "general", "split")
 """The fields that every environment reads."""
 _SHORT = 3
@@ -98,7 +99,7 @@ def load_tasks(
         record = _from_layout(_preprocessed(record, preprocess, where), layouts, where)
         fields |= record.keys()
         for name in unread:
-            if record.get(name):
+            if record.get(name, "") not in _EMPTY:
                 raise DataError(
                     f"{where}: field {name!r} decides about answers, and nothing here reads it; "
                     "write it as tests that this environment knows, or remove it"
@@ -239,17 +240,20 @@ def near_fields(
     within one edit of a known one, which its task lacks: `verfy`, but not `test` beside `tests`.
     """
     read = [name for name in (*ALL_READ, *known) if len(name) > _SHORT]
-    near: dict[tuple[str, str], str] = {}
+    by_field: dict[str, list[str]] = {field: [] for field in (*read, *columns)}
+    sentences = dict[tuple[str, str], str]()
     for task in tasks:
-        there = {"query", "id", *(("gold", "golds") if task.gold else ()), *task.extra}
-        for field in sorted(set(map(str, task.extra)) - {*read, *columns}):
-            for name in read:
-                if name not in there and _is_near(field, name):
-                    near.setdefault((field, name), task.id)
-    return [
-        f"the field {field!r} (task {id}) is not read; is {name!r} meant?"
-        for (field, name), id in near.items()
-    ]
+        there = {"query", *(("gold", "golds") if task.gold else ()), *task.extra}
+        for field in map(str, task.extra):
+            if field not in by_field:
+                by_field[field] = [name for name in read if _is_near(field, name)]
+            for name in by_field[field]:
+                if name not in there:
+                    sentence = (
+                        f"the field {field!r} (task {task.id}) is not read; is {name!r} meant?"
+                    )
+                    sentences.setdefault((field, name), sentence)
+    return list(sentences.values())
 
 
 def _is_near(word: str, other: str) -> bool:

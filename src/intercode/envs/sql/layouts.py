@@ -14,30 +14,26 @@ from intercode.tasks import Layout, Record
 
 
 def _read_bird(record: Record) -> Record:
-    names = {"question_id": "id", "question": "query", "SQL": "gold"}
-    return {names.get(name, name): value for name, value in record.items()}
+    return _renamed(record, question_id="id", question="query", SQL="gold")
 
 
 def _read_spider(record: Record) -> Record:
-    names = {"question": "query", "query": "gold"}
-    return {names.get(name, name): value for name, value in record.items()}
+    return _renamed(record, question="query", query="gold")
 
 
 def _read_sparc(record: Record) -> Record:
     final = record["final"]
-    kept = {name: value for name, value in record.items() if name != "database_id"}
-    return {
-        **kept,
-        "query": final["utterance"],
-        "gold": final["query"],
-        "db": record["database_id"],
-    }
+    converted = _renamed(record, database_id="db")
+    return {**converted, "query": final["utterance"], "gold": final["query"]}
 
 
 def _read_livesqlbench(record: Record) -> Record:
-    names = {"instance_id": "id", "selected_database": "db", "sol_sql": "gold"}
-    converted = {names.get(name, name): value for name, value in record.items()}
+    converted = _renamed(record, instance_id="id", selected_database="db", sol_sql="gold")
     return {**converted, "order_counts": (record.get("conditions") or {}).get("order")}
+
+
+def _renamed(record: Record, **names: str) -> Record:
+    return {names.get(name, name): value for name, value in record.items()}
 
 
 LAYOUTS: tuple[Layout, ...] = (

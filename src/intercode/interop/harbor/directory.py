@@ -80,7 +80,12 @@ def _task_folders(path: Path, deepest: int) -> list[Path]:
     if any((path / name).is_file() for name in (TOML, YAML)):
         return [path]
     folders = sorted(path.iterdir()) if path.is_dir() and deepest else []
-    return [task for folder in folders for task in _task_folders(folder, deepest - 1)]
+    return [
+        task
+        for folder in folders
+        if not folder.name.startswith(".")
+        for task in _task_folders(folder, deepest - 1)
+    ]
 
 
 def _read_harbor(folder: Path, prefix: str) -> Record:
