@@ -101,6 +101,13 @@ def test_a_record_may_have_alternative_golds(
     assert (task.gold, task.golds, task.extra) == (golds[0], golds, {})
 
 
+def test_comments_are_no_gold_where_tests_decide(tmp_path: Path) -> None:
+    record = {"query": "q", "gold": "# to be written\n\n  # here", "verify": "true"}
+    path = write(tmp_path / "t.json", [record])
+    assert load_tasks(path, decided_by=["verify"])[0].golds == ()
+    assert load_tasks(path)[0].golds == (record["gold"],)
+
+
 def test_golds_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     for fields, names, error, words in [
         ({"golds": "a"}, ["gold"], DataError, "'golds' is a text; write a list of golds"),
