@@ -23,11 +23,16 @@ def data() -> None:
 def data_list() -> None:
     """List the public data sets, with size, environment and licence, and the families of generated
     tasks."""
-    from intercode.tasks import list_entries
+    from intercode.tasks import list_entries, open_data
+    from intercode.tasks.catalog import downloaded
 
     for entry in list_entries():
+        count: int | str | None = entry.count
+        if count is None:  # the catalog does not know it before the first download
+            is_here = downloaded(entry.name)
+            count = len(open_data(entry.name, env=entry.env).tasks) if is_here else "some"
         click.echo(
-            f"{entry.name:14} {entry.count or '?':>5} tasks  {entry.env:7} {entry.licence:32} "
+            f"{entry.name:14} {count:>5} tasks  {entry.env:7} {entry.licence:32} "
             f"{entry.description}"
         )
     click.echo("\nFamilies, for `intercode data generate FAMILY --out DIR`:")

@@ -47,7 +47,7 @@ _JUDGING = {
 DECIDING = ("test_cases", "preprocess_sql", "tests", "verify")
 """Fields that decide about an answer, or about what it is executed on, in some environment or
 published set. An environment that does not read them would judge by the gold alone."""
-_EMPTY = (None, "", "[]", [], {})
+_EMPTY: tuple[object, ...] = (None, "", "[]", [], {})
 ALL_READ = ("query", "gold", "golds", "id", "general", "split")
 """The fields that every environment reads."""
 _SHORT = 3
