@@ -23,6 +23,7 @@ import copy
 import functools
 import re
 import time
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ from intercode.plugins import attribute_path, check_overrides, safe_repr
 from intercode.protocol import find_protocol
 from intercode.submission import INSIDE, LONGEST, is_submission, submitted_word
 from intercode.tasks import DataSet, Layout, open_data
+from intercode.tasks.loader import DECIDING, near_fields
 from intercode.types import ExecResult, Score, Task, TaskIssue, View
 
 StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
@@ -244,7 +246,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 f"{cls.__qualname__} has no tasks; name their file by its attribute `data`, or"
                 " with --data"
             )
-        return open_data(
+        # a reward or a class of the caller's own may read any field
+        is_ours = cls.__module__.startswith(_WITH_STARTER_TASKS)
+        by_name = options.chosen_reward is None or options.chosen_reward in cls.rewards
+        data = open_data(
             source,
             env=cls.language.name,
             split=options.split,
@@ -255,8 +260,22 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             names=options.field_names,
             decided_by=cls.decided_by,
             judged_by=cls.judged_by,
+            unread=[
+                name
+                for name in DECIDING
+                if is_ours and by_name and name not in (*cls.fields, *cls.decided_by)
+            ],
             records=cls.records,
         )
+        if misspelt := cls.misspelt(data.tasks):
+            warnings.warn(f"{data.name}: {'; '.join(misspelt)}", RuntimeWarning, stacklevel=2)
+        return data
+
+    @classmethod
+    def misspelt(cls, tasks: Iterable[Task]) -> list[str]:
+        """Return a sentence for each field of the tasks that seems to be misspelt."""
+        columns = {name for columns, _ in cls.layouts for name in columns}
+        return near_fields(tasks, (*cls.fields, *cls.decided_by), columns)
 
     @classmethod
     def _choose_reward(cls, options: EnvOptions) -> tuple[Any, Any]:
@@ -311,6 +330,10 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     decided_by: ClassVar[Sequence[str]] = ()
     """The fields with tests that decide about an answer; a record with one of them needs no
     gold."""
+
+    fields: ClassVar[Sequence[str]] = ()
+    """The other fields of a record that the environment reads: `near_fields` warns of misspelt
+    ones."""
 
     judged_by: ClassVar[Sequence[str]] = ()
     """Those of a record's fields `order_counts` and `answer_form` that the reward `exact` reads. A

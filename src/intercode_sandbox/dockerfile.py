@@ -21,8 +21,10 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from configparser import RawConfigParser
+from math import inf
 from pathlib import Path
 
 from intercode_sandbox import cache, template
@@ -42,6 +44,10 @@ _STEP = re.compile(r"(?:\[\d+/\d+\] )?STEP ")
 _IDS = 65_536
 _FIRST_ID = 1_000_000
 """Where root maps the ids of a build but 0 to; nothing on the machine should belong to them."""
+_REMEMBERED = 600.0
+"""Seconds in which a Dockerfile that did not build is not tried again."""
+_failures: dict[str, tuple[float, str]] = {}
+"""When and why a Dockerfile did not build, by the key of its layer."""
 _PIP = "/etc/xdg/pip"
 _PIP_SETTINGS = ("cert", "extra-index-url", "index-url", "proxy", "timeout", "trusted-host")
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
@@ -67,12 +73,22 @@ def build_dockerfile(dockerfile: Path, stand_in: template.Template | None) -> te
         "dockerfile", dockerfile.name, context, stand_in.digest if stand_in else ""
     )
 
-    def fill(layer: Path) -> None:
+    def build(layer: Path) -> None:
         if has_docker():
             tag = images.import_tree(stand_in) if stand_in else None
             images.keep_files(images.make_image(str(dockerfile), stand_in=tag), layer)
         else:
             _Buildah(layer.parent).build(dockerfile.resolve(), stand_in, layer)
+
+    def fill(layer: Path) -> None:
+        failed, why = _failures.get(key, (-inf, ""))
+        if time.monotonic() - failed < _REMEMBERED:
+            raise UsageError(why)
+        try:
+            build(layer)
+        except UsageError as error:
+            _failures[key] = time.monotonic(), str(error)
+            raise
 
     return template.of_layer(cache.folder("layers", key, fill))
 

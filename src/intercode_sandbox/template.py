@@ -48,7 +48,10 @@ _BORROWED = (
     "os-release",
     "debian_version",
     "magic",
+    "java-*",
+    "ssl/certs/java",
 )
+"""Settings in /etc of programs in /usr, which do not start without them."""
 _NAME_SERVICES = "passwd: files\ngroup: files\nhosts: files\n"
 _ETC_FILES = {
     "passwd": (
@@ -230,7 +233,26 @@ def with_tree(template: Template, tree: Path) -> Template:
                 f"{tree} has files under {folder}, which is borrowed from this machine; "
                 "give a root file system: --image DIR"
             )
+    for below in template.layers:
+        if link := _replaced_link(layer / TREE, below / TREE):
+            raise UsageError(
+                f"{tree} has a folder {link}, which is a link to {os.readlink(below / TREE / link)}"
+                " in what is below; place its files there"
+            )
     return template.over(layer, folder_digest(tree, times=False) if tree.is_dir() else layer.name)
+
+
+def _replaced_link(upper: Path, lower: Path, place: str = "") -> str | None:
+    """Return the first folder of `upper` that is a link in `lower`; overlay would hide the link."""
+    for entry in sorted(os.scandir(upper), key=lambda entry: entry.name):
+        below, path = lower / entry.name, f"{place}{entry.name}"
+        if not entry.is_dir(follow_symlinks=False):
+            continue
+        if below.is_symlink():
+            return path
+        if below.is_dir() and (link := _replaced_link(Path(entry.path), below, f"{path}/")):
+            return link
+    return None
 
 
 def unpack(source: Path) -> Path:
@@ -246,7 +268,7 @@ def unpack(source: Path) -> Path:
 
 
 def _host() -> Template:
-    borrowed = [Path("/etc") / name for name in _BORROWED if (Path("/etc") / name).exists()]
+    borrowed = [path for name in _BORROWED for path in sorted(Path("/etc").glob(name))]
     key = hash_of(
         "host",
         repr(_ETC_FILES),
@@ -298,7 +320,8 @@ def _skeleton(root: Path, borrowed: list[Path]) -> None:
     for name, text in _ETC_FILES.items():
         (root / "etc" / name).write_text(text, "utf-8")
     for path in borrowed:
-        target = root / "etc" / path.name
+        target = root / path.relative_to("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(path, target, symlinks=True) if path.is_dir() else shutil.copy(path, target)
     if identity().other:
         for folder, names, files in os.walk(root):

@@ -169,7 +169,10 @@ WRONG = [
     ("bash --agent gold --out a --resume b", "two folders"),
     ("bash --agent gold --max-seconds nan", "--max-seconds"),
     ("bash --agent gold --reward generous", "reward 'generous': use 'exact'"),
-    ("bash --agent gold --engine sqlite", "the environment bash takes no engine"),
+    (
+        "bash --agent gold --engine sqlite",
+        "the environment bash takes no --engine, which is an option of sql",
+    ),
     ("bash --agent gold --task nosuch", "no task has the id 'nosuch'"),
     ("bash --agent gold --nosuch", "--nosuch"),
 ]

@@ -16,7 +16,9 @@ from kept import needs_bwrap
 import intercode
 from intercode.env import InterCodeEnv
 from intercode.envs.python.grading import same_words
+from intercode.envs.python.suite import find_empty_tests, read_suite
 from intercode.errors import DataError
+from intercode.types import Task
 from intercode.validate.check import check, with_passing_golds
 
 ADD = "class Solution:\n    def add(self, a, b):\n        return a + b"
@@ -63,6 +65,62 @@ def bigcodebench(id: str, code: str, about: str, solution: str, test: str) -> di
 
 DOUBLE = {"inputs": ["1\n"], "outputs": ["2\n"]}
 RECORDS: list[tuple[dict[str, Any], list[str], list[str]]] = [
+    # ODEX: what the tests import is there for the answer; ids repeat
+    *(
+        (
+            {
+                "task_id": 5,
+                "prompt": "def f_5(n):\n\treturn ",
+                "suffix": "",
+                "canonical_solution": f"datetime.date(2020, {month}, n).isoformat()",
+                "test_start": "\nimport datetime\n\ndef check(candidate):",
+                "test": [
+                    f"\n    assert candidate({day}) == '2020-0{month}-0{day}'\n" for day in (1, 2)
+                ],
+                "entry_point": "f_5",
+                "intent": f"ISO text of day `n` of month {month} of 2020",
+                "library": ["datetime"],
+            },
+            [
+                f"def f_5(n): return str(datetime.date(2020, {month}, n))",
+            ],
+            [f"def f_5(n): return '2020-0{month}-01'"],
+        )
+        for month in (1, 2)
+    ),
+    # HumanEval-X: the test's parameter has the function's name
+    (
+        {
+            "task_id": "Python/1",
+            "prompt": 'def half(x: int) -> float:\n    """Half of x."""\n',
+            "declaration": "def half(x: int) -> float:\n",
+            "canonical_solution": "    return x / 2\n",
+            "test": "def check(half):\n    assert half(4) == 2\n    assert half(1) == 0.5\n\n"
+            "check(half)\n",
+            "example_test": "def check(half):\n    assert half(4) == 2\n\ncheck(half)\n",
+            "text": "Half of x.",
+        },
+        ["def half(x): return math.fsum([x]) / 2", "    return x / 2"],
+        ["def half(x): return 2"],
+    ),
+    # CodeContests: the first solution in Python 3; the private and generated tests are hidden
+    (
+        {
+            "name": "7_A. Triple",
+            "description": "Read n and print 3n.",
+            "public_tests": {"input": ["1\n"], "output": ["3\n"]},
+            "private_tests": {"input": ["2\n"], "output": ["6\n"]},
+            "generated_tests": {"input": [], "output": []},
+            "solutions": {
+                "language": [2, 3],
+                "solution": ["int main() {}", "print(3 * int(input()))"],
+            },
+            "input_file": "",
+            "output_file": "",
+        },
+        ["n = int(input())\nprint(n + n + n)"],
+        ["print(3)"],
+    ),
     # HumanEval: the test may use what the prompt defines
     (
         {
@@ -226,6 +284,17 @@ RECORDS: list[tuple[dict[str, Any], list[str], list[str]]] = [
 UNPLAYABLE = [
     (livecodebench("pickled", STDIN, packed(pickle.dumps(HIDDEN))), "reading a pickle may run any"),
     (apps("no tests", ""), "has no tests"),
+    (
+        {
+            "name": "7_B. File",
+            "description": "Read n from n.txt.",
+            "public_tests": {"input": ["1"], "output": ["1"]},
+            "private_tests": None,
+            "solutions": {"language": [], "solution": []},
+            "input_file": "n.txt",
+        },
+        "write the file n.txt",
+    ),
 ]
 
 
@@ -277,6 +346,7 @@ def test_check_takes_any_solution_and_says_what_it_cannot_know(factory: Any) -> 
     assert {(row["task"], row["kind"]) for row in result["broken"]} == {
         ("pickled", "no_tests"),
         ("no tests", "no_tests"),
+        ("7_B. File", "no_tests"),
     }
     unknown = {row["task"] for row in result["suspicious"] if row["kind"] == "no_gold"}
     assert unknown == {task.id for task in factory.tasks if not task.gold}
@@ -335,3 +405,35 @@ WORDS: list[tuple[str, str, bool]] = [
 @pytest.mark.parametrize(("printed", "expected", "same"), WORDS)
 def test_words_are_compared_as_text_or_numbers(printed: str, expected: str, same: bool) -> None:
     assert same_words(printed, expected) is same
+
+
+ODD: list[tuple[dict[str, Any], str]] = [
+    (
+        {
+            "task_id": "Go/1",
+            **dict.fromkeys(("prompt", "declaration", "canonical_solution", "test"), "x"),
+            "example_test": "",
+        },
+        "line 1: is for Go, and here answers are Python",
+    ),
+    (
+        {"description": "d", "public_tests": 1, "private_tests": 1, "solutions": 1},
+        r"line 1: has the fields of a published layout \(description, .*, but not their form",
+    ),
+]
+
+
+@pytest.mark.parametrize(("record", "words"), ODD)
+def test_another_language_and_another_form_are_told(
+    tmp_path: Path, record: dict[str, Any], words: str
+) -> None:
+    (tmp_path / "t.jsonl").write_text(json.dumps(record))
+    with pytest.raises(DataError, match=words):
+        intercode.prepare("python", data=str(tmp_path / "t.jsonl"))
+
+
+def test_a_parameter_called_like_the_answer_does_not_hide_it() -> None:
+    hidden = "def check(add):\n    assert add(1) == 2\n"
+    for test, empty in ((f"{hidden}check(add)", []), (f"{hidden}check(lambda x: 2)", [1])):
+        task = Task("t", "q", "def add(x): return x + 1", {"tests": [test], "name": "add"})
+        assert list(find_empty_tests(read_suite(task))) == empty

@@ -33,6 +33,33 @@ BIRD = {
     "difficulty": "simple",
 }
 SPIDER = {"db_id": "shop", "question": "How many articles?", "query": "SELECT 3", "query_toks": []}
+SPARC = {
+    "database_id": "shop",
+    "interaction": [{"utterance": "All prices.", "query": "SELECT price FROM article"}],
+    "final": {
+        "utterance": "How many are cheap?",
+        "query": "SELECT COUNT(*) FROM article WHERE price < 10",
+    },
+}
+LIVE = [
+    {
+        "instance_id": "shop_1",
+        "selected_database": "shop",
+        "query": "Give the prices.",
+        "preprocess_sql": [],
+        "clean_up_sqls": [],
+        "sol_sql": ["SELECT price FROM article ORDER BY id"],
+        "test_cases": [],
+        "conditions": {"decimal": -1, "distinct": False, "order": False},
+    },
+    {
+        "instance_id": "shop_M_1",
+        "selected_database": "shop",
+        "query": "Make a table of a pear; it costs nothing.",
+        "sol_sql": ["CREATE TABLE pear (note TEXT)", "INSERT INTO pear VALUES ('a;b')"],
+        "conditions": None,
+    },
+]
 DESCRIPTION = (
     "original_column_name,column_name,column_description,data_format,value_description\n"
     'price,,what it costs,real,"in euro;\n0 is free"\n'
@@ -45,6 +72,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("published")
     (folder / "dev.json").write_text(json.dumps([BIRD]))
     (folder / "spider.json").write_text(json.dumps([SPIDER]))
+    (folder / "sparc.json").write_text(json.dumps([SPARC]))
+    (folder / "live.jsonl").write_text("\n".join(map(json.dumps, LIVE)))
     (folder / "gold.tsv").write_text(f"{BIRD['SQL']}\tshop\n\nSELECT 3\tpets\n")
     (folder / "dev_gold.sql").write_text(f"{BIRD['SQL']}\tshop\n")
     for name, table in (("shop", "article"), ("pets", "pet")):
@@ -55,6 +84,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     described = folder / "dev_databases" / "shop" / "database_description" / "article.csv"
     described.write_bytes(b"\xef\xbb\xbf" + DESCRIPTION.encode())
     tables = "".join(SCHEMA.format(table, "DECIMAL(8,2)") for table in ("article", "pet"))
+    shop = f"CREATE DATABASE `shop`;\nUSE `shop`;\n{SCHEMA.format('article', 'DECIMAL(8,2)')}"
+    (folder / "shop.sql").write_text(shop)
     (folder / "BIRD_dev.sql").write_text(f"CREATE DATABASE `BIRD`;\nUSE `BIRD`;\n{tables}")
     return folder
 
@@ -63,6 +94,9 @@ PUBLISHED: list[tuple[str, dict[str, str]]] = [
     ("dev.json", {"databases": "dev_databases"}),
     ("dev.json", {"dump": "BIRD_dev.sql"}),
     ("spider.json", {"databases": "dev_databases"}),
+    ("sparc.json", {"databases": "dev_databases"}),
+    ("live.jsonl", {"databases": "dev_databases"}),
+    ("live.jsonl", {"dump": "shop.sql"}),
     ("gold.tsv", {"databases": "dev_databases"}),
     ("dev_gold.sql", {"databases": "dev_databases"}),
 ]
@@ -80,6 +114,23 @@ def test_a_published_layout_is_read_and_judged(
     assert (report["gold_ok"], report["noop_paid"]) == (len(factory.tasks), 0)
     with closing(factory()) as env:
         assert not plays(env, factory.tasks[0].id, "SELECT 1").success
+
+
+def test_the_order_of_rows_counts_as_the_set_says_and_missing_golds_are_told(folder: Path) -> None:
+    databases = str(folder / "dev_databases")
+    with closing(
+        intercode.make("sql", data=str(folder / "live.jsonl"), databases=databases)
+    ) as env:
+        assert plays(env, "shop_1", "SELECT price FROM article ORDER BY price DESC").success
+        env.reset(options={"task": "shop_M_1"})
+        env.step("CREATE TABLE pear (note TEXT); INSERT INTO pear VALUES ('a;b'); SELECT 1")
+        assert env.step("submit")[1] == 1.0
+        env.reset(options={"task": "shop_1"})
+        observation, *_ = env.step("SELECT 1; SELEC 2; SELECT 3")
+        assert 'near "SELEC"' in observation
+    (folder / "unfilled.json").write_text(json.dumps([{**LIVE[0], "sol_sql": []}]))
+    with pytest.raises(DataError, match="some sets have golds in another file"):
+        intercode.prepare("sql", data=str(folder / "unfilled.json"), databases=databases)
 
 
 def test_evidence_and_descriptions_of_columns_are_shown(folder: Path) -> None:

@@ -19,7 +19,7 @@ from intercode.errors import DataError, UsageError
 from intercode.interop.harbor.directory import read_directory
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
-from intercode.validate.check import check
+from intercode.validate.check import check, check_texts
 
 TASKS = Path(__file__).parent / "tasks"
 OFFLINE = re.compile(
@@ -205,3 +205,47 @@ def test_all_ten_tasks_are_read_and_can_be_stored() -> None:
     records = list(read_directory(TASKS))
     assert len(json.loads(json.dumps(records))) == 10
     assert [record["id"] for record in records if record["unplayable"]] == []
+
+
+def test_tasks_lie_some_levels_deep_and_ids_stay_different(tmp_path: Path) -> None:
+    for place in ("tasks/easy/one", "tasks/hard/one", "tasks/hard/two"):
+        variant((tmp_path / place).parent, (tmp_path / place).name)
+    records = {record["id"]: record for record in read_directory(tmp_path)}
+    assert [*records] == ["tasks-easy-one", "tasks-hard-one", "two"]
+    assert records["two"]["image"] == "tasks/hard/two/environment/Dockerfile"
+    factory = intercode.prepare("harbor", data=str(tmp_path), image=base_image())
+    assert len(factory.tasks) == 3
+
+
+def test_a_task_of_several_steps_is_left_out_and_not_its_set(tmp_path: Path) -> None:
+    variant(tmp_path, "one")
+    variant(tmp_path, "steps", '[[steps]]\nname = "first"\n')
+    (tmp_path / "steps" / "steps" / "first").mkdir(parents=True)
+    instruction = (tmp_path / "steps" / "instruction.md").rename(
+        tmp_path / "steps" / "steps" / "first" / "instruction.md"
+    )
+    one, steps = read_directory(tmp_path)
+    assert (one["unplayable"], steps["query"]) == (None, instruction.read_text())
+    assert steps["unplayable"] == [("has several steps", "needs_machine")]
+
+
+def test_helpers_of_tests_that_download_are_found_and_comments_are_no_solution(
+    tmp_path: Path,
+) -> None:
+    variant(tmp_path, "helped", tests__install_dot_sh="curl -LsSf https://host/install.sh | sh\n")
+    variant(tmp_path, "stub", solution__solve_dot_sh="#!/bin/bash\n\n# to be written\n")
+    shutil.copytree(TASKS / "older", tmp_path / "older")
+    (tmp_path / "older" / "tests" / "setup.sh").write_text("git clone https://host/x\n")
+    helped, older, stub = read_directory(tmp_path)
+    assert [kind for _, kind in helped["unplayable"]] == ["needs_network"]
+    assert [kind for _, kind in older["unplayable"]] == ["needs_network"]
+    assert (stub["gold"], stub["keep_processes"]) == (None, False)
+
+
+def test_equal_words_on_other_files_are_no_duplicate(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        variant(tmp_path, name)
+    (tmp_path / "b" / "environment" / "more.txt").write_text("more")
+    issues = check_texts("harbor", data=str(tmp_path))["broken"]
+    assert [(row["task"], row["kind"]) for row in issues] == [("c", "duplicate")]
+    assert "as task a" in issues[0]["why"]

@@ -143,6 +143,11 @@ class TestATree:
         broken.write_bytes(b"this is no archive\n" * 100)
         with pytest.raises(DataError, match=r"broken\.tar"):
             LocalProvider().prepare(tree=broken)
+        (space / "linked" / "lib").mkdir(parents=True)
+        with pytest.raises(
+            UsageError, match=r"linked has a folder lib, which is a link to usr/lib"
+        ):
+            LocalProvider().prepare(tree=space / "linked")
         (tree / "usr" / "bin").mkdir(parents=True)
         with pytest.raises(UsageError, match=r"(?s)/usr.*borrowed.*--image"):
             LocalProvider().prepare(tree=tree)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+
+import pytest
 
 from intercode_sandbox.base import fingerprint
 from intercode_sandbox.local import LocalSandbox
@@ -36,3 +39,11 @@ def test_it_changes_with_a_new_tool_and_not_with_the_session(template: Template)
         sandbox.exec("chmod +x /root/bin/tool")
         after = fingerprint(sandbox)
     assert {key for key in before if before[key] != after[key]} == {"tools", "id"}
+
+
+def test_java_finds_its_settings(template: Template) -> None:
+    if shutil.which("java") is None:
+        pytest.skip("there is no java")
+    with LocalSandbox(template, session="stateless") as sandbox:
+        answer = sandbox.exec("java -version 2>&1 && ls /etc/ssl/certs/java", timeout=120)
+    assert (answer.exit_code, answer.output.split()[-1]) == (0, "cacerts"), answer.output

@@ -12,8 +12,10 @@ import pytest
 from loopback import Quiet, Server, serving
 from repository import write_catalog, write_files
 
+from intercode.envs.ctf.challenges import survey
 from intercode.errors import DataError, UsageError
 from intercode.tasks import catalog
+from intercode.types import Task
 from intercode_sandbox.cache import root_path
 
 
@@ -66,6 +68,25 @@ def test_a_data_set_arrives_as_a_folder_and_only_what_is_missing_is_fetched_agai
     assert catalog.downloaded("tiny") is None
     catalog.get("tiny")
     assert len(server.requests) == len(FILES) + 1
+
+
+@pytest.mark.parametrize("by_clone", [False, True])
+def test_a_missing_asset_is_noted_for_its_task_and_another_file_is_an_error(
+    server: Any, tiny: Path, by_clone: bool
+) -> None:
+    source = str(server.folder) if by_clone else None
+    asset, tree = (server.folder / "sets" / "1" / name for name in ("assets/1/flag", "tree.tar"))
+    asset.unlink()
+    folder = catalog.get("tiny", source=source)
+    assert catalog.downloaded("tiny") == folder
+    (challenge,) = survey([Task("1", "Find it in 0x41.", "f{1}")], folder / "assets").values()
+    assert challenge.file == "its file flag is not in the repository"
+    asset.write_bytes(FILES["assets/1/flag"])
+    assert not list(catalog.get("tiny", source=source).rglob("*.missing"))
+    tree.unlink()
+    (folder / "tree.tar").unlink()
+    with pytest.raises((DataError, UsageError), match=r"tree\.tar"):
+        catalog.get("tiny", source=source)
 
 
 def test_a_catalog_cannot_write_outside_its_folder(server: Any, tiny: Path) -> None:

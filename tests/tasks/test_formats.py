@@ -70,11 +70,12 @@ BAD: list[tuple[str, bytes, type[Exception], str]] = [
     ("alone.nl", b"Print 1.\n", UsageError, r"there is no alone\.cm with their golds"),
     ("t.csv", b'query,gold\n"a "b" c,g\n', DataError, "line 2: .*quote left open"),
     ("t.csv", b"query;gold\nq;g\n", DataError, "line 1: .* separated by semicolons; .* commas"),
+    ("t.txt", b"SELECT 1\tpets\nSELECT 2\n", DataError, "line 2: has no tab before the name"),
     (
         "t.json",
-        b'{"schema": {}, "cases": [{"query": "q", "gold": "g"}]}',
+        b'{"train": [{"query": "q", "gold": "g"}], "test": [{"query": "q", "gold": "g"}]}',
         DataError,
-        "the list in its field 'cases' must be the whole file",
+        "record 1: fields 'gold' and 'query' are missing; the record has train, test",
     ),
 ]
 
@@ -98,6 +99,24 @@ def test_fields_of_any_name_are_named_by_the_caller(tmp_path: Path) -> None:
     assert task.extra == {"db": "shop", "n": 1}
 
 
+WHOLE: list[tuple[str, str, list[str]]] = [
+    ("t.json", '{"version": "1", "samples": [{"query": "q", "gold": "g"}], "tags": ["a"]}', ["q"]),
+    ("t.json", '{"query": "q", "gold": "g", "steps": [{"query": "r", "gold": "g"}]}', ["q"]),
+    ("t.json", '{"query": "q", "labels": ["easy"], "gold": "g"}', ["q"]),
+    ("t.txt", "SELECT 1\tpets\nSELECT 2\tpets\n", ["line 1", "line 2"]),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "queries"), WHOLE)
+def test_the_only_list_of_objects_one_object_and_a_text_of_golds_are_read(
+    tmp_path: Path, name: str, text: str, queries: list[str]
+) -> None:
+    (tmp_path / name).write_text(text)
+    tasks = load_tasks(tmp_path / name)
+    assert len(tasks) == len(queries)
+    assert all(query in task.query for query, task in zip(queries, tasks, strict=True))
+
+
 UNNAMED: list[tuple[dict[str, str], str]] = [
     ({}, "field 'query' is missing; the record has question, sql: .* by --query-field$"),
     ({"query": "q"}, "field 'q' is missing; the record has question, sql: .* --query-field$"),
@@ -114,6 +133,9 @@ def test_a_missing_field_lists_the_others_and_names_the_option(
         load_tasks(tmp_path / "t.json", gold_fields=["sql"], names=names)
     with pytest.raises(DataError, match=r"field 'gold' is missing; .* by --gold-fields$"):
         load_tasks(tmp_path / "t.json", names={"query": "question"})
+    both = r"fields 'gold' and 'query' are missing; .* by --gold-fields, .* by --query-field$"
+    with pytest.raises(DataError, match=both):
+        load_tasks(tmp_path / "t.json")
 
 
 # -- data sets as a hub publishes them -------------------------------------------------------------

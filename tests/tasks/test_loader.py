@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 import intercode
+from intercode.envs import environment_class
 from intercode.errors import DataError, UsageError
 from intercode.tasks import load_tasks
 from intercode.types import Task
+from intercode.validate.check import check_texts
 
 RECORDS: list[dict[str, Any]] = [
     {"query": "count files", "gold": "ls | wc -l", "level": "easy"},
@@ -99,6 +101,13 @@ def test_a_record_may_have_alternative_golds(
     assert (task.gold, task.golds, task.extra) == (golds[0], golds, {})
 
 
+def test_comments_are_no_gold_where_tests_decide(tmp_path: Path) -> None:
+    record = {"query": "q", "gold": "# to be written\n\n  # here", "verify": "true"}
+    path = write(tmp_path / "t.json", [record])
+    assert load_tasks(path, decided_by=["verify"])[0].golds == ()
+    assert load_tasks(path)[0].golds == (record["gold"],)
+
+
 def test_golds_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     for fields, names, error, words in [
         ({"golds": "a"}, ["gold"], DataError, "'golds' is a text; write a list of golds"),
@@ -147,10 +156,10 @@ def test_general_is_a_truth_value_even_in_csv(tmp_path: Path, word: str, general
 # ── what does not, and how it says so ─────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", ["gone.json", "folder", "tasks.txt"])
+@pytest.mark.parametrize("name", ["gone.json", "folder", "tasks.log"])
 def test_a_path_that_is_no_task_file_is_wrong_usage(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
-    (tmp_path / "tasks.txt").write_text("x")
+    (tmp_path / "tasks.log").write_text("x")
     with pytest.raises(UsageError, match=rf"{name}: (no such file|is a folder|.*must end in)"):
         load_tasks(tmp_path / name)
 
@@ -208,7 +217,7 @@ MALFORMED: list[tuple[str, str | bytes, str]] = [
         r"tasks\.jsonl: line 2, column \d+: is not JSON",
     ),
     (".json", "[" * 200_000, r"tasks\.json: .*JSON"),
-    (".json", '{"data": []}', r"tasks\.json: holds an object where a list"),
+    (".json", '{"data": []}', r"tasks\.json: record 1: fields 'gold' and 'query' are missing"),
     (".jsonl", '"a"', "line 1: is a text where an object"),
     (".csv", 'query,gold\n"two\nlines",g\nq,\n', r"tasks\.csv: line 4: field 'gold' is missing"),
     (".csv", "query,gold\nq,g\nq,g,more\n", r"line 3: \d fields where the header has 2"),
@@ -279,3 +288,51 @@ def test_preprocess_builds_records_and_is_named_where_it_fails(tmp_path: Path) -
     for preprocess, said in wrong:
         with pytest.raises(UsageError, match=said):
             load_tasks(path, preprocess=preprocess)
+
+
+UNREAD: list[tuple[str, dict[str, Any], str]] = [
+    ("sql", {"test_cases": ["def test_case(): pass"]}, "field 'test_cases' decides about answers"),
+    ("sql", {"preprocess_sql": ["DROP TABLE t"]}, "field 'preprocess_sql' decides"),
+    ("sql", {"verify": "test -f x"}, "field 'verify' decides"),
+    ("bash", {"tests": ["assert x"]}, "field 'tests' decides"),
+]
+
+
+@pytest.mark.parametrize(("env", "fields", "words"), UNREAD)
+def test_a_field_that_decides_and_that_nothing_reads_is_refused(
+    tmp_path: Path, env: str, fields: dict[str, Any], words: str
+) -> None:
+    read = environment_class(env).read_data
+    path = write(tmp_path / "t.json", [{"query": "q", "gold": "g", **fields}])
+    with pytest.raises(DataError, match=words):
+        read(environment_class(env).Options(data=path))
+    own = environment_class(env).Options(data=path, reward=lambda *_: None)
+    assert read(own).tasks[0].extra == fields
+    empty = [{"query": "q", "gold": "g", **dict.fromkeys(fields, empty)} for empty in ([], "[]")]
+    read(environment_class(env).Options(data=write(tmp_path / "t.json", empty)))
+
+
+def test_a_misspelt_field_is_warned_of_once(tmp_path: Path) -> None:
+    misspelt = [
+        {"query": "q", "gold": "g", "verfy": "true", "hint": "h", "version": "1"},
+        {"query": "q", "gold": "g", "verfy": "true", "seutp": "true", "set": "dev"},
+        {"query": "q", "gold": "g", "verify": "true", "verfy": "true"},
+    ]
+    path = write(tmp_path / "t.json", misspelt)
+    with pytest.warns(RuntimeWarning) as warned:
+        findings = check_texts("bash", data=path)
+    (text,) = (str(warning.message) for warning in warned)
+    assert text == f"t: {'; '.join(findings['misspelt'])}"
+    assert "'verfy' (task 0) is not read; is 'verify' meant?" in findings["misspelt"][0]
+    assert "'seutp' (task 1) is not read; is 'setup' meant?" in findings["misspelt"][1]
+    assert len(findings["misspelt"]) == 2
+
+
+def test_nl2sh_has_two_golds_in_its_test_set(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("nl,bash,bash2,difficulty\nPrint 1.,echo 1,printf '1\\n',0\n")
+    bash = environment_class("bash")
+    (task,) = bash.read_data(bash.Options(data=tmp_path / "t.csv")).tasks
+    assert (task.query, task.golds) == ("Print 1.", ("echo 1", "printf '1\\n'"))
+    (tmp_path / "t.csv").write_text("nl,bash\nPrint 1.,echo 1\n")
+    (task,) = bash.read_data(bash.Options(data=tmp_path / "t.csv")).tasks
+    assert task.golds == ("echo 1",)

@@ -66,7 +66,7 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
             validation_cache.write(env, factory, findings)
         except OSError as error:  # without the cache, the next `eval --exclude-broken` checks again
             say(f"intercode: the findings cannot be kept for --exclude-broken ({error})", err=True)
-    sys.exit(1 if findings["broken"] else 0)
+    sys.exit(1 if findings["broken"] or "misspelt" in findings else 0)
 
 
 def _print_issues(result: dict[str, Any], as_json: bool, unplayed: str = "") -> None:

@@ -23,11 +23,16 @@ def data() -> None:
 def data_list() -> None:
     """List the public data sets, with size, environment and licence, and the families of generated
     tasks."""
-    from intercode.tasks import list_entries
+    from intercode.tasks import list_entries, open_data
+    from intercode.tasks.catalog import downloaded
 
     for entry in list_entries():
+        count: int | str | None = entry.count
+        if count is None:  # the catalog does not know it before the first download
+            is_here = downloaded(entry.name)
+            count = len(open_data(entry.name, env=entry.env).tasks) if is_here else "some"
         click.echo(
-            f"{entry.name:14} {entry.count or '?':>5} tasks  {entry.env:7} {entry.licence:32} "
+            f"{entry.name:14} {count:>5} tasks  {entry.env:7} {entry.licence:32} "
             f"{entry.description}"
         )
     click.echo("\nFamilies, for `intercode data generate FAMILY --out DIR`:")
@@ -52,7 +57,7 @@ def data_get(name: str, source: str | None) -> None:
     --data NAME` then uses the data set.
     """
     from intercode.cli.output import bar
-    from intercode.tasks import get
+    from intercode.tasks import get, list_entries
 
     percent = 0
 
@@ -65,6 +70,8 @@ def data_get(name: str, source: str | None) -> None:
     with bar(f"downloading {name}", 100, quiet=False) as advance:
         folder = get(name, source=source, progress=show)
     click.echo(folder)
+    entry = next(entry for entry in list_entries() if entry.name == name)
+    click.echo(f"next: intercode check {entry.env} --data {name}", err=True)
 
 
 @click.group()

@@ -80,18 +80,26 @@ class Command(click.Command):
                     formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
+        env = ctx.params.get("env")
         for param in self.params:
-            if isinstance(param, _WorldOption) and ctx.params[str(param.name)] == param.unset:
+            if not isinstance(param, _WorldOption):
+                continue
+            if ctx.params[str(param.name)] == param.unset:
                 del ctx.params[str(param.name)]
+            elif env in ENVIRONMENTS and env not in param.environments:
+                raise UsageError(
+                    f"the environment {env} takes no {param.opts[0]}, which is an option of "
+                    f"{', '.join(param.environments)}"
+                )
         return super().invoke(ctx)
 
 
 class _WorldOption(click.Option):
-    """An option of environments; `unset` is its default."""
+    """An option of `environments`; `unset` is its default."""
 
-    def __init__(self, *words: Any, unset: Any, **how: Any) -> None:
+    def __init__(self, *words: Any, unset: Any, environments: Sequence[str], **how: Any) -> None:
         super().__init__(*words, **how)
-        self.unset = unset
+        self.unset, self.environments = unset, environments
 
 
 class Finite(click.FloatRange):
@@ -205,7 +213,9 @@ def _click_option(name: str, default: Any, one: Option, environments: Sequence[s
         how["default"] = one.from_outside
     if not environments:
         return click.option(flag, name, **how)
-    return click.option(flag, name, cls=_WorldOption, unset=default, **how)
+    return click.option(
+        flag, name, cls=_WorldOption, unset=default, environments=environments, **how
+    )
 
 
 def _read(

@@ -140,20 +140,30 @@ def get(name: str, *, source: str | None = None, progress: Progress | None = Non
 
     `source` is a clone of the repository, or the address of a mirror, to which the paths of files
     are appended; by default `$INTERCODE_MIRROR`, or the repository itself. `progress` counts the
-    known bytes over all files of a data set. Raises `UsageError` for an unknown name or a file that
-    `source` lacks, `DataError` if a file cannot be fetched or is not the published one.
+    known bytes over all files of a data set. If `source` lacks an asset, a note beside it says so,
+    and its task is left out. Raises `UsageError` for an unknown name or another file that `source`
+    lacks, `DataError` if a file cannot be fetched or is not the published one.
     """
     entry, folder = find(name), _folder(name)
     source = (source or os.environ.get("INTERCODE_MIRROR") or _read_catalog()[0]).rstrip("/")
     total, before = sum(file.bytes or 0 for file in entry.files), 0
+    for note in (folder / "assets").glob("*.missing"):
+        note.unlink()
     for file in entry.files:
-        dest = folder / file.path
-        if "://" in source:
-            step = progress and partial(_report_file, progress, before, total)
-            url = f"{source}/{quote(file.source)}"
-            fetch(url, dest, digest=file.digest, size=file.bytes, progress=step)
-        elif digest_of(dest, file.digest) != file.digest:
-            copy(Path(source) / file.source, dest, digest=file.digest)
+        dest, missing = folder / file.path, _missing_asset(folder, file)
+        try:
+            if "://" in source:
+                step = progress and partial(_report_file, progress, before, total)
+                url = f"{source}/{quote(file.source)}"
+                fetch(url, dest, digest=file.digest, size=file.bytes, progress=step)
+            elif digest_of(dest, file.digest) != file.digest:
+                copy(Path(source) / file.source, dest, digest=file.digest)
+        except (DataError, UsageError) as error:
+            is_gone = isinstance(error.__cause__, (urllib.error.HTTPError, FileNotFoundError))
+            if missing is None or not is_gone:
+                raise
+            missing.parent.mkdir(parents=True, exist_ok=True)
+            missing.write_text(f"its file {dest.name} is not in the repository", encoding="utf-8")
         before += file.bytes or 0
         if progress:
             progress(before, total)
@@ -170,7 +180,9 @@ def downloaded(name: str) -> Path | None:
     """Return the folder of a data set if each of its files has the right hash, else None."""
     entry, folder = find(name), _folder(name)
     complete = all(
-        digest_of(folder / file.path, file.digest) == file.digest for file in entry.files
+        digest_of(folder / file.path, file.digest) == file.digest
+        or ((missing := _missing_asset(folder, file)) and missing.is_file())
+        for file in entry.files
     ) and all(map(downloaded, entry.parts))
     if complete and entry.parts:
         tasks = folder / JOINED
@@ -180,6 +192,12 @@ def downloaded(name: str) -> Path | None:
 
 def _folder(name: str) -> Path:
     return root_path() / "data" / name
+
+
+def _missing_asset(folder: Path, file: RemoteFile) -> Path | None:
+    """Return the path of a note that a task's asset cannot be had; None for another file."""
+    kind, *names = Path(file.path).parts
+    return folder / kind / f"{names[0]}.missing" if kind == "assets" and names else None
 
 
 def _join(entry: Entry) -> bytes:
@@ -212,7 +230,9 @@ def copy(path: Path, dest: Path, *, digest: str) -> None:
     """Copy a file to `dest`, complete or not at all. Raises `UsageError` if it cannot be read or
     written, `DataError` if it does not have this digest."""
     if not path.is_file():
-        raise UsageError(f"{path}: no such file; name a clone of the data sets' repository")
+        raise UsageError(
+            f"{path}: no such file; name a clone of the data sets' repository"
+        ) from FileNotFoundError(path)
     with _temporary(dest) as temporary:
         shutil.copyfile(path, temporary)
         if (actual := digest_of(temporary, digest)) != digest:

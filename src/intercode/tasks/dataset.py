@@ -63,6 +63,7 @@ def open_data(
     names: Mapping[str, str] | None = None,
     decided_by: Sequence[str] = (),
     judged_by: Sequence[str] = (),
+    unread: Sequence[str] = (),
     records: Callable[[Path], Iterable[Record]] | None = None,
 ) -> DataSet:
     """Return the data set that `source` names, with the first `limit` tasks of the split `split`.
@@ -84,6 +85,7 @@ def open_data(
         "names": names,
         "decided_by": decided_by,
         "judged_by": judged_by,
+        "unread": unread,
         "records": records,
     }
     data = _open(source, env, load_options)

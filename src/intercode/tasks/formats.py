@@ -1,10 +1,11 @@
 """Read the records of a file by its suffix, and those of a published data set.
 
     .jsonl .ndjson      a record a line
-    .json               a list of records, an object of records by their ids, or a record a line
+    .json               a list of records, an object of records by their ids, an object with only
+                        one list of objects, one record, or a record a line
     .csv .tsv           with a header; an empty cell is an absent field
     .parquet .arrow     with pyarrow
-    .sql .tsv           a gold a line, a tab, and its db_id: Spider's and BIRD's gold files
+    .sql .tsv .txt      a gold a line, a tab, and its db_id: Spider's and BIRD's gold files
     .nl                 a query a line; the golds are the lines of the file of that name in .cm
     all of these + .gz
 
@@ -100,16 +101,18 @@ def _read_json(path: Path) -> Located:
     records = _parse_json(text, path) if text.strip() else []
     if isinstance(records, dict) and all(isinstance(value, dict) for value in records.values()):
         records = [{"id": id, **record} for id, record in records.items()]
+    if isinstance(records, dict):
+        lists = [
+            value
+            for value in records.values()
+            if isinstance(value, list) and value and all(isinstance(row, dict) for row in value)
+        ]
+        is_record = len(lists) != 1 or {"query", "gold"} & records.keys()
+        records = [records] if is_record else lists[0]
     if not isinstance(records, list):
-        fields = records.items() if isinstance(records, dict) else ()
-        lists = [name for name, value in fields if isinstance(value, list)]
-        advice = (
-            f"the list in its field {lists[0]!r} must be the whole file"
-            if lists
-            else "put the records in [ ]"
-        )
         raise DataError(
-            f"{path}: holds {kind_of(records)} where a list of records should be; {advice}"
+            f"{path}: holds {kind_of(records)} where a list of records should be; "
+            "put the records in [ ]"
         )
     for number, record in enumerate(records, start=1):
         yield f"record {number}", record
@@ -194,7 +197,10 @@ def _read_golds(path: Path) -> Located:
     for number, line in enumerate(_read_text(path).splitlines(), start=1):
         gold, _, db = line.strip().rpartition("\t")
         if not gold and db:
-            raise DataError(f"{path}: line {number}: has no tab before the name of a database")
+            raise DataError(
+                f"{path}: line {number}: has no tab before the name of a database; in a "
+                f"{suffix_of(path)} file, each line is a gold of SQL, a tab, and that name"
+            )
         if gold:
             query = f"The question of line {number}, which {path.name} does not contain"
             yield f"line {number}", {"query": query, "gold": gold, "db_id": db.strip()}
@@ -225,12 +231,14 @@ READERS: dict[str, Callable[[Path], Located]] = {
     ".csv": _read_csv,
     ".tsv": _read_csv,
     ".sql": _read_golds,
+    ".txt": _read_golds,
     ".parquet": _read_columns,
     ".arrow": _read_columns,
     ".nl": _read_pairs,
 }
 """The readers of task files by suffix; each yields records with their places in the file."""
-SUFFIXES = tuple(READERS)
+SUFFIXES = tuple(suffix for suffix in READERS if suffix != ".txt")
+"""The suffixes of a task file that is looked for in a folder, where a .txt may be anything."""
 _PUBLISHED = (".arrow", ".parquet", ".jsonl", ".ndjson", ".csv", ".tsv", ".json")
 """The formats of data sets as published. The first one that a set has holds its records; its JSON
 files then describe it."""

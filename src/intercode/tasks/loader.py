@@ -15,13 +15,14 @@ Decided here:
 - Numbers are not accepted for `query` or `gold`, since reading changes 007 and 1.50. Quote them.
 - A null field (None, NaN) counts as absent. `general`, which is text in CSV, becomes a bool.
 - Records beyond `limit` are not read.
+- A field that decides elsewhere (`DECIDING`) and that nothing reads here is refused.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,14 @@ _JUDGING = {
     "answer_form": "it is for answers in Bash",
 }
 """Fields with which an author decides what the words of a query leave open."""
+DECIDING = ("test_cases", "preprocess_sql", "tests", "verify")
+"""Fields that decide about an answer, or about what it is executed on, in some environment or
+published set. An environment that does not read them would judge by the gold alone."""
+_EMPTY: tuple[object, ...] = (None, "", "[]", [], {})
+ALL_READ = ("query", "gold", "golds", "id", "general", "split")
+"""The fields that every environment reads."""
+_SHORT = 3
+"""A word is within one edit of too many others if it has so few letters."""
 _TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no", ""}
 
 
@@ -56,6 +65,7 @@ def load_tasks(
     names: Mapping[str, str] | None = None,
     decided_by: Sequence[str] = (),
     judged_by: Sequence[str] = (),
+    unread: Sequence[str] = (),
     records: Callable[[Path], Iterable[Record]] | None = None,
 ) -> list[Task]:
     """Return the tasks of a file, in its order, at most `limit` of them.
@@ -67,7 +77,8 @@ def load_tasks(
     the like. A record without `gold` that has all the fields of one of `layouts` is then converted
     by it. `gold_fields` name the fields of that record that hold golds; a record may leave some of
     them empty, and all of them if it has one of the fields `decided_by`, whose tests decide.
-    `judged_by` are the fields `order_counts` and `answer_form` that decide here.
+    `judged_by` are the fields `order_counts` and `answer_form` that decide here, and `unread` those
+    of `DECIDING` that nothing reads.
     `names` are other names of `query`, `id` and `db`: ``{"query": "question"}``. Raises
     `UsageError` when the file cannot be read at all or `preprocess` raises, `DataError` when its
     content is malformed.
@@ -87,6 +98,12 @@ def load_tasks(
         where = f"{path}: {place}"
         record = _from_layout(_preprocessed(record, preprocess, where), layouts, where)
         fields |= record.keys()
+        for name in unread:
+            if record.get(name, "") not in _EMPTY:
+                raise DataError(
+                    f"{where}: field {name!r} decides about answers, and nothing here reads it; "
+                    "write it as tests that this environment knows, or remove it"
+                )
         tasks.append(
             _to_task(record, index, where, gold_fields, names or {}, decided_by, judged_by)
         )
@@ -137,6 +154,11 @@ def _from_layout(record: Record, layouts: Sequence[Layout], where: str) -> Recor
                 return convert(record)
             except DataError as error:
                 raise DataError(f"{where}: {error}") from error
+            except (TypeError, ValueError, LookupError, AttributeError) as error:
+                raise DataError(
+                    f"{where}: has the fields of a published layout ({', '.join(columns)}), but "
+                    f"not their form ({describe_error(error)})"
+                ) from error
     return record
 
 
@@ -163,13 +185,17 @@ def _to_task(
                 f"{where}: field {field[0]!r} holds half a surrogate pair; remove it"
             ) from error
     has_tests = any(name in record for name in decided_by)
+    lacking = {
+        ours: name for ours, name in {"query": "query", **names}.items() if name not in fields
+    }
+    has_gold = any(fields.get(name) not in (None, "") for name in (*gold_fields, "golds"))
+    if not (has_tests or has_gold or gold_fields[0] in fields):
+        lacking = {"gold": gold_fields[0], **lacking}
+    if lacking:
+        raise _missing(lacking, record, where)
     golds = _golds(fields, gold_fields, where, optional=has_tests)
     for ours, name in names.items():
-        if name not in fields:
-            raise _missing(name, ours, record, where)
         fields[ours] = fields.pop(name)
-    if fields.get("query") is None:
-        raise _missing("query", "query", record, where)
     for name in _JUDGING:
         if fields.get(name) == "":  # an empty cell
             del fields[name]
@@ -195,18 +221,54 @@ def _to_task(
     )
 
 
-def _missing(name: str, field: str, record: Record, where: str) -> DataError:
+def _missing(lacking: Mapping[str, str], record: Record, where: str) -> DataError:
     options = {"gold": "--gold-fields"}
-    return DataError(
-        f"{where}: field {name!r} is missing; the record has {', '.join(map(str, record))}: name "
-        f"the one with its {field} by {options.get(field, f'--{field}-field')}"
+    names = " and ".join(repr(name) for name in lacking.values())
+    what = f"field {names} is" if len(lacking) == 1 else f"fields {names} are"
+    advice = ", ".join(
+        f"the one with its {field} by {options.get(field, f'--{field}-field')}" for field in lacking
     )
+    return DataError(
+        f"{where}: {what} missing; the record has {', '.join(map(str, record))}: name {advice}"
+    )
+
+
+def near_fields(
+    tasks: Iterable[Task], known: Iterable[str], columns: Collection[str] = ()
+) -> list[str]:
+    """Return a sentence for each field that is neither `known` nor in a layout's `columns`, and is
+    within one edit of a known one, which its task lacks: `verfy`, but not `test` beside `tests`.
+    """
+    read = [name for name in (*ALL_READ, *known) if len(name) > _SHORT]
+    by_field: dict[str, list[str]] = {field: [] for field in (*read, *columns)}
+    sentences = dict[tuple[str, str], str]()
+    for task in tasks:
+        there = {"query", *(("gold", "golds") if task.gold else ()), *task.extra}
+        for field in map(str, task.extra):
+            if field not in by_field:
+                by_field[field] = [name for name in read if _is_near(field, name)]
+            for name in by_field[field]:
+                if name not in there:
+                    sentence = (
+                        f"the field {field!r} (task {task.id}) is not read; is {name!r} meant?"
+                    )
+                    sentences.setdefault((field, name), sentence)
+    return list(sentences.values())
+
+
+def _is_near(word: str, other: str) -> bool:
+    """Return whether one edit leads from a word to the other: a letter more, less or changed, or
+    two neighbours exchanged."""
+    pairs = enumerate(zip(word, other, strict=False))
+    first = next((place for place, (a, b) in pairs if a != b), min(len(word), len(other)))
+    word, other = word[first:], other[first:]
+    exchanged = word[1::-1] + word[2:]
+    return word[1:] in (other[1:], other) or word == other[1:] or exchanged == other
 
 
 def _golds(fields: Record, names: Sequence[str], where: str, *, optional: bool) -> tuple[str, ...]:
     """Remove the golds from the fields and return them: the non-empty fields `names`, then the list
     `golds`."""
-    record = dict(fields)
     more = fields.pop("golds", [])
     named = [(name, fields.pop(name, None)) for name in names]
     if not isinstance(more, list):
@@ -214,10 +276,10 @@ def _golds(fields: Record, names: Sequence[str], where: str, *, optional: bool) 
     given = [(name, gold) for name, gold in named if gold not in (None, "")] + [
         ("golds", gold) for gold in more
     ]
+    if optional:
+        given = [(name, gold) for name, gold in given if not is_comment(gold)]
     if optional and not given:
         return ()
-    if not given and named[0][1] is None:
-        raise _missing(named[0][0], "gold", record, where)
     return tuple(
         _text(
             ";".join(_text(part, name, where) for part in gold) if isinstance(gold, list) else gold,
@@ -228,13 +290,22 @@ def _golds(fields: Record, names: Sequence[str], where: str, *, optional: bool) 
     )
 
 
+def is_comment(gold: object) -> bool:
+    """Return whether a gold consists of comments, as in a solution that is to be written."""
+    lines = gold.splitlines() if isinstance(gold, str) else ()
+    return bool(lines) and all(line.strip().startswith("#") for line in lines if line.strip())
+
+
 def _text(value: Any, field: str, where: str) -> str:
     if not isinstance(value, str):
         raise DataError(
             f"{where}: field {field!r} is {kind_of(value)}; write it as text, in quotes"
         )
     if not value.strip():
-        raise DataError(f"{where}: field {field!r} is empty; every record needs query and gold")
+        elsewhere = "" if field == "query" else "; some sets have golds in another file: merge both"
+        raise DataError(
+            f"{where}: field {field!r} is empty; every record needs query and gold{elsewhere}"
+        )
     if "\0" in value:
         raise DataError(
             f"{where}: field {field!r} contains a NUL character, "

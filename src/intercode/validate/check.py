@@ -137,7 +137,7 @@ def check(
             left.setdefault(run.stays_behind, []).append(task.id)
     if left:
         counts["stays_behind"] = [{"what": what, "tasks": ids} for what, ids in left.items()]
-    return {"tasks": len(every), **counts, **_report(every, issues)}
+    return {"tasks": len(every), **counts, **_report(every, issues, owner)}
 
 
 def count_steps(tasks: Sequence[Task], owner: type[InterCodeEnv]) -> int:
@@ -181,15 +181,16 @@ def check_texts(
         *((task, issue) for task in tasks for issue in by_task.get(task.id, ())),
     ]
     counts = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
-    return {"tasks": len(tasks), **counts, **_report(tasks, issues)}
+    return {"tasks": len(tasks), **counts, **_report(tasks, issues, env_class)}
 
 
 def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Issues:
     return [*((task, issue) for task in tasks for issue in env.lint(task)), *find_duplicates(tasks)]
 
 
-def _report(tasks: Sequence[Task], issues: Issues) -> dict[str, Any]:
+def _report(tasks: Sequence[Task], issues: Issues, env: type[InterCodeEnv]) -> dict[str, Any]:
     """Return the issues in the order of the tasks; `kinds` counts tasks."""
+    misspelt = env.misspelt(tasks)
     place = {task.id: number for number, task in enumerate(tasks)}
     rows = [
         {"task": task.id, "kind": issue.kind, "why": issue.removeprefix(f"task {task.id}: ")}
@@ -200,6 +201,7 @@ def _report(tasks: Sequence[Task], issues: Issues) -> dict[str, Any]:
         "broken": [row for row in rows if row["kind"] in BROKEN],
         "suspicious": [row for row in rows if row["kind"] not in BROKEN],
         "kinds": {kind: kinds[kind] for kind in KINDS if kinds[kind]},
+        **({"misspelt": misspelt} if misspelt else {}),
     }
 
 
@@ -364,19 +366,19 @@ def _difference(task: Task, run: GoldRun, again: GoldRun) -> Iterator[tuple[Task
 
 
 def find_duplicates(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskIssue]]:
-    """Yield tasks whose query repeats an earlier one except for letter case and spaces, or, with
-    the same gold, almost does."""
-    earlier: dict[str, Task] = {}
+    """Yield tasks whose query repeats an earlier one of the same world except for letter case and
+    spaces, or, with the same gold, almost does."""
+    earlier: dict[tuple[str, str], Task] = {}
     for task in tasks:
-        first = earlier.setdefault(" ".join(task.query.lower().split()), task)
+        first = earlier.setdefault((" ".join(task.query.lower().split()), _world(task)), task)
         if first is not task:
             answers = "and has the same gold" if first.gold == task.gold else "but has another gold"
             yield task, TaskIssue(f"asks the same as task {first.id} {answers}", "duplicate")
     tasks = list(earlier.values())
-    groups = defaultdict[tuple[object, str], list[int]](list)
+    groups = defaultdict[tuple[str, str], list[int]](list)
     weights = vectors([task.query for task in tasks])
     for place, task in enumerate(tasks):
-        group = groups[_database(task), " ".join(task.gold.split())]
+        group = groups[_world(task), " ".join(task.gold.split())]
         near = next(
             (other for other in group if cosine(weights[other], weights[place]) >= NEAR), None
         )
@@ -406,6 +408,12 @@ def nearest_tasks(tasks: Sequence[Task]) -> Mapping[str, Task]:
             ]
             nearest[task.id] = group[cosines.index(max(cosines))]
     return nearest
+
+
+def _world(task: Task) -> str:
+    """Return what a record says of the files and databases that a task starts with."""
+    images = "world" if "world" in task.extra else "image"
+    return repr([task.extra.get(name) for name in ("db", "db_id", "setup", "cwd", "env", images)])
 
 
 def _database(task: Task) -> object:

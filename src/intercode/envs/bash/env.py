@@ -23,6 +23,7 @@ from intercode.env import World, none_playable
 from intercode.envs.bash.compare import bash_exact
 from intercode.envs.bash.judge import BashJudge
 from intercode.envs.bash.language import LANGUAGE
+from intercode.envs.bash.layouts import LAYOUTS
 from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
 from intercode.envs.bash.world import BashWorld
@@ -31,7 +32,7 @@ from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.judges.tests import Tests, TestsJudge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
-from intercode.envs.verify import check_fields, read_verifiers
+from intercode.envs.verify import FIELDS, check_fields, read_verifiers
 from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import (
     GoldOutcome,
@@ -91,7 +92,12 @@ class BashEnv(JudgedEnv):
 
     Options: ClassVar[type[BashOptions]] = BashOptions
     language = LANGUAGE
+    layouts = LAYOUTS
     decided_by = ("verify",)
+    fields = (
+        *("setup", "image", "action_seconds", "memory", "processes", "disk"),
+        *("order_counts", "answer_form", "cwd", "env", *FIELDS),
+    )
     judged_by = ("order_counts", "answer_form")
     rewards: ClassVar = {
         "exact": "intercode.envs.bash.compare:bash_exact",

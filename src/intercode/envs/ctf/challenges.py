@@ -176,6 +176,8 @@ def survey(
     for task in tasks:
         task_assets = _find_assets(task, assets)
         file = None if task_assets or has_shared_files else needs_file(task)
+        if assets and (missing := assets / f"{task.id}.missing").is_file():
+            file = missing.read_text("utf-8")
         challenges[task.id] = Challenge(task_assets, needs_network(task), file, odd.get(task.id))
     return challenges
 

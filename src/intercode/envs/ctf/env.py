@@ -52,6 +52,7 @@ class CtfEnv(JudgedEnv):
     may share `golds`. For other arguments see `InterCodeEnv`."""
 
     Options = CtfOptions
+    fields = ("gold_is", "setup")
     rewards: ClassVar = {
         "exact": "intercode.envs.ctf.judge:flag_exact",
         "paper": "intercode.interop.v1.ctf:flag_paper",

@@ -1,5 +1,7 @@
 """Published layouts of Python tasks, told apart by the fields of their records.
 
+    ODEX            intent, test_start, suffix, canonical_solution → tests: each calls check
+    HumanEval-X     declaration, example_test, canonical_solution  → tests: one that calls check
     HumanEval       prompt, test, entry_point, canonical_solution  → tests: one that calls check
     HumanEval+      prompt, entry_point, canonical_solution,       → tests, hidden: the reference
     and MBPP+       base_input, plus_input, atol                     solution on each input
@@ -7,6 +9,8 @@
                     canonical_solution, test, entry_point            TestCases of unittest
     MBPP            text or prompt, code, test_list                → tests
     APPS            question, input_output, solutions              → cases
+    CodeContests    description, public_tests, private_tests,      → cases, hidden_cases
+                    generated_tests, solutions
     LiveCodeBench   question_content, public_test_cases, …         → cases, hidden_cases; no gold
 
 `suite.py` has the form that they become. Other fields are unchanged.
@@ -20,6 +24,7 @@ from __future__ import annotations
 import ast
 import base64
 import json
+import re
 import zlib
 from typing import Any
 
@@ -46,7 +51,8 @@ import itertools, json, math, operator, random, re, statistics, string, sys
         "typing",
     )
 )
-"""The imports that LiveCodeBench's harness puts before every answer."""
+"""The imports that LiveCodeBench's harness puts before every answer; HumanEval-X's puts fewer."""
+_CODECONTESTS = ("public", "private", "generated")
 _MOST_SOLUTIONS = 10
 """APPS has up to hundreds of solutions of a task."""
 _SETS = {
@@ -113,6 +119,48 @@ def _read_humaneval(record: Record) -> Record:
         **_completed(record, name, _text(record, "prompt")),
         "tests": [f"{_text(record, 'test')}\n\ncheck({name})"],
     }
+
+
+def _read_humaneval_x(record: Record) -> Record:
+    language = str(record.get("task_id")).partition("/")[0]
+    if language != "Python":
+        raise DataError(
+            f"is for {language}, and here answers are Python; `verify` runs any program"
+        )
+    prompt = _text(record, "prompt")
+    functions = re.findall(r"^def (\w+)", _text(record, "declaration"), re.MULTILINE)
+    converted = _completed(record, functions[-1] if functions else "", prompt)
+    before = f"{_LIVECODEBENCH_IMPORTS}{converted['preamble']}"
+    return {
+        **converted,
+        "tests": [_text(record, "test")],
+        "test_setup_code": before,
+        "preamble": before,
+    }
+
+
+def _read_odex(record: Record) -> Record:
+    """The published ids repeat, so the records are numbered."""
+    name, prompt = _text(record, "entry_point"), _text(record, "prompt")
+    start = _text(record, "test_start")
+    imports = _imports(f"{start.rstrip()}\n    pass")
+    return {
+        **record,
+        "query": f"{_text(record, 'intent').rstrip()}\n\nComplete this:\n{prompt}",
+        "gold": f"{prompt}{_text(record, 'canonical_solution')}{_text(record, 'suffix')}",
+        "name": name,
+        "tests": [f"{start}{test}\n\ncheck({name})" for test in record["test"]],
+        "test_setup_code": imports,
+        "preamble": imports,
+        "completes": prompt,
+    }
+
+
+def _imports(text: str) -> str:
+    nodes = parse(text).body
+    return "\n".join(
+        ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)
+    )
 
 
 def _read_plus(record: Record) -> Record:
@@ -192,9 +240,7 @@ def _without_answer(setup: object) -> str:
         return ""
     if not undefined_names(tree):
         return ast.unparse(tree)
-    return "\n".join(
-        ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)
-    )
+    return _imports(ast.unparse(tree))
 
 
 def _read_apps(record: Record) -> Record:
@@ -224,6 +270,30 @@ def _python_3(solutions: list[str]) -> list[str]:
             continue
         valid.append(text)
     return valid or solutions[:1]
+
+
+def _read_codecontests(record: Record) -> Record:
+    solutions = zip(record["solutions"]["language"], record["solutions"]["solution"], strict=True)
+    cases = [
+        {f"{name}s": list(tests.get(name) or []) for name in ("input", "output")}
+        for tests in (record.get(f"{kind}_tests") or {} for kind in _CODECONTESTS)
+    ]
+    converted = {
+        **record,
+        **dict.fromkeys(("name", "solutions", "incorrect_solutions")),
+        **dict.fromkeys(f"{kind}_tests" for kind in _CODECONTESTS),
+        "id": record.get("name"),
+        "query": _text(record, "description"),
+        "golds": _python_3([text for language, text in solutions if language in (3, "PYTHON3")]),
+        "cases": cases[0],
+        "hidden_cases": {name: cases[1][name] + cases[2][name] for name in cases[0]},
+        "tolerant": True,
+    }
+    if file := record.get("input_file") or record.get("output_file"):
+        converted["unplayable"] = (
+            f"its programs read or write the file {file}, not stdin and stdout"
+        )
+    return converted
 
 
 def _read_livecodebench(record: Record) -> Record:
@@ -294,6 +364,8 @@ def _parsed(value: Any, field: str) -> Any:
 _COMPLETED = ("prompt", "entry_point", "canonical_solution")
 LAYOUTS: tuple[Layout, ...] = (
     ((*_COMPLETED, "base_input", "plus_input"), _read_plus),
+    (("intent", "test_start", "suffix", *_COMPLETED), _read_odex),
+    (("declaration", "example_test", "canonical_solution", "prompt", "test"), _read_humaneval_x),
     ((*_COMPLETED, "test"), _read_humaneval),
     (
         ("instruct_prompt", "complete_prompt", "code_prompt", *_COMPLETED[1:], "test"),
@@ -303,4 +375,5 @@ LAYOUTS: tuple[Layout, ...] = (
     (("prompt", "code", "test_list"), _read_mbpp),
     (("question", "input_output"), _read_apps),
     (("question_content", "public_test_cases"), _read_livecodebench),
+    (("description", "public_tests", "private_tests", "solutions"), _read_codecontests),
 )

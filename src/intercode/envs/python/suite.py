@@ -23,6 +23,7 @@ import ast
 import builtins
 import functools
 import json
+import symtable
 import textwrap
 import threading
 from collections.abc import Iterator, Mapping
@@ -360,18 +361,21 @@ def find_empty_tests(suite: Suite) -> Iterator[int]:
 
 
 def _names(tree: ast.AST) -> tuple[set[str], set[str]]:
-    """Return the names that a tree uses, and the names that it binds."""
+    """Return the names of the module that a tree uses, in any scope, and those that it binds; none
+    if a compiler refuses the tree, since executing it shows why."""
     used: set[str] = set()
     bound: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
-        elif isinstance(node, ast.alias):
-            bound.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef) or (
-            isinstance(node, ast.ExceptHandler) and node.name
-        ):
-            bound.add(str(node.name))
+    try:
+        tables = [symtable.symtable(ast.unparse(tree), "tests", "exec")]
+    except SYNTAX_ERRORS:
+        return used, bound
+    for table in tables:
+        tables += table.get_children()
+        for symbol in table.get_symbols():
+            if table is not tables[0] and not symbol.is_global():
+                continue
+            if symbol.is_referenced():
+                used.add(symbol.get_name())
+            if symbol.is_assigned() or symbol.is_imported():
+                bound.add(symbol.get_name())
     return used, bound

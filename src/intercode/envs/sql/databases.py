@@ -24,6 +24,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -416,6 +417,23 @@ class Gold:
         return content.tables[name], rows, free(rows)
 
 
+_SEVERAL = re.compile(r"one statement at a time|error in your SQL syntax")
+"""Matches what SQLite and MariaDB answer to several statements at once, of which they execute
+none."""
+
+
+def run_in_turn(run: Callable[[str], Answer], text: str) -> Answer:
+    """Execute the statements of a text one after the other, up to the first that fails, and return
+    the last one's answer."""
+    answer = run(text)
+    statements = list(split_statements(text)) if _SEVERAL.search(answer.error or "") else []
+    for statement in statements if len(statements) > 1 else ():
+        answer = run(statement)
+        if answer.error is not None or answer.timed_out:
+            break
+    return answer
+
+
 def execute_gold(engine: Engine, task: Task) -> Gold:
     """Execute a task's gold as the grader, which ends the last episode; a gold that writes, as an
     agent. Raises `DataError` if the gold killed its server."""
@@ -423,9 +441,10 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
     def execute() -> Gold:
         db = database(task, engine)
         engine.open(db)
-        if kind_of(task.gold) == "editing":
+        statements = list(split_statements(task.gold)) or [task.gold]
+        if any(kind_of(statement) == "editing" for statement in statements):
             before = read_content(engine, db, task.gold)
-            answer = engine.run(task.gold, seconds=READ_SECONDS)
+            answer = run_in_turn(partial(engine.run, seconds=READ_SECONDS), task.gold)
             content = None if answer.error else read_content(engine, db, task.gold)
             if content is not None and content.evidence == before.evidence:
                 raise DataError(
@@ -433,10 +452,11 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
                     "keys, indexes, triggers, routines), so any answer would be right"
                 )
             return Gold(answer, free(answer.table or _NO_ROWS), content)
-        answer = engine.run_gold(db, task.gold)
+        answer = run_in_turn(partial(engine.run_gold, db), task.gold)
         if answer.table is None:
             return Gold(answer, free(_NO_ROWS))
-        order, counts = ordering(task.gold, engine.dialect), task.extra.get("order_counts")
+        last = task.gold if len(statements) == 1 else statements[-1]
+        order, counts = ordering(last, engine.dialect), task.extra.get("order_counts")
         if counts is False:
             return Gold(answer, free(answer.table))
         if counts and order.free:

@@ -3,7 +3,8 @@ the last statement.
 
     reset ──► the gold, executed as the grader on original content (once for all environments)
           ──► the agent's session
-    step  ──► one statement ──► its rows as Python tuples, or `Error executing query: MESSAGE`
+    step  ──► a statement, or several in turn ──► the rows of the last one as Python tuples, or
+              `Error executing query: MESSAGE`
 
 Each environment has its own server (`engines/`). If a task is marked `general`, or with
 `robust=True`, an episode that looks solved is replayed on variant data, which a seeded generator
@@ -45,6 +46,7 @@ class SqlEnv(JudgedEnv):
     Options = SqlOptions
     language = LANGUAGE
     layouts = LAYOUTS
+    fields = ("db", "db_id", "evidence", "order_counts")
     judged_by = ("order_counts",)
     rewards: ClassVar = {
         "exact": "intercode.envs.sql.compare:sql_exact",

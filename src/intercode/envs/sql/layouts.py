@@ -2,6 +2,8 @@
 
     BIRD      question_id (not in train), db_id, question, evidence, SQL, difficulty
     Spider    db_id, query, question; here `query` is the gold
+    SParC     database_id, interaction, final; the task is the final question. CoSQL has it too
+    LiveSQLBench, BIRD-Interact    instance_id, selected_database, query, sol_sql, conditions
 
 Other fields are unchanged.
 """
@@ -12,16 +14,31 @@ from intercode.tasks import Layout, Record
 
 
 def _read_bird(record: Record) -> Record:
-    names = {"question_id": "id", "question": "query", "SQL": "gold"}
-    return {names.get(name, name): value for name, value in record.items()}
+    return _renamed(record, question_id="id", question="query", SQL="gold")
 
 
 def _read_spider(record: Record) -> Record:
-    names = {"question": "query", "query": "gold"}
+    return _renamed(record, question="query", query="gold")
+
+
+def _read_sparc(record: Record) -> Record:
+    final = record["final"]
+    converted = _renamed(record, database_id="db")
+    return {**converted, "query": final["utterance"], "gold": final["query"]}
+
+
+def _read_livesqlbench(record: Record) -> Record:
+    converted = _renamed(record, instance_id="id", selected_database="db", sol_sql="gold")
+    return {**converted, "order_counts": (record.get("conditions") or {}).get("order")}
+
+
+def _renamed(record: Record, **names: str) -> Record:
     return {names.get(name, name): value for name, value in record.items()}
 
 
 LAYOUTS: tuple[Layout, ...] = (
     (("question", "SQL", "db_id"), _read_bird),
     (("question", "query", "db_id"), _read_spider),
+    (("database_id", "interaction", "final"), _read_sparc),
+    (("instance_id", "selected_database", "sol_sql"), _read_livesqlbench),
 )

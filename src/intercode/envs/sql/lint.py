@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from intercode.envs.lint import Cue, disagrees, named, numbers, quoted, unheeded
 from intercode.envs.sql.dialect import Dialect
 from intercode.envs.sql.engines import dialects
-from intercode.envs.sql.text import ordering, parse_statement
+from intercode.envs.sql.text import ordering, parse_statement, split_statements
 from intercode.types import Task, TaskIssue
 
 _CUES = (
@@ -88,7 +88,12 @@ def lint(task: Task) -> Iterator[TaskIssue]:
             and not (number > 99 and f"{number:g}" in values)
         ):
             yield disagrees(f"query names the number {number:g}, which the gold does not contain")
-    readable = [dialect for dialect in dialects() if parse_statement(gold, dialect) is not None]
+    statements = list(split_statements(gold)) or [gold]
+    readable = [
+        dialect
+        for dialect in dialects()
+        if all(parse_statement(statement, dialect) is not None for statement in statements)
+    ]
     if not readable:
         yield TaskIssue("gold is not SQL that can be parsed")
     elif changing := _changing(gold, readable):

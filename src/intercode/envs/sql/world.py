@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Self
 
-from intercode.envs.sql.databases import database
+from intercode.envs.sql.databases import database, run_in_turn
 from intercode.envs.sql.engines import Answer, Engine
 from intercode.envs.sql.language import without_submit
 from intercode.types import ExecResult, Task
@@ -43,8 +44,8 @@ class SqlWorld:
         self.last = self.answer = NOTHING
 
     def act(self, action: str) -> ExecResult:
-        statement = action if self._as_v1 else without_submit(action)
-        self.last = self.engine.run(statement, seconds=self._seconds)
+        run = partial(self.engine.run, seconds=self._seconds)
+        self.last = run(action) if self._as_v1 else run_in_turn(run, without_submit(action))
         keeps = self._skips_sentences and self.answer is not NOTHING
         if not (keeps and _NO_SQL.search(self.last.error or "")):
             self.answer = self.last

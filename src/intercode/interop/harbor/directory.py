@@ -21,22 +21,27 @@ import re
 import shlex
 import tarfile
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
 from intercode.tasks import Record
+from intercode.tasks.loader import is_comment
 from intercode_sandbox.base import script_command
+from intercode_sandbox.template import folder_digest
 
 TOML, YAML = "task.toml", "task.yaml"
 NO_IMAGE = "has neither a Dockerfile nor a docker_image: give it an image with --image NAME"
 _SECONDS, _MEMORY, _DISK, _PROCESSES = 600.0, 2048, 2048, 512
 """The usual limits: seconds of the agent, MiB, MiB of changes, processes."""
+_DEEPEST = 3
+"""Levels of folders in which tasks are looked for: a repository has them in `tasks/GROUP/NAME`."""
 _UNITS = {"": 1, "M": 1, "G": 1024, "T": 1024**2}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([MGT]?)(?:i?B)?", re.I)
 _DOWNLOAD = re.compile(
-    r"^[^#\n]*?\b((?:curl|wget)\s[^\n]*?https?://\S+|uvx?\s+(?:add|pip|run|sync|-\S|\w+)[^\n]*"
+    r"^[^#\n]*?\b((?:curl|wget)[ \t][^\n]*?https?://\S+|uvx?\s+(?:add|pip|run|sync|-\S|\w+)[^\n]*"
     r"|git\s+clone\s[^\n]*)",
     re.M,
 )
@@ -55,19 +60,32 @@ def read_directory(path: Path) -> Iterator[Record]:
 
     Raises `UsageError` if there is none, and `DataError` for one that cannot be read.
     """
-    folders = [path, *sorted(path.iterdir())] if path.is_dir() else []
-    tasks = [
-        folder for folder in folders if any((folder / name).is_file() for name in (TOML, YAML))
-    ]
+    tasks = _task_folders(path, _DEEPEST)
     if not tasks:
         raise UsageError(f"{path}: has no {TOML} or {YAML}, and neither has a folder in it")
-    for folder in [path] if tasks[0] == path else tasks:
+    names = Counter(folder.name for folder in tasks)
+    for folder in tasks:
         read = _read_harbor if (folder / TOML).is_file() else _read_terminal_bench
+        place = folder.relative_to(path).as_posix()
         try:
-            record = read(folder, "" if folder == path else f"{folder.name}/")
+            record = read(folder, "" if folder == path else f"{place}/")
         except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError, TypeError) as error:
             raise DataError(f"{folder}: cannot be read: {error}") from error
-        yield {"id": folder.resolve().name, **record}
+        id = folder.resolve().name if names[folder.name] == 1 else place.replace("/", "-")
+        yield {"id": id, **record}
+
+
+def _task_folders(path: Path, deepest: int) -> list[Path]:
+    """Return the task directories in a folder and, up to `deepest` levels, in its folders."""
+    if any((path / name).is_file() for name in (TOML, YAML)):
+        return [path]
+    folders = sorted(path.iterdir()) if path.is_dir() and deepest else []
+    return [
+        task
+        for folder in folders
+        if not folder.name.startswith(".")
+        for task in _task_folders(folder, deepest - 1)
+    ]
 
 
 def _read_harbor(folder: Path, prefix: str) -> Record:
@@ -79,9 +97,10 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
     tests = folder / "tests"
     dockerfile = folder / "environment" / "Dockerfile"
     reasons = [*_machine_reasons(environment), *_compose_reasons(folder / "environment")]
-    reasons += _test_reasons(tests, "test.sh")
     if task.get("steps"):
         reasons.append(("has several steps", "needs_machine"))
+    else:
+        reasons += _test_reasons(tests / "test.sh", tests)
     if environment.get("mcp_servers"):
         reasons.append(("needs MCP servers", "needs_machine"))
     if verifier.get("environment_mode") == "separate":
@@ -95,7 +114,10 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
     for_all, for_tests, for_solution = (given for given, _ in variables)
     if not dockerfile.is_file() and not environment.get("docker_image"):
         reasons.append((NO_IMAGE, "needs_files"))
-    query = (folder / "instruction.md").read_text("utf-8")
+    instructions = [folder / "instruction.md"]
+    if task.get("steps") and not instructions[0].is_file():  # each step has its own
+        instructions = sorted(folder.glob("steps/*/instruction.md"))
+    query = "\n".join(file.read_text("utf-8") for file in instructions)
     gold = _solution(folder / "solution", "solve.sh", for_solution)
     return {
         "query": query,
@@ -114,6 +136,7 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
         **_sizes(environment),
         "keep_processes": "auto" if gold else _asks_services(tests),
         "hardness": metadata.get("difficulty"),
+        "world": folder_digest(folder / "environment", times=False),
         "unplayable": reasons or None,
     }
 
@@ -125,7 +148,7 @@ def _read_terminal_bench(folder: Path, prefix: str) -> Record:
     script = folder / "run-tests.sh"
     if script.is_file():
         files["run-tests.sh"] = script.read_bytes(), 0o755
-    reasons = [*_compose_reasons(folder), *_test_reasons(folder, "run-tests.sh")]
+    reasons = [*_compose_reasons(folder), *_test_reasons(script, tests)]
     dockerfile = folder / "Dockerfile"
     if not dockerfile.is_file():
         reasons.append((NO_IMAGE, "needs_files"))
@@ -142,6 +165,7 @@ def _read_terminal_bench(folder: Path, prefix: str) -> Record:
         **_sizes({}),
         "keep_processes": "auto" if gold else _asks_services(tests),
         "hardness": task.get("difficulty"),
+        "world": folder_digest(folder, times=False),
         "unplayable": reasons or None,
     }
 
@@ -176,13 +200,13 @@ def _compose_reasons(folder: Path) -> Iterator[tuple[str, str]]:
                 yield f"needs the containers {', '.join(services)}", "needs_machine"
 
 
-def _test_reasons(folder: Path, script: str) -> Iterator[tuple[str, str]]:
-    if not (folder / script).is_file():
-        yield f"has no {script}", "needs_files"
+def _test_reasons(script: Path, tests: Path) -> Iterator[tuple[str, str]]:
+    if not script.is_file():
+        yield f"has no {script.name}", "needs_files"
         return
-    text = (folder / script).read_text("utf-8", "replace")
-    downloads = (match[1] for match in _DOWNLOAD.finditer(text) if not _LOCAL.search(match[1]))
-    if first := next(downloads, None):
+    texts = [file.read_text("utf-8", "replace") for file in (script, *sorted(tests.glob("*.sh")))]
+    downloads = (match[1] for text in texts for match in _DOWNLOAD.finditer(text))
+    if first := next((line for line in downloads if not _LOCAL.search(line)), None):
         yield f"its tests download ({first.strip():.80})", "needs_network"
 
 
@@ -230,8 +254,9 @@ def _mebibytes(size: object, usual: int) -> int:
 
 
 def _solution(folder: Path, script: str, variables: Mapping[str, str]) -> str | None:
-    """Return the Bash text that does what a solution does; None if there is none."""
-    if not (folder / script).is_file():
+    """Return the Bash text that does what a solution does; None if there is none, or one that
+    consists of comments."""
+    if not (folder / script).is_file() or is_comment((folder / script).read_text("utf-8")):
         return None
     exports = "".join(f"export {name}={shlex.quote(text)}\n" for name, text in variables.items())
     text = (folder / script).read_text("utf-8")
