@@ -57,6 +57,7 @@ FIELDS = {
     "verdict": "'reward'",
     "cwd": "an absolute path",
 }
+FIELD_NAMES = tuple(FIELDS)
 _PROBE = "/.intercode"
 FORGED = f"{_PROBE}/forged"
 """A file that a forgery leaves to show that it was executed."""

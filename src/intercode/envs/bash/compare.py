@@ -1,6 +1,6 @@
 """The reward `exact` in Bash: the task is solved if the agent's files and answer match the gold's.
 
-    effects   every path ends in the same state: type, content, permission bits, link target
+    files     every path ends in the same state: type, content, permission bits, link target
     answer    the same lines, in the gold's order if the query asks for one, ignoring formatting
               noise (`answers`)
 

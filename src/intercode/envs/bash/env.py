@@ -32,7 +32,7 @@ from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.judges.tests import Tests, TestsJudge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
-from intercode.envs.verify import FIELDS, check_fields, read_verifiers
+from intercode.envs.verify import FIELD_NAMES, check_fields, read_verifiers
 from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import (
     GoldOutcome,
@@ -96,7 +96,7 @@ class BashEnv(JudgedEnv):
     decided_by = ("verify",)
     fields = (
         *("setup", "image", "action_seconds", "memory", "processes", "disk"),
-        *("order_counts", "answer_form", "cwd", "env", *FIELDS),
+        *("order_counts", "answer_form", "cwd", "env", *FIELD_NAMES),
     )
     judged_by = ("order_counts", "answer_form")
     rewards: ClassVar = {

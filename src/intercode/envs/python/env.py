@@ -42,7 +42,7 @@ from intercode.envs.python.sessions import PythonSpec
 from intercode.envs.python.suite import require_playable
 from intercode.envs.python.world import PythonWorld, as_bash, from_bash
 from intercode.envs.rewards import is_papers, require_reward, reward_name
-from intercode.envs.verify import FIELDS, check_fields, read_verifiers
+from intercode.envs.verify import FIELD_NAMES, check_fields, read_verifiers
 from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
@@ -90,7 +90,7 @@ class PythonEnv(JudgedEnv):
     decided_by = (*_ASSERTS, "verify")
     fields = (
         *("expected", "hidden_expected", "test_setup_code", "preamble", "completes", "tolerant"),
-        *("unplayable", "name", *FIELDS),
+        *("unplayable", "name", *FIELD_NAMES),
     )
 
     def __init__(
