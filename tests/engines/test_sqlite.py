@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from asking import ask, do, make, refused, rows
 
-from intercode.envs.sql.databases import database, read_databases
+from intercode.envs.sql.databases import database, read_databases, run_in_turn
 from intercode.envs.sql.engines import Databases, Engine
 from intercode.envs.sql.engines.embedded import exchange, read_answer
 from intercode.errors import DataError, EntryLeftOut, SandboxDied
@@ -140,6 +140,16 @@ def test_what_is_no_answer_is_an_error(reply: bytes) -> None:
 
 
 @pytest.mark.slow
+def test_several_statements_take_no_longer_together_than_one_may(embedded: Engine) -> None:
+    count = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000) "
+    answer = run_in_turn(embedded.run, f"{count} SELECT COUNT(*) FROM n;" * 200, seconds=0.5)
+    assert answer.timed_out
+    embedded.open("garden_1")
+    answer = run_in_turn(embedded.run, "SELECT 1; SELECT 2", seconds=60)
+    assert answer.table is not None
+    assert answer.table.rows == ((2,),)
+
+
 def test_a_server_that_reaches_its_memory_was_led_there(sources: Databases) -> None:
     """However the episode would go another time: that may depend on the clock."""
     with make("sqlite", sources) as engine:

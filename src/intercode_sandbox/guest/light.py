@@ -1,5 +1,5 @@
-"""What the modules here use of `typing`, `signal` and `socket`, without these modules: they would
-take 1 MiB in each sandbox, and the last two make an enum of each number at each call. Type checkers
+"""Light names for what is used here of `typing`, `signal` and `socket`: these modules would take
+1 MiB in each sandbox, and the last two make an enum of each number at each call. Type checkers
 see the originals; a socket is not a context manager here."""
 
 from __future__ import annotations

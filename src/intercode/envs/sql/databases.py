@@ -21,6 +21,7 @@ import io
 import os
 import re
 import shlex
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -422,13 +423,16 @@ _SEVERAL = re.compile(r"one statement at a time|error in your SQL syntax")
 none."""
 
 
-def run_in_turn(run: Callable[[str], Answer], text: str) -> Answer:
+def run_in_turn(run: Callable[..., Answer], text: str, *, seconds: float) -> Answer:
     """Execute the statements of a text one after the other, up to the first that fails, and return
-    the last one's answer."""
-    answer = run(text)
+    the last one's answer. Together they may take `seconds`."""
+    until = time.monotonic() + seconds
+    answer = run(text, seconds=seconds)
     statements = list(split_statements(text)) if _SEVERAL.search(answer.error or "") else []
     for statement in statements if len(statements) > 1 else ():
-        answer = run(statement)
+        if (left := until - time.monotonic()) <= 0:
+            return Answer(error="interrupted", timed_out=True)
+        answer = run(statement, seconds=left)
         if answer.error is not None or answer.timed_out:
             break
     return answer
@@ -444,7 +448,7 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
         statements = list(split_statements(task.gold)) or [task.gold]
         if any(kind_of(statement) == "editing" for statement in statements):
             before = read_content(engine, db, task.gold)
-            answer = run_in_turn(partial(engine.run, seconds=READ_SECONDS), task.gold)
+            answer = run_in_turn(engine.run, task.gold, seconds=READ_SECONDS)
             content = None if answer.error else read_content(engine, db, task.gold)
             if content is not None and content.evidence == before.evidence:
                 raise DataError(
@@ -452,7 +456,7 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
                     "keys, indexes, triggers, routines), so any answer would be right"
                 )
             return Gold(answer, free(answer.table or _NO_ROWS), content)
-        answer = run_in_turn(partial(engine.run_gold, db), task.gold)
+        answer = run_in_turn(partial(engine.run_gold, db), task.gold, seconds=READ_SECONDS)
         if answer.table is None:
             return Gold(answer, free(_NO_ROWS))
         last = task.gold if len(statements) == 1 else statements[-1]

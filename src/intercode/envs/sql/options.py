@@ -15,7 +15,7 @@ SECONDS = 10.0
 
 @dataclass(frozen=True)
 class SqlOptions(EnvOptions):
-    """Options of the SQL environment; `seconds` is a statement's time limit. The session with the
+    """Options of the SQL environment; `seconds` is an action's time limit. The session with the
     server lives as long as its episode, regardless of `session`."""
 
     facts: ClassVar[tuple[str, ...]] = ("server", "statement_seconds")

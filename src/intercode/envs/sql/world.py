@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Self
 
 from intercode.envs.sql.databases import database, run_in_turn
@@ -22,7 +21,7 @@ _NO_SQL = re.compile(
 class SqlWorld:
     """A server, the last statement's result and the answer, which is the same, unless
     `skips_sentences`: then a statement that is no SQL, such as a sentence, leaves the answer as it
-    was. `seconds` is a statement's time limit; `as_v1` is InterCode v1's form of observations.
+    was. `seconds` is an action's time limit; `as_v1` is InterCode v1's form of observations.
     `data` is original or variant."""
 
     def __init__(
@@ -44,8 +43,12 @@ class SqlWorld:
         self.last = self.answer = NOTHING
 
     def act(self, action: str) -> ExecResult:
-        run = partial(self.engine.run, seconds=self._seconds)
-        self.last = run(action) if self._as_v1 else run_in_turn(run, without_submit(action))
+        run, seconds = self.engine.run, self._seconds
+        self.last = (
+            run(action, seconds=seconds)
+            if self._as_v1
+            else run_in_turn(run, without_submit(action), seconds=seconds)
+        )
         keeps = self._skips_sentences and self.answer is not NOTHING
         if not (keeps and _NO_SQL.search(self.last.error or "")):
             self.answer = self.last
