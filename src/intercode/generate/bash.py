@@ -135,16 +135,16 @@ def _files_place(draw: Draw, name: str) -> Place:
         (
             ("a capital letter", "^[A-Z]"),
             ("a digit", "^[0-9]"),
-            ("a small letter from a to k", "^[a-k]"),
-            ("a small letter from l to z", "^[l-z]"),
-            ("a letter, small or capital", "^[A-Za-z]"),
+            ("a lower-case letter from a to k", "^[a-k]"),
+            ("a lower-case letter from l to z", "^[l-z]"),
+            ("a letter, lower-case or capital", "^[A-Za-z]"),
         )
     )
     place.facts |= {"void": f"{few_code} || {named_code}", "blank": blank, "entry": entry}
     place.explain(
         f"{site}/HANDBOOK",
         f"A line of a note is void if it has {few} than {least} words (a blank line has none); so "
-        f"is a line {named} {void}, in small letters.\n"
+        f"is a line {named} {void}, in lower case.\n"
         f"An entry of a note is a line whose first character is {begin}.\n"
         + "".join(
             f"The note of {owner} is notes/{path.rpartition('/')[2]}.\n"
@@ -651,8 +651,8 @@ def _filing_place(draw: Draw, name: str) -> Place:
     rows = "".join(line for part in lines for line in draw.sample(part, len(part)))
     place.explain(
         f"{site}/HANDBOOK",
-        "The code of a file is what stands in its name before the first -.\n"
-        f"Codes, and the folders where their files belong:\n{rows}"
+        "The code of a file is the part of its name before the first -.\n"
+        f"Codes, and the folders for their files:\n{rows}"
         f"A file is old if the number in its name is below {old}.\n",
     )
     return place
@@ -759,7 +759,7 @@ def _archives_place(draw: Draw, name: str) -> Place:
     )
     place.explain(
         f"{site}/HANDBOOK",
-        f"Whose archive is where:\n{rows}A member is a draft if its name ends in .{endings[0]}.\n",
+        f"Where each archive is:\n{rows}A member is a draft if its name ends in .{endings[0]}.\n",
     )
     return place
 
@@ -856,7 +856,7 @@ def _compare_place(draw: Draw, name: str) -> Place:
                                 put(alike, _changed(draw, text), _changed(draw, text))
     place.explain(
         f"{site}/HANDBOOK",
-        f"{sides[0]} is the master, {sides[1]} the copy.\n"
+        f"{sides[0]} is the master, and {sides[1]} is the copy.\n"
         f"Files whose names end in .{endings[2]} are not compared.\n",
     )
     return place

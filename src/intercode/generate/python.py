@@ -92,12 +92,12 @@ def _scribe(draw: Draw, name: str) -> Place:
     )
     place.explain(
         f"{site}/HANDBOOK",
-        f"SECRET WRITING\nThe small letters {LETTERS}\nare written as     {alphabet}\n"
-        "All other characters stay.\n\nCHECK SIGN\n"
+        f"SECRET WRITING\nThe lower-case letters {LETTERS}\nare written as     {alphabet}\n"
+        "All other characters stay as they are.\n\nCHECK SIGN\n"
         f"Multiply the code point (ord) of the first character by {weights[0]}, of the second by "
         f"{weights[1]}, of the third by {weights[2]}, and so on again from {weights[0]}. "
         f"Add all products; r is the remainder after division by {modulus}.\n"
-        f"The check sign is the letter at place r, counted from 0, of {signs}\n\nSTRESS\n"
+        f"The check sign is the letter at position r, counted from 0, of {signs}\n\nSTRESS\n"
         f"The first stressed character of a text is character number {first}, counted from 1; "
         f"after it, every further one at a distance of {beat} is stressed. Spaces count too.\n",
     )
@@ -216,11 +216,11 @@ def _office(draw: Draw, name: str) -> Place:
         f"{site}/HANDBOOK",
         f"FEES\n{listed}any other town: {other}\nFrom record number {nth} of one name on, in the "
         f"order in which the records are taken, the fee is {rebate} in every town.\n\nDUTY\n"
-        f"Amounts up to and with {low} bear no duty. Each unit of the part above {low}, up to "
+        f"Amounts up to and including {low} bear no duty. Each unit of the part above {low}, up to "
         f"{high}, costs {first} pence, and each unit of the part above {high} costs {second} "
         f"pence.\nIf the duty is not 0, add {paper} pence for the paper.\n\n"
-        f"BANDS\nAmounts up to and with {low} are in the band low, higher ones up to and with "
-        f"{high} in the band middle, all others in the band high.\n",
+        f"BANDS\nAmounts up to {low} are in the band low, and higher ones up to "
+        f"{high} in the band middle, both limits included; all others are in the band high.\n",
     )
     return place
 
@@ -356,10 +356,10 @@ def _station(draw: Draw, name: str) -> Place:
     place.explain(
         f"{site}/HANDBOOK",
         "TELEGRAM\nA telegram consists of these fields, without anything between them:\n"
-        f"{spans}Blanks around the text of a field do not belong to it. The value of {fields[2]} "
+        f"{spans}Spaces around the text of a field do not belong to it. The value of {fields[2]} "
         f"is an integer and was raised by {shift} before it was sent.\n\nTICKET\nA ticket is valid "
         f"if it begins with {letter}, everything after this letter is digits (four or more), "
-        f"and the sum of the digits, the last digit counted twice, can be divided by {divisor}."
+        f"and the sum of the digits, the last digit counted twice, is divisible by {divisor}."
         f"\n\nZONE\nThe zone of a ticket is the number in its characters {begin + 1} to {end}, "
         "both included; the first character of a ticket has the number 1.\n",
     )

@@ -41,7 +41,7 @@ done
 for n in $(cat sets/$1); do tail -n +2 parts/$n.part; done > out/$1
 """
 _CHECK = """\
-# Says what is wrong first in a settings file: sh check.sh FILE
+# Prints the first fault in a settings file: sh check.sh FILE
 awk '
   NR == FNR {{ low[$1] = $2; high[$1] = $3; next }}
   !($1 in low) {{ print "check: unknown key " $1; wrong = 1; exit }}
@@ -68,7 +68,7 @@ _JOBS = {
         "cat *.txt | grep -c .",
     ),
     "lines": (
-        "the different lines of the files directly in data that end in .txt, sorted, each once",
+        "the distinct lines of the files directly in data that end in .txt, sorted",
         "cat *txt | uniq | sort > $out",
         "sort -u *.txt",
         "cat *.txt | grep . | sort -u",
@@ -182,7 +182,7 @@ def _stock(draw: Draw, place: Place, site: str) -> str:
                 change = text if number % 4 == 1 else almost
                 place.write(f"{site}/{there.lower()}/{folder}{noun}{number}.txt", change)
     return (
-        "The files in stock get other endings. Where the new name of a file is taken, the file"
+        "The files in stock get new endings. Where the new name of a file is taken, the file"
         f" that should get it {rule}.\n"
     )
 
@@ -301,7 +301,7 @@ def _conf(draw: Draw, place: Place, site: str, words: list[str]) -> str:
         place.write(path, "".join(f"{line}\n" for line in draw.sample(lines, len(lines))))
         place.facts["corrections"][path] = corrections
     return (
-        "conf/limits has a line for each key of the settings files: KEY LOWEST HIGHEST. A value"
+        "conf/limits has one line for each key of the settings files: KEY LOWEST HIGHEST. A value"
         " that is too low becomes the lowest, one that is too high the highest. The line of an"
         " unknown key is removed. A missing key gets a line `KEY = LOWEST` at the file's end.\n"
     )
@@ -339,7 +339,7 @@ FAMILIES = (
     Family(
         "bash-repair",
         "bash",
-        "finish what is half done, mend what is broken",
+        "finish what is half done, fix what is broken",
         _repair_place,
         _fault,
     ),
