@@ -107,7 +107,7 @@ def test_what_a_log_lacks_is_left_out_and_listed_by_episode(tmp_path: Path) -> N
         "0": "the last action, which was blocked: 'rm -rf /'",
         "2": "all, since it has no turn_history",
         "3": "all, since it is not a recorded episode: 'int' object is not subscriptable",
-        "4": "all, since it is not a recorded episode: it has no 'max_reward'",
+        "4": "all, since it is not a recorded episode: it lacks 'max_reward'",
         "5": "all, since it is not a recorded episode: 'NoneType' object is not subscriptable",
     }
 

@@ -179,9 +179,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         if not tasks:
             raise UsageError("an environment needs at least one task")
         if max_turns is not None and max_turns < 1:
-            raise UsageError(f"max_turns {max_turns}: it is at least 1, or None")
+            raise UsageError(f"max_turns {max_turns}: it must be at least 1, or None")
         if submits is not None and submits < 1:
-            raise UsageError(f"submits {submits}: it is at least 1")
+            raise UsageError(f"submits {submits}: it must be at least 1")
         self.tasks = list(tasks)
         self.protocol = protocol
         self.rules = find_protocol(protocol)

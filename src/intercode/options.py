@@ -429,7 +429,7 @@ class RunOptions(Options):
     )  # fmt: skip
     keep_reasoning: bool = option(
         False, "Agent and model",
-        "Send the model's reasoning back with its replies, for models that want it.", kind="flag",
+        "Send the model's reasoning back with its replies, for models that need it.", kind="flag",
     )  # fmt: skip
     context: int | None = option(
         None, "Agent and model",
@@ -471,7 +471,7 @@ class RunOptions(Options):
         kind="positive", metavar="S",
     )  # fmt: skip
     epochs: int = option(1, "Run", "Play each task N times.", kind="count", metavar="N")
-    seed: int = option(0, "Run", "Start the random numbers from this number.", kind="integer")
+    seed: int = option(0, "Run", "Set the seed of all random numbers.", kind="integer")
     values: bool = option(
         False, "Run",
         "Record after each turn what a submission would have earned then; the agent does not see"

@@ -45,7 +45,7 @@ def content(name: str, value: Any) -> bytes:
         text = isinstance(value, str)
         return value.encode("utf-8", "surrogateescape") if text else memoryview(value).tobytes()
     except UnicodeEncodeError:
-        raise UsageError(f"{name} has half of a surrogate pair: {value!r:.60}") from None
+        raise UsageError(f"{name} contains half of a surrogate pair: {value!r:.60}") from None
     except TypeError:
         raise UsageError(f"{name} must be bytes or a text, not {value!r:.60}") from None
 

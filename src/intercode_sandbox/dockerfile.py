@@ -111,7 +111,7 @@ class _Buildah:
             needed += ["newuidmap", "newgidmap"]
         if program is None or not all(map(shutil.which, needed)):
             raise SandboxUnavailable(
-                "a Dockerfile is built by a docker daemon or by buildah, and there is neither; "
+                "building a Dockerfile needs a docker daemon or buildah, and there is neither; "
                 "run: apt-get install buildah uidmap util-linux"
             )
         self._work = work

@@ -218,7 +218,7 @@ def _mmdebstrap(
     program = shutil.which("mmdebstrap")
     if program is None:
         raise SandboxUnavailable(
-            "an image is made by mmdebstrap, which is not installed; run: "
+            "building an image needs mmdebstrap, which is not installed; run: "
             "apt-get install mmdebstrap"
         )
     root = identity().other

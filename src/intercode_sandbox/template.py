@@ -237,7 +237,7 @@ def with_tree(template: Template, tree: Path) -> Template:
         if link := _replaced_link(layer / TREE, below / TREE):
             raise UsageError(
                 f"{tree} has a folder {link}, which is a link to {os.readlink(below / TREE / link)}"
-                " in what is below; place its files there"
+                " in the image below; put its files there"
             )
     return template.over(layer, folder_digest(tree, times=False) if tree.is_dir() else layer.name)
 

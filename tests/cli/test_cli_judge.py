@@ -135,10 +135,7 @@ def test_a_judge_that_obeys_the_answer_gives_no_verdict_and_another_leaves_its_r
     found = judged(cli, judge, persuaded)
     assert said(found) == {"wordy": "same", "sly": None, "slier": None}
     told = cli("rescore", "run", "--judge", "tiny", **judge.variables).out
-    assert (
-        "a reply in another form is kept as well: "
-        "to have it asked again, remove run/judged/replies.jsonl" in told
-    )
+    assert "unreadable replies are kept too: to ask again, remove run/judged/replies.jsonl" in told
     judged(cli, judge, honest, judge="large")
     both = {
         each["judge"]: each for each in cli("report", "run", "--json").json["analysis"]["judged"]

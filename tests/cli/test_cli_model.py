@@ -232,7 +232,5 @@ def test_replies_that_end_by_length_name_the_option(
     for more, advice in (((), "set --reply-tokens"), (("--reply-tokens", "9"), "raise --reply")):
         words = ("eval", "bash", "--data", box, "--model", "m", "--turns", 2, "--limit", 1)
         done = cli(*words, "--out", advice[:3], *more, **server.variables)
-        assert (
-            "2 of 2 replies reached their limit of tokens, so nothing in them was exec" in done.err
-        )
+        assert "2 of 2 replies reached their token limit, so nothing in them was exec" in done.err
         assert advice in done.err

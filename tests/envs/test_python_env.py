@@ -149,7 +149,8 @@ def test_a_submission_that_cannot_be_tested_is_told_and_costs_a_turn_only(make: 
         assert "it will be called with 1 argument." in told(word)
     for word in ("f()", "f(3)", "'f'", "f, g", "`f`", "3", "def f(n): return n * 2"):
         assert (
-            told(word) == f"A submission is a name alone, as in `submit double`; {word!r} is none."
+            told(word)
+            == f"A submission is a name alone, as in `submit double`; {word!r} is not a name."
         )
     assert env.step("submit f")[1] == 1
 
@@ -336,7 +337,7 @@ def test_the_data_check_finds_golds_that_fail_and_tests_that_any_answer_passes(
     ), "one cause gives one finding"
     whys = " ".join(each["why"] for each in found["broken"])
     assert "fails test 1" in whys
-    assert "test 2 uses nothing of the answer, so any passes it: assert True" in whys
+    assert "test 2 does not use the answer, so any passes it: assert True" in whys
 
 
 # -- forks -----------------------------------------------------------------------------------------
@@ -357,7 +358,7 @@ def test_an_interpreter_that_cannot_answer_is_not_said_to_define_nothing(
     env = make("double")
     env.step(f"{broken}\n{env.task.gold}")
     observation, reward, *_ = env.step("submit")
-    assert "did not answer what is defined" in observation
+    assert "did not report what is defined" in observation
     assert reward == 0
 
 

@@ -289,7 +289,7 @@ def test_services_of_the_agent_can_be_asked_where_the_record_says_so(
         ({"verify": "../"}, "leads out of the task file's folder"),
         (
             {"verify": "test -e /etc/x\n", "gold": "mkdir /etc/x; touch /etc/x/y /srv/a"},
-            "status 1; the tests did not get the changes of /etc/x: .* in `verify_system`",
+            "status 1; the tests did not get the changes to /etc/x: .* in `verify_system`",
         ),
         ({"verify": "true\n", "verify_system": ["etc"]}, "write a list of absolute paths"),
         ({"verify": "true\n", "verify_system": ["/srv/../etc"]}, "paths without '..'"),

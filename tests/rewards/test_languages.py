@@ -143,5 +143,5 @@ def test_the_fields_are_read_from_json_and_csv_and_refused_where_they_decide_not
         with pytest.raises(DataError, match=why):
             load_tasks(data, judged_by=both)
     data.write_text(json.dumps({"query": "q", "gold": "SELECT 1", "answer_form": "only"}))
-    with pytest.raises(DataError, match="decides nothing here: it is for answers in Bash"):
+    with pytest.raises(DataError, match="has no effect here: it is for answers in Bash"):
         intercode.prepare("sql", data=str(data))

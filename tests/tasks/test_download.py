@@ -126,7 +126,7 @@ LASTING: dict[str, tuple[Behaviour, str, int]] = {
     "404": (status(404), "/file: HTTP 404", 1),
     "a page": (
         serve(content=b"<html>log in</html>" * 20_000),
-        rf"SHA-256 of what arrives is [0-9a-f]{{64}}, not {SHA256}",
+        rf"SHA-256 of the download is [0-9a-f]{{64}}, not {SHA256}",
         3,
     ),
 }

@@ -323,8 +323,8 @@ def test_a_misspelt_field_is_warned_of_once(tmp_path: Path) -> None:
         findings = check_texts("bash", data=path)
     (text,) = (str(warning.message) for warning in warned)
     assert text == f"t: {'; '.join(findings['misspelt'])}"
-    assert "'verfy' (task 0) is not read; is 'verify' meant?" in findings["misspelt"][0]
-    assert "'seutp' (task 1) is not read; is 'setup' meant?" in findings["misspelt"][1]
+    assert "'verfy' (task 0) is not read; did you mean 'verify'?" in findings["misspelt"][0]
+    assert "'seutp' (task 1) is not read; did you mean 'setup'?" in findings["misspelt"][1]
     assert len(findings["misspelt"]) == 2
 
 

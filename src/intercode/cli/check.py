@@ -98,5 +98,5 @@ def _print_issues(result: dict[str, Any], as_json: bool, unplayed: str = "") -> 
         more = f" and {len(row['tasks']) - _NAMED} more" if len(row["tasks"]) > _NAMED else ""
         click.echo(
             f"{'task' if len(row['tasks']) == 1 else 'tasks'} {', '.join(row['tasks'][:_NAMED])}"
-            f"{more}: the tests do not get an agent's changes of {row['what']}"
+            f"{more}: the tests do not get an agent's changes to {row['what']}"
         )

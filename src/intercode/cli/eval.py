@@ -176,8 +176,8 @@ def _run(
     if cut := sum(map(is_cut_off, replies)):
         limit = "raise" if options.get("reply_tokens") else "set"
         say(
-            f"intercode: {cut} of {count_of(len(replies), 'reply', 'replies')} reached their limit "
-            f"of tokens, so nothing in them was executed; {limit} --reply-tokens",
+            f"intercode: {cut} of {count_of(len(replies), 'reply', 'replies')} reached their "
+            f"token limit, so nothing in them was executed; {limit} --reply-tokens",
             err=True,
         )
     if evaluation.stopped:

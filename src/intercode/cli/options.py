@@ -149,7 +149,7 @@ def _env(context: click.Context, argument: click.Parameter, name: str | None) ->
     if name is None:
         folder, otherwise = context.params.get("resume"), ""
         if folder:
-            otherwise = f"; {folder} holds no run that names it"
+            otherwise = f"; {folder} contains no run that names it"
         elif "resume" in context.params:
             otherwise = ", or --resume DIR"
         raise UsageError(f"name ENV{otherwise}")

@@ -296,6 +296,5 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
     click.echo(f"judged: {figures['ambiguous']} ambiguous: {counts}")
     if any(verdict.reply is not None and verdict.says is None for verdict in verdicts):
         click.echo(
-            "a reply in another form is kept as well: "
-            f"to have it asked again, remove {run}/judged/replies.jsonl"
+            f"unreadable replies are kept too: to ask again, remove {run}/judged/replies.jsonl"
         )

@@ -153,7 +153,7 @@ def read_tests(files: Mapping[str, bytes]) -> list[CaseResult]:
         except (ElementTree.ParseError, ValueError, TypeError, RecursionError) as error:
             raise MalformedVerdict(f"{name} cannot be read: {error!s:.100}") from error
         if len(results) > _RESULTS:
-            raise MalformedVerdict(f"{name} brings more than {_RESULTS} results of tests")
+            raise MalformedVerdict(f"{name} contains more than {_RESULTS} test results")
     return results
 
 
@@ -188,7 +188,7 @@ def missing_verdict(verdict: Verdict, *, rewards_only: bool) -> str:
     if rewards_only and verdict.rewards is None:
         return f"the tests wrote neither {' nor '.join(REWARD_FILES)}"
     if verdict.rewards is None and not verdict.tests and verdict.status is None:
-        return "the tests' script did not run to an end"
+        return "the tests' script did not finish"
     return ""
 
 
@@ -201,7 +201,7 @@ def gold_fault(verdict: Verdict, *, rewards_only: bool) -> str:
     if why and tops:
         more = f" and {len(tops) - _NAMED} more" if len(tops) > _NAMED else ""
         why += (
-            f"; the tests did not get the changes of {', '.join(tops[:_NAMED])}{more}: "
+            f"; the tests did not get the changes to {', '.join(tops[:_NAMED])}{more}: "
             "if the task is about such a path, name it in `verify_system`"
         )
     if why and (end := verdict.output.strip()[-_END:]):

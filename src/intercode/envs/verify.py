@@ -254,7 +254,7 @@ def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes,
             if path is not None and re.fullmatch(r"[\w./-]+", verify):
                 raise DataError(
                     f"task {task.id}: field 'verify': there is no {path} "
-                    "(a script of one word ends with a line end)"
+                    "(to give a script of one word, end it with a newline)"
                 )
             return {SCRIPT: (verify.encode(), 0o755)}
         if not path.resolve().is_relative_to(folder.resolve()):

@@ -52,7 +52,7 @@ from intercode.plugins import find_own_modules
     type=click.Choice(["turn", "episode"]),
     default="turn",
     show_default=True,
-    help="jsonl, csv, parquet: what a row stands for.",
+    help="jsonl, csv, parquet: what a row represents.",
 )
 @shared.out_file("FILE", "Write to FILE; atif: to a new folder. [stdout]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")

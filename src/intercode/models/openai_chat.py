@@ -114,11 +114,11 @@ _ENDS = {
 """Other servers' words for how a reply ended, by OpenAI's; "error" is a fault of the server."""
 
 _EMPTY = "(empty reply)"
-_ODD_LOGPROBS = (
-    "a server returned log-probabilities that are no numbers (null, NaN, infinite): these turns "
-    "keep their ids without log-probabilities; `stats()` of a pool counts them"
-)
 """Sent in place of an empty reply, which many servers refuse in a conversation."""
+_ODD_LOGPROBS = (
+    "a server returned log-probabilities that are not finite numbers (null, NaN, infinite): these "
+    "turns keep their ids without log-probabilities; `stats()` of a pool counts them"
+)
 
 _FIXED = ("model", "messages", "tools", "stream", "n")
 """Parameters of a request that `request` cannot change."""
@@ -298,8 +298,8 @@ class OpenAIModel:
             )
         if not (key.isascii() and key.isprintable()):
             raise UsageError(
-                "the key (OPENAI_API_KEY) holds what no key can, "
-                "such as an umlaut or the end of a line"
+                "OPENAI_API_KEY contains characters that a key cannot have, "
+                "such as an umlaut or a newline"
             )
         self._answered = False
         http = _http_client(
@@ -477,14 +477,14 @@ class OpenAIModel:
         advice = _ADVICE.get((*meant, status)[0], _ADVICE[400])
         if named:
             without = json.dumps(dict.fromkeys(named))
-            advice = f"leave out what the server does not take: --request '{without}'"
+            advice = f"leave out what the server does not accept: --request '{without}'"
             if named == ["max_tokens"] and "max_completion_tokens" in text:
                 renamed = {"max_tokens": None, "max_completion_tokens": body["max_tokens"]}
-                advice = f"the server wants another name: --request '{json.dumps(renamed)}'"
+                advice = f"the server uses a different name: --request '{json.dumps(renamed)}'"
         elif _NO_SYSTEM.search(text) and not self._no_system:
-            advice = "if the server takes no message of the system, give --no-system"
+            advice = "if the server does not accept system messages, give --no-system"
         elif no_tools:
-            advice = "if the server takes no tools, choose another agent, such as try_again"
+            advice = "if the server does not support tools, choose another agent, such as try_again"
         if status in (403, 407):
             advice += _proxies()
         return ModelError(f"{self.url}: {refusal}; {advice}")
@@ -508,8 +508,8 @@ class OpenAIModel:
         # a question without any token does not exist
         if self.metered and (None in tokens or not any(tokens)):
             raise UsageError(
-                f"{self.url}: a reply does not say how many tokens it took, so that no limit "
-                "of tokens or cost can hold: leave those out, or have the server send `usage`"
+                f"{self.url}: a reply does not report its tokens, so limits of tokens or cost "
+                "cannot be enforced: leave them out, or make the server send `usage`"
             )
         empty = not (text or calls or reasoning)
         if empty and finish_reason in _FULL and counts and (tokens[1] or 0) <= 1:

@@ -286,7 +286,7 @@ def _was_closer(case: Case) -> bool:
 
 CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
     "broke its sandbox": (
-        "the sandbox died of an action, twice",
+        "an action killed the sandbox, twice",
         lambda case: case.episode.ended == "agent_fault",
     ),
     "had it and lost it": (
@@ -330,7 +330,7 @@ CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
         "submitted, and the file changes are wrong",
         lambda case: case.submitted_wrong("files"),
     ),
-    "wrong answer": ("submitted, and wrong", lambda case: case.submitted_wrong()),
+    "wrong answer": ("submitted a wrong answer", lambda case: case.submitted_wrong()),
     "reached a limit": (
         "a limit of the episode was reached: tokens, cost or time",
         lambda case: case.episode.ended == "limit",

@@ -249,7 +249,7 @@ def verdict(episode: Episode) -> EpisodeVerdict:
         )
     notes += [f"Verified by tests: {said}" for said in _listed(outcomes.pop("verified", ()))]
     if left := _listed(outcomes.pop("left_behind", ())):
-        notes.append(f"The tests did not get the agent's changes of {', '.join(map(str, left))}")
+        notes.append(f"The tests did not get the agent's changes to {', '.join(map(str, left))}")
     if state == "ambiguous":
         notes.append(
             "Ambiguous: most of the gold's words or values are in the answer; "

@@ -33,7 +33,7 @@ from intercode.types import INCOMPLETE, Ended, Episode, Reply, Score, Task, Turn
 
 UNSCORED = Score(0.0, False)
 UNSENDABLE = (
-    "The code holds a NUL character or half of a surrogate pair, or is too long, "
+    "The code contains a NUL character or half of a surrogate pair, or is too long, "
     "so nothing was executed."
 )
 NOT_EXECUTED = "Your reply {what}, so nothing in it was executed, and one turn was used up.{how}"

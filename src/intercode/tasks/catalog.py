@@ -245,7 +245,7 @@ def copy(path: Path, dest: Path, *, digest: str) -> None:
 
 def _difference(actual: str | None, digest: str) -> str:
     kind = "git blob id" if len(digest) == BLOB_DIGITS else "SHA-256"
-    return f"the {kind} of what arrives is {actual}, not {digest}"
+    return f"the {kind} of the download is {actual}, not {digest}"
 
 
 @contextmanager

@@ -114,7 +114,7 @@ def _open(source: str | Path | None, env: str, load_options: dict[str, Any]) -> 
     folder = downloaded(name)
     if folder is None:
         raise UsageError(
-            f"{name}: is not here yet, or not all of it; run `intercode data get {name}` first"
+            f"{name}: is not downloaded, or not all of it; run `intercode data get {name}` first"
         )
     return _open_folder(folder, name, load_options)
 

@@ -111,8 +111,7 @@ def _read_json(path: Path) -> Located:
         records = [records] if is_record else lists[0]
     if not isinstance(records, list):
         raise DataError(
-            f"{path}: holds {kind_of(records)} where a list of records should be; "
-            "put the records in [ ]"
+            f"{path}: expected a list of records, found {kind_of(records)}; put the records in [ ]"
         )
     for number, record in enumerate(records, start=1):
         yield f"record {number}", record

@@ -101,7 +101,7 @@ def load_tasks(
         for name in unread:
             if record.get(name, "") not in _EMPTY:
                 raise DataError(
-                    f"{where}: field {name!r} decides about answers, and nothing here reads it; "
+                    f"{where}: field {name!r} affects scoring, but nothing here reads it; "
                     "write it as tests that this environment knows, or remove it"
                 )
         tasks.append(
@@ -129,9 +129,7 @@ def load_tasks(
 
 def _preprocessed(record: Any, preprocess: Preprocess | None, where: str) -> Record:
     if not isinstance(record, dict):
-        raise DataError(
-            f"{where}: is {kind_of(record)} where an object with query and gold should be"
-        )
+        raise DataError(f"{where}: expected an object with query and gold, found {kind_of(record)}")
     if preprocess is None:
         return record
     try:
@@ -200,7 +198,7 @@ def _to_task(
         if fields.get(name) == "":  # an empty cell
             del fields[name]
         if name in fields and name not in judged_by:
-            raise DataError(f"{where}: field {name!r} decides nothing here: {_JUDGING[name]}")
+            raise DataError(f"{where}: field {name!r} has no effect here: {_JUDGING[name]}")
     for name in {"general", "order_counts"} & fields.keys():
         word = str(fields[name]).strip().lower()
         if word not in _TRUE | _FALSE:
@@ -250,7 +248,7 @@ def near_fields(
             for name in by_field[field]:
                 if name not in there:
                     sentence = (
-                        f"the field {field!r} (task {task.id}) is not read; is {name!r} meant?"
+                        f"the field {field!r} (task {task.id}) is not read; did you mean {name!r}?"
                     )
                     sentences.setdefault((field, name), sentence)
     return list(sentences.values())

@@ -44,7 +44,7 @@ from intercode.options import RunOptions
 )  # fmt: skip
 @click.option(
     "--queue", type=click.IntRange(0), default=256, show_default=True, metavar="N",
-    help="Let at most N more requests wait; others are told to come back.",
+    help="Let at most N more requests wait; refuse others with status 429.",
 )  # fmt: skip
 @shared.listening
 def serve(

@@ -105,7 +105,7 @@ class RolloutPool:
         if shaped:
             warn_of_shaped()
         if envs < 1 or retries < 0:
-            raise UsageError(f"envs is {envs} and retries {retries}; the least are 1 and 0")
+            raise UsageError(f"envs is {envs} and retries {retries}; they must be at least 1 and 0")
         if not callable(factory):
             raise UsageError(f"{factory!r:.50} makes no environments; give intercode.prepare(…)")
         self.limits, self.envs, self.retries = limits or RolloutLimits(), envs, retries

@@ -141,7 +141,7 @@ class Service:
         """Play one rollout. If the caller leaves, the episode ends within a turn."""
         self._require_token(request)
         if self._open >= self._most:
-            message = f"{self._most} rollouts are played or wait; ask again later"
+            message = f"{self._most} rollouts are running or waiting; try again later"
             raise _Refused(429, message)
         self._open += 1
         try:
@@ -202,7 +202,7 @@ def _read_order(body: bytes) -> dict[str, Any]:
         order = json.loads(body)
         json.dumps(order, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise _Refused(400, "the request's body has half of a surrogate pair") from None
+        raise _Refused(400, "the request's body contains half of a surrogate pair") from None
     except (ValueError, RecursionError):
         raise _Refused(400, "the request's body is not JSON") from None
     if not isinstance(order, dict):

@@ -257,7 +257,7 @@ class DockerHost(Host):
             if "failed" in head:
                 raise _no_namespaces(head["failed"])
             raise UsageError(
-                f"the image {self.spec.image.name!r} has no shell: put bash (or sh) into it"
+                f"the image {self.spec.image.name!r} has no shell: install bash (or sh) in it"
             )
         self._started = True
         try:

@@ -249,7 +249,7 @@ def _stream(fd: int, errors: str) -> io.TextIOWrapper:
 
 def _raise_end_of_input(prompt: object = "", /) -> str:
     raise EOFError(
-        "input() has nobody to ask: there is no standard input here; write the values into the code"
+        "input() cannot be used: there is no standard input here; write the values into the code"
     )
 
 

@@ -47,7 +47,7 @@ def run_checked(workspace: Workspace, command: str, task: Task) -> tuple[Outcome
     complaint = next((m[0] for m in complaints if not m[1] or m[1] in command), "")
     fine = last.exit_code is not None and not ends_in_failure(last.exit_code, command, last.output)
     if complaint and fine:
-        why = f"gold ends well, but prints an error: {complaint:.150}"
+        why = f"gold succeeds, but prints an error: {complaint:.150}"
         faults.append(TaskIssue(why, "gold_complains"))
     if outcome.output.strip() == "0" and not outcome.changes:
         faults.append(TaskIssue("gold finds nothing: it prints 0 and changes nothing", "by_luck"))
@@ -55,7 +55,7 @@ def run_checked(workspace: Workspace, command: str, task: Task) -> tuple[Outcome
     unwritten = [path for path in missing if path not in _WRITTEN.findall(command)]
     for path in missing_paths(workspace, unwritten):
         who, kind = ("gold", "missing") if path in command else ("query", "disagrees")
-        why = f"{who} names {path}, which is there neither before nor after it"
+        why = f"{who} names {path}, which exists neither before nor after it runs"
         faults.append(TaskIssue(why, kind))
     return outcome, faults
 
@@ -65,7 +65,7 @@ def find_faults(result: ExecResult, gold: str) -> Iterator[str]:
     if result.timed_out:
         yield "gold runs out of time"
     elif result.exit_code is None:
-        yield f"gold does not run to an end: {result.output[:200]}"
+        yield f"gold does not finish: {result.output[:200]}"
     for tool in sorted(set(_MISSING.findall(result.output))):
         yield f"gold calls {tool}, which is not installed here"
     if ends_in_failure(result.exit_code, gold, result.output) and not _MISSING.search(

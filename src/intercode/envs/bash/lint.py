@@ -82,7 +82,7 @@ _CUES = (
     Cue(
         r"\b(unique|duplicates?)\b",
         r"uniq|\s-\w*u|awk|comm|diff|md5",
-        "nothing that finds equal ones",
+        "nothing that finds duplicates",
     ),
 )
 
@@ -198,14 +198,14 @@ def _unasked(query: str, gold: str) -> Iterator[TaskIssue]:
         r"\bls -\w*s\b|\bdu (?!.*-\w*b)", gold
     ):
         yield disagrees(
-            "query asks for the size of files, the gold takes what they occupy on the disk"
+            "query asks for the size of files, the gold takes the disk space they occupy"
         )
     if "-maxdepth 1" in gold and not re.search(
         r"sub|depth|level|only|direct(ly)?\b|immediate|current|recurs|do not", low
     ):
-        yield disagrees("gold looks at one level only (-maxdepth 1), the query does not say so")
+        yield disagrees("gold looks at one level only (-maxdepth 1), but the query does not say so")
     if re.search(r"\bgrep -\w*i|-iname|-iregex", gold) and not re.search(r"case", low):
-        yield disagrees("gold ignores case, the query does not say so")
+        yield disagrees("gold ignores case, but the query does not say so")
     files = re.search(r"\bfiles?\b(?! path)", low)
     search = re.search(r"\bfind\b[^|]*", gold)
     if search is None:
@@ -216,9 +216,9 @@ def _unasked(query: str, gold: str) -> Iterator[TaskIssue]:
         low,
     )
     if "-type f" in search[0] and asks_folders and not files:
-        yield disagrees("query asks for folders, the gold searches files")
+        yield disagrees("query asks for folders, but the gold searches for files")
     if "-type d" in search[0] and files and not asks_folders and "name" not in search[0]:
-        yield disagrees("query asks for files, the gold searches folders")
+        yield disagrees("query asks for files, but the gold searches for folders")
     narrow = re.search(r"-type|-x?type|name|-path|-regex|\bgrep\b|-prune|-exec (?!ls)", gold)
     if files and not asks_folders and not narrow and "printf" not in gold:
-        yield disagrees("query asks for files, the gold takes folders too")
+        yield disagrees("query asks for files, but the gold also takes folders")

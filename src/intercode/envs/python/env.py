@@ -107,7 +107,7 @@ class PythonEnv(JudgedEnv):
     ) -> None:
         super().__init__(tasks, **how)
         if not seconds > 0:
-            raise UsageError(f"seconds {seconds}: a test's time limit is more than 0")
+            raise UsageError(f"seconds {seconds}: a test's time limit must be more than 0")
         if tell not in ("nothing", "number", "case"):
             raise UsageError(f"tell {tell!r}: use 'nothing', 'number' or 'case'")
         if reward is not None or not hasattr(type(self), "reward"):
@@ -214,13 +214,13 @@ class PythonEnv(JudgedEnv):
         if not word.isidentifier():
             return (
                 f"A submission is a name alone, as in `submit {suite.gold_name or 'main'}`; "
-                f"{word!r} is none."
+                f"{word!r} is not a name."
             )
         if word in suite.given and not any(_defines(word, action) for action in self._actions):
             return f"{word} is given with the task; submit what you have defined."
         definitions = self.world.sessions.describe(word, suite.method)
         if definitions is None or (not definitions.names and self.session_lost()):
-            return f"The interpreter did not answer whether there is a function or class {word}."
+            return f"The interpreter did not report whether there is a function or class {word}."
         if not definitions.callable:
             listed = (
                 f"there are {', '.join(definitions.names[:20])}"

@@ -27,7 +27,7 @@ _FUNCTION = (
 """InterCode v1 missed a function with a space before its parenthesis if there was another
 function."""
 _NO_ANSWER = (
-    "Wrong: the interpreter did not answer what is defined in it. "
+    "Wrong: the interpreter did not report what is defined in it. "
     "Has the code replaced a builtin, or a function of a module such as os or json?"
 )
 

@@ -53,7 +53,7 @@ def lint(task: Task) -> Iterator[TaskIssue]:
         for number in find_empty_tests(suite):
             text = suite.tests[number - 1].description[:100]
             yield TaskIssue(
-                f"test {number} uses nothing of the answer, so any passes it: {text}", "empty_test"
+                f"test {number} does not use the answer, so any passes it: {text}", "empty_test"
             )
         if scripts := [
             number for number, test in enumerate(suite.tests, 1) if test.kind == "script"
@@ -73,7 +73,7 @@ def lint(task: Task) -> Iterator[TaskIssue]:
     ]
     tests = [test for texts in lists for test in texts if isinstance(test, str)]
     if len({"".join(test.split()) for test in tests}) < len(tests):
-        yield TaskIssue("a test comes twice", "weak_tests")
+        yield TaskIssue("a test is repeated", "weak_tests")
     cases = [case for test in tests if (case := _case(test)) is not None]
     if not cases or len(cases) < len(tests):
         return
@@ -85,7 +85,7 @@ def lint(task: Task) -> Iterator[TaskIssue]:
     for position in range(min(len(arguments) for arguments, _ in cases)):
         if all(arguments[position] == value for arguments, value in cases):
             yield TaskIssue(
-                f"returning argument {position + 1} as it is passes all tests", "weak_tests"
+                f"returning argument {position + 1} unchanged passes all tests", "weak_tests"
             )
 
 

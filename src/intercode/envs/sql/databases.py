@@ -138,7 +138,7 @@ def _dumped(path: Path, text: str) -> dict[str, tuple[str, ...]]:
     `DataError` for an invalid name."""
     databases = split_dump(text) or split_dump(text, path.stem)
     if not databases:
-        raise UsageError(f"{path} holds no statement that makes a database")
+        raise UsageError(f"{path} contains no statement that creates a database")
     if odd := [name for name in databases if "/" in name or "\0" in name]:
         raise DataError(
             f"{path}: the database name {odd[0]!r} is not a valid file name; rename the database"
@@ -213,7 +213,7 @@ def _file_digest(file: Path) -> str:
                 command = f"sqlite3 {shlex.quote(str(file))} 'PRAGMA wal_checkpoint(TRUNCATE)'"
                 raise DataError(
                     f"{log} holds changes that {file.name} lacks; "
-                    f"close what has it open, then: {command}"
+                    f"close the program that has it open, then run: {command}"
                 )
         with open(file, "rb") as content:
             if content.read(16) != b"SQLite format 3\0":

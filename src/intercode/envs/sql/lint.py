@@ -71,7 +71,7 @@ def lint(task: Task) -> Iterator[TaskIssue]:
         word = re.search(cue, query, re.IGNORECASE)
         taken = re.search(opposite, gold, re.IGNORECASE)
         if word and taken:
-            yield disagrees(f"query says {word[0]!r}, the gold takes the opposite ({taken[0]})")
+            yield disagrees(f"query says {word[0]!r}, but the gold takes the opposite ({taken[0]})")
     # A number may be counted, or read from a column of that name.
     match = re.search(r"\bhow many (?:\w+ )??(\w{3})\w*\b", query, re.IGNORECASE)
     counted = r"\bcount\b|\bsum\b|\bavg\b|max|min|num|total|amount|quantity|capacity|size|iif|case"
@@ -103,7 +103,7 @@ def lint(task: Task) -> Iterator[TaskIssue]:
     elif (
         _LIMIT.search(gold) and (order := ordering(gold, readable[0])).limited and not order.ordered
     ):
-        yield TaskIssue("LIMIT without ORDER BY takes any rows", "unstable")
+        yield TaskIssue("LIMIT without ORDER BY returns arbitrary rows", "unstable")
 
 
 def _changing(gold: str, readable: Sequence[Dialect]) -> str | None:

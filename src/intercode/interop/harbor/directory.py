@@ -62,7 +62,7 @@ def read_directory(path: Path) -> Iterator[Record]:
     """
     tasks = _task_folders(path, _DEEPEST)
     if not tasks:
-        raise UsageError(f"{path}: has no {TOML} or {YAML}, and neither has a folder in it")
+        raise UsageError(f"{path}: neither it nor a folder in it contains {TOML} or {YAML}")
     names = Counter(folder.name for folder in tasks)
     for folder in tasks:
         read = _read_harbor if (folder / TOML).is_file() else _read_terminal_bench

@@ -75,7 +75,7 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
             ArithmeticError,
             RecursionError,
         ) as error:
-            why = f"it has no {error}" if isinstance(error, KeyError) else error
+            why = f"it lacks {error}" if isinstance(error, KeyError) else error
             malformed[key] = f"it is not a recorded episode: {why}"
             continue
         episodes.append(episode)

@@ -213,7 +213,7 @@ class EmbeddedEngine(Engine):
         reply = self._request({"op": "open", "db": db})
         if "unreadable" in reply:
             raise DataError(
-                f"the database {db} cannot be read: {reply['unreadable']}; is its file whole?"
+                f"the database {db} cannot be read: {reply['unreadable']}; is its file complete?"
             )
         self._db = db
 
@@ -283,7 +283,7 @@ class EmbeddedEngine(Engine):
         how = (
             "it does not answer"
             if isinstance(error, TimeoutError)
-            else str(error) or "its end of the line closed"
+            else str(error) or "it closed the connection"
         )
         return self.death(f"the {self.name} server died during {when} ({how})")
 

@@ -531,7 +531,7 @@ def _build(below: Template, databases: Databases, layer: Path) -> None:
             with suppress(OSError, SessionLost):
                 Session(sandbox.connect(SOCKET), user="root", password="").close()
                 raise DataError(
-                    f"{error}; the server does not take it: make it several statements"
+                    f"{error}; the server refuses it: split it into several statements"
                 ) from None
             raise SandboxDied(
                 f"mariadbd died while databases were being loaded ({error}); start again"
