@@ -54,8 +54,8 @@ Result = TypeVar("Result")
 _SECONDS_AFTER_REPLAY = 0.5
 _MORE_REPLAYS = 3
 _RECENT, _QUIET, _LONGEST_WAIT = 60.0, 2.0, 10.0
-"""Seconds: others' deaths in so many make a second death doubtful; the next replay begins when no
-other sandbox has died for so long, or after so long."""
+"""Seconds: how recent another sandbox's death makes a second death doubtful; how long no other may
+have died before the next replay begins; how long to wait for that at most."""
 _NAMED = 5
 """Reasons, and tasks with one reason, that an error names."""
 _WITH_STARTER_TASKS = ("intercode.envs.", "intercode.interop.")
@@ -306,8 +306,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     @classmethod
     def hacks(cls, task: Task, *, in_process: bool) -> Mapping[str, str]:
-        """Return known hacks of what verifies this task, an action by name, for `intercode check`
-        and `attack`. @GOLD@ stands for the gold. By default there are none.
+        """Return known hacks of this task's tests, as actions by name, for `intercode check` and
+        `attack`; the default is none. @GOLD@ stands for the gold.
 
         `in_process`: those in which the gold's own code forges. A hack that cannot be played prints
         `NOT_PLAYED` and why.
@@ -336,8 +336,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     ones."""
 
     judged_by: ClassVar[Sequence[str]] = ()
-    """Those of a record's fields `order_counts` and `answer_form` that the reward `exact` reads. A
-    record with another of them is refused."""
+    """Which of the fields `order_counts` and `answer_form` the reward `exact` reads. A record with
+    one that it does not read is refused."""
 
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:
@@ -406,7 +406,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return False
 
     def is_final(self, score: Score) -> bool:
-        """Return whether this score ends the episode although it is not a success and submissions
+        """Return whether this score ends the episode even if it is not a success and submissions
         are left."""
         return False
 
@@ -425,8 +425,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return {}
 
     def value(self) -> float | None:
-        """Return what a submission now would earn; None if that is not known. Nothing changes, and
-        the agent does not see it. By default there is none."""
+        """Return the reward of a submission made now; None (the default) if that is not known.
+        Nothing changes, and the agent does not see it."""
         return None
 
     @property

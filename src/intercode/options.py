@@ -160,7 +160,7 @@ class EnvOptions(Options):
     """Options of every environment. `protocol="paper"` implies the paper's reward and session.
 
     Args:
-        max_turns: an episode is truncated after so many steps; None: no limit.
+        max_turns: an episode is truncated after this many steps; None: no limit.
         view: how much of an output the agent sees.
         keep_going: continue after a success under the paper's protocol, to replay a recording.
     """

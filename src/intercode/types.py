@@ -29,7 +29,7 @@ sandbox; or a limit was reached ("limit": without a reward if it was a limit of 
 it was a limit of the episode)."""
 
 Message = dict[str, Any]
-"""One chat message of the OpenAI protocol: ``{"role": "system"|"user"|"assistant", "content":
+"""A chat message in OpenAI's protocol: ``{"role": "system"|"user"|"assistant", "content":
 text}``.
 
 With tools, a message of the assistant may have ``tool_calls``, and ``{"role": "tool",
@@ -42,11 +42,11 @@ Tool = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One instruction with its gold answer. `extra` holds every other field of the task's record,
+    """An instruction with its gold answer. `extra` contains all other fields of the task's record,
     unchanged.
 
-    `golds` has all accepted answers without duplicates: `gold` first, then its alternatives. A task
-    whose tests decide may lack a gold: `gold` is "" then.
+    `golds` contains all accepted answers without duplicates: `gold` first, then its alternatives. A
+    task that is scored by tests may have no gold; `gold` is then "".
     """
 
     id: str
@@ -91,7 +91,7 @@ class Outcome:
 
 
 class Digits(NamedTuple):
-    """How many digits of a column's floating-point numbers the server prints; None: all."""
+    """Digits of a column's floating-point numbers that the server prints; None: all."""
 
     significant: int | None
     decimals: int | None
@@ -238,7 +238,7 @@ def _reply_message(
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One question to the model and one action in the environment; either may be missing (None).
+    """A question to the model and an action in the environment; either may be missing (None).
 
     If one reply has several actions, only the turn of the first action has the question, the reply,
     its `reasoning`, `calls`, `sample` and usage, its `finish_reason` and `reply_seconds`. `after`
@@ -246,9 +246,9 @@ class Turn:
     continues, −1 for the initial state. None: the last turn before this one that acted. `left_out`
     of the messages in `ask`, the oldest observations first, were not sent to the model (None: all
     were sent). `limits` names the limits that the action hit: disk, memory, output, processes,
-    time. `forced`: the work was submitted for the agent, which had no turns left; that is not a
-    turn of the agent's. `session_lost`: the shell or interpreter ended. `value`: what a submission
-    right after this turn would have earned, where the run recorded that.
+    time. `forced`: the work was submitted for the agent, which had no turns left; that is not one
+    of the agent's turns. `session_lost`: the shell or interpreter ended. `value`: the reward that a
+    submission right after this turn would have earned, if the run recorded it.
     """
 
     ask: Sequence[Message] | None = None

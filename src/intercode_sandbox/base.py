@@ -106,7 +106,7 @@ class Sandbox(ABC):
         timeout: float | None = None,
         output: int | None = None,
     ) -> Completed:
-        """Run a program beside the session, as `docker exec` does; several threads may do so at
+        """Run a program outside the session, as `docker exec` does; several threads may do so at
         once.
 
         The program begins in the folder where sessions begin, to which `cwd` may be relative, with
@@ -121,7 +121,7 @@ class Sandbox(ABC):
         Raises OSError if `cwd` cannot be entered, and `SandboxDied`. Providers need not support
         this.
         """
-        raise UsageError(f"{type(self).__name__} does not run programs beside the session")
+        raise UsageError(f"{type(self).__name__} does not run programs outside the session")
 
     def copy_in(self, source: Word, path: Word) -> None:
         """Copy a file or a folder of this machine to `path`. If there is a folder, its other files

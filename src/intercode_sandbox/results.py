@@ -40,7 +40,7 @@ class ExecResult:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The exit code and the output of a command that ran beside the session.
+    """The exit code and the output of a command that ran outside the session.
 
     `exit_code` is that of a shell: 128 + N after the signal N, 127 for a missing program, 126 for
     one that cannot be executed; None if the time was up. `limits` names the limits that were hit:

@@ -403,7 +403,7 @@ def written_calls(text: str) -> list[ToolCall]:
 
 
 def _tagged_values(body: str) -> dict[str, str]:
-    """Return the arguments of a call that stand between tags."""
+    """Return the arguments of a call that are between tags."""
     values = [[part for part in value if part] for value in _XML_VALUE.findall(body)]
     return {value[0]: value[1] if len(value) > 1 else "" for value in values}
 

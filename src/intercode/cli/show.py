@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ENDS = [*get_args(Ended), "error"]
 _WIDE = 100
-"""From so many columns on, a terminal shows answers side by side."""
+"""The least number of columns at which a terminal shows answers side by side."""
 _LEAST = 20
 """Columns of a query in a list, at least."""
 

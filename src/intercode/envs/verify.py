@@ -123,7 +123,7 @@ class Work(Protocol):
     """Where an agent worked."""
 
     def lend_sandbox(self) -> Sandbox:
-        """Return the sandbox, in which the caller may change files beside the session."""
+        """Return the sandbox, in which the caller may change files outside the session."""
         ...
 
     def end_processes(self) -> None:

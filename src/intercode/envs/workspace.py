@@ -372,7 +372,7 @@ class Workspace:
             self._clean = False
 
     def lend_sandbox(self) -> Sandbox:
-        """Return the sandbox, in which the caller may change files beside the session."""
+        """Return the sandbox, in which the caller may change files outside the session."""
         self._clean = False
         return self.sandbox
 
@@ -412,7 +412,7 @@ class Workspace:
         return replace(result, output=output) if output.strip() else self.answer
 
     def run(self, argv: Sequence[str], *, cwd: str) -> ExecResult:
-        """Run a program beside the session."""
+        """Run a program outside the session."""
         self._clean = False
         return self.sandbox.exec("", argv=list(argv), cwd=cwd)
 

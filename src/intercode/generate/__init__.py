@@ -58,11 +58,11 @@ SHARE = 0.03
 """The largest part of a split's tasks that may have the same answer."""
 FEWEST = 10
 TRIES = 60
-"""A kind of which none of so many candidates is kept has no tasks."""
+"""If none of this many candidates is kept, the kind yields no tasks."""
 DRAWS = 40
-"""So many times parameters are drawn in a place for one candidate."""
+"""How often parameters are drawn for one candidate."""
 PATIENCE = 8
-"""After this many rounds in a row without a new task, a kind has no more tasks."""
+"""After this many rounds in a row without a new task, the kind is exhausted."""
 TEST_EVERY = 5
 """Every fifth task is a test task."""
 RULES_SHOWN = 1 / 3

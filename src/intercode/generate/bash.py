@@ -659,7 +659,7 @@ def _filing_place(draw: Draw, name: str) -> Place:
 
 
 def _sized(draw: Draw, size: int) -> str:
-    """Return a line of so many bytes, without a newline at its end or with an empty line after
+    """Return a line of `size` bytes, without a newline at its end or with an empty line after
     it."""
     end = draw.choice(("", "\n\n"))
     return " ".join(draw.choices(draw.part(NOUNS), k=size // 4 + 1))[: size - len(end)] + end
@@ -700,7 +700,7 @@ def _pack(files: dict[str, str]) -> bytes:
 def _sentences(draw: Draw, words: list[str], count: int) -> str:
     """Return lines of the words, and of others that contain them, at times twice on a line.
 
-    Near both ends there are an empty line, and one that occurs twice and has blanks at its ends.
+    Near both ends there are an empty line, and one that occurs twice, with spaces at its ends.
     """
     alike = [*words, *words, *words]
     alike += [other for word in words for other in (f"{word}s", word.title(), f"sub{word}")]
@@ -864,7 +864,7 @@ def _compare_place(draw: Draw, name: str) -> Place:
 
 def _changed(draw: Draw, text: str) -> str:
     """Return the text in another order, with lines that contain lines of it, repeated lines, and
-    lines that begin with a capital or a blank."""
+    lines that begin with a capital or a space."""
     lines = text.splitlines()
     lines += [f"{lines[0]} {draw.word(NOUNS)}", f"{draw.word(NOUNS)} {lines[-1]}"]
     lines += [*draw.choices(lines, k=draw.randint(1, 9)), lines[-1]]

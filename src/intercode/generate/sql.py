@@ -131,7 +131,7 @@ def _middle(values: Iterable[int]) -> list[int]:
 
 
 def _evenly(draw: Draw, items: Sequence[Item], count: int) -> list[Item]:
-    """Return so many items in random order, each equally often."""
+    """Return `count` items in random order, each equally often."""
     return draw.sample([items[place % len(items)] for place in range(count)], count)
 
 

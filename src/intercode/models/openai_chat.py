@@ -114,7 +114,7 @@ _ENDS = {
 """Other servers' words for how a reply ended, by OpenAI's; "error" is a fault of the server."""
 
 _EMPTY = "(empty reply)"
-"""Sent in place of an empty reply, which many servers refuse in a conversation."""
+"""Sent instead of an empty reply, which many servers refuse in a conversation."""
 _ODD_LOGPROBS = (
     "a server returned log-probabilities that are not finite numbers (null, NaN, infinite): these "
     "turns keep their ids without log-probabilities; `stats()` of a pool counts them"
@@ -211,12 +211,11 @@ class Pending:
 
 
 class OpenAIModel:
-    """One chat model. Threads may share it: after construction only the list of pending questions
-    changes, and whether the server has answered yet.
+    """A chat model on an OpenAI-compatible server. Threads may share it.
 
     Two attributes may be set before the first question: `give_up` is called between two tries and
     returns a reason not to try again, or None; `metered` makes a reply without token counts a
-    `UsageError`, since a limit depends on the counts.
+    `UsageError`, since limits depend on the counts.
 
     `base_url` falls back to INTERCODE_BASE_URL, then OPENAI_BASE_URL, then OpenAI's own; `api_key`
     to OPENAI_API_KEY (local servers need none). `temperature`, `max_tokens` (of one reply) and
@@ -224,9 +223,9 @@ class OpenAIModel:
     `PATIENCE`), also if the server sends its reply byte by byte; the n-th wait before another try
     is about `backoff` × 2ⁿ seconds, or the number in Retry-After, and never more than a minute.
     `price` is in US dollars per million tokens, in and out; without it (None) the cost is 0.0.
-    `logprobs` asks for the log-probabilities and ids of the reply's tokens, which `Reply.sample`
-    then has if the server returns them; None: only if INTERCODE_LOGPROBS is 1. `token_ids` are an
-    extension of vLLM's.
+    `logprobs` asks for the log-probabilities and ids of the reply's tokens, stored in
+    `Reply.sample` if the server returns them; None: only if INTERCODE_LOGPROBS is 1. `token_ids`
+    are an extension of vLLM's.
 
     `request` adds parameters to the request's body, and removes those whose value is None.
     `context` is the most tokens of a question; they are estimated from the counts of earlier

@@ -102,7 +102,7 @@ class ShownTurn:
 
     @property
     def facts(self) -> list[str]:
-        """How the reply and the action ended, the score, seconds, tokens and cost, in words."""
+        """Words on how the reply and the action ended, the score, seconds, tokens and cost."""
         turn, used = self.turn, self.turn.usage
         limits = [name for name in turn.limits if name != "time"]
         tokens = used.prompt_tokens + used.completion_tokens

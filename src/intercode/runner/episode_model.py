@@ -36,7 +36,7 @@ each epoch."""
 
 class EpisodeModel:
     """A `Model` for one episode and one thread. `cache`, if any, has earlier replies and keeps new
-    ones. `dialogue`: of the messages after the task, only so many are sent."""
+    ones. `dialogue`: of the messages after the task, only this many are sent."""
 
     def __init__(
         self,

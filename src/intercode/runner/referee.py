@@ -86,7 +86,7 @@ class Moment:
 
 
 class Rule(NamedTuple):
-    """What happens next if all conditions of `when` hold and no earlier rule fits."""
+    """Decides the next step if all conditions of `when` hold and no earlier rule applies."""
 
     name: str
     when: tuple[Callable[[Moment], bool], ...]

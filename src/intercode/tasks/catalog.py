@@ -140,7 +140,7 @@ def get(name: str, *, source: str | None = None, progress: Progress | None = Non
 
     `source` is a clone of the repository, or the address of a mirror, to which the paths of files
     are appended; by default `$INTERCODE_MIRROR`, or the repository itself. `progress` counts the
-    known bytes over all files of a data set. If `source` lacks an asset, a note beside it says so,
+    known bytes over all files of a data set. If `source` lacks an asset, a note next to it says so,
     and its task is left out. Raises `UsageError` for an unknown name or another file that `source`
     lacks, `DataError` if a file cannot be fetched or is not the published one.
     """

@@ -201,7 +201,7 @@ def _bare(text: str) -> str:
 def _control_tokens(tokenizer: Any) -> re.Pattern[str]:
     """Return a pattern of the first character of each control token.
 
-    These are all tokens that were added to the vocabulary, but blanks and single characters:
+    These are all tokens that were added to the vocabulary, except spaces and single characters:
     tokenizers do not mark all of them as special, for example `<think>` and `<｜User｜>`.
     """
     added = [token.content for token in tokenizer.added_tokens_decoder.values()]

@@ -65,7 +65,7 @@ class _Branch:
     """The result of `reset`; `steps` contains the results of the actions so far."""
     steps: list[Any] = field(default_factory=list)
     values: dict[int, float | None] = field(default_factory=dict)
-    """What a submission would have earned after so many steps."""
+    """The reward that a submission would have earned after this many steps."""
     future: Future[Rollout] | None = None
 
 

@@ -31,7 +31,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 BUDGET = 4_000_000
 """Bytes of transcripts in a page."""
 _TURNS = 30
-"""Turns of a transcript: the first half and the last half of so many."""
+"""Turns shown of a long transcript: half from its beginning, half from its end."""
 _TASKS = 1_000
 """Rows of a table of tasks."""
 

@@ -252,7 +252,7 @@ class ProcessTable:
                         with contextlib.suppress(FileNotFoundError):
                             names[int(fd)] = os.readlink(fd, dir_fd=folder)
             except PermissionError:
-                return ["descriptors that nobody may see"]
+                return ["descriptors that cannot be inspected"]
             foreign = [
                 f"descriptor {fd} ({to})"
                 for fd, to in sorted(names.items())

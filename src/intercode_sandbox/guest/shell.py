@@ -348,7 +348,7 @@ class Program(ShellJob):
 
 
 class Command(ShellJob):
-    """A program beside the session, whose input and output the host holds.
+    """A program outside the session, whose input and output the host holds.
 
     Orphans of its processes become children of the program itself, so `Table.below` lists all that
     a call has started, for as long as the program runs. `ends` are for the host: what the program

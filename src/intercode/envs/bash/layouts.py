@@ -1,4 +1,4 @@
-"""Published layouts of Bash tasks, told apart by the fields of their records.
+"""Published layouts of Bash tasks, recognized by the fields of their records.
 
     NL2SH-ALFA    nl, bash, and in the test set bash2, another gold
 

@@ -41,7 +41,7 @@ class BashWorld:
         return self.workspace.execute(self.command(action))
 
     def run(self, argv: Sequence[str], *, cwd: str) -> ExecResult:
-        """Run a program beside the session."""
+        """Run a program outside the session."""
         return self.workspace.run(argv, cwd=cwd)
 
     def session_lost(self) -> bool:

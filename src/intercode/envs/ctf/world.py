@@ -46,7 +46,7 @@ class CtfWorld:
         return self.workspace.execute(action)
 
     def run(self, argv: Sequence[str], *, cwd: str) -> ExecResult:
-        """Run a program beside the session."""
+        """Run a program outside the session."""
         return self.workspace.run(argv, cwd=cwd)
 
     def session_lost(self) -> bool:

@@ -4,7 +4,7 @@
                                                                               ▼
                              Ruling: score, session lost, what to show ◄── judge.rule(world, done)
 
-A world is what actions touch; it knows nothing of golds and rewards. A judge is chosen for each
+Actions change a world; it knows nothing of golds and rewards. A judge is chosen for each
 task, not for each class: it compares outcomes with those of golds (`outcome.py`), runs the task's
 tests (`tests.py`) or asserts (`python/judge.py`), or looks for a flag (`ctf/judge.py`).
 `intercode.envs.judged` joins both in an environment.
@@ -24,7 +24,7 @@ W_contra = TypeVar("W_contra", bound="World", contravariant=True)
 
 
 class World(Protocol):
-    """What actions touch: files and a shell, a database, an interpreter."""
+    """Files and a shell, a database, or an interpreter that actions change."""
 
     def start(self, task: Task) -> None:
         """Begin an episode; no state from earlier ones remains. Raises `DataError` if the task

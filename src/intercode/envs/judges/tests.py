@@ -38,7 +38,7 @@ class FilesWorld(World, Protocol):
     def sandbox(self) -> Sandbox: ...
 
     def lend_sandbox(self) -> Sandbox:
-        """Return the sandbox, in which the caller may change files beside the session."""
+        """Return the sandbox, in which the caller may change files outside the session."""
         ...
 
     def spec_of(self, task: Task) -> WorkspaceSpec:

@@ -263,7 +263,7 @@ def _checked(preprocess: Preprocess) -> Preprocess:
         for name in given:
             if name in (*_ASSERTS, "preamble"):
                 raise DataError(
-                    f"field {name!r} beside 'verify': either asserts or tests of files decide; "
+                    f"field {name!r} next to 'verify': either asserts or tests of files decide; "
                     "leave one of the two out"
                 )
             if name in _OF_BASH:

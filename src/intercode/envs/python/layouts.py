@@ -1,4 +1,4 @@
-"""Published layouts of Python tasks, told apart by the fields of their records.
+"""Published layouts of Python tasks, recognized by the fields of their records.
 
     ODEX            intent, test_start, suffix, canonical_solution → tests: each calls check
     HumanEval-X     declaration, example_test, canonical_solution  → tests: one that calls check

@@ -229,7 +229,7 @@ def alignment(agent: Sequence[str], gold: Sequence[str]) -> list[int] | None:
 
 def shortened(agent: Table, gold: Table, places: Sequence[int]) -> tuple[Digits | None, ...]:
     """Return, by column, the digits to which the server rounded the gold's numbers; None for a
-    column that is not rounded, or rounded alike on both sides."""
+    column that is not rounded, or rounded in the same way on both sides."""
     nothing = (None,) * len(places)
     agent_digits, gold_digits = agent.digits or nothing, gold.digits or nothing
     return tuple(

@@ -1,7 +1,7 @@
 """Compare the database that a gold leaves, where the gold writes, with the one the agent leaves.
 
     catalog   tables, views, columns with types and defaults, keys, references, indexes; triggers,
-              routines and conditions of indexes as texts, without regard to case, blanks and quotes
+              routines and conditions of indexes as texts, ignoring case, spaces and quotes
     tables    the rows of each table (a virtual one too) and view, compared as the rows of an answer
               in any order; and of the temporary ones that the gold creates
 

@@ -1,4 +1,4 @@
-"""Published layouts of SQL tasks, told apart by the fields of their records.
+"""Published layouts of SQL tasks, recognized by the fields of their records.
 
     BIRD      question_id (not in train), db_id, question, evidence, SQL, difficulty
     Spider    db_id, query, question; here `query` is the gold

@@ -76,7 +76,7 @@ sql_build_docker = bash_build_docker
 def timeout(
     seconds: int = TIMEOUT_DURATION, error_message: str = "Timeout"
 ) -> Generator[None, None, None]:
-    """Raise `TimeoutError` in the block after so many seconds; in the main thread only."""
+    """Raise `TimeoutError` in the block after this many seconds; in the main thread only."""
 
     def expire(*_: object) -> None:
         raise TimeoutError(error_message)

@@ -122,7 +122,7 @@ class RayEnvs:
             time.sleep(0.05)
 
     def count(self, host: _Host, change: int) -> None:
-        """Note that a host has so many more environments."""
+        """Add to the number of a host's environments."""
         with self._lock:
             host.envs += change
 
