@@ -37,7 +37,7 @@ COMMANDS = {
     "Use finished runs": {
         "show": (
             "intercode.cli.show:show",
-            "Print what the agent did, and why it was scored so.",
+            "Print what the agent did, and explain its score.",
         ),
         "view": (
             "intercode.view.command:view",

@@ -31,7 +31,7 @@ _HEREDOC = re.compile(r"<<[ \t]*(['\"]?)(\w+)\1[ \t]*\n(.*\n)?\2", re.DOTALL)
 _LITERAL = re.compile(r"""(?:[^\n'"\\`$;&|<>()]|\\.|'[^']*'|"(?:[^"\\`$]|\\.)*+")*+""")
 
 _COMMENT = re.compile(r"""('[^']*'|"(?:[^"\\]|\\.)*+"|\\.)|(?:(?<=\s)|\A)#.*""")
-"""Matches a quote, which is the group, or a comment. `shlex` takes any `#` for the begin of one."""
+"""Matches a quote, which is the group, or a comment. `shlex` takes any `#` for one's beginning."""
 
 NOT_LITERAL = (
     "Nothing in the answer of `submit ANSWER` is executed or expanded. Write one line in single "

@@ -1,5 +1,5 @@
 """The sandbox library: isolated machines that know nothing about tasks or rewards (`base.py`
-defines the contract). It imports the standard library alone.
+defines the contract). It imports only the standard library.
 
     import intercode_sandbox
     with intercode_sandbox.open_sandbox() as box:
@@ -20,7 +20,7 @@ __all__ = ["Limits", "Sandbox", "open_sandbox"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used, since importing `errors` shall cost nothing."""
+    """Import a name when it is first used, so that importing `errors` costs nothing."""
     if name not in _HOME:
         raise AttributeError(f"module 'intercode_sandbox' has no attribute {name!r}")
     return getattr(importlib.import_module(f"intercode_sandbox.{_HOME[name]}"), name)

@@ -267,7 +267,7 @@ class Provider(ABC, Generic[S]):
     """
 
     stand_in: str | None = None
-    """The image, as for `--image`, that is used for a FROM of a Dockerfile that cannot be had."""
+    """The image, as for `--image`, that replaces a FROM of a Dockerfile that is not available."""
 
     def prepare(
         self, *, image: str | None = None, tree: Path | None = None, setup: Path | None = None

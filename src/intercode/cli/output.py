@@ -64,7 +64,7 @@ def show_tables(sections: Iterable[Section]) -> None:
 
 
 def make_console() -> Console:
-    """Return stdout for rich; as wide as needed if it is no terminal."""
+    """Return stdout for rich; as wide as needed if it is not a terminal."""
     from rich.console import Console
 
     console = Console(highlight=False)

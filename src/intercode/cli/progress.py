@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from intercode.types import Episode
 
 EVERY = 10.0
-"""Seconds between two lines if stderr is no terminal."""
+"""Seconds between two lines if stderr is not a terminal."""
 PATIENCE = 5.0
 """Seconds after which a reply is called awaited."""
 

@@ -72,7 +72,7 @@ def show(
     data: str | None,
     as_json: bool,
 ) -> None:
-    """Print what the agent did, and why it was scored so.
+    """Print what the agent did, and explain its score.
 
     RUN is a run folder, ATIF trajectories (a file, or a folder), or a log file of InterCode v1.
     Episodes are listed, one per line; a single episode, and the episodes of each TASK, are printed

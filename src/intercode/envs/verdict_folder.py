@@ -2,7 +2,7 @@
 that the tests start may have written there too.
 
 Only regular files that can be a verdict are read, of the kinds that the reference left, with the
-owner and mode that they had there. More of them than the bounds allow is no verdict at all.
+owner and mode that they had there. More of them than the bounds allow is not a verdict at all.
 """
 
 from __future__ import annotations

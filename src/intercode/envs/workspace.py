@@ -332,7 +332,7 @@ class Workspace:
         self.last = self.answer = _NOTHING
         """The result of the last action, and the one whose output is the answer."""
         self.skips_missing = False
-        """What bash says of an action that it cannot execute is no part of the answer."""
+        """Messages of bash about an action that it cannot execute are not part of the answer."""
         self._clean, self._sealed = True, tuple[str, ...]()
 
     def switch_to(self, spec: WorkspaceSpec) -> None:

@@ -746,7 +746,7 @@ def _count(value: Any) -> int | None:
 
 def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample | None:
     """Return the tokens of a choice; None if the server returned neither tokens nor a reason for
-    the end, or anything else. If one log-probability is no number, such as null, none is kept.
+    the end, or anything else. If one log-probability is not a number, none is kept.
 
     vLLM puts the ids of the prompt next to the choices, SGLang into the choice.
     """

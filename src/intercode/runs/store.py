@@ -306,7 +306,7 @@ def alone_in(path: Path) -> Iterator[None]:
 
 def sign_run(path: Path, config: Config) -> None:
     """Write the run's settings `config` with the user's signature, unless the folder cannot be
-    written, is in use, or is no run (but a recording in another form)."""
+    written, is in use, or is not a run (but a recording in another form)."""
     if not (path / "run.json").is_file():
         return
     with contextlib.suppress(StoreError), alone_in(path), storage_faults(path):

@@ -195,7 +195,7 @@ def _folder(name: str) -> Path:
 
 
 def _missing_asset(folder: Path, file: RemoteFile) -> Path | None:
-    """Return the path of a note that a task's asset cannot be had; None for another file."""
+    """Return the path of a note that a task's asset is unavailable; None for other files."""
     kind, *names = Path(file.path).parts
     return folder / kind / f"{names[0]}.missing" if kind == "assets" and names else None
 

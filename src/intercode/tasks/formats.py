@@ -1,12 +1,12 @@
 """Read the records of a file by its suffix, and those of a published data set.
 
-    .jsonl .ndjson      a record a line
-    .json               a list of records, an object of records by their ids, an object with only
-                        one list of objects, one record, or a record a line
+    .jsonl .ndjson      one record per line
+    .json               a list of records, an object that maps ids to records, an object with only
+                        one list of objects, one record, or one record per line
     .csv .tsv           with a header; an empty cell is an absent field
     .parquet .arrow     with pyarrow
-    .sql .tsv .txt      a gold a line, a tab, and its db_id: Spider's and BIRD's gold files
-    .nl                 a query a line; the golds are the lines of the file of that name in .cm
+    .sql .tsv .txt      per line a gold, a tab, and its db_id: Spider's and BIRD's gold files
+    .nl                 one query per line; the golds are the lines of the .cm file of that name
     all of these + .gz
 
 A data set of a hub (`hf:OWNER/NAME:SPLIT`), or a folder with a copy of one, consists of files in
@@ -156,7 +156,7 @@ def _read_csv(path: Path) -> Located:
 
 
 def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows with their first lines. If one is no CSV, as in `"a "b" c",d`, the quotes
+    """Yield the rows with their first lines. If one is not CSV, as in `"a "b" c",d`, the quotes
     within cells are read as text from there on."""
     lines = list(io.StringIO(_read_text(path), newline=""))
     quote_in_cell = re.compile(rf'(?<=[^{delimiter}"\r\n])"(?=[^{delimiter}"\r\n])')

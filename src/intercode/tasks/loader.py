@@ -43,7 +43,7 @@ _JUDGING = {
     "order_counts": "it is for answers in Bash and rows in SQL",
     "answer_form": "it is for answers in Bash",
 }
-"""Fields with which an author decides what the words of a query leave open."""
+"""Fields in which an author settles what the wording of a query leaves open."""
 DECIDING = ("test_cases", "preprocess_sql", "tests", "verify")
 """Fields that decide about an answer, or about what it is executed on, in some environment or
 published set. An environment that does not read them would judge by the gold alone."""
@@ -51,7 +51,7 @@ _EMPTY: tuple[object, ...] = (None, "", "[]", [], {})
 ALL_READ = ("query", "gold", "golds", "id", "general", "split")
 """The fields that every environment reads."""
 _SHORT = 3
-"""A word is within one edit of too many others if it has so few letters."""
+"""Words with this many letters or fewer are within one edit of too many others."""
 _TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no", ""}
 
 

@@ -51,7 +51,7 @@ from intercode_sandbox.pod import usual_provider_name
 
 Reward = str | Callable[[Outcome, Outcome, Task], Score | float]
 _NO_ANSWER = (
-    "`submit ANSWER` is not taken for this task, whose solution must also work on other files. "
+    "`submit ANSWER` is not accepted for this task, whose solution must also work on other files. "
     "Let the last action print the answer, then act with `submit` alone."
 )
 _FIELDS = {

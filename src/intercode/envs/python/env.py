@@ -51,7 +51,8 @@ from intercode.tasks import DataSet, Preprocess, Record
 from intercode.types import Score, Task, TaskIssue
 
 _NO_NAME = (
-    "`submit NAME` is not taken for this task, whose tests examine files. Act with `submit` alone."
+    "`submit NAME` is not accepted for this task, whose tests examine files. "
+    "Act with `submit` alone."
 )
 _NOTE = (
     "Tests examine the files that your code leaves, not what it defines in the interpreter. "
