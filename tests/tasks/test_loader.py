@@ -218,7 +218,7 @@ MALFORMED: list[tuple[str, str | bytes, str]] = [
     ),
     (".json", "[" * 200_000, r"tasks\.json: .*JSON"),
     (".json", '{"data": []}', r"tasks\.json: record 1: fields 'gold' and 'query' are missing"),
-    (".jsonl", '"a"', "line 1: is a text where an object"),
+    (".jsonl", '"a"', "line 1: expected an object with query and gold, found a text"),
     (".csv", 'query,gold\n"two\nlines",g\nq,\n', r"tasks\.csv: line 4: field 'gold' is missing"),
     (".csv", "query,gold\nq,g\nq,g,more\n", r"line 3: \d fields where the header has 2"),
     (".csv", 'query,gold\nq,g\n"open,g\nq,g\nq,g\n', r"line 3: .*quote left open"),
@@ -291,7 +291,7 @@ def test_preprocess_builds_records_and_is_named_where_it_fails(tmp_path: Path) -
 
 
 UNREAD: list[tuple[str, dict[str, Any], str]] = [
-    ("sql", {"test_cases": ["def test_case(): pass"]}, "field 'test_cases' decides about answers"),
+    ("sql", {"test_cases": ["def test_case(): pass"]}, "field 'test_cases' affects scoring"),
     ("sql", {"preprocess_sql": ["DROP TABLE t"]}, "field 'preprocess_sql' decides"),
     ("sql", {"verify": "test -f x"}, "field 'verify' decides"),
     ("bash", {"tests": ["assert x"]}, "field 'tests' decides"),
