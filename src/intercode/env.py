@@ -585,7 +585,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         if score.success or not left or self.is_final(score):
             feedback = self._note_loss(feedback, info)
             return self._finish_step(feedback, score.reward, {**info, "score": score}, "submit")
-        feedback = f"{feedback} {left} more may be submitted.".strip()
+        feedback = f"{feedback} Submissions left: {left}.".strip()
         return self._finish_step(self._note_loss(feedback, info), 0.0, info)
 
     def _note_loss(self, text: str, info: dict[str, Any]) -> str:

@@ -98,7 +98,7 @@ def test_several_wrong_flags_may_be_allowed_and_cost_a_turn_each(make: Make) -> 
     for left in (2, 1):
         observation, reward, terminated, _, info = env.step(f"submit tag{{{left}}}")
         assert (observation, reward, terminated) == (
-            f"That is not the flag. {left} more may be submitted.",
+            f"That is not the flag. Submissions left: {left}.",
             0.0,
             False,
         )

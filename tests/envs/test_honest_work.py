@@ -250,7 +250,7 @@ CASES = {
             "mkdir /etc/app; echo 4 >/etc/real; ln -s /etc/real /etc/app/conf": "/etc/app/conf"
         },
         said="system folders",
-        weaker="from the agent also: /etc/app",
+        weaker="also taken from the agent: /etc/app",
     ),
     "no gold, and the query names the path": Case(
         verify="test $(cat /answer.txt) = 4 && grep -q 4 /srv/app/setup.cfg\n",

@@ -124,7 +124,7 @@ def test_a_bare_submission_takes_the_golds_name_or_what_was_defined_last(make: M
     env = make("double", "def f(n): return 0", submits=3)
     assert "test 1" in env.step("submit f")[0]
     env.step("del f")
-    assert env.step("submit")[0] == "Wrong: nothing was defined. 1 more may be submitted."
+    assert env.step("submit")[0] == "Wrong: nothing was defined. Submissions left: 1."
     observation, reward, terminated, _, info = env.step("submit")
     assert (observation, reward, terminated, info["score"].success) == (
         "Wrong: nothing was defined.",
@@ -158,11 +158,11 @@ def test_a_submission_that_cannot_be_tested_is_told_and_costs_a_turn_only(make: 
 @pytest.mark.parametrize(
     ("tell", "told"),
     [
-        ("nothing", "Wrong. 1 more may be submitted."),
-        ("number", "Wrong: test 2 of 3 failed. 1 more may be submitted."),
+        ("nothing", "Wrong. Submissions left: 1."),
+        ("number", "Wrong: test 2 of 3 failed. Submissions left: 1."),
         (
             "case",
-            "Wrong: this failed: assert double(-1) == -2\nAssertionError 1 more may be submitted.",
+            "Wrong: this failed: assert double(-1) == -2\nAssertionError Submissions left: 1.",
         ),
     ],
 )

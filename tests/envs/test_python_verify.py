@@ -91,7 +91,7 @@ def test_a_wrong_submission_ends_the_interpreter_and_keeps_the_files(make: Make)
     assert "The tests have ended the interpreter" in env.step("submit")[0]
     assert env.step("os")[4]["session_lost"]
     assert env.step("import os; os.listdir('/srv')")[0] == "['b']\n"
-    assert "1 more may be submitted" in env.step("submit")[0]
+    assert "Submissions left: 1" in env.step("submit")[0]
     assert env.step("submit")[0] == "Wrong."
 
 

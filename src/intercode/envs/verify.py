@@ -172,9 +172,9 @@ class Verifier:
         elif self.writable:
             said.append("programs of the agent could change the tests' files")
         if self.system is None:
-            said.append("all system folders were the agent's")
+            said.append("all system folders came from the agent")
         elif self.system:
-            said.append(f"from the agent also: {', '.join(self.system)}")
+            said.append(f"also taken from the agent: {', '.join(self.system)}")
         return said
 
 
