@@ -140,7 +140,7 @@ def test_a_sound_set_passes(cli: Any, box: Path) -> None:
 def test_a_misspelt_field_fails_the_check(cli: Any, tmp_path: Path) -> None:
     task = {"query": "Make the folder /box/new.", "gold": "mkdir -p /box/new", "verfy": "false"}
     data = write_tasks(tmp_path / "t.jsonl", [task])
-    with pytest.warns(RuntimeWarning, match="is 'verify' meant"):
+    with pytest.warns(RuntimeWarning, match="did you mean 'verify'"):
         assert cli("check", "bash", "--data", data, "--static").status == 1
 
 
