@@ -194,7 +194,7 @@ def test_settings_become_fields(tmp_path: Path, more: str, field: str, value: ob
 
 
 def test_a_folder_without_tasks_and_a_broken_task_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"has no task\.toml or task.yaml"):
+    with pytest.raises(UsageError, match=r"contains task\.toml or task\.yaml"):
         list(read_directory(tmp_path))
     variant(tmp_path, "broken", "[agent\n")
     with pytest.raises(DataError, match=r"broken: cannot be read: .*line"):

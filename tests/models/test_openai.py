@@ -102,7 +102,7 @@ def test_tokens_come_back_as_a_sample_if_they_are_asked_for(
     model = connect(logprobs=True)
     assert model.complete(MESSAGES).sample == Sample((7, 8), (-0.5, -0.25), "stop")
     for ids in ((), (7, 8), (7, 8)):
-        with pytest.warns(UserWarning, match="no numbers"):
+        with pytest.warns(UserWarning, match="not finite numbers"):
             assert model.complete(MESSAGES).sample == Sample(ids, (), "stop")
     assert connect().complete(MESSAGES).sample is None
     assert [request["body"].get("logprobs") for request in server.requests] == [True] * 4 + [None]
