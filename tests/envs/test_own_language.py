@@ -91,6 +91,15 @@ def test_the_attacks_on_the_sandbox_are_tried(options: dict[str, Any]) -> None:
     }
 
 
+class WrongShellEnv(AwkEnv):
+    language = Language("awk", shell='BEGIN { system("echo {{base64}} | base64 -d | bash") }')
+
+
+def test_a_wrong_shell_is_the_callers_fault(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"WrongShellEnv\.language\.shell does not execute Bash"):
+        attack(f"{__name__}:WrongShellEnv", **options)
+
+
 def test_only_a_run_that_the_user_signed_names_a_language_of_code(tmp_path: Path) -> None:
     settings = {"env": f"{__name__}:AwkEnv", "agent": "gold"}
     assert language_of(settings) == PLAIN

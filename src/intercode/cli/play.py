@@ -9,9 +9,9 @@
 After each task its reference solution is shown. Queries and notes wrap at words; the output of
 programs does not.
 
-Ctrl-C clears the line; during an action it ends the action, as its time limit would; a second one
-(in SQL the first) ends the program, as Ctrl-D does at the prompt. Control characters that a sandbox prints become escapes, so they cannot steer the terminal. Piped lines work
-like typed lines.
+Ctrl-C clears the line; during an action it ends the action, as its time limit would. A second one
+(in SQL the first) ends the program, as Ctrl-D does at the prompt. Control characters that a sandbox
+prints become escapes, so they cannot steer the terminal. Piped lines work like typed lines.
 """
 
 from __future__ import annotations
