@@ -32,6 +32,8 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FOLLOWED = {
     "own-environment.md",
+    "own-environment-rules.md",
+    "rewards.md",
     "own-sandbox.md",
     "first-experiments.md",
     "converting-datasets.md",
