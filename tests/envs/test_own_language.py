@@ -1,4 +1,4 @@
-"""A language of the user's own: an environment for awk, as docs/own-environment.md writes it."""
+"""A language of the user's own: an environment for awk, as docs/own-environment-rules.md has it."""
 
 from __future__ import annotations
 
