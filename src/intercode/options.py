@@ -289,8 +289,8 @@ class SandboxOptions(EnvOptions):
     )  # fmt: skip
     sandbox: str | None = option(
         None, "Environment",
-        "Run the actions in this kind of sandbox, or in one of your own. [local; pod where no"
-        " namespaces can be made]",
+        "Run the actions in this kind of sandbox, or in one of your own. [local; pod if"
+        " namespaces cannot be made]",
         metavar="local|pod|docker|module:Class|path.py:Class", names="code", plain=r"\w+",
     )  # fmt: skip
     limits: Limits | None = None
@@ -330,7 +330,7 @@ class UnplayableOptions(EnvOptions):
 
     everything: bool = option(
         False, "Tasks",
-        "Keep tasks that need a network; of ctf also those that need a missing file, or whose gold"
+        "Keep tasks that need a network; in ctf also those that need a missing file, or whose gold"
         " is not a flag.",
         flag="keep-unplayable", kind="flag",
     )  # fmt: skip
@@ -423,8 +423,8 @@ class RunOptions(Options):
     )  # fmt: skip
     no_system: bool = option(
         False, "Agent and model",
-        "Send the system's text at the start of the first message of the user, for models without"
-        " a system role.",
+        "Send the system prompt at the start of the first user message, for models without a system"
+        " role.",
         kind="flag",
     )  # fmt: skip
     keep_reasoning: bool = option(
@@ -471,7 +471,7 @@ class RunOptions(Options):
         kind="positive", metavar="S",
     )  # fmt: skip
     epochs: int = option(1, "Run", "Play each task N times.", kind="count", metavar="N")
-    seed: int = option(0, "Run", "Start the random numbers from this number.", kind="integer")
+    seed: int = option(0, "Run", "Seed the random numbers.", kind="integer")
     values: bool = option(
         False, "Run",
         "Record after each turn what a submission would have earned then; the agent does not see"
@@ -483,13 +483,13 @@ class RunOptions(Options):
     )
     shard: Any = option(
         None, "Run",
-        "Play part I of N of the episodes only; `intercode merge` makes one run of all parts.",
+        "Play only part I of N of the episodes; `intercode merge` joins the parts.",
         kind="shard", metavar="I/N", recorded=False,
     )  # fmt: skip
     on: str = option(
         "local", "Run",
-        "Play on this machine, or on all nodes of a Ray cluster, each with --workers: the one of"
-        " this machine or of $RAY_ADDRESS (ray), or the one at HOST:PORT or ray://HOST:PORT.",
+        "Play on this machine, or on all nodes of a Ray cluster, each with --workers: the cluster"
+        " of this machine or at $RAY_ADDRESS (ray), or at HOST:PORT or ray://HOST:PORT.",
         metavar="local|ray|ADDRESS", names="address", plain="local|ray",
         recorded=False, fixed=False,
     )  # fmt: skip
