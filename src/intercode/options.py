@@ -177,8 +177,8 @@ class EnvOptions(Options):
     )
     gold_fields: Sequence[str] | None = option(
         None, "Tasks",
-        "Name the fields of a task that hold a gold (a reference solution); matching any of them is"
-        " enough. [gold]",
+        "Name the fields that hold a gold (a reference solution); matching any of them is enough."
+        " [gold]",
         kind=_gold_fields, metavar="FIELD,…",
     )  # fmt: skip
     id_field: str | None = option(
@@ -190,8 +190,7 @@ class EnvOptions(Options):
     )  # fmt: skip
     preprocess: str | Callable[[dict[str, Any]], dict[str, Any]] | None = option(
         None, "Tasks",
-        "Convert each record by your own function, before a task is made from it. [the"
-        " environment's]",
+        "Convert each record by your own function. [the environment's]",
         metavar="module:function", names="code",
     )  # fmt: skip
     split: str | None = option(
@@ -282,9 +281,9 @@ class SandboxOptions(EnvOptions):
     )  # fmt: skip
     image: str | None = option(
         None, "Environment",
-        "Take the programs of the sandbox from an image: one that `intercode image build` made, or"
-        " a folder with a root file system; with --sandbox docker, a Docker image or a Dockerfile."
-        " [this machine's /usr]",
+        "Take the sandbox's programs from an image: one that `intercode image build` made, a folder"
+        " with a root file system, a Dockerfile, or with --sandbox docker a Docker image. [this"
+        " machine's /usr]",
         metavar="NAME|DIR|DOCKERFILE", names="file",
     )  # fmt: skip
     sandbox: str | None = option(
@@ -382,8 +381,7 @@ class RunOptions(Options):
     )  # fmt: skip
     exclude_broken: bool = option(
         False, "Tasks",
-        "Leave out the tasks that `intercode check` calls broken; runs `check` first if it has not"
-        " seen these tasks.",
+        "Leave out the tasks that `intercode check` calls broken; runs `check` first if necessary.",
         kind="flag", recorded=False, fixed=False,
     )  # fmt: skip
     agent: str = option(
