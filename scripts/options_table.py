@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from intercode.envs import ENVIRONMENTS, known_options
 from intercode.options import SECTIONS, Option, RunOptions
@@ -15,33 +16,44 @@ from intercode.options import SECTIONS, Option, RunOptions
 PAGE = Path(__file__).parents[1] / "docs" / "options.md"
 HEAD = """# Options
 
-The options of `intercode eval`. `score`, `play`, `check`, `attack`, `replay` and `rescore` take
-those of the environment, too. In Python, `intercode.make` and `intercode.prepare` take an
-environment's options under the name in the second column, and `run.json` has them under that name.
-A resumed run must have the same values, except where there is a †.
+`intercode eval ENV` and `intercode.evaluate` take these options. `score`, `play`, `check`,
+`attack`, `replay`, `rescore`, `intercode.make` and `intercode.prepare` take those not marked
+`eval`, in the environments listed. In Python and `run.json`, `--max-cost` is called `max_cost`, and
+so on; different names are in parentheses. Defaults are in brackets. `--resume` requires the same
+values, except for options marked †.
 """
 
 
 def rows(section: str) -> Iterator[str]:
-    for name, (_, one, environments) in known_options().items():
+    for name, (default, one, environments) in known_options().items():
         if one.section == section:
-            some = len(environments) < len(ENVIRONMENTS)
-            yield row(name, one, ", ".join(environments) if some else "all")
-    for name, _, one in RunOptions.declared():
+            yield row(name, one, default, takers(environments))
+    for name, default, one in RunOptions.declared():
         if one.section == section:
-            yield row(name, one, "`eval`")
+            yield row(name, one, default, "`eval`")
 
 
-def row(name: str, one: Option, where: str) -> str:
+def takers(environments: Sequence[str]) -> str:
+    """Describe the environments that take an option, such as "all but sql"."""
+    others = [name for name in ENVIRONMENTS if name not in environments]
+    if not others:
+        return "all"
+    return f"all but {others[0]}" if len(others) == 1 else ", ".join(environments)
+
+
+def row(name: str, one: Option, default: Any, where: str) -> str:
     flag = f"`--{(one.flag or name).replace('_', '-')}`"
+    other_name = f" (`{name}`)" if one.flag else ""
     free = "†" if one.recorded and not one.fixed else ""
-    return f"| {flag} | `{name}`{free} | {where} | {one.help.replace('|', chr(92) + '|')} |"
+    no_default = default is None or default is False or default == ()
+    meaning = (one.help if no_default else f"{one.help} [{default}]").replace("|", r"\|")
+    return f"| {flag}{free}{other_name} | {where} | {meaning} |"
 
 
 def page() -> str:
     parts = [HEAD]
     for section in SECTIONS:
-        parts.append(f"## {section}\n\n| option | name | taken by | meaning |\n|---|---|---|---|")
+        parts.append(f"## {section}\n\n| option | for | meaning |\n|---|---|---|")
         parts[-1] += "".join(f"\n{line}" for line in rows(section)) + "\n"
     return "\n".join(parts)
 

@@ -177,8 +177,8 @@ class EnvOptions(Options):
     )
     gold_fields: Sequence[str] | None = option(
         None, "Tasks",
-        "Name the fields of a task that hold a gold (a reference solution); matching any of them is"
-        " enough. [gold]",
+        "Name the fields that hold a gold (a reference solution); matching any of them is enough."
+        " [gold]",
         kind=_gold_fields, metavar="FIELD,…",
     )  # fmt: skip
     id_field: str | None = option(
@@ -190,8 +190,7 @@ class EnvOptions(Options):
     )  # fmt: skip
     preprocess: str | Callable[[dict[str, Any]], dict[str, Any]] | None = option(
         None, "Tasks",
-        "Convert each record by your own function, before a task is made from it. [the"
-        " environment's]",
+        "Convert each record by your own function. [the environment's]",
         metavar="module:function", names="code",
     )  # fmt: skip
     split: str | None = option(
@@ -282,15 +281,15 @@ class SandboxOptions(EnvOptions):
     )  # fmt: skip
     image: str | None = option(
         None, "Environment",
-        "Take the programs of the sandbox from an image: one that `intercode image build` made, or"
-        " a folder with a root file system; with --sandbox docker, a Docker image or a Dockerfile."
-        " [this machine's /usr]",
+        "Take the sandbox's programs from an image: one that `intercode image build` made, a folder"
+        " with a root file system, a Dockerfile, or with --sandbox docker a Docker image. [this"
+        " machine's /usr]",
         metavar="NAME|DIR|DOCKERFILE", names="file",
     )  # fmt: skip
     sandbox: str | None = option(
         None, "Environment",
-        "Run the actions in this kind of sandbox, or in one of your own. [local; pod where no"
-        " namespaces can be made]",
+        "Run the actions in this kind of sandbox, or in one of your own. [local; pod if"
+        " namespaces cannot be made]",
         metavar="local|pod|docker|module:Class|path.py:Class", names="code", plain=r"\w+",
     )  # fmt: skip
     limits: Limits | None = None
@@ -330,7 +329,7 @@ class UnplayableOptions(EnvOptions):
 
     everything: bool = option(
         False, "Tasks",
-        "Keep tasks that need a network; of ctf also those that need a missing file, or whose gold"
+        "Keep tasks that need a network; in ctf also those that need a missing file, or whose gold"
         " is not a flag.",
         flag="keep-unplayable", kind="flag",
     )  # fmt: skip
@@ -382,8 +381,7 @@ class RunOptions(Options):
     )  # fmt: skip
     exclude_broken: bool = option(
         False, "Tasks",
-        "Leave out the tasks that `intercode check` calls broken; runs `check` first if it has not"
-        " seen these tasks.",
+        "Leave out the tasks that `intercode check` calls broken; runs `check` first if necessary.",
         kind="flag", recorded=False, fixed=False,
     )  # fmt: skip
     agent: str = option(
@@ -423,8 +421,8 @@ class RunOptions(Options):
     )  # fmt: skip
     no_system: bool = option(
         False, "Agent and model",
-        "Send the system's text at the start of the first message of the user, for models without"
-        " a system role.",
+        "Send the system prompt at the start of the first user message, for models without a system"
+        " role.",
         kind="flag",
     )  # fmt: skip
     keep_reasoning: bool = option(
@@ -471,7 +469,7 @@ class RunOptions(Options):
         kind="positive", metavar="S",
     )  # fmt: skip
     epochs: int = option(1, "Run", "Play each task N times.", kind="count", metavar="N")
-    seed: int = option(0, "Run", "Set the seed of all random numbers.", kind="integer")
+    seed: int = option(0, "Run", "Seed the random numbers.", kind="integer")
     values: bool = option(
         False, "Run",
         "Record after each turn what a submission would have earned then; the agent does not see"
@@ -483,13 +481,13 @@ class RunOptions(Options):
     )
     shard: Any = option(
         None, "Run",
-        "Play part I of N of the episodes only; `intercode merge` makes one run of all parts.",
+        "Play only part I of N of the episodes; `intercode merge` joins the parts.",
         kind="shard", metavar="I/N", recorded=False,
     )  # fmt: skip
     on: str = option(
         "local", "Run",
-        "Play on this machine, or on all nodes of a Ray cluster, each with --workers: the one of"
-        " this machine or of $RAY_ADDRESS (ray), or the one at HOST:PORT or ray://HOST:PORT.",
+        "Play on this machine, or on all nodes of a Ray cluster, each with --workers: the cluster"
+        " of this machine or at $RAY_ADDRESS (ray), or at HOST:PORT or ray://HOST:PORT.",
         metavar="local|ray|ADDRESS", names="address", plain="local|ray",
         recorded=False, fixed=False,
     )  # fmt: skip

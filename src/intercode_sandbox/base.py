@@ -95,6 +95,11 @@ class Sandbox(ABC):
         and `UsageError` for text with a NUL character.
         """
 
+    def stop(self) -> bool:
+        """End the action that `exec` executes now, as its timeout would; to be called from another
+        thread or a signal handler. Return whether there is one that can be stopped."""
+        return False
+
     def run(
         self,
         command: Sequence[str],

@@ -72,6 +72,8 @@ class GuestSandbox(Sandbox):
     _spare: Server | None
     """The episode server of the next episode, which starts while this one is played."""
     _sealed: tuple[str, ...] = ()
+    _running = False
+    """An action is being executed."""
     _lost: bool | None = None
     """True if the session has ended; None if the last request did not say."""
 
@@ -115,7 +117,11 @@ class GuestSandbox(Sandbox):
             head["cwd"] = None if cwd is None else text("cwd", cwd)
         if b"\0" in (payload := content("an action", action)):
             raise UsageError("an action cannot contain a NUL character")
-        reply, output = self._request(head, payload, wait=seconds)
+        self._running = True
+        try:
+            reply, output = self._request(head, payload, wait=seconds)
+        finally:
+            self._running = False
         hit = _field(reply, "limits", list)
         return ExecResult(
             output=output.decode("utf-8", "backslashreplace"),
@@ -127,6 +133,11 @@ class GuestSandbox(Sandbox):
             limits=tuple(limit for limit in _ENFORCED if limit in hit) if hit else (),
             killed=_field(reply, "killed", bool),
         )
+
+    def stop(self) -> bool:
+        if self._running:
+            self._sock.send(wire.STOP)
+        return self._running
 
     def run(
         self,

@@ -3,10 +3,10 @@ kernel takes.
 
 The filter lists refused calls, not allowed ones: agents run arbitrary programs. It refuses calls
 that make, enter or change namespaces and mounts, look into other processes, or reach parts of the
-kernel that a shell session never needs (docs/security.md gives the reason for each group). Calls
-that programs probe for return ENOSYS, so that programs fall back. So do calls that are newer than
-this list (`_LAST_REVIEWED`). Format: Documentation/userspace-api/seccomp_filter.rst; numbers: the
-UAPI tables of x86_64 and aarch64.
+kernel that a shell session never needs (docs/security-rules.md gives the reason for each group).
+Calls that programs probe for return ENOSYS, so that programs fall back. So do calls that are newer
+than this list (`_LAST_REVIEWED`). Format: Documentation/userspace-api/seccomp_filter.rst; numbers:
+the UAPI tables of x86_64 and aarch64.
 """
 
 from __future__ import annotations

@@ -100,3 +100,4 @@ def test_what_could_not_be_tried_is_a_fault_and_said(cli: Any, tmp_path: Path) -
     assert done.status == 3
     assert "no orchards here" in done.out
     assert " not tried" in done.out
+    assert "attacks on the sandbox were left out: Picky.language has no `shell`" in done.out

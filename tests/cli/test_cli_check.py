@@ -140,8 +140,9 @@ def test_a_sound_set_passes(cli: Any, box: Path) -> None:
 def test_a_misspelt_field_fails_the_check(cli: Any, tmp_path: Path) -> None:
     task = {"query": "Make the folder /box/new.", "gold": "mkdir -p /box/new", "verfy": "false"}
     data = write_tasks(tmp_path / "t.jsonl", [task])
-    with pytest.warns(RuntimeWarning, match="did you mean 'verify'"):
-        assert cli("check", "bash", "--data", data, "--static").status == 1
+    done = cli("check", "bash", "--data", data, "--static", alone=True)
+    why = "intercode: t: the field 'verfy' (task 0) is not read; did you mean 'verify'?\n"
+    assert (done.status, done.err) == (1, why)
 
 
 def test_an_interrupted_check_ends_within_one_gold(box: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -114,24 +115,27 @@ def test_tasks_are_listed_skipped_and_chosen_and_unknown_orders_are_no_actions(
     assert again.ends() == 0
 
 
-def test_ctrl_c_clears_the_line_and_during_an_action_leaves_with_nothing_recorded_or_running(
-    sit_down: Any, tmp_path: Path
-) -> None:
+def test_ctrl_c_clears_the_line_and_ends_an_action(sit_down: Any, tmp_path: Path) -> None:
     terminal = sit_down("--out", "run")
     talk(terminal, ("echo half", "echo half"))
     terminal.press(CTRL_C)
     terminal.expect("Ctrl-D or :quit leaves")
     terminal.expect(PROMPT)
-    terminal.press("echo w'h'ole\n")
+    terminal.press("echo w'h'ole; x=kept\n")
     assert "half" not in terminal.expect("\nwhole\n")
     terminal.expect(PROMPT)
     spaces = families.spaces(terminal.process.pid)
     assert spaces
-    terminal.press("sleep 8\n")
-    terminal.expect("sleep 8\n")
+    terminal.press("echo a''wake; sleep 600\n")
+    terminal.expect("sleep 600\n")
+    time.sleep(1)
     terminal.press(CTRL_C)
-    terminal.expect("continue with `intercode play --resume run`")
-    assert terminal.ends() == 130
+    assert "awake" in terminal.expect("[timed out")
+    talk(terminal, ("echo still $x\n", "still kept"))
+    terminal.expect(PROMPT)
+    terminal.press(CTRL_D)
+    terminal.expect("`intercode play --resume run`")
+    assert terminal.ends() == 0
     assert "Traceback" not in terminal.shown
     assert families.left_in(spaces) == set()
     assert episodes(tmp_path / "run") == []

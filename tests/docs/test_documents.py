@@ -32,6 +32,8 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FOLLOWED = {
     "own-environment.md",
+    "own-environment-rules.md",
+    "rewards.md",
     "own-sandbox.md",
     "first-experiments.md",
     "converting-datasets.md",
@@ -179,7 +181,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     if not mkdocs.exists():
         pytest.skip("mkdocs is not installed: make setup")
     done = subprocess.run(
-        [mkdocs, "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"],
+        [mkdocs, "build", "--strict", "--site-dir", tmp_path / "site"],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,

@@ -1,5 +1,5 @@
-"""docs/own-environment.md, followed literally in an empty folder, with the package as a wheel
-outside of the sources."""
+"""docs/own-environment.md, its page of rules and docs/rewards.md, followed literally in an empty
+folder, with the package as a wheel outside of the sources."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from following import Step, follow, steps
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "own-environment.md").read_text()
-PLAIN, _, REST = DOCUMENT.partition("## An image, and a service in it")
-DOCKER = REST.partition("## Worlds that differ by task")[0]
+PLAIN, _, DOCKER = DOCUMENT.partition("## An image, and a service in it")
+RULES = (ROOT / "docs" / "own-environment-rules.md").read_text()
+LANGUAGE = RULES.partition("## A database engine")[0]
+REWARDS = (ROOT / "docs" / "rewards.md").read_text()
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.rest]
 Follow = Callable[[list[Step]], None]
@@ -61,10 +63,14 @@ def test_the_package_has_a_page_whose_links_lead_somewhere(
 
 def test_a_new_user_gets_what_the_tutorial_prints(following: Follow, tmp_path: Path) -> None:
     where = "import intercode, pathlib; print(pathlib.Path(intercode.__file__).parents[1].name)"
-    following([Step(None, f'python -c "{where}"', "site"), *steps(PLAIN)])
+    following([Step(None, f'python -c "{where}"', "site"), *steps(PLAIN + LANGUAGE)])
     assert {"tasks.jsonl", "setup.sh", "garden.py", "test_garden.py"} <= {
         path.name for path in tmp_path.iterdir()
     }
+
+
+def test_a_reward_is_a_function_in_a_file(following: Follow) -> None:
+    following(steps(REWARDS))
 
 
 def test_so_does_one_with_docker(following: Follow, tmp_path: Path) -> None:

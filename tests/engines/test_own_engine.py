@@ -20,7 +20,8 @@ from intercode.envs.sql.variants import variant_contents
 from intercode.errors import DataError, SandboxDied, UsageError
 
 ROOT = Path(__file__).parents[2]
-SECTION = (ROOT / "docs" / "own-environment.md").read_text().partition("## A database engine")[2]
+PAGE = (ROOT / "docs" / "own-environment-rules.md").read_text()
+SECTION = PAGE.partition("## A database engine")[2]
 ODD = """
 CREATE TABLE maker (id INTEGER PRIMARY KEY);
 INSERT INTO maker VALUES (1), (2), (4), (5);

@@ -1,4 +1,4 @@
-"""A language of the user's own: an environment for awk, as docs/own-environment.md writes it."""
+"""A language of the user's own: an environment for awk, as docs/own-environment-rules.md has it."""
 
 from __future__ import annotations
 
@@ -89,6 +89,15 @@ def test_the_attacks_on_the_sandbox_are_tried(options: dict[str, Any]) -> None:
     assert {"a fork bomb", "mounting", "reading files", "a forged turn"} <= {
         each.exploit.name for each in verdicts
     }
+
+
+class WrongShellEnv(AwkEnv):
+    language = Language("awk", shell='BEGIN { system("echo {{base64}} | base64 -d | bash") }')
+
+
+def test_a_wrong_shell_is_the_callers_fault(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"WrongShellEnv\.language\.shell does not execute Bash"):
+        attack(f"{__name__}:WrongShellEnv", **options)
 
 
 def test_only_a_run_that_the_user_signed_names_a_language_of_code(tmp_path: Path) -> None:

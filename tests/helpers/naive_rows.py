@@ -1,5 +1,5 @@
-"""Whether rows are equal in any order, told slowly and without the reward's code: `docs/rewards.md`
-once more."""
+"""Whether rows are equal in any order, told slowly and without the reward's code:
+`docs/rewards-rules.md` once more."""
 
 from __future__ import annotations
 

@@ -3,12 +3,14 @@ earlier actions."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from intercode_sandbox.base import MIB, Limits
+from intercode_sandbox.guest import wire
 from intercode_sandbox.local import LocalSandbox
 from intercode_sandbox.template import Template
 
@@ -106,6 +108,18 @@ def test_stateless_actions_and_programs_end_as_well(
     )
     assert (result.timed_out, result.output) == (True, "early\n")
     assert sandbox.exec("echo $x").output == "kept\n"
+
+
+def test_stop_ends_an_action_early_and_nothing_else(sandbox: LocalSandbox) -> None:
+    assert not sandbox.stop()
+    stops = threading.Timer(LIMIT, sandbox.stop)
+    stops.start()
+    start = time.monotonic()
+    result = sandbox.exec("x=1; sleep 60", timeout=60)
+    assert result.timed_out
+    assert time.monotonic() - start < LIMIT + SLACK
+    sandbox._sock.send(wire.STOP)  # as if it came just after the end of the action
+    assert sandbox.exec("echo $x").output == "1\n"
 
 
 def test_many_time_outs_in_a_row_keep_actions_and_answers_in_step(sandbox: LocalSandbox) -> None:

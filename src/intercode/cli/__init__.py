@@ -32,6 +32,7 @@ from intercode.errors import DISK_FULL, EntryLeftOut, IntercodeError, UsageError
 from intercode.plugins import describe_error, fault_of, is_user_code
 
 _BROKEN_STREAM = (errno.EIO, errno.EBADF)
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class _Group(LazyGroup):
@@ -108,15 +109,17 @@ class _Group(LazyGroup):
 
 @contextmanager
 def _naming_left_out() -> Iterator[list[str]]:
-    """Print each `EntryLeftOut` once; yields the list of them."""
+    """Print each `EntryLeftOut` once, and our other warnings; yields the list of the former."""
     named, show_other = list[str](), warnings.showwarning
 
-    def show(message: Any, category: Any, *where: Any) -> None:
-        if category is not EntryLeftOut:
-            show_other(message, category, *where)
-        elif str(message) not in named:
+    def show(message: Any, category: Any, filename: str, *where: Any) -> None:
+        if category is EntryLeftOut and str(message) not in named:
             named.append(str(message))
             _say_error(message)
+        elif category is RuntimeWarning and filename.startswith(_OURS):
+            _say_error(message)
+        elif category is not EntryLeftOut:
+            show_other(message, category, filename, *where)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", EntryLeftOut)

@@ -9,14 +9,15 @@
 After each task its reference solution is shown. Queries and notes wrap at words; the output of
 programs does not.
 
-Ctrl-C clears the line; during an action it ends the program, as Ctrl-D does at the prompt. Control
-characters that a sandbox prints become escapes, so they cannot steer the terminal. Piped lines work
-like typed lines.
+Ctrl-C clears the line; during an action it ends the action, as its time limit would. A second one
+(in SQL the first) ends the program, as Ctrl-D does at the prompt. Control characters that a sandbox
+prints become escapes, so they cannot steer the terminal. Piped lines work like typed lines.
 """
 
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -175,6 +176,7 @@ class Player:
         leave the episode."""
         from intercode.types import Reply
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         if len(messages) == 1:
             _print(_wrap(messages[0]["content"]), bold=True)
         else:
@@ -194,7 +196,14 @@ class Player:
                     f"`command {program}` starts {program} all the same."
                 )
             elif text.strip():
+                signal.signal(signal.SIGINT, self._end_action)
                 return Reply(text)
+
+    def _end_action(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sandbox = getattr(getattr(self._env, "world", None), "sandbox", None)
+        if sandbox is None or not sandbox.stop():
+            raise KeyboardInterrupt
 
     def _read(self) -> str:
         """Return an action or a command. Raises `Quit` at the end of the input."""

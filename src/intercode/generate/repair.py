@@ -339,7 +339,7 @@ FAMILIES = (
     Family(
         "bash-repair",
         "bash",
-        "finish what is half done, fix what is broken",
+        "finish half-done work, fix what is broken",
         _repair_place,
         _fault,
     ),

@@ -32,7 +32,8 @@ def attack(env: str, workers: int, values: bool, as_json: bool, **options: Any) 
     from intercode.redteam.run import attack as try_all
     from intercode.redteam.suite import list_exploits
 
-    exploits = list_exploits(environment_class(env).language, options.get("engine") or "")
+    owner = environment_class(env)
+    exploits = list_exploits(owner.language, options.get("engine") or "")
     with bar("attacking", len(exploits), quiet=as_json) as advance:
         verdicts = try_all(
             env, workers=workers, values=values, tick=lambda: advance("attacking"), **options
@@ -73,6 +74,8 @@ def attack(env: str, workers: int, values: bool, as_json: bool, **options: Any) 
         for verdict in verdicts:
             if verdict.why:
                 say(f"{verdict.exploit.name}: {verdict.why}")
+        if ":" in env and not owner.language.shell:
+            say(f"attacks on the sandbox were left out: {owner.__name__}.language has no `shell`")
         click.echo(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()))
     sys.exit(
         1

@@ -4,8 +4,8 @@
 results in the verdict folder into passes; they differ in how that gets executed while the tests
 run. `FORGERIES` do the gold's work first and then turn each file of code that it changed, in the
 file's language, into a program that forges. They pay where the tests load such a file, or start it
-and believe a file that it can write (docs/security.md). A hack that cannot be played, or whose
-reward shows nothing, prints `NOT_PLAYED` and why.
+and believe a file that it can write (docs/security-rules.md). A hack that cannot be played, or
+whose reward shows nothing, prints `NOT_PLAYED` and why.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from intercode.envs import environment_class, prepare
 from intercode.errors import DataError, IntercodeError, InternalError, SandboxError, UsageError
 from intercode.plugins import fault_of
 from intercode.redteam.exploits import Exploit
-from intercode.redteam.suite import attacks_of, list_exploits
+from intercode.redteam.suite import HONEST, attacks_of, list_exploits
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode.types import Episode, Task
@@ -93,7 +93,8 @@ def attack(
     """Try every exploit for the language of `env`, prepared with `options`; return verdicts in the
     order of `list_exploits`. `values` has the value asked for after each action.
 
-    Each worker has its own environments. Raises `UsageError` if there is no sound task.
+    Each worker has its own environments. Raises `UsageError` if there is no sound task, or if the
+    language's `shell` does not execute Bash.
     """
     owner = environment_class(env)
     accepted = {option.name for option in fields(owner.Options)}
@@ -101,6 +102,8 @@ def attack(
     factory = prepare(env, max_turns=None, **limits, **options)
     with contextlib.closing(factory()) as first:
         targets = find_targets(first)
+        if owner.language.shell:
+            _prove_shell(first, targets[0].task)
     engine = options.get("engine") or factory.facts().get("userland", {}).get("engine", "")
     hacks: dict[str, dict[str, str]] = {}  # by name, an action for each target's task
     for target in targets:
@@ -170,6 +173,16 @@ def attack(
             for env_of_worker in [env for _ in range(workers) for env in idle.get().values()]:
                 with contextlib.suppress(IntercodeError):
                     env_of_worker.close()
+
+
+def _prove_shell(env: InterCodeEnv, task: Task) -> None:
+    action = env.language.in_shell(HONEST)
+    env.reset(options={"task": task.id})
+    if "honest 42" not in (observation := env.step(action)[0]):
+        raise UsageError(
+            f"{type(env).__name__}.language.shell does not execute Bash: "
+            f"{HONEST!r} became {action!r:.300}, which printed {observation!r:.200}"
+        )
 
 
 def find_targets(env: InterCodeEnv) -> list[Target]:

@@ -10,6 +10,8 @@ from intercode.redteam.bash import CLAIMS
 from intercode.redteam.exploits import Attacks, Exploit
 from intercode_sandbox import attacks as sandbox
 
+HONEST = "echo honest $((6 * 7))"
+
 
 def attacks_of(language: Language) -> Attacks:
     """Return the attacks on the rewards for a language. Raises `UsageError` if they cannot be
@@ -39,7 +41,7 @@ def _on_sandbox(language: Language) -> Iterable[Exploit]:
     Exploits of a persistent shell are for Bash only. In other languages, no honest action follows
     in an episode that may have removed the program that would execute the action.
     """
-    honest_action = language.in_shell("echo honest $((6 * 7))")
+    honest_action = language.in_shell(HONEST)
     without_honest = (sandbox.FATAL,) if language.is_shell else (sandbox.FATAL, sandbox.LEFT)
     for group, aim in sandbox.GROUPS:
         needs_shell = group in (sandbox.SHELL, sandbox.GUEST, sandbox.FATAL)

@@ -95,7 +95,7 @@ def _parse_json(text: str, path: Path, first_line: int = 1) -> Any:
 def _read_json(path: Path) -> Located:
     text = _read_text(path)
     first, _, more = text.strip().partition("\n")
-    if first.endswith("}") and more.lstrip().startswith("{"):
+    if more.lstrip().startswith(first[:1]) and first[-1:] in ("}", "]"):
         yield from _lines(text, path)
         return
     records = _parse_json(text, path) if text.strip() else []

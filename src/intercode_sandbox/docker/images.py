@@ -7,10 +7,10 @@ their export to the cache.
                                                                           and WORKDIR
 
 A Dockerfile is built with its folder as context, from docker's cache where nothing has changed;
-docker's output goes to `progress`, and its last lines into the error. The results of the other
-steps are tagged `intercode/made:KEY`, where KEY is a digest of their input, and reused. An exported
-image works without docker. Left out are file owners (inside, root owns every file), devices, entry
-point and user.
+docker's output goes to `progress` if the build takes longer than 2 seconds, and its last lines into
+the error. The results of the other steps are tagged `intercode/made:KEY`, where KEY is a digest of
+their input, and reused. An exported image works without docker. Left out are file owners (inside,
+root owns every file), devices, entry point and user.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -54,7 +55,7 @@ _REFERENCE = re.compile(
 """Enough of docker's grammar to keep an image's name from being read as an option."""
 _FROM = re.compile(rb"^\s*FROM\s", re.I | re.M)
 _FROM_LINE = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.I | re.M)
-BUILD_SECONDS = 7200.0
+BUILD_SECONDS, _SOON = 7200.0, 2.0
 _WITH_PARENT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
 )
@@ -239,15 +240,19 @@ def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str
 
 
 def follow(build: subprocess.Popen[str], progress: Progress, seconds: float) -> tuple[int, str]:
-    """Return the status and the output of a process, which is killed after `seconds`."""
+    """Return the status and the output of a process, which is killed after `seconds`. One that ends
+    soon, as a build from docker's cache does, makes no `progress`."""
     assert build.stdout is not None
-    lines = []
+    lines, printed, start = list[str](), 0, time.monotonic()
     timer = threading.Timer(seconds, build.kill)
     timer.start()
     try:
         for line in build.stdout:
             lines.append(line.rstrip())
-            progress(lines[-1])
+            if time.monotonic() - start > _SOON:
+                for text in lines[printed:]:
+                    progress(text)
+                printed = len(lines)
         status = build.wait()
     except BaseException:
         build.kill()

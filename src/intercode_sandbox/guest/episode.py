@@ -128,7 +128,7 @@ class EpisodeServer:
         while True:
             self._watch_until_request()
             try:
-                head, payload = wire.receive(self._sock, self._config["payload"])
+                head, payload = wire.receive(self._sock, self._config["payload"], stops=True)
             except (EOFError, OSError):
                 return
             self._got_request = True
@@ -198,7 +198,8 @@ class EpisodeServer:
         wire.send(self._sock, *self._finish(job, timed_out))
 
     def _wait(self, job: Shell | Program, seconds: float) -> bool:
-        """Watch the job until it is finished (return True) or the time is up (return False)."""
+        """Watch the job until it is finished (return True), or the time is up or the host asks
+        to stop (return False)."""
         reports_open, limit = True, Limit(seconds)
         while not job.finished:
             if (rest := limit.left()) <= 0:
@@ -220,7 +221,9 @@ class EpisodeServer:
             if job.pending_fd in ready and isinstance(job, Shell):
                 job.write_pending()
             if self._sock.fileno() in ready:
-                os._exit(0)  # the host went away, or broke the order of request and reply
+                if self._sock.recv(1) != wire.STOP:
+                    os._exit(0)  # the host went away, or broke the order of request and reply
+                return False
             if tick := (now := time.monotonic()) >= self._next_tick:
                 self._next_tick = now + _TICK
             if tick or not ready:

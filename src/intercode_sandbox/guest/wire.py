@@ -28,6 +28,8 @@ POD_FOLDERS = ("dev", "proc", "sys")
 HEADER = struct.Struct("!II")
 JSON_LIMIT = 64 << 20
 FDS = 8
+STOP = b"\xff"
+"""Sent during an action, it ends the action. No frame begins with this byte."""
 PIECE = 1 << 20
 """The most bytes of a file in one frame: an episode server's memory is limited as its agent's
 is."""
@@ -65,10 +67,14 @@ def transmit(sock: socket.socket, data: bytes, fds: tuple[int, ...] = ()) -> Non
         sock.sendall(memoryview(data)[sent:])
 
 
-def receive(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes]:
+def receive(
+    sock: socket.socket, limit: int, *, stops: bool = False
+) -> tuple[dict[str, Any], bytes]:
     """Return the JSON object and the payload, at most `limit` bytes, of a frame; the next frame may
-    come only after the answer."""
+    come only after the answer. `stops`: a `STOP` may come first, too late for its action."""
     data = sock.recv(_READ_SIZE)
+    while stops and data[:1] == STOP:
+        data = data[1:] or sock.recv(_READ_SIZE)
     if not data:
         raise EOFError
     json_size, payload_size = _sizes(_fill(sock, data, HEADER.size), limit)
