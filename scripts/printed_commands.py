@@ -1,15 +1,16 @@
 """Run the shell commands that README.md and docs/*.md print, in a fresh clone of HEAD.
 
-    python3 scripts/printed_commands.py [--folder FOLDER] [PAGE…]       [a new folder, all pages]
+    .venv/bin/python scripts/printed_commands.py [--folder FOLDER] [PAGE…]   [new folder, all pages]
 
 README.md is followed in the clone: its first block installs the package. Every other page gets an
 empty folder, in which its files are written and its commands run in order. `pip install` lines are
-only resolved (`--dry-run`). A server on port 8000 stands in for the model, and the files that
-printed_commands.sh makes for those that a page expects. `--folder` keeps everything in FOLDER, and
-reuses what is installed there. $INTERCODE_DATA may name a folder of public data (nl2bash, …).
+only resolved (`--dry-run`), unless a command says that it needs the package. A server on port 8000
+stands in for the model, and the files that printed_commands.sh makes for those that pages expect.
+`--folder` keeps everything in FOLDER, and reuses what is installed there. $INTERCODE_DATA may name
+a folder of public data (nl2bash, …).
 
 Print for each command that it works, FAILS, or is listed with the reason why it was not run. Exit
-status 1 if one fails or exceeds its time limit. Needs bubblewrap, and PyPI for the packages.
+status 1 if one fails or runs too long. Needs bubblewrap, and PyPI for the packages.
 """
 
 from __future__ import annotations
@@ -32,22 +33,20 @@ from itertools import cycle, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "helpers"))
-from following import BLOCK, follow, steps  # noqa: E402
-from install_lines import printed_lines  # noqa: E402
+from install_lines import printed_lines
 
-LIMIT, LONG_LIMIT = 120, 900  # seconds; the second for what installs, or takes minutes by its page
+ROOT = Path(__file__).parents[1]
+SECONDS = 600
 REASONS = {
     "needs a hub or a download": r"\bhf:|\bdata get (?!.*--from [^h])|\bdocker (run|image|import)",
     "changes this machine": r"\b(sudo|apt-get|limactl|useradd|systemctl)\b",
     "needs other machines": r"SLURM|JOB_COMPLETION|\bray start|--on [^r]|\bssh ",
-    "needs a key": r"API_KEY|openai/",
+    "needs a key": r"API_KEY|api-key|openai/",
     "needs another shell": r"(zsh|fish)_source",
     "is part of a script inside a sandbox": r"cd /srv",
     "installs or measures other systems": r"benchmarks/peers|make bench",
 }
-HEAVY = re.compile(r"pip install .*\b(trl|ray|torch)\b")
+HEAVY = re.compile(r"\b(trl|ray|torch|vllm)\b")
 FILE = re.compile(r"[\w.-]+/[\w./-]*|[\w-]+\.(json|jsonl|gz|nl|csv|sql|py|sh)")
 NOT_INPUTS = ("--out", "--html", "--plots", "--shard")
 
@@ -83,34 +82,27 @@ class Page:
 
     def follow(self, text: str) -> Iterator[tuple[str, str]]:
         """Yield each command of a page with what became of it."""
+        sys.path.insert(0, str(ROOT / "tests" / "helpers"))
+        from following import BLOCK, follow, steps  # type: ignore[import-not-found]
+
         made, end = set(re.findall(r"--out (\S+)", text)), 0
         for block in BLOCK.finditer(text):
-            segment, end = text[end : block.end()], block.end()
-            mark = segment.partition(f"\n```{block[1]}\n")[0].rpartition("\n")[2]
-            typed = list(commands(block[2])) if block[1] == "sh" else []
-            for step in steps(segment) if block[1] != "sh" else ():
+            found = steps(text[end : block.end()]) if block[1] != "sh" else []
+            end = block.end()
+            for step in found:
                 if step.file:
                     follow(step, self.folder, self.environment)
-                else:
-                    typed.append(step.text)
-            after = ""
-            for command in typed:
-                self.supply(block[2], made)
-                long = re.search("minutes|installs", mark) or "pip install" in command
-                verdict = self.judge(command, LONG_LIMIT if long else LIMIT)
-                yield command, after or verdict
-                if HEAVY.search(command):
-                    after = f"listed: needs what `{command.partition('  ')[0]}` installs"
+            self.supply(block[2], made)
+            shell = [step.text for step in found if not step.file]
+            for command in commands(block[2]) if block[1] == "sh" else shell:
+                yield command, self.judge(command)
         self.stop()
 
     def supply(self, block: str, made: set[str]) -> None:
         """Link the files of the stage that a block names, and that its page does not make."""
-        if (self.clone / ".venv/bin/intercode").exists() and not self.stage.exists():
-            self.stage.mkdir()
-            script = Path(__file__).with_suffix(".sh")
-            subprocess.run(["bash", script], cwd=self.stage, env=self.environment, check=True)
-        named = re.search(r"intercode \w+ +(sql|python|ctf|harbor)", block)
-        for word in sorted({word.strip("/") for word in re.findall(r"[\w./-]+", block)} - made):
+        named = re.search(r"intercode \w+ +(sql|ctf)", block)
+        words = re.findall(r"[\w./-]+", re.sub(r"--data \w+ ", "", block))
+        for word in sorted({word.strip("/") for word in words} - made):
             path = self.folder / word
             for source in (self.stage / f"for-{named and named[1]}" / word, self.stage / word):
                 if word and source.exists() and (path.is_symlink() or not path.exists()):
@@ -119,19 +111,22 @@ class Page:
                     path.symlink_to(source)
                     break
 
-    def judge(self, command: str, limit: float) -> str:
+    def judge(self, printed: str) -> str:
         """Run a command, or find the reason why not."""
-        bare = re.sub(r"(^|\s)#\s.*", "", command)
+        command = self.fill(re.sub(r"(^|\s)#\s.*", "", printed))
         for reason, pattern in REASONS.items():
-            if re.search(pattern, bare):
+            if re.search(pattern, command):
                 return f"listed: {reason}"
-        command = self.fill(bare)
         words = shlex.split(command)
         if pip := words[:2] == ["pip", "install"]:
             command = command.replace("install", "install --dry-run --ignore-installed --quiet", 1)
-        paths = [word for word in words if "/" in word and not (self.folder / word).exists()]
-        in_clone = pip or words[0] == "make" or any((self.clone / word).exists() for word in paths)
+        paths = [word for word in words if re.match("[a-z]+/", word)]
+        list_tracked = ["git", "ls-files", *paths]
+        tracked = paths and subprocess.run(list_tracked, cwd=self.clone, stdout=-1).stdout
+        in_clone = pip or words[0] == "make" or tracked
         where = self.clone if in_clone else self.folder
+        if "=" not in words[0] and self.run(f"type {words[0]}", where):
+            return f"listed: needs {words[0]}"
         for before, word in pairwise(words):
             parts = word.split(":")
             if before in NOT_INPUTS or "//" in word or pip:
@@ -141,29 +136,38 @@ class Page:
             is_input = before == "--data" or any(FILE.fullmatch(part) for part in parts)
             if is_input and not any((where / part).exists() for part in parts):
                 return f"listed: needs {word}"
-        if "=" not in words[0] and self.run(f"type {words[0]}", where, LIMIT):
-            return f"listed: needs {words[0]}"
-        status = self.run(command, where, limit)
+        status, after = self.run(command, where), ""
+        output = self.output.read_text(errors="replace")
+        if (
+            needs := re.search(r"pip install (.*)|No module named '(\w+)", output)
+            if status
+            else None
+        ):
+            if HEAVY.search(needs[0]):
+                return f"listed: needs {needs[1] or needs[2]}"
+            after = f" after {needs[0]}"
+            self.run(needs[0], self.clone)
+            status = self.run(command, where)
         if status == 0 and re.match(r"(export|eval|\.) ", command):
             self.setup += f"{command}\n"
         if status == 1 and re.match("intercode (check|attack|doctor)", command):
             return "works, and a check fails (status 1)"
         tail = "\n".join(self.output.read_text(errors="replace").splitlines()[-12:])
-        return f"FAILS with {status}\n{tail}" if status else "works"
+        return f"FAILS with {status}{after}\n{tail}" if status else f"works{after}"
 
     def fill(self, command: str) -> str:
         """Replace the placeholders for which there is something."""
         tasks = [self.folder / "data/files/tasks.jsonl", self.stage / "data/files/tasks.jsonl"]
-        found = [json.loads(path.open().readline())["id"] for path in tasks if path.exists()]
-        known = {"MODEL": "stub", "TASK…": "ID", "ID": (found or ["ID"])[0], "TEXT": "ls"}
+        ids = [json.loads(path.open().readline())["id"] for path in tasks if path.exists()]
+        known = {"MODEL": "stub", "TASK…": "ID", "ID": (ids or ["ID"])[0], "TEXT": "ls"}
         known |= {"FOLDER": "runs", "NAME": "v1-bash", "PORT": self.port, "10.0.0.7": "127.0.0.1"}
         for name, value in known.items():
             command = re.sub(rf"(?<![\w$]){re.escape(name)}(?!\w)", value, command)
         return re.sub(r"\bRUN\b…?", lambda _: next(self.runs), command)
 
-    def run(self, command: str, where: Path, limit: float) -> int | str:
-        """Return the exit status; 0 of a server that listens."""
-        serves = re.match("intercode (serve|view) ?", command)
+    def run(self, command: str, where: Path) -> int | str:
+        """Return the exit status; 0 if a server listens, which then serves until the next one."""
+        serves = re.match(r"intercode (serve|view)\b", command)
         if serves:
             self.stop()
         with self.output.open("w") as output:
@@ -176,16 +180,15 @@ class Page:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        end = time.monotonic() + limit
+        end = time.monotonic() + SECONDS
         while process.poll() is None and time.monotonic() < end:
             time.sleep(0.05)
-            listens = serves and re.search(r"http://[\d.]+:(\d+)", self.output.read_text())
-            if listens:
-                self.server, self.port = process, listens[1]
+            if serves and (at := re.search(r"http://[\d.]+:(\d+)", self.output.read_text())):
+                self.server, self.port = process, at[1]
                 return 0
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-            return f"no end after {limit} s"
+            return f"no end after {SECONDS} s"
         return process.returncode
 
     def stop(self) -> None:
@@ -209,37 +212,40 @@ def commands(text: str) -> Iterator[str]:
 
 
 def main(names: list[str], work: Path) -> int:
-    clone, home = work / "clone", work / "home"
-    if not clone.exists():
-        home.mkdir(parents=True)
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-    hidden = re.compile(r"INTERCODE_(?!DATA)|OPENAI|PYTHON|VIRTUAL_ENV|XDG_|.*(_KEY|_TOKEN)$")
-    environment = {name: value for name, value in os.environ.items() if not hidden.match(name)}
+    clone, stage, home = work / "clone", work / "stage", work / "home"
+    ours = re.compile(r"INTERCODE_(?!DATA)|OPENAI|PYTHON|VIRTUAL_ENV|XDG_|.*(_KEY|_TOKEN)$")
+    environment = {name: value for name, value in os.environ.items() if not ours.match(name)}
     environment |= {
         "HOME": str(home),
         "PATH": f"{clone}/.venv/bin:{environment['PATH']}",
-        "INTERCODE_CACHE": f"{home}/.cache/intercode",
+        "INTERCODE_CACHE": f"{home}/cache",
         "INTERCODE_BASE_URL": "http://localhost:8000/v1",
         "INTERCODE_SERVE_TOKEN": "token",
         "TOKEN": "token",
         "NO_PROXY": "localhost,127.0.0.1",
         "COLUMNS": "120",
     }
-    pages = names or ["README.md", *sorted(f"docs/{path.name}" for path in clone.glob("docs/*.md"))]
     model = ThreadingHTTPServer(("127.0.0.1", 8000), Model)
     threading.Thread(target=model.serve_forever, daemon=True).start()
+    if not stage.exists():
+        home.mkdir(parents=True)
+        subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+        subprocess.run(["make", "--quiet", "demo"], cwd=clone, env=environment, check=True)
+        stage.mkdir()
+        script = Path(__file__).with_suffix(".sh")
+        subprocess.run(["bash", script], cwd=stage, env=environment, check=True)
     counts: Counter[str] = Counter()
-    for name in [*pages, *([] if names else ["install lines"])]:
-        page = Page(name, work, environment)
-        text = (clone / name).read_text() if name in pages else ""
-        installs = [f"pip install {line}" for line in printed_lines(clone)] if not text else []
-        done = [(line, page.judge(line, LONG_LIMIT)) for line in installs]
+    pages = ["README.md", *sorted(f"docs/{path.name}" for path in clone.glob("docs/*.md"))]
+    texts = {name: (clone / name).read_text() for name in names or pages}
+    if not names:
+        lines = "\n".join(f"pip install {line}" for line in printed_lines(clone))
+        texts["all install lines"] = f"```sh\n{lines}\n```\n"
+    for name, text in texts.items():
         print(f"\n{name}")
-        for command, verdict in done or page.follow(text):
-            print(f"  {verdict.partition(chr(10))[0]:45} {command}", flush=True)
-            if verdict.startswith("FAILS"):
-                print(verdict.partition("\n")[2])
-            counts[verdict.partition("\n")[0]] += 1
+        for command, verdict in Page(name, work, environment).follow(text):
+            first, _, output = verdict.partition("\n")
+            print(f"  {first:45} {command}", *output.splitlines(), sep="\n      ", flush=True)
+            counts[first] += 1
     print()
     for verdict, number in sorted(counts.items()):
         print(f"{number:4} {verdict}")
@@ -247,11 +253,9 @@ def main(names: list[str], work: Path) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(description="Run the printed shell commands in a fresh clone.")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("pages", nargs="*", metavar="PAGE")
     options = parser.parse_args()
-    if options.folder:
-        sys.exit(main(options.pages, options.folder.absolute()))
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        sys.exit(main(options.pages, Path(folder)))
+        sys.exit(main(options.pages, (options.folder or Path(folder)).absolute()))

@@ -10,7 +10,7 @@ EOF
 echo 'echo three >>/srv/notes.txt' >prepare.sh
 echo 'Print the number of lines in /etc/passwd.' >all.nl
 echo 'wc -l < /etc/passwd' >all.cm
-printf 'id,question,command\n1,Print the number of lines in /etc/passwd.,wc -l < /etc/passwd\n' >mine.csv
+printf "key,question,command\n1,Print the number of lines in /etc/passwd.,wc -l < /etc/passwd\n" >mine.csv
 cat >mine.json <<'EOF'
 [{"question": "Print the number of articles.", "sql": "SELECT COUNT(*) FROM article", "schema": "shop"}]
 EOF
@@ -44,15 +44,16 @@ printf '#!/bin/bash\necho hello >/srv/hello.txt\n' >tasks/hello/solution/solve.s
 printf '#!/bin/bash\ngrep -qx hello /srv/hello.txt\necho $((1 - $?)) >/logs/verifier/reward.txt\n' >tasks/hello/tests/test.sh
 
 intercode data generate bash-files --n 20 --out data/files
-for agent in gold noop try_again; do
-    intercode eval bash --data data/files --limit 3 --agent $agent --model stub --out runs/$agent
-done
-mv runs/try_again runs/mine
+intercode eval bash --data data/files --agent retrieval --out runs/mine
+intercode eval bash --data data/files --agent gold --out runs/gold
+intercode eval bash --data data/files --agent noop --out runs/noop
 intercode export runs/mine --format atif --out jobs/mine
-intercode export runs/mine --format atif --out trajectories
+cp -r jobs/mine trajectories
 intercode export runs/mine --format intercode --out log.json
 for part in 1 3 4 5 6 7; do
     intercode eval bash --agent try_again --model stub --epochs 4 --shard $part/7 --out parts/$part
 done
-if [ -d "${INTERCODE_DATA:-}" ]; then ln -s "$INTERCODE_DATA"/* .; fi
-intercode image build v1-bash || echo "printed_commands: no image v1-bash"
+for set in nl2bash spider mbpp ctf; do
+    [ ! -d "${INTERCODE_DATA:-}/$set" ] || { mkdir $set && ln -s "$INTERCODE_DATA/$set"/* $set; }
+done
+intercode image build v1-bash || echo "no image v1-bash: its commands fail"
