@@ -4,7 +4,7 @@
 
 README.md is followed in the clone: its first block installs the package. Every other page gets an
 empty folder, in which its files are written and its commands run in order. `pip install` lines are
-only resolved (`--dry-run`), unless a command says that it needs the package. A server on port 8000
+only resolved (`--dry-run`), unless a command says that it needs the package. A local server
 stands in for the model, and the files that printed_commands.sh makes for those that pages expect.
 `--folder` keeps everything in FOLDER, and reuses what is installed there. $INTERCODE_DATA may name
 a folder of public data (nl2bash, …).
@@ -23,12 +23,10 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,6 +34,10 @@ from tempfile import TemporaryDirectory
 from install_lines import printed_lines
 
 ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "tests" / name) for name in ("helpers", "cli")]
+from chat_server import serving  # type: ignore[import-not-found]  # noqa: E402
+from following import BLOCK, follow, steps  # type: ignore[import-not-found]  # noqa: E402
+
 SECONDS = 600
 REASONS = {
     "needs a hub or a download": r"\bhf:|\bdata get (?!.*--from [^h])|\bdocker (run|image|import)",
@@ -51,25 +53,6 @@ FILE = re.compile(r"[\w.-]+/[\w./-]*|[\w-]+\.(json|jsonl|gz|nl|csv|sql|py|sh)")
 NOT_INPUTS = ("--out", "--html", "--plots", "--shard")
 
 
-class Model(BaseHTTPRequestHandler):
-    """A model that looks around, then submits."""
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        code = "submit" if len(request["messages"]) > 3 else "pwd"
-        message = {"role": "assistant", "content": f"```\n{code}\n```"}
-        choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-        usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
-        body = json.dumps({"choices": choices, "model": request["model"], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 class Page:
     def __init__(self, name: str, work: Path, environment: dict[str, str]) -> None:
         self.clone, self.stage, self.environment = work / "clone", work / "stage", environment
@@ -82,9 +65,6 @@ class Page:
 
     def follow(self, text: str) -> Iterator[tuple[str, str]]:
         """Yield each command of a page with what became of it."""
-        sys.path.insert(0, str(ROOT / "tests" / "helpers"))
-        from following import BLOCK, follow, steps  # type: ignore[import-not-found]
-
         made, end = set(re.findall(r"--out (\S+)", text)), 0
         for block in BLOCK.finditer(text):
             found = steps(text[end : block.end()]) if block[1] != "sh" else []
@@ -120,12 +100,9 @@ class Page:
         words = shlex.split(command)
         if pip := words[:2] == ["pip", "install"]:
             command = command.replace("install", "install --dry-run --ignore-installed --quiet", 1)
-        paths = [word for word in words if re.match("[a-z]+/", word)]
-        list_tracked = ["git", "ls-files", *paths]
-        tracked = paths and subprocess.run(list_tracked, cwd=self.clone, stdout=-1).stdout
-        in_clone = pip or words[0] == "make" or tracked
+        in_clone = pip or re.search(r"^make\b|\b(benchmarks|examples)/", command)
         where = self.clone if in_clone else self.folder
-        if "=" not in words[0] and self.run(f"type {words[0]}", where):
+        if self.run(f"type {words[0]}", where):
             return f"listed: needs {words[0]}"
         for before, word in pairwise(words):
             parts = word.split(":")
@@ -138,13 +115,10 @@ class Page:
                 return f"listed: needs {word}"
         status, after = self.run(command, where), ""
         output = self.output.read_text(errors="replace")
-        if (
-            needs := re.search(r"pip install (.*)|No module named '(\w+)", output)
-            if status
-            else None
-        ):
-            if HEAVY.search(needs[0]):
-                return f"listed: needs {needs[1] or needs[2]}"
+        needs = re.search("(pip install|No module named) .*", output)
+        if status and needs and HEAVY.search(needs[0]):
+            return f"listed: {needs[0]}"
+        if status and needs and needs[1] == "pip install":
             after = f" after {needs[0]}"
             self.run(needs[0], self.clone)
             status = self.run(command, where)
@@ -159,8 +133,10 @@ class Page:
         """Replace the placeholders for which there is something."""
         tasks = [self.folder / "data/files/tasks.jsonl", self.stage / "data/files/tasks.jsonl"]
         ids = [json.loads(path.open().readline())["id"] for path in tasks if path.exists()]
-        known = {"MODEL": "stub", "TASK…": "ID", "ID": (ids or ["ID"])[0], "TEXT": "ls"}
-        known |= {"FOLDER": "runs", "NAME": "v1-bash", "PORT": self.port, "10.0.0.7": "127.0.0.1"}
+        address = self.environment["INTERCODE_BASE_URL"]
+        known = {f"http://{host}:8000/v1": address for host in ("localhost", "10.0.0.7")}
+        known |= {"10.0.0.7": "127.0.0.1", "PORT": self.port, "FOLDER": "runs", "NAME": "v1-bash"}
+        known |= {"MODEL": "stub", "TASK…": "ID", "ID": (ids or ["ID"])[0], "TEXT": "ls"}
         for name, value in known.items():
             command = re.sub(rf"(?<![\w$]){re.escape(name)}(?!\w)", value, command)
         return re.sub(r"\bRUN\b…?", lambda _: next(self.runs), command)
@@ -211,44 +187,34 @@ def commands(text: str) -> Iterator[str]:
             command = ""
 
 
-def main(names: list[str], work: Path) -> int:
+def main(names: list[str], work: Path, model: str) -> int:
     clone, stage, home = work / "clone", work / "stage", work / "home"
     ours = re.compile(r"INTERCODE_(?!DATA)|OPENAI|PYTHON|VIRTUAL_ENV|XDG_|.*(_KEY|_TOKEN)$")
     environment = {name: value for name, value in os.environ.items() if not ours.match(name)}
-    environment |= {
-        "HOME": str(home),
-        "PATH": f"{clone}/.venv/bin:{environment['PATH']}",
-        "INTERCODE_CACHE": f"{home}/cache",
-        "INTERCODE_BASE_URL": "http://localhost:8000/v1",
-        "INTERCODE_SERVE_TOKEN": "token",
-        "TOKEN": "token",
-        "NO_PROXY": "localhost,127.0.0.1",
-        "COLUMNS": "120",
-    }
-    model = ThreadingHTTPServer(("127.0.0.1", 8000), Model)
-    threading.Thread(target=model.serve_forever, daemon=True).start()
+    environment |= {"HOME": str(home), "INTERCODE_CACHE": f"{home}/cache", "COLUMNS": "120"}
+    environment |= {"INTERCODE_BASE_URL": f"{model}/v1", "INTERCODE_SERVE_TOKEN": "token"}
+    environment |= {"TOKEN": "token", "PATH": f"{clone}/.venv/bin:{os.environ['PATH']}"}
     if not stage.exists():
         home.mkdir(parents=True)
+        (home / ".curlrc").write_text("fail-with-body\n")
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
         subprocess.run(["make", "--quiet", "demo"], cwd=clone, env=environment, check=True)
         stage.mkdir()
         script = Path(__file__).with_suffix(".sh")
         subprocess.run(["bash", script], cwd=stage, env=environment, check=True)
-    counts: Counter[str] = Counter()
     pages = ["README.md", *sorted(f"docs/{path.name}" for path in clone.glob("docs/*.md"))]
     texts = {name: (clone / name).read_text() for name in names or pages}
     if not names:
         lines = "\n".join(f"pip install {line}" for line in printed_lines(clone))
         texts["all install lines"] = f"```sh\n{lines}\n```\n"
+    counts: Counter[str] = Counter()
     for name, text in texts.items():
         print(f"\n{name}")
         for command, verdict in Page(name, work, environment).follow(text):
             first, _, output = verdict.partition("\n")
             print(f"  {first:45} {command}", *output.splitlines(), sep="\n      ", flush=True)
             counts[first] += 1
-    print()
-    for verdict, number in sorted(counts.items()):
-        print(f"{number:4} {verdict}")
+    print(*(f"{number:4} {verdict}" for verdict, number in sorted(counts.items())), sep="\n")
     return any(verdict.startswith("FAILS") for verdict in counts)
 
 
@@ -257,5 +223,6 @@ if __name__ == "__main__":
     parser.add_argument("--folder", type=Path)
     parser.add_argument("pages", nargs="*", metavar="PAGE")
     options = parser.parse_args()
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        sys.exit(main(options.pages, (options.folder or Path(folder)).absolute()))
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, serving({}) as server:
+        server.says = lambda request: "```\nsubmit\n```"
+        sys.exit(main(options.pages, (options.folder or Path(folder)).absolute(), server.url))
