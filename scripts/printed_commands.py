@@ -43,7 +43,7 @@ REASONS = {
     "needs a hub or a download": r"\bhf:|\bdata get (?!.*--from [^h])|\bdocker (run|image|import)",
     "changes this machine": r"\b(sudo|apt-get|limactl|useradd|systemctl)\b",
     "needs other machines": r"SLURM|JOB_COMPLETION|\bray start|--on [^r]|\bssh ",
-    "needs a key": r"API_KEY|api-key|openai/",
+    "needs a key": r"API_KEY|openai/",
     "needs another shell": r"(zsh|fish)_source",
     "is part of a script inside a sandbox": r"cd /srv",
     "installs or measures other systems": r"benchmarks/peers|make bench",
