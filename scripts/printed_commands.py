@@ -81,11 +81,12 @@ class Page:
     def supply(self, block: str, made: set[str]) -> None:
         """Link the files of the stage that a block names, and that its page does not make."""
         named = re.search(r"intercode \w+ +(sql|ctf)", block)
-        words = re.findall(r"[\w./-]+", re.sub(r"--data \w+ ", "", block))
-        for word in sorted({word.strip("/") for word in words} - made):
+        words = re.findall(r"[\w./-]+", re.sub(r"(--data|get) \w+ ", "", block))
+        for word in sorted({word.strip("/") for word in words} - made - {"", ".", ".."}):
             path = self.folder / word
             for source in (self.stage / f"for-{named and named[1]}" / word, self.stage / word):
-                if word and source.exists() and (path.is_symlink() or not path.exists()):
+                inside = path.parent.resolve() == path.parent
+                if inside and source.exists() and (path.is_symlink() or not path.exists()):
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.unlink(missing_ok=True)
                     path.symlink_to(source)
@@ -225,4 +226,4 @@ if __name__ == "__main__":
     options = parser.parse_args()
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder, serving({}) as server:
         server.says = lambda request: "```\nsubmit\n```"
-        sys.exit(main(options.pages, (options.folder or Path(folder)).absolute(), server.url))
+        sys.exit(main(options.pages, (options.folder or Path(folder)).resolve(), server.url))

@@ -44,7 +44,18 @@ printf '#!/bin/bash\necho hello >/srv/hello.txt\n' >tasks/hello/solution/solve.s
 printf '#!/bin/bash\ngrep -qx hello /srv/hello.txt\necho $((1 - $?)) >/logs/verifier/reward.txt\n' >tasks/hello/tests/test.sh
 
 intercode data generate bash-files --n 20 --out data/files
-intercode eval bash --data data/files --agent retrieval --out runs/mine
+cat >every_other.py <<'EOF'
+from intercode.agents import Act
+
+
+def every_other(task, protocol):
+    yield Act(task.gold if int(task.id[-1]) % 2 else "pwd")
+    yield Act("submit")
+
+
+every_other.needs_model = False
+EOF
+intercode eval bash --data data/files --agent every_other:every_other --out runs/mine
 intercode eval bash --data data/files --agent gold --out runs/gold
 intercode eval bash --data data/files --agent noop --out runs/noop
 intercode export runs/mine --format atif --out jobs/mine
