@@ -38,7 +38,7 @@ sys.path[:0] = [str(ROOT / "tests" / name) for name in ("helpers", "cli")]
 from chat_server import serving  # type: ignore[import-not-found]  # noqa: E402
 from following import BLOCK, follow, steps  # type: ignore[import-not-found]  # noqa: E402
 
-SECONDS = 600
+SECONDS = 1200  # for one command
 REASONS = {
     "needs a hub or a download": r"\bhf:|\bdata get (?!.*--from [^h])|\bdocker (run|image|import)",
     "changes this machine": r"\b(sudo|apt-get|limactl|useradd|systemctl)\b",
