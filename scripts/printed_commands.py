@@ -65,6 +65,7 @@ class Page:
 
     def follow(self, text: str) -> Iterator[tuple[str, str]]:
         """Yield each command of a page with what became of it."""
+        self.text = text
         made, end = set(re.findall(r"--out (\S+)", text)), 0
         for block in BLOCK.finditer(text):
             found = steps(text[end : block.end()]) if block[1] != "sh" else []
@@ -116,10 +117,12 @@ class Page:
                 return f"listed: needs {word}"
         status, after = self.run(command, where), ""
         output = self.output.read_text(errors="replace")
-        needs = re.search("(pip install|No module named) .*", output)
+        module = re.search(r"No module named '?(\w+)", output)
+        told = output + self.text if module else output  # the command or the page names the line
+        needs = re.search(rf"pip install [^`\n]*\b{module[1] if module else ''}\b[^`\n]*", told)
         if status and needs and HEAVY.search(needs[0]):
-            return f"listed: {needs[0]}"
-        if status and needs and needs[1] == "pip install":
+            return f"listed: needs {needs[0]}"
+        if status and needs:
             after = f" after {needs[0]}"
             self.run(needs[0], self.clone)
             status = self.run(command, where)

@@ -55,7 +55,7 @@ def every_other(task, protocol):
 
 every_other.needs_model = False
 EOF
-intercode eval bash --data data/files --agent every_other:every_other --out runs/mine
+intercode eval bash --data data/files --agent "$PWD/every_other.py:every_other" --out runs/mine
 intercode eval bash --data data/files --agent gold --out runs/gold
 intercode eval bash --data data/files --agent noop --out runs/noop
 intercode export runs/mine --format atif --out jobs/mine
