@@ -66,7 +66,12 @@ class Page:
     def follow(self, text: str) -> Iterator[tuple[str, str]]:
         """Yield each command of a page with what became of it."""
         self.text = text
-        made, end = set(re.findall(r"--out (\S+)", text)), 0
+        end = 0
+        made = {
+            str(path)
+            for out in re.findall(r"--out (\S+)", text)
+            for path in (Path(out), *Path(out).parents)
+        }
         for block in BLOCK.finditer(text):
             found = steps(text[end : block.end()]) if block[1] != "sh" else []
             end = block.end()
@@ -82,8 +87,8 @@ class Page:
     def supply(self, block: str, made: set[str]) -> None:
         """Link the files of the stage that a block names, and that its page does not make."""
         named = re.search(r"intercode \w+ +(sql|ctf)", block)
-        words = re.findall(r"[\w./-]+", re.sub(r"(--data|get) \w+ ", "", block))
-        for word in sorted({word.strip("/") for word in words} - made - {"", ".", ".."}):
+        words = re.findall(r"[\w./-]+", re.sub(r"(--data|get) \w+(?![\w./])", "", block))
+        for word in sorted({word.strip("/") for word in words} - made - {"", ".."}):
             path = self.folder / word
             for source in (self.stage / f"for-{named and named[1]}" / word, self.stage / word):
                 inside = path.parent.resolve() == path.parent
@@ -113,7 +118,9 @@ class Page:
             if any(re.fullmatch("[A-Z]{2,}…?", part) for part in re.split("[:/]", word)):
                 return f"listed: needs {word}"
             is_input = before == "--data" or any(FILE.fullmatch(part) for part in parts)
-            if is_input and not any((where / part).exists() for part in parts):
+            if is_input and not any(
+                (at / part).exists() for at in (where, self.folder) for part in parts
+            ):
                 return f"listed: needs {word}"
         status, after = self.run(command, where), ""
         output = self.output.read_text(errors="replace")
@@ -126,6 +133,8 @@ class Page:
             after = f" after {needs[0]}"
             self.run(needs[0], self.clone)
             status = self.run(command, where)
+        if "there is an image named" in output:
+            return "works: printed_commands.sh runs it"
         if status == 0 and re.match(r"(export|eval|\.) ", command):
             self.setup += f"{command}\n"
         if status == 1 and re.match("intercode (check|attack|doctor)", command):
@@ -206,15 +215,14 @@ def main(names: list[str], work: Path, model: str) -> int:
         stage.mkdir()
         script = Path(__file__).with_suffix(".sh")
         subprocess.run(["bash", script], cwd=stage, env=environment, check=True)
-    pages = ["README.md", *sorted(f"docs/{path.name}" for path in clone.glob("docs/*.md"))]
-    texts = {name: (clone / name).read_text() for name in names or pages}
-    if not names:
-        lines = "\n".join(f"pip install {line}" for line in printed_lines(clone))
-        texts["all install lines"] = f"```sh\n{lines}\n```\n"
+    lines = "\n".join(f"pip install {line}" for line in printed_lines(clone))
+    documents = [clone / "README.md", *sorted(clone.glob("docs/*.md"))]
+    texts = {str(path.relative_to(clone)): path.read_text() for path in documents}
+    texts["install-lines"] = f"```sh\n{lines}\n```\n"
     counts: Counter[str] = Counter()
-    for name, text in texts.items():
+    for name in names or texts:
         print(f"\n{name}")
-        for command, verdict in Page(name, work, environment).follow(text):
+        for command, verdict in Page(name, work, environment).follow(texts[name]):
             first, _, output = verdict.partition("\n")
             print(f"  {first:45} {command}", *output.splitlines(), sep="\n      ", flush=True)
             counts[first] += 1
