@@ -65,31 +65,28 @@ class Page:
 
     def follow(self, text: str) -> Iterator[tuple[str, str]]:
         """Yield each command of a page with what became of it."""
-        self.text = text
-        end = 0
-        made = {
-            str(path)
-            for out in re.findall(r"--out (\S+)", text)
-            for path in (Path(out), *Path(out).parents)
-        }
+        self.text, end = text, 0
         for block in BLOCK.finditer(text):
             found = steps(text[end : block.end()]) if block[1] != "sh" else []
             end = block.end()
             for step in found:
                 if step.file:
                     follow(step, self.folder, self.environment)
-            self.supply(block[2], made)
+            self.supply(block[2])
             shell = [step.text for step in found if not step.file]
             for command in commands(block[2]) if block[1] == "sh" else shell:
                 yield command, self.judge(command)
         self.stop()
 
-    def supply(self, block: str, made: set[str]) -> None:
+    def supply(self, block: str) -> None:
         """Link the files of the stage that a block names, and that its page does not make."""
         named = re.search(r"intercode \w+ +(sql|ctf)", block)
         words = re.findall(r"[\w./-]+", re.sub(r"(--data|get) \w+(?![\w./])", "", block))
-        for word in sorted({word.strip("/") for word in words} - made - {"", ".."}):
+        made = "".join(f"{path}/ " for path in re.findall(r"--out (\S+)", self.text))
+        for word in sorted({word.strip("/") for word in words} - {"", ".", ".."}):
             path = self.folder / word
+            if re.search(rf"(^| ){re.escape(word)}/", made):
+                continue
             for source in (self.stage / f"for-{named and named[1]}" / word, self.stage / word):
                 inside = path.parent.resolve() == path.parent
                 if inside and source.exists() and (path.is_symlink() or not path.exists()):
