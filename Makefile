@@ -6,7 +6,7 @@ DEMO_STAMP := .venv/.ready-for-demo
 FRAMEWORKS := .venv-integrations
 PYTEST := $(BIN)/python -m pytest -n 2
 
-.PHONY: setup demo test test-rest fidelity soak integrations check docs pictures learn bench bench-all format clean
+.PHONY: setup demo test test-rest fidelity soak integrations check docs pictures learn bench bench-all commands format clean
 
 setup: $(STAMP)
 
@@ -67,6 +67,9 @@ docs: setup
 
 bench-all: setup
 	failed=0; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed
+
+commands: setup
+	$(BIN)/python scripts/printed_commands.py
 
 clean:
 	rm -rf .venv .venv-integrations build dist
