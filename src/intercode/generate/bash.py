@@ -882,7 +882,7 @@ def _pair(draw: Draw, place: Place) -> Parameters:
         "other": other,
         "right": other.rpartition("/")[2],
         "path": draw.choice(place.facts["doubled"]),
-        "ending": draw.choice(place.facts["endings"]),
+        "ending": draw.choice(place.facts["endings"][:2]),  # the HANDBOOK excludes the third
         "file": draw.choice(place.facts["changed"]),
     }
 
