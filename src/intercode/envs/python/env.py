@@ -159,15 +159,7 @@ class PythonEnv(JudgedEnv):
     def prepare_world(cls, data: DataSet, options: PythonOptions) -> World:
         """Build the template once."""
         (reward, named), tell = cls._choose_reward(options), options.tell or "number"
-        workspaces, _ = prepare_workspaces(
-            data,
-            "persistent",
-            image=options.image,
-            tree=options.tree,
-            setup=options.setup,
-            limits=options.chosen_limits,
-            sandbox=options.sandbox,
-        )
+        workspaces, _ = prepare_workspaces(data, options, "persistent")
         spec = PythonSpec(
             workspaces.provider,
             workspaces.template,
