@@ -15,7 +15,6 @@ root owns every file), devices, entry point and user.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shlex
@@ -202,7 +201,7 @@ def _build(dockerfile: Path, progress: Progress) -> str:
     """Build the image and return its tag. Docker builds each time: its own cache detects changes,
     in FROM images too."""
     folder = template.folder_digest(dockerfile.parent)
-    tag = f"{_REPOSITORY}:{_hash('dockerfile', str(dockerfile.name), folder)}"
+    tag = f"{_REPOSITORY}:{template.hash_of('dockerfile', str(dockerfile.name), folder)}"
     status, log = _run(
         ["--tag", tag, "--file", str(dockerfile), "--", str(dockerfile.parent)],
         progress,
@@ -279,7 +278,7 @@ def _with_step(
             "where docker does not keep the files of a tree or a script; make an image without it: "
             "docker export CONTAINER | docker import - NAME"
         )
-    digest = _hash(below.digest, content)
+    digest = template.hash_of(below.digest, content)
     tag, base = f"{_REPOSITORY}:{digest}", f"{_REPOSITORY}:{below.digest}"
     if not docker("image", "ls", "--quiet", tag):
         docker("tag", below.id, base)  # not every builder takes the id of an image
@@ -317,7 +316,11 @@ def inspect(reference: str, name: str) -> DockerImage:
         for line in facts["Config"].get("Env") or ()
     )
     return DockerImage(
-        facts["Id"], name, _hash(facts["Id"]), variables, facts["Config"].get("WorkingDir") or "/"
+        facts["Id"],
+        name,
+        template.hash_of(facts["Id"]),
+        variables,
+        facts["Config"].get("WorkingDir") or "/",
     )
 
 
@@ -351,7 +354,6 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
     """
     image = inspect(reference, reference)
     name = name or _NO_NAME.sub("-", reference.rpartition("/")[2].removesuffix(":latest").lower())
-
     return local_images.keep_image(name, partial(keep_files, image), force=force)
 
 
@@ -389,7 +391,3 @@ def export_tar(reference: str, target: Path) -> None:
     finally:
         with suppress(OSError):
             part.unlink()
-
-
-def _hash(*words: str) -> str:
-    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]

@@ -128,7 +128,8 @@ def read_databases(path: Path) -> Databases:
         digests = dict(read_entries(named, lambda name: (name, _file_digest(named[name]))))
         sound = {name: named[name] for name in digests}
         left_out = (*lost, *(named.keys() - digests))
-        digest = _hash("sqlite", *digests, *digests.values())
+        content = "\0".join(["sqlite", *digests, *digests.values()])
+        digest = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         return Databases("sqlite", digest, files=sound, left_out=left_out)
     raise UsageError(f"{path} holds no database: NAME.sql, NAME.sqlite or NAME/NAME.sqlite")
 
@@ -242,10 +243,6 @@ def _text(file: Path) -> str:
         raise DataError(f"{file} is not text in UTF-8: {error}; convert it with iconv") from error
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
-
-
-def _hash(*words: str) -> str:
-    return hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 # -- engines ---------------------------------------------------------------------------------------
