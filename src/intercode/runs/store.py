@@ -40,7 +40,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, BinaryIO, Literal, Self, get_args, get_origin, get_type_hints, overload
+from typing import Any, BinaryIO, Literal, get_args, get_origin, get_type_hints, overload
 
 from intercode.entries import read_entries
 from intercode.errors import StoreError, UsageError
@@ -167,7 +167,7 @@ class Episodes(Sequence[Episode]):
         return Episodes(self._path, map(self._starts.__getitem__, places))
 
 
-class RunStore:
+class RunStore(contextlib.AbstractContextManager["RunStore"]):
     """An open run folder. Only one process may have it open, and only one thread at a time may
     append."""
 
@@ -254,9 +254,6 @@ class RunStore:
     def close(self) -> None:
         """Release the folder. May be called twice."""
         self._held.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()

@@ -21,10 +21,10 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from intercode.agents import Agent, Strategy, make_agent, own_agent
 from intercode.env import EnvFactory, InterCodeEnv
@@ -69,7 +69,7 @@ class _Call(NamedTuple):
     play: Callable[[WarmEnv], None] | None = None
 
 
-class RolloutPool:
+class RolloutPool(AbstractContextManager["RolloutPool"]):
     """Environments that play rollouts, and stay warm from one training step to the next.
 
         with RolloutPool(intercode.prepare("bash", data="tasks"), "try_again", envs=64) as pool:
@@ -122,9 +122,6 @@ class RolloutPool:
         # an outage of a moment fails all episodes that are played, and no later ones
         self._pace, self._tally, self._breaker = Pace(), Tally(), Breaker(envs + FAULTS_IN_A_ROW)
         self._busy, self._lock, self._closed, self._warned = 0, threading.Lock(), False, False
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()

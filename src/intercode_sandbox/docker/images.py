@@ -315,13 +315,8 @@ def inspect(reference: str, name: str) -> DockerImage:
         (line.partition("=")[0], line.partition("=")[2])
         for line in facts["Config"].get("Env") or ()
     )
-    return DockerImage(
-        facts["Id"],
-        name,
-        template.hash_of(facts["Id"]),
-        variables,
-        facts["Config"].get("WorkingDir") or "/",
-    )
+    cwd = facts["Config"].get("WorkingDir") or "/"
+    return DockerImage(facts["Id"], name, template.hash_of(facts["Id"]), variables, cwd)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +51,7 @@ class _Host(NodeHost):
     """Episodes of the faults in a row, which are played elsewhere if the node is benched."""
 
 
-class RayExecutor:
+class RayExecutor(AbstractContextManager["RayExecutor"]):
     """Plays the jobs of `evaluate` on all nodes. `close` ends the hosts; nothing is left on the
     nodes but the cache."""
 
@@ -73,9 +74,6 @@ class RayExecutor:
             self._refuse,
         )
         self.quarantined: dict[Key, str] = {}
-
-    def __enter__(self) -> RayExecutor:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()
