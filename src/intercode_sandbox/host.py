@@ -234,9 +234,7 @@ class Host(ABC):
         disabled, texts = disabled or DisabledProtections(), list[tuple[str, str]]()
         if self.program == "python":  # the modules that make an image's own python3 a session
             # imports all that an interpreter needs
-            from intercode_sandbox.guest.python_interpreter import (
-                MODULES,
-            )
+            from intercode_sandbox.guest.python_interpreter import MODULES
 
             texts = [(name, GUEST.joinpath(name + ".py").read_text("utf-8")) for name in MODULES]
         config = {

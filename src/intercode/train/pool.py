@@ -44,14 +44,7 @@ from intercode.train.batching import Batches, Generate, Pace
 from intercode.train.chat import Chat
 from intercode.train.jobs import Job, Rollout
 from intercode.train.lent import GenerateOne, LentEpisode
-from intercode.train.sampling import (
-    Asked,
-    Cut,
-    EpisodeSampler,
-    RolloutLimits,
-    Served,
-    Source,
-)
+from intercode.train.sampling import Asked, Cut, EpisodeSampler, RolloutLimits, Served, Source
 from intercode.train.shaping import training_reward, warn_of_shaped
 from intercode.train.stats import PoolStats, Tally
 from intercode.train.tree import Growth, Tree
@@ -517,10 +510,7 @@ def rollout(
     given = prepare(env) if isinstance(env, str) else env
     world = given if isinstance(given, InterCodeEnv) else given()
     # `play` counts the turns, and scores the state after the last one
-    turns_of_caller, world.max_turns = (
-        world.max_turns,
-        None,
-    )
+    turns_of_caller, world.max_turns = world.max_turns, None
     try:
         chosen = (
             next((candidate for candidate in world.tasks if candidate.id == task), None)

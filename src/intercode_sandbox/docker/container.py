@@ -353,10 +353,7 @@ class DockerHost(Host):
             "--no-healthcheck",
         ]
         # otherwise root may write to it, and no reset restores it
-        argv += [
-            "--tmpfs",
-            "/sys/fs/cgroup:ro",
-        ]
+        argv += ["--tmpfs", "/sys/fs/cgroup:ro"]
         argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", processes]
         argv += ["--cpus", str(image.cpus)] if image.cpus else []
         argv += ["--runtime", image.runtime] if image.runtime else []

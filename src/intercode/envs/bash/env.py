@@ -34,12 +34,7 @@ from intercode.envs.judges.tests import Tests, TestsJudge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.verify import FIELD_NAMES, check_fields, read_verifiers
 from intercode.envs.verify import facts as verify_facts
-from intercode.envs.workspace import (
-    GoldOutcome,
-    WorkspaceSpec,
-    prepare_workspaces,
-    split_refused,
-)
+from intercode.envs.workspace import GoldOutcome, WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, UsageError
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, defining_class

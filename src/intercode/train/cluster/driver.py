@@ -68,10 +68,7 @@ class RayExecutor(AbstractContextManager["RayExecutor"]):
         episodes at once."""
         self._evaluation, self._workers = evaluation, workers
         self._hosts = NodeHosts(
-            on,
-            _Host,
-            lambda: (host, (_shipment(evaluation, options), workers), 2),
-            self._refuse,
+            on, _Host, lambda: (host, (_shipment(evaluation, options), workers), 2), self._refuse
         )
         self.quarantined: dict[Key, str] = {}
 

@@ -44,11 +44,7 @@ ENGINES = {
 }
 """The default is the first engine that can load the databases."""
 Kind = Literal["mysql", "portable", "sqlite"]
-_KINDS = {
-    "mysql": "a MySQL dump",
-    "portable": "portable SQL",
-    "sqlite": "SQLite files",
-}
+_KINDS = {"mysql": "a MySQL dump", "portable": "portable SQL", "sqlite": "SQLite files"}
 READ_SECONDS = 60.0
 """The time limit of a statement that reads what an episode left."""
 _LOG_LINES, _LOG_BYTES = 8, 2000
