@@ -155,11 +155,9 @@ class Bubblewrap(TemplateHost):
             raise SandboxUnavailable(
                 "root=True needs a /proc of its own, which this container masks"
             )
-        self.wall, self._command = (
-            "shared-proc" if shares_proc() else "",
-            _command(template, self.network),
-        )
+        self._command = _command(template, self.network)
         if shares_proc():
+            self.wall = "shared-proc"
             self.spares = False  # the agent would see its processes
         shape = len(template.layers), template.host_folders, template.hidden
         return {"mounts": (*shape, limits.disk, False, shares_proc(), self.force_copy, self.root)}

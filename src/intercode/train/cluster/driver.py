@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intercode.envs import environment_class
@@ -231,19 +231,8 @@ class RayExecutor(AbstractContextManager["RayExecutor"]):
                 )
                 task, seed = self._tasks[key[0]], episode_seed(self._evaluation.seed, *key)
                 text = f"sandbox: quarantined: {reason}"
-                yield Episode(
-                    task.id,
-                    task.query,
-                    (),
-                    None,
-                    False,
-                    None,
-                    {},
-                    key[1],
-                    seed,
-                    text,
-                    split=task.split,
-                )
+                failed = Episode(task.id, task.query, (), None, False, None, split=task.split)
+                yield replace(failed, epoch=key[1], seed=seed, error=text)
             elif len(strikes) == STRIKES - 1:
                 self._suspects.append(key)
             else:
