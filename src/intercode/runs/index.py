@@ -52,17 +52,8 @@ _APPLICATION = 0x1C0DE
 """Marks a database as an index, so that no other database is ever changed."""
 COLUMNS = (
     *EpisodeRow._fields,
-    "start",
-    "size",
-    "ended",
-    "error",
-    "category",
-    "query",
-    "hardness",
-    "split",
-    "seen",
-    "answer",
-    "printed",
+    *("start", "size", "ended", "error", "category", "query", "hardness", "split", "seen"),
+    *("answer", "printed"),
 )
 """`start` and `size` of the record in bytes; `seen`: when it was indexed (Unix seconds). `answer`
 is a digest of what the last action of a solved episode printed, `printed` the digests of all
@@ -77,15 +68,8 @@ FACETS = ("state", "ended", "category", "hardness", "split")
 """The columns that a list may be filtered by."""
 SORTS = {
     "task": "CAST(task AS INTEGER), task, epoch",
-    "state": "state",
-    "reward": "reward",
-    "turns": "turns",
-    "tokens": "tokens",
-    "cost": "cost",
-    "seconds": "seconds",
-    "ended": "ended",
-    "category": "category",
-    "query": "query",
+    **{name: name for name in ("state", "reward", "turns", "tokens", "cost", "seconds")},
+    **{name: name for name in ("ended", "category", "query")},
     "finished": "start",
 }
 """The columns that a list may be sorted by, as SQL."""
