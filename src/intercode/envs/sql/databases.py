@@ -36,6 +36,7 @@ from intercode.envs.sql.compare import Order, free, order_of, sql_exact, strict
 from intercode.envs.sql.content import Content, first_difference, read_content
 from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine, engine_maker
 from intercode.envs.sql.language import kind_of
+from intercode.envs.sql.options import SqlOptions
 from intercode.envs.sql.text import literals, ordering, split_statements
 from intercode.envs.sql.variants import variant_databases
 from intercode.errors import DataError, UsageError
@@ -265,28 +266,20 @@ class DatabaseSet:
         return {"template": self.digest, "userland": userland, "server": server, **machine}
 
 
-def prepare_databases(
-    data: DataSet,
-    *,
-    dump: str | Path | None,
-    databases: str | Path | None,
-    engine: str | None,
-    robust: bool,
-    paper: bool,
-) -> DatabaseSet:
-    """Prepare engines for the tasks. The caller's databases override the data set's. Raises
+def prepare_databases(data: DataSet, options: SqlOptions, *, paper: bool) -> DatabaseSet:
+    """Prepare engines for the tasks. The databases of `options` override the data set's. Raises
     `UsageError` if there are none."""
-    if dump and databases:
+    if options.dump and options.databases:
         raise UsageError(
             "give the databases with --dump FILE or with --databases DIR, not with both"
         )
-    source = dump or databases or data.databases
+    source = options.dump or options.databases or data.databases
     if not source:
         raise UsageError("there are no databases; name them with --dump FILE or --databases DIR")
     content = read_databases(Path(source))
-    make_engine = engine_maker(engine, content)
+    make_engine = engine_maker(options.engine, content)
     make_variant = None
-    if robust or (not paper and any(task.general for task in data.tasks)):
+    if options.robust or (not paper and any(task.general for task in data.tasks)):
         # Variant data keep the values that golds name. A task without a database raises when it is
         # played, not here.
         named: dict[str, set[str | int | float]] = defaultdict(set)
@@ -296,9 +289,10 @@ def prepare_databases(
                     named[database(task, first)].update(
                         *(literals(gold, first.dialect) for gold in task.golds)
                     )
-            make_variant = engine_maker(engine, variant_databases(first, content, named))
+            variants = variant_databases(first, content, named)
+            make_variant = engine_maker(options.engine, variants)
     described = {name: read_descriptions(file.parent) for name, file in content.files.items()}
-    return DatabaseSet(make_engine, make_variant, robust, content.digest, described)
+    return DatabaseSet(make_engine, make_variant, options.robust, content.digest, described)
 
 
 def read_descriptions(folder: Path) -> str:
