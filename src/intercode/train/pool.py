@@ -494,19 +494,10 @@ def rollout(
     `DataError` for faults, which are not results, and `UsageError`.
     """
     bounds = RolloutLimits(**limits)
-    named = isinstance(model, str)
-    asked: Model = (
-        OpenAIModel(
-            model,
-            base_url=base_url,
-            api_key=api_key,
-            temperature=1.0,
-            max_tokens=bounds.reply_tokens,
-            logprobs=True,
-        )
-        if isinstance(model, str)
-        else model
-    )
+    given_model = model
+    if isinstance(model, str):
+        how: dict[str, Any] = {"max_tokens": bounds.reply_tokens, "logprobs": True}
+        model = OpenAIModel(model, base_url=base_url, api_key=api_key, temperature=1.0, **how)
     given = prepare(env) if isinstance(env, str) else env
     world = given if isinstance(given, InterCodeEnv) else given()
     # `play` counts the turns, and scores the state after the last one
@@ -521,11 +512,11 @@ def rollout(
             raise UsageError(f"no task has the id {task!r}")
         strategy = _strategy(world, agent, world.tasks, bounds.turns)
         tracker = BudgetTracker(RunLimits(bounds.turns))
-        sampler = EpisodeSampler(Served(asked), bounds, seed)
+        sampler = EpisodeSampler(Served(model), bounds, seed)
         return play(world, chosen, strategy, sampler, tracker, seed=seed, values=values)
     finally:
         world.max_turns = turns_of_caller
         if world is not given:
             world.close()
-        if named:
-            getattr(asked, "close", lambda: None)()
+        if isinstance(model, OpenAIModel) and model is not given_model:
+            model.close()
