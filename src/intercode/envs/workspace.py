@@ -145,7 +145,8 @@ class WorkspaceSpec:
         with _template_lock:
             if key not in self._task_specs:
                 template = self._build_template(task.id, image, setup)
-                usual = self.environment or {**ENVIRONMENT, **_variables_of(template)}
+                of_image = dict(getattr(template, "environment", ()))
+                usual = self.environment or {**ENVIRONMENT, **of_image}
                 self._task_specs[key] = replace(
                     self,
                     template=template,
@@ -271,11 +272,6 @@ def prepare_workspaces(
         else make_spec(data.second_tree, data.second_setup)
     )
     return spec, variant
-
-
-def _variables_of(template: Start) -> dict[str, str]:
-    """Return the variables that an image sets."""
-    return dict(getattr(template, "environment", ()))
 
 
 def split_refused(
