@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -92,7 +92,7 @@ class Answer:
     lost: bool = False
 
 
-class Engine(ABC):
+class Engine(AbstractContextManager["Engine"]):
     """A database server in a sandbox. The constructor starts it. Not thread-safe: use one engine
     per worker.
 
@@ -202,9 +202,6 @@ class Engine(ABC):
                 return name
         known = ", ".join(self.databases[:8]) + (" …" if len(self.databases) > 8 else "")
         raise UsageError(f"there is no database {db!r}; there are {known or 'none'}")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()
