@@ -34,10 +34,32 @@ EPOCH = 1_650_240_000
 image of InterCode v1's containers."""
 
 DEFAULT_PACKAGES = (
-    *("tree", "rename", "cpio", "bind9-dnsutils", "iputils-ping", "ncal", "jq", "curl"),
-    *("ncompress", "hashdeep", "git"),
-    *("netbase", "psmisc", "procps", "net-tools", "bsdextrautils", "file", "bzip2", "xz-utils"),
-    *("zip", "unzip", "less"),
+    *(
+        "tree",
+        "rename",
+        "cpio",
+        "bind9-dnsutils",
+        "iputils-ping",
+        "ncal",
+        "jq",
+        "curl",
+        "ncompress",
+        "hashdeep",
+        "git",
+    ),
+    *(
+        "netbase",
+        "psmisc",
+        "procps",
+        "net-tools",
+        "bsdextrautils",
+        "file",
+        "bzip2",
+        "xz-utils",
+        "zip",
+        "unzip",
+        "less",
+    ),
 )
 """The programs that shell tasks call: those in NL2Bash's golds, and a few that every shell user
 knows. gawk, xxd, bc and rsync are absent on purpose: InterCode v1 had none of them (its awk was
@@ -45,8 +67,18 @@ mawk), and an agent that finds them would earn different rewards."""
 V1_BASH = "v1-bash"
 PACKAGES: dict[str, tuple[str, ...]] = {
     V1_BASH: (
-        *("bash", "python3", "psmisc", "bsdmainutils", "cron", "imagemagick", "dnsutils", "git"),
-        *("tree", "net-tools"),
+        *(
+            "bash",
+            "python3",
+            "psmisc",
+            "bsdmainutils",
+            "cron",
+            "imagemagick",
+            "dnsutils",
+            "git",
+            "tree",
+            "net-tools",
+        ),
         *("iputils-ping", "coreutils", "curl", "cpio", "jq"),
         *("procps", "bzip2", "e2fsprogs", "less", "patch", "openssh-client", "netbase"),
     )
@@ -57,9 +89,12 @@ git and perl recommend them."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _WORD = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 _OMITTED = (
-    *("path-exclude=/usr/share/man/*", "path-exclude=/usr/share/locale/*"),
-    *("path-exclude=/usr/share/info/*", "path-exclude=/usr/share/doc/*"),
-    "path-include=/usr/share/doc/*/copyright",
+    *(
+        "path-exclude=/usr/share/man/*",
+        "path-exclude=/usr/share/locale/*",
+        "path-exclude=/usr/share/info/*",
+    ),
+    *("path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright"),
 )
 _UNKNOWN = re.compile(
     r"Unable to locate package|has no installation candidate|does not have a Release file"

@@ -42,14 +42,26 @@ from intercode.plugins import load_plugin
 from intercode.types import Task
 
 MODELLED = (
-    *("try_again", "try_again_blind", "react", "plan_solve", "plan_solve_refine", "tools"),
-    *("best_of:N", "tree_search"),
+    "try_again",
+    "try_again_blind",
+    "react",
+    "plan_solve",
+    "plan_solve_refine",
+    "tools",
+    "best_of:N",
+    "tree_search",
 )
 """Agents that ask a model. `try_again_blind` does not see scores; `best_of` alone makes three
 attempts."""
 NAMES = (
     *MODELLED,
-    *("gold", "noop", "retrieval", "nearest", "replay:PATH", "static:PATH", "module:function"),
+    "gold",
+    "noop",
+    "retrieval",
+    "nearest",
+    "replay:PATH",
+    "static:PATH",
+    "module:function",
 )
 
 __all__ = [

@@ -26,11 +26,21 @@ from intercode.report.turns import KINDS
 Row = dict[str, str]
 Analysis = Mapping[str, Any]
 
-WORDS = {
-    *("run", "agent", "model", "env", "data set", "turns that ask for code", "category"),
-    *("tasks like", "rule", "hardness"),
-    *("attack", "tries to", "result", "honest action"),
-}
+WORDS = frozenset(
+    {
+        "run",
+        "agent",
+        "model",
+        "env",
+        "data set",
+        "turns that ask for code",
+        "category",
+        "tasks like",
+        "rule",
+        "hardness",
+    }
+    | {"attack", "tries to", "result", "honest action"}
+)
 """Columns of words; the others hold numbers."""
 EACH_TURN = 50
 """Turns up to this one have a row each in the table by turn; then come powers of two and the last

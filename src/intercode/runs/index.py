@@ -52,8 +52,17 @@ _APPLICATION = 0x1C0DE
 """Marks a database as an index, so that no other database is ever changed."""
 COLUMNS = (
     *EpisodeRow._fields,
-    *("start", "size", "ended", "error", "category", "query", "hardness", "split", "seen"),
-    *("answer", "printed"),
+    "start",
+    "size",
+    "ended",
+    "error",
+    "category",
+    "query",
+    "hardness",
+    "split",
+    "seen",
+    "answer",
+    "printed",
 )
 """`start` and `size` of the record in bytes; `seen`: when it was indexed (Unix seconds). `answer`
 is a digest of what the last action of a solved episode printed, `printed` the digests of all
@@ -68,8 +77,15 @@ FACETS = ("state", "ended", "category", "hardness", "split")
 """The columns that a list may be filtered by."""
 SORTS = {
     "task": "CAST(task AS INTEGER), task, epoch",
-    **{name: name for name in ("state", "reward", "turns", "tokens", "cost", "seconds")},
-    **{name: name for name in ("ended", "category", "query")},
+    "state": "state",
+    "reward": "reward",
+    "turns": "turns",
+    "tokens": "tokens",
+    "cost": "cost",
+    "seconds": "seconds",
+    "ended": "ended",
+    "category": "category",
+    "query": "query",
     "finished": "start",
 }
 """The columns that a list may be sorted by, as SQL."""

@@ -57,12 +57,20 @@ LARGEST = 1 << 28
 """Bytes of a line of episodes.jsonl, and of run.json: a longer one is never read, since a sparse
 file may be endless."""
 FREE = frozenset(
-    {
-        *("out", "run", "created", "git_commit", "versions", "mended", "data_from", "options"),
-        *("planned", "limits", "signature"),
-        *(name for name, _, option in RunOptions.declared() if not option.fixed),
-    }
-)
+    [
+        "out",
+        "run",
+        "created",
+        "git_commit",
+        "versions",
+        "mended",
+        "data_from",
+        "options",
+        "planned",
+        "limits",
+        "signature",
+    ]
+) | {name for name, _, option in RunOptions.declared() if not option.fixed}
 """Settings that do not influence the result of an episode: a resumed run may change them."""
 
 SOURCES = frozenset(

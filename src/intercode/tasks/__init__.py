@@ -8,6 +8,16 @@ from intercode.tasks.formats import HUB, READERS
 from intercode.tasks.loader import Layout, Preprocess, Record, load_tasks
 
 __all__ = [
-    "HUB", "READERS", "DataSet", "Entry", "Layout", "Preprocess", "Record", "get", "in_split",
-    "list_entries", "load_tasks", "open_data",
-]  # fmt: skip
+    "HUB",
+    "READERS",
+    "DataSet",
+    "Entry",
+    "Layout",
+    "Preprocess",
+    "Record",
+    "get",
+    "in_split",
+    "list_entries",
+    "load_tasks",
+    "open_data",
+]
