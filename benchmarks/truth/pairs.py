@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from intercode.env import InterCodeEnv
-from intercode.report import interval
+from intercode.report.summary import interval
 from intercode.types import Episode
 
 

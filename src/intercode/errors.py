@@ -24,7 +24,6 @@ the rest to 3.
 from __future__ import annotations
 
 from intercode_sandbox.errors import DISK_FULL as DISK_FULL
-from intercode_sandbox.errors import NO_ROOM as NO_ROOM
 from intercode_sandbox.errors import DataError as DataError
 from intercode_sandbox.errors import ForkError as ForkError
 from intercode_sandbox.errors import IntercodeError as IntercodeError

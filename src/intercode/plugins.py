@@ -51,11 +51,8 @@ def load_plugin(name: str, what: str) -> Any:
         _named.update(os.path.join(folder, "") for folder in package)
         _named.add(loaded.__file__ or "")
         return getattr(loaded, attribute)
-    except (
-        Exception,
-        SystemExit,
-        GeneratorExit,
-    ) as error:  # a module of the user's own may raise anything
+    # a module of the user's own may raise anything
+    except (Exception, SystemExit, GeneratorExit) as error:
         hint = (
             "; PYTHONPATH names further folders to look in"
             if isinstance(error, ModuleNotFoundError)

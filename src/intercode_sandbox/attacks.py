@@ -160,6 +160,7 @@ _ATTACHED = [
     )
     for name, code in (("memory in epoll watches", _WATCHES), ("memory in record locks", _LOCKS))
 ]
+_MEMORY = frozenset({"memory"})
 _AFTER = " && sleep 0.3 && echo BREA''CH"
 
 EXHAUSTION = [
@@ -180,7 +181,7 @@ breach(True)
 hold = b'x' * (200 << 20)
 breach(True)
 """),
-        limits=frozenset({"memory"}),
+        limits=_MEMORY,
     ),
     SandboxAttack(
         "a memory bomb of many processes",
@@ -197,7 +198,7 @@ for child in range(8):
 time.sleep(1)
 breach(True)
 """),
-        limits=frozenset({"memory"}),
+        limits=_MEMORY,
     ),
     SandboxAttack(
         "a memory bomb of processes without first threads",
@@ -212,7 +213,7 @@ for child in range(4):
 time.sleep(2)
 breach(True)
 """),
-        limits=frozenset({"memory"}),
+        limits=_MEMORY,
     ),
     SandboxAttack(
         "memory in page tables",
@@ -227,17 +228,11 @@ for at in range(start, start + size, 2 << 20):
 time.sleep(1)
 breach(start > 0)
 """),
-        limits=frozenset({"memory"}),
+        limits=_MEMORY,
     ),
-    SandboxAttack(
-        "memory in shared segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", limits=frozenset({"memory"})
-    ),
-    SandboxAttack(
-        "memory in semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", limits=frozenset({"memory"})
-    ),
-    SandboxAttack(
-        "memory in message queues", f"{{ {_QUEUES}\n}}{_AFTER}", limits=frozenset({"memory"})
-    ),
+    SandboxAttack("memory in shared segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", limits=_MEMORY),
+    SandboxAttack("memory in semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", limits=_MEMORY),
+    SandboxAttack("memory in message queues", f"{{ {_QUEUES}\n}}{_AFTER}", limits=_MEMORY),
     SandboxAttack(
         "memory in socket buffers",
         _python("""
@@ -254,7 +249,7 @@ for child in range(4):
 time.sleep(2)
 breach(True)
 """),
-        limits=frozenset({"memory"}),
+        limits=_MEMORY,
     ),
     SandboxAttack(
         "memory in TCP buffers",
@@ -289,7 +284,7 @@ breach(True)
         "memory in /dev/shm",
         "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; "
         "x=$(head -c 40M /dev/zero | tr '\\0' x); sleep 0.3; echo BREA''CH",
-        limits=frozenset({"memory"}),
+        limits=_MEMORY,
     ),
     SandboxAttack(
         "a disk filler",
@@ -320,6 +315,13 @@ _REWRITING = (
     "for memory in /proc/1/mem /proc/1/task/1/mem; "
     "do true 2> /dev/null 1<> $memory && echo BREA''CH; done"
 )
+
+
+def _forbidden(name: str, call: str, succeeds: str, **more: Any) -> SandboxAttack:
+    """Return an attack that needs the system call `call`; `succeeds` is its test in Python."""
+    return SandboxAttack(name, _python(f"breach({succeeds})"), calls=frozenset({call}), **more)
+
+
 KERNEL = [
     SandboxAttack(
         "ptrace",
@@ -346,27 +348,18 @@ os.kill(child, 9)
 """),
         calls=frozenset({"process_vm_readv"}),
     ),
-    SandboxAttack(
-        "limits of pid 1",
-        _python("breach(call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0)"),
-        calls=frozenset({"prlimit64"}),
-    ),
-    SandboxAttack(
+    _forbidden("limits of pid 1", "prlimit64", "call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0"),
+    _forbidden(
         "mounting",
-        _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"),
-        calls=frozenset({"mount"}),
+        "mount",
+        "libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0",
         protections=_CAPABLE,
     ),
-    SandboxAttack(
-        "chroot",
-        _python("breach(libc.chroot(b'/tmp') == 0)"),
-        calls=frozenset({"chroot"}),
-        protections=_CAPABLE,
-    ),
-    SandboxAttack(
+    _forbidden("chroot", "chroot", "libc.chroot(b'/tmp') == 0", protections=_CAPABLE),
+    _forbidden(
         "unshare of a user namespace",
-        _python("breach(libc.unshare(0x10000000) == 0)"),
-        calls=frozenset({"unshare"}),
+        "unshare",
+        "libc.unshare(0x10000000) == 0",
         protections=frozenset({"user_namespaces"}),
     ),
     SandboxAttack(
@@ -383,37 +376,29 @@ breach(child > 0)"""),
         "echo 4096 > /proc/sys/kernel/msgmax && echo BREA''CH",
         protections=frozenset({"settings"}),
     ),
-    SandboxAttack(
-        "adding a key",
-        _python("breach(call(248, 217, b'user', b'name', b'key', 3, -2) > 0)"),
-        calls=frozenset({"add_key"}),
-    ),
-    SandboxAttack(
-        "joining a keyring",
-        _python("breach(call(250, 219, 0, -2, 1) > 0)"),
-        calls=frozenset({"keyctl"}),
-    ),
-    SandboxAttack(
+    _forbidden("adding a key", "add_key", "call(248, 217, b'user', b'name', b'key', 3, -2) > 0"),
+    _forbidden("joining a keyring", "keyctl", "call(250, 219, 0, -2, 1) > 0"),
+    _forbidden(
         "io_uring",
-        _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"),
-        calls=frozenset({"io_uring_setup"}),
+        "io_uring_setup",
+        "call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0",
         every_kernel=False,
     ),
-    SandboxAttack(
+    _forbidden(
         "asynchronous input and output",
-        _python("breach(call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0)"),
-        calls=frozenset({"io_setup"}),
+        "io_setup",
+        "call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0",
     ),
-    SandboxAttack(
+    _forbidden(
         "rules of Landlock",
-        _python("breach(call(444, 444, (ctypes.c_ulong * 2)(4, 0), 8, 0) >= 0)"),
-        calls=frozenset({"landlock_create_ruleset"}),
+        "landlock_create_ruleset",
+        "call(444, 444, (ctypes.c_ulong * 2)(4, 0), 8, 0) >= 0",
         every_kernel=False,
     ),
-    SandboxAttack(
+    _forbidden(
         "a tree of mounts by a new call",
-        _python("breach(call(467, 467, -100, b'/', 0, None, 0) >= 0)"),
-        calls=frozenset({"open_tree_attr"}),
+        "open_tree_attr",
+        "call(467, 467, -100, b'/', 0, None, 0) >= 0",
         every_kernel=False,
     ),
     SandboxAttack(
@@ -445,12 +430,7 @@ breach(call(278, 75, os.pipe()[1], (ctypes.c_size_t * 2)(ctypes.addressof(page),
         calls=frozenset({"vmsplice"}),
     ),
     SandboxAttack("rewriting pid 1", _REWRITING, protections=frozenset({"settings"})),
-    SandboxAttack(
-        "userfaultfd",
-        _python("breach(call(323, 282, 1) >= 0)"),
-        calls=frozenset({"userfaultfd"}),
-        every_kernel=False,
-    ),
+    _forbidden("userfaultfd", "userfaultfd", "call(323, 282, 1) >= 0", every_kernel=False),
     SandboxAttack(
         "a vsock to the hypervisor",
         _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"),
@@ -493,10 +473,10 @@ os.wait()
         calls=frozenset({"ioctl"}),
         every_kernel=False,
     ),
-    SandboxAttack(
+    _forbidden(
         "renaming the machine",
-        _python("breach(libc.sethostname(b'x', 1) == 0)"),
-        calls=frozenset({"sethostname"}),
+        "sethostname",
+        "libc.sethostname(b'x', 1) == 0",
         protections=_CAPABLE,
     ),
 ]

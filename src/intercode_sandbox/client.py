@@ -33,7 +33,7 @@ from intercode_sandbox.errors import ForkError, SandboxDied, UsageError, room_le
 from intercode_sandbox.guest import wire
 from intercode_sandbox.guest.limit import Limit
 from intercode_sandbox.guest.room import NO_ROOM
-from intercode_sandbox.host import Host, Server
+from intercode_sandbox.host import Host, Server, require_open
 from intercode_sandbox.results import Change, Completed, ExecResult
 from intercode_sandbox.room import LEAST, require_processes
 from intercode_sandbox.streams import Streams
@@ -298,7 +298,7 @@ class GuestSandbox(Sandbox):
         return True
 
     def reset(self) -> None:
-        self._require_open()
+        require_open(self._pid, closed=self.closed)
         spare, self._spare = self._spare, None
         number = self._number
         with self._sock:
@@ -427,15 +427,6 @@ class GuestSandbox(Sandbox):
         """Return a path in the sandbox; relative paths begin where sessions begin."""
         return posixpath.join(self.host.cwd, text(name, path))
 
-    def _require_open(self) -> None:
-        if os.getpid() != self._pid:
-            raise UsageError(
-                "this sandbox belongs to the process that made it; "
-                "make one in each process after forking"
-            )
-        if self.closed:
-            raise UsageError("the sandbox is closed")
-
     def _request(
         self,
         head: dict[str, Any],
@@ -451,7 +442,7 @@ class GuestSandbox(Sandbox):
     def _request_alone(
         self, head: dict[str, Any], payload: bytes, wait: float, fds: list[int] | None
     ) -> tuple[dict[str, Any], bytes]:
-        self._require_open()
+        require_open(self._pid, closed=self.closed)
         # what fails here has sent nothing, and the sandbox lives on
         frame = wire.frame(head, payload)
         answered, self._lost = False, None

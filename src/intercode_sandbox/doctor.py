@@ -144,29 +144,14 @@ def clean() -> list[str]:
 
 def _local_layers(command: str) -> Iterator[Finding]:
     """Test each layer of the local sandbox, as the sandboxes' user, if the layers below it work."""
-    bwrap = [
-        "bwrap",
-        "--unshare-all",
-        "--unshare-user",
-        "--uid",
-        "0",
-        "--gid",
-        "0",
-        "--cap-add",
-        "ALL",
-    ]
+    bwrap = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0"]
+    bwrap += ["--cap-add", "ALL"]
     bwrap += ["--ro-bind", "/usr", "/usr", *usr_links(), "--dev", "/dev"]
     program, folders = "python3", list[str]()
     with contextlib.suppress(IntercodeError):
         program, folders = guest_python()
-    python = [
-        *(word for folder in folders for word in ("--ro-bind", folder, folder)),
-        "--",
-        program,
-        "-I",
-        "-S",
-        "-c",
-    ]
+    python = [word for folder in folders for word in ("--ro-bind", folder, folder)]
+    python += ["--", program, "-I", "-S", "-c"]
     nested = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"]
     shared = shares_proc()
     proc = ["--bind" if shared else "--proc", *["/proc"] * (2 if shared else 1)]

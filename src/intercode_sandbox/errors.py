@@ -18,15 +18,9 @@ import contextlib
 import errno
 from collections.abc import Iterable, Iterator
 
+from intercode_sandbox.guest.room import NO_ROOM
+
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-NO_ROOM = {
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOBUFS,
-    errno.ENOMEM,
-    errno.EAGAIN,
-    errno.ETOOMANYREFS,
-}
 
 
 class IntercodeError(Exception):

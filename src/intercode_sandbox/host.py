@@ -234,9 +234,7 @@ class Host(ABC):
         disabled, texts = disabled or DisabledProtections(), list[tuple[str, str]]()
         if self.program == "python":  # the modules that make an image's own python3 a session
             # imports all that an interpreter needs
-            from intercode_sandbox.guest.python_interpreter import (
-                MODULES,
-            )
+            from intercode_sandbox.guest.python_interpreter import MODULES
 
             texts = [(name, GUEST.joinpath(name + ".py").read_text("utf-8")) for name in MODULES]
         config = {
@@ -276,13 +274,7 @@ class Host(ABC):
             raise error from None
 
     def _send(self, head: dict[str, Any], fds: tuple[int, ...]) -> None:
-        if os.getpid() != self._pid:
-            raise UsageError(
-                "this sandbox belongs to the process that made it; "
-                "make one in each process after forking"
-            )
-        if self.closed:
-            raise UsageError("the sandbox is closed")
+        require_open(self._pid, closed=self.closed)
         try:
             wire.send(self._control, head, b"", fds)
         except OSError:
@@ -300,6 +292,17 @@ class Host(ABC):
                 f"the sandbox could not start: {text}; run `intercode doctor`"
             )
         return SandboxDied(f"the sandbox's host process ended (status {self._process.returncode})")
+
+
+def require_open(pid: int, *, closed: bool) -> None:
+    """Raise `UsageError` for a sandbox that another process made, or that is closed."""
+    if os.getpid() != pid:
+        raise UsageError(
+            "this sandbox belongs to the process that made it; "
+            "make one in each process after forking"
+        )
+    if closed:
+        raise UsageError("the sandbox is closed")
 
 
 def shared_limits(limits: Limits) -> dict[str, int]:

@@ -135,12 +135,7 @@ class TemplateHost(Host):
         fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
         try:
             self._configure(
-                limits=limits,
-                env=env,
-                disabled=disabled,
-                fds=fds,
-                network=network,
-                **settings,
+                limits=limits, env=env, disabled=disabled, fds=fds, network=network, **settings
             )
         finally:
             for fd in fds:
@@ -160,11 +155,9 @@ class Bubblewrap(TemplateHost):
             raise SandboxUnavailable(
                 "root=True needs a /proc of its own, which this container masks"
             )
-        self.wall, self._command = (
-            "shared-proc" if shares_proc() else "",
-            _command(template, self.network),
-        )
+        self._command = _command(template, self.network)
         if shares_proc():
+            self.wall = "shared-proc"
             self.spares = False  # the agent would see its processes
         shape = len(template.layers), template.host_folders, template.hidden
         return {"mounts": (*shape, limits.disk, False, shares_proc(), self.force_copy, self.root)}
@@ -266,11 +259,7 @@ def _require_limits(limits: Limits) -> None:
     for name, unit, spare in (
         ("NPROC", "processes (`ulimit -u`)", 0),
         # more than agents can send over sockets
-        (
-            "NOFILE",
-            "open files (`ulimit -n`)",
-            usual["NOFILE"],
-        ),
+        ("NOFILE", "open files (`ulimit -n`)", usual["NOFILE"]),
         ("FSIZE", "bytes in a file (`ulimit -f`)", 0),
         ("DATA", "bytes of data (`ulimit -d`)", 0),
         ("AS", "bytes of memory (`ulimit -v`)", 0),

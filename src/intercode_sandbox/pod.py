@@ -98,35 +98,20 @@ class PodHost(TemplateHost):
         if why := unfit():
             raise SandboxUnavailable(why)
         self.identity = str(next(_numbers))
-        slots = str(cache.root() / "slots")
-        start = str(_own_files(template))
-        userland = _userland(template)
+        slots, users = str(cache.root() / "slots"), (_LAST_USER - _FIRST_USER) // 2
+        files = str(_own_files(template)), _userland(template)
         return {
             "mounts": (0, template.host_folders, (), limits.disk, False),
-            "pod": (
-                slots,
-                start,
-                userland,
-                _FIRST_USER,
-                (_LAST_USER - _FIRST_USER) // 2,
-                limits.disk,
-            ),
+            "pod": (slots, *files, _FIRST_USER, users, limits.disk),
         }
 
     def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         python, _ = guest_python()
         control, inside = socket.socketpair()
         with inside:
+            guest = str(cache.guest_folder(python, cache.root()))
             process = start_clean(
-                [
-                    python,
-                    "-s",
-                    "-S",
-                    "-B",
-                    "-c",
-                    _MAIN,
-                    str(cache.guest_folder(python, cache.root())),
-                ],
+                [python, "-s", "-S", "-B", "-c", _MAIN, guest],
                 stdin=inside.fileno(),
                 stderr=self._errors,
                 env={"PATH": ENVIRONMENT["PATH"], "PYTHONHASHSEED": "0"},

@@ -157,12 +157,7 @@ def _by_argument() -> dict[str, tuple[tuple[int | None, int | None], list[_Step]
     ]
     ioctl = [(_LOAD, 0, 0, _ARG1), *requests, _PASS]
     # a process may change only its own limits
-    prlimit = [
-        (_LOAD, 0, 0, _ARG0),
-        (_JEQ, 1, 0, 0),
-        _return_error(EPERM),
-        _PASS,
-    ]
+    prlimit = [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, 0), _return_error(EPERM), _PASS]
     ignored = [step for option in _BUFFERS for step in _when(option, [_return_error(0)])]
     setsockopt = [
         (_LOAD, 0, 0, _ARG1),

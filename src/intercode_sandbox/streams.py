@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-from typing import Self
 
 from intercode_sandbox.errors import SandboxDied
 from intercode_sandbox.guest.limit import Limit
@@ -22,7 +21,7 @@ _PIPE = 1 << 20
 """The most bytes that a pipe of an ordinary user can hold."""
 
 
-class Streams:
+class Streams(contextlib.AbstractContextManager["Streams"]):
     """`fds` are those of `guest/shell.py`'s `Command.ends`; they are closed at the end."""
 
     def __init__(self, fds: list[int], stdin: bytes, limit: int) -> None:
@@ -36,9 +35,6 @@ class Streams:
         for fd in feeders:
             os.set_blocking(fd, False)
             self._poll.register(fd, select.POLLOUT)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         for fd in self._fds:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from intercode.errors import UsageError
-from intercode.report import interval, reasons, require_comparable, summary, wilson
+from intercode.report.summary import interval, reasons, require_comparable, summary, wilson
 from intercode.report.tables import figure_cells
 from intercode.runs.rows import episode_row, turn_rows
 from intercode.types import Episode, Turn, Usage

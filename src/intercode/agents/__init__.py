@@ -132,14 +132,7 @@ def make_agent(
         case "static", ":", path if path and predictions:
             return Agent(name, static(predictions(path)))
         case module, ":", function if (
-            module
-            not in (
-                "",
-                "replay",
-                "static",
-                "best_of",
-            )
-            and function
+            module not in ("", "replay", "static", "best_of") and function
         ):
             strategy = load_plugin(name, "agent")
             if not callable(strategy):

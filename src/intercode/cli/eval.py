@@ -89,7 +89,7 @@ def _run(
 ) -> None:
     import shlex
 
-    from intercode.report import lean, summary
+    from intercode.report.summary import lean, summary
     from intercode.report.text import count_of
     from intercode.report.turns import is_cut_off
     from intercode.runner.run import is_played

@@ -89,7 +89,7 @@ def writing(path: str) -> Iterator[None]:
 
 def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
     """Print to stderr why episodes have no result."""
-    from intercode.report import reasons
+    from intercode.report.summary import reasons
 
     if listed := reasons(episodes):
         say("\n  ".join([f"intercode: errors{where}:", *listed]), err=True)

@@ -76,7 +76,7 @@ def play(
     that you submit, not those that you leave.
     """
     from intercode.cli.output import resumable, show_summaries
-    from intercode.report import summary
+    from intercode.report.summary import summary
     from intercode.runs.evaluation import Evaluation
 
     evaluation = Evaluation.plan(env, agent="human", **options)

@@ -53,8 +53,8 @@ def report(
     log file of InterCode v1. Two runs are compared task by task: the second minus the first. Of
     several, each is compared with the first.
     """
-    from intercode.report import lean, load_run, require_comparable, runs_in
     from intercode.report.analysis import side_by_side
+    from intercode.report.summary import lean, load_run, require_comparable, runs_in
 
     if html:
         try:
@@ -157,7 +157,7 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     """
     from pathlib import Path
 
-    from intercode.report import lean, load_run, summary
+    from intercode.report.summary import lean, load_run, summary
     from intercode.runner.shards import merge_runs
     from intercode.runs.index import Index
 
@@ -230,7 +230,7 @@ def rescore(
         return
     from pathlib import Path
 
-    from intercode.report import lean, summary
+    from intercode.report.summary import lean, summary
     from intercode.rescoring.rescore import Rescoring
     from intercode.runs.evaluation import new_folder
     from intercode.runs.store import RunStore

@@ -65,10 +65,7 @@ def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
     Raises `SandboxError` if the reading process fails.
     """
     # not at the top: this file also runs as a standalone program
-    from intercode.errors import (
-        SandboxError,
-        room_left,
-    )
+    from intercode.errors import SandboxError, room_left
 
     command = [sys.executable, "-I", "-S", __file__]
     with room_left(), Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/") as reader:

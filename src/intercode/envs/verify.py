@@ -28,13 +28,7 @@ from typing import Any, Protocol
 
 from intercode.entries import files_below, leave_out, read_entries
 from intercode.envs.travel import Route, is_within
-from intercode.envs.verdict import (
-    REWARD_FILES,
-    CaseResult,
-    MalformedVerdict,
-    Verdict,
-    read_rewards,
-)
+from intercode.envs.verdict import REWARD_FILES, CaseResult, MalformedVerdict, Verdict, read_rewards
 from intercode.envs.verdict_folder import parse_tests, read_folder
 from intercode.envs.workspace import Workspace
 from intercode.errors import DataError
@@ -338,10 +332,7 @@ def run_tests(
     if probing:
         command = ["bash", "-c", _WITH_PROBE, "bash", *command]
     done = box.exec(
-        "",
-        argv=["env", *variables, *command],
-        cwd=verifier.cwd,
-        timeout=verifier.seconds,
+        "", argv=["env", *variables, *command], cwd=verifier.cwd, timeout=verifier.seconds
     )
     if not alive:
         box.end_processes()

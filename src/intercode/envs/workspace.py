@@ -26,6 +26,7 @@ from intercode.doors import part
 from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.gold import blame_gold
 from intercode.errors import DataError, SandboxDied, UsageError
+from intercode.options import NetworkOptions
 from intercode.plugins import call_plugin, load_plugin
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Outcome, Task, TaskIssue
@@ -144,7 +145,8 @@ class WorkspaceSpec:
         with _template_lock:
             if key not in self._task_specs:
                 template = self._build_template(task.id, image, setup)
-                usual = self.environment or {**ENVIRONMENT, **_variables_of(template)}
+                of_image = dict(getattr(template, "environment", ()))
+                usual = self.environment or {**ENVIRONMENT, **of_image}
                 self._task_specs[key] = replace(
                     self,
                     template=template,
@@ -229,25 +231,22 @@ class WorkspaceSpec:
 
 def prepare_workspaces(
     data: DataSet,
+    options: NetworkOptions,
     session: Session,
     *,
-    image: str | None,
-    tree: str | Path | None,
-    setup: str | Path | None,
-    limits: Limits | None,
     paper: bool = False,
-    sandbox: str | None = None,
     start: str | None = None,
     probe: str | None = None,
-    network: Network = "none",
 ) -> tuple[WorkspaceSpec, WorkspaceSpec | None]:
-    """Return the spec, and a spec with variant data if the data set has them. The caller's tree and
-    setup override the data set's.
+    """Return the spec, and a spec with variant data if the data set has them. The tree and setup of
+    `options` override the data set's.
 
-    `paper` selects InterCode v1's container for the first spec.
+    `paper`: a stateless session is InterCode v1's container, in the first spec.
     """
 
-    source = provider(sandbox or usual_provider_name(), partial(load_plugin, what="sandbox"))
+    what = options.sandbox or usual_provider_name()
+    source = provider(what, partial(load_plugin, what="sandbox"))
+    limits, network = options.chosen_limits, options.chosen_network
 
     def make_spec(tree: Path | None, setup: Path | None) -> WorkspaceSpec:
         def make(image: str | None) -> Start:
@@ -257,13 +256,15 @@ def prepare_workspaces(
         def build(name: str) -> Start:
             return make(_find_image(data.file, name))
 
+        template = make(options.image)
         return WorkspaceSpec(
-            source, make(image), session, limits, None, start, probe, build, network=network
+            source, template, session, limits, None, start, probe, build, network=network
         )
 
+    tree, setup = options.tree, options.setup
     own_tree, own_setup = (Path(path) if path else None for path in (tree, setup))
     spec = make_spec(own_tree or data.tree, own_setup or (None if tree else data.setup))
-    if paper:
+    if paper and session == "stateless":
         spec = part("v1_container")(spec, data.name)
     variant = (
         None
@@ -271,11 +272,6 @@ def prepare_workspaces(
         else make_spec(data.second_tree, data.second_setup)
     )
     return spec, variant
-
-
-def _variables_of(template: Start) -> dict[str, str]:
-    """Return the variables that an image sets."""
-    return dict(getattr(template, "environment", ()))
 
 
 def split_refused(

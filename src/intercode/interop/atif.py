@@ -273,8 +273,9 @@ def _read_trajectory(file: Path) -> tuple[dict[str, str], Episode]:
         record, agent = dict(trajectory.get("extra") or {}), trajectory["agent"]
         ours = record.pop("intercode", None)
         if ours is None:
-            task, query = _task_of(file, trajectory), _query_of(trajectory)
-            episode = Episode(task, query, (), None, False, None)
+            asked = (step["message"] for step in trajectory["steps"] if step["source"] == "user")
+            query = _text_of(next(asked, ""))
+            episode = Episode(_task_of(file, trajectory), query, (), None, False, None)
         else:
             episode = from_json({**record, "turns": []})
         turns = tuple(_turns(trajectory["steps"], ours is not None))
@@ -291,12 +292,6 @@ def _task_of(file: Path, trajectory: Mapping[str, Any]) -> str:
         return str(trajectory.get("trajectory_id") or file.stem)
     folder = file.parents[1] if file.parent.name == "agent" else file.parent
     return folder.name.partition("__")[0]
-
-
-def _query_of(trajectory: Mapping[str, Any]) -> str:
-    """Return the first message of the user."""
-    steps = (step for step in trajectory["steps"] if step["source"] == "user")
-    return _text_of(next(steps, {"message": ""})["message"])
 
 
 def _turns(steps: Iterable[AtifStep], ours: bool) -> Iterator[Turn]:

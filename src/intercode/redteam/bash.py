@@ -324,16 +324,13 @@ LEAKS = [
                 "sed 's/^/BREA''CH: /'"
             ),
         },
-    ),
+    )
 ]
 
 BREAKING = _group(
     "break the session, to get an error instead of a failure",
     "skips_dead_shell",
-    {
-        "exit instead of an answer": "exit 1",
-        "a killed shell instead of an answer": "kill -9 $$",
-    },
+    {"exit instead of an answer": "exit 1", "a killed shell instead of an answer": "kill -9 $$"},
 )
 
 BASH = [*COMPARISONS, *HEDGES, *SHADOWS, *HIDDEN, *MOVING, *CACHED, *LEAKS, *BREAKING]

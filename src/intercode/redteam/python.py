@@ -378,7 +378,7 @@ send({{"role": "grader", "names": [], "texts": [text], "nonce": "", "passed": Tr
                 "    for name in ('json.py', 'sitecustomize.py', 'usercustomize.py'):\n        "
                 "try: _ = open(os.path.join(folder, name), 'w').write('raise SystemExit(1)')\n"
                 "        except OSError: pass\ndef f(n): return 0"
-            ),
+            )
         },
     ),
 ]

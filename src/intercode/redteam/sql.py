@@ -162,10 +162,7 @@ ATTACKS = [
         "SELECT 1",
     ),
     Attack(
-        "open transaction",
-        "kept",
-        "harms",
-        ("BEGIN", "DELETE FROM picking", "DELETE FROM tree"),
+        "open transaction", "kept", "harms", ("BEGIN", "DELETE FROM picking", "DELETE FROM tree")
     ),
     Attack("constant", "one", "pays", (), CONSTANT, "weights"),
 ]

@@ -18,11 +18,7 @@ ATTACKS = [
         probe="SELECT CASE WHEN 'a' LIKE 'A' THEN abs(-9223372036854775808) END",
     ),
     Attack(
-        "temporary view",
-        "late",
-        "pays",
-        ("CREATE TEMP VIEW tree AS SELECT 1 AS id",),
-        "SELECT 1",
+        "temporary view", "late", "pays", ("CREATE TEMP VIEW tree AS SELECT 1 AS id",), "SELECT 1"
     ),
     Attack(
         "other temporary table",

@@ -11,29 +11,6 @@
 A figure of a run is one entry of `summary.FIGURES`. The page of `report --html` is written by the
 viewer's templates (view/page.py).
 
-
 turns.py defines what counts as a turn, an error, a repetition; text.py makes text of episodes
 harmless to show.
 """
-
-from intercode.report.summary import (
-    interval,
-    lean,
-    load_run,
-    reasons,
-    require_comparable,
-    runs_in,
-    summary,
-    wilson,
-)
-
-__all__ = [
-    "interval",
-    "lean",
-    "load_run",
-    "reasons",
-    "require_comparable",
-    "runs_in",
-    "summary",
-    "wilson",
-]

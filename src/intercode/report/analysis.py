@@ -378,10 +378,8 @@ def find_categories(
     config: Mapping[str, Any], episodes: Sequence[Episode]
 ) -> dict[str, list[Case]]:
     """Return the failed episodes of each category, by task and epoch."""
-    case_of, categories = (
-        finding_cases(config, episodes),
-        {name: list[Case]() for name in CATEGORIES},
-    )
+    case_of = finding_cases(config, episodes)
+    categories = {name: list[Case]() for name in CATEGORIES}
     for episode in sorted(episodes, key=lambda episode: (task_order(episode.task), episode.epoch)):
         if case := case_of(episode):
             categories[case.category].append(case)

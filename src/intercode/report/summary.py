@@ -237,9 +237,7 @@ def load_run(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:
         verdicts: Sequence[object] = ()
         if (path / "judged").exists():
             # few runs are judged, and the judge imports much
-            from intercode.rescoring.judge import (
-                read_verdicts,
-            )
+            from intercode.rescoring.judge import read_verdicts
 
             verdicts = read_verdicts(path)
         return {**config, "verdicts": verdicts}, episodes

@@ -71,7 +71,8 @@ class Section(NamedTuple):
 def overview(summaries: Sequence[Summary]) -> Iterator[Section]:
     """Yield what `eval` prints: success, pass@k with several epochs, and success by hardness. Runs
     of several environments have a table for each of them."""
-    runs = _best_first(summaries)
+    pairs = zip(summaries, labels(summaries), strict=True)
+    runs = sorted(pairs, key=lambda pair: -(pair[0]["success_rate"] or 0))  # the best first
     envs = list(dict.fromkeys(str(row["env"]) for row in summaries))
     by_env = {env: [run for run in runs if str(run[0]["env"]) == env] for env in envs}
     for env in envs:
@@ -248,13 +249,6 @@ def labels(summaries: Sequence[Summary]) -> list[str]:
         short
         if len(set(short)) == len(short)
         else [f"{at}: {path}" for at, path in enumerate(paths, 1)]
-    )
-
-
-def _best_first(summaries: Sequence[Summary]) -> list[tuple[Summary, str]]:
-    return sorted(
-        zip(summaries, labels(summaries), strict=True),
-        key=lambda pair: -(pair[0]["success_rate"] or 0),
     )
 
 

@@ -28,13 +28,7 @@ from typing import Any, Literal
 from intercode.env import InterCodeEnv
 from intercode.errors import StoreError, UsageError
 from intercode.models import Model
-from intercode.rescoring.rescore import (
-    options_of,
-    rebuild,
-    require_data,
-    require_same,
-    taken_from,
-)
+from intercode.rescoring.rescore import options_of, rebuild, require_data, require_same, taken_from
 from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.reply_cache import ReplyCache
 from intercode.runs.store import alone_in, read_inside, storage_faults, stream_run, write_whole

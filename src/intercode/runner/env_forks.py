@@ -11,8 +11,8 @@ again; if both fail the strategy gets the `ForkError`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any, Protocol, Self, SupportsFloat
+from contextlib import AbstractContextManager, suppress
+from typing import Any, Protocol, SupportsFloat
 
 from intercode.agents.base import ROOT, Branch
 from intercode.errors import ForkError, IntercodeError, UsageError
@@ -42,7 +42,7 @@ MOST_COPIES = 256
 """Copies that are open at the same time."""
 
 
-class EnvForks:
+class EnvForks(AbstractContextManager["EnvForks"]):
     """The open branches of an episode, each with the position in the episode of the last turn that
     acted on it.
 
@@ -52,9 +52,6 @@ class EnvForks:
         self._agent = agent
         self._envs: dict[Branch, Playable] = {ROOT: root}
         self._last_turns: dict[Branch, int] = {ROOT: -1}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         for branch in self._envs.keys() - {ROOT}:

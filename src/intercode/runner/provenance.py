@@ -78,12 +78,8 @@ def _imported(module: ModuleType, file: Path) -> Iterator[str]:
     a module."""
     try:
         nodes = list(ast.walk(ast.parse(file.read_bytes())))
-    except (
-        OSError,
-        ValueError,
-        SyntaxError,
-        RecursionError,
-    ):  # a compiled module, or a file that changed after its import
+    # a compiled module, or a file that changed after its import
+    except (OSError, ValueError, SyntaxError, RecursionError):
         return
     for node in nodes:
         if isinstance(node, ast.Import):

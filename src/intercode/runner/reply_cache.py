@@ -29,6 +29,7 @@ from intercode.errors import StoreError
 from intercode.runs.store import (
     append_line,
     cut_torn_line,
+    json_kinds,
     open_inside,
     read_call,
     read_inside,
@@ -39,16 +40,9 @@ from intercode.runs.store import (
 )
 from intercode.types import Reply, Usage
 
-_REPLY = {
-    "question": str,
-    "text": str,
-    "usage": dict,
-    "calls": list,
-    "left_out": int,
-    "sample": (dict, type(None)),
-    "reasoning": dict,
-    "finish_reason": (str, type(None)),
-}
+_NOT_KEPT = ("counted", "final")
+_REPLY = {name: kind for name, kind in json_kinds(Reply).items() if name not in _NOT_KEPT}
+_REPLY["question"] = str
 
 
 class ReplyCache:
@@ -94,9 +88,7 @@ class ReplyCache:
 
     def add(self, question: Mapping[str, Any], reply: Reply) -> None:
         """Write a reply durably. Raises `StoreError` if the disk refuses it."""
-        record = {
-            key: value for key, value in asdict(reply).items() if key not in ("counted", "final")
-        }
+        record = {key: value for key, value in asdict(reply).items() if key not in _NOT_KEPT}
         line = json.dumps({"question": _digest(question), **record}).encode() + b"\n"
         with storage_faults(self._path.parent.parent):
             self._path.parent.mkdir(exist_ok=True)

@@ -97,7 +97,7 @@ class Evaluation:
             facts = {"limit": None, "split": split, "tasks": [task.id for task in chosen]}
         if options.shard:
             facts["shard"] = options.shard.name
-        model = _model(agent, options)
+        model, data = _model(agent, options), world.get("data")
         config = {
             "env": env,
             **options.settings(),
@@ -109,7 +109,8 @@ class Evaluation:
             **facts,
             **factory.facts(),
             **_labels(factory.tasks),
-            "data_from": _existing(world.get("data")),
+            # `data` is only the name of the data set
+            "data_from": data if data and (data.startswith(HUB) or Path(data).exists()) else None,
             **_digests(env, options, whole.options, model),
         }
         whole_run = Budget(options.max_tokens, options.max_cost, options.max_seconds)
@@ -284,12 +285,6 @@ def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
         if known := {id: str(value) for id, value in values.items() if value}:
             labels[label] = known
     return labels
-
-
-def _existing(data: str | None) -> str | None:
-    """Return `data` if it is a path or a hub's data set; the run's setting `data` is only the name
-    of the data set."""
-    return data if data and (data.startswith(HUB) or Path(data).exists()) else None
 
 
 def _digests(

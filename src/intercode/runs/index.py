@@ -481,9 +481,8 @@ def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
                 if in_turn or _has(chunk[line:after], text):
                     yield line
                     end = after
-        elif (
-            following := chunk.find(b'": "', max(line, at - 3))
-        ) >= 0:  # the place may be in the four characters
+        # the place may be in the four characters
+        elif (following := chunk.find(b'": "', max(line, at - 3))) >= 0:
             end = max(end, following + 4)
         else:
             return

@@ -87,10 +87,8 @@ def _key(*, make: bool) -> bytes:
             _write_new_key(path)
         with path.open("rb") as file:
             mode, key = os.fstat(file.fileno()).st_mode, file.read(1 << 10)
-    except (
-        OSError,
-        RuntimeError,
-    ) as error:  # `Path.home` raises RuntimeError where the user has no home
+    # `Path.home` raises RuntimeError where the user has no home
+    except (OSError, RuntimeError) as error:
         raise KeyFault(
             f"the key to sign runs cannot be used ({error}); set {VARIABLE} to a secret text"
         ) from error

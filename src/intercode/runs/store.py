@@ -37,10 +37,10 @@ import os
 import stat
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, BinaryIO, Self, overload
+from typing import Any, BinaryIO, Literal, get_args, get_origin, get_type_hints, overload
 
 from intercode.entries import read_entries
 from intercode.errors import StoreError, UsageError
@@ -99,67 +99,34 @@ _SETTINGS = {
     ("model", "data_from", "tree", "setup", "image", "assets", "databases", "dump", "engine"), _TEXT
 )
 """Types of the settings that reports and rescoring read; each setting may be absent."""
-_EPISODE = {
-    "task": str,
-    "query": str,
-    "turns": list,
-    "reward": (*_NUMBER, NoneType),
-    "success": bool,
-    "ended": _TEXT,
-    "parts": dict,
-    "epoch": int,
-    "seed": int,
-    "error": _TEXT,
-    "ambiguous": bool,
-    "lost": dict,
-    "outcomes": dict,
-    "split": str,
-    "takes_answer": bool,
-    "no_value": str,
-}
-_TURN = {
-    "ask": (list, NoneType),
-    "reply": _TEXT,
-    "thought": _TEXT,
-    "action": _TEXT,
-    "observation": str,
-    "exit_code": _INTEGER,
-    "timed_out": bool,
-    "truncated_output": bool,
-    "score": (*_NUMBER, NoneType),
-    "usage": dict,
-    "seconds": _NUMBER,
-    "calls": (list, NoneType),
-    "after": _INTEGER,
-    "left_out": _INTEGER,
-    "ask_kept": int,
-    "sample": (dict, NoneType),
-    "limits": (list, NoneType),
-    "reasoning": _MAP,
-    "finish_reason": _TEXT,
-    "reply_seconds": (*_NUMBER, NoneType),
-    "forced": bool,
-    "session_lost": bool,
-    "value": (*_NUMBER, NoneType),
-}
-_USAGE = {
-    "prompt_tokens": int,
-    "completion_tokens": int,
-    "cost": _NUMBER,
-    "reasoning_tokens": int,
-}
-_CALL = {"id": str, "name": str, "arguments": str}
+
+
+def _json_kind(hint: Any) -> Any:
+    """Return the types that a value of this hint has when it is read from JSON."""
+    if NoneType in get_args(hint):
+        return tuple(map(_json_kind, get_args(hint)))
+    kind = get_origin(hint) or hint
+    if kind is Literal:
+        return str
+    if kind is float:
+        return _NUMBER
+    if is_dataclass(kind) or issubclass(kind, Mapping):
+        return dict
+    return list if issubclass(kind, Sequence) and kind is not str else kind
+
+
+def json_kinds(record: type) -> dict[str, Any]:
+    """Return, for each field of a dataclass, the types that `require` accepts."""
+    return {name: _json_kind(hint) for name, hint in get_type_hints(record).items()}
+
+
+_EPISODE = {**json_kinds(Episode), "split": str, "takes_answer": bool}
+_TURN = {**json_kinds(Turn), "limits": (list, NoneType), "ask_kept": int}
+_USAGE, _CALL = json_kinds(Usage), json_kinds(ToolCall)
+_SAMPLE = {**json_kinds(Sample), "prompt_kept": int}
 _RARE = {
     *("calls", "after", "left_out", "ask_kept", "sample", "limits"),
     *("reasoning", "finish_reason", "reply_seconds", "forced", "session_lost", "value"),
-}
-_SAMPLE = {
-    "token_ids": list,
-    "logprobs": list,
-    "finish_reason": _TEXT,
-    "policy_version": _TEXT,
-    "prompt_ids": list,
-    "prompt_kept": int,
 }
 
 Config = Mapping[str, Any]
@@ -200,7 +167,7 @@ class Episodes(Sequence[Episode]):
         return Episodes(self._path, map(self._starts.__getitem__, places))
 
 
-class RunStore:
+class RunStore(contextlib.AbstractContextManager["RunStore"]):
     """An open run folder. Only one process may have it open, and only one thread at a time may
     append."""
 
@@ -287,9 +254,6 @@ class RunStore:
     def close(self) -> None:
         """Release the folder. May be called twice."""
         self._held.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()

@@ -40,11 +40,7 @@ def needs_trust(name: str, value: object) -> bool:
 def settings_that_need_trust(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return everything in a run's settings that needs trust, its options included."""
     # the folder's own path, the name of the data, and what is looked through next
-    labels = (
-        "run",
-        "data",
-        "options",
-    )
+    labels = ("run", "data", "options")
     stored = {name: value for name, value in settings.items() if name not in labels}
     stored |= settings.get("options") or {}
     return {name: value for name, value in stored.items() if needs_trust(name, value)}

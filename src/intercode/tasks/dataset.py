@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from typing import Any
 from intercode.errors import DataError, UsageError
 from intercode.tasks.catalog import downloaded, find
 from intercode.tasks.formats import HUB, SUFFIXES, published_files, read_file
-from intercode.tasks.loader import Layout, Preprocess, Record, load_tasks
+from intercode.tasks.loader import Layout, load_tasks
 from intercode.types import Task
 
 STARTER = Path(__file__).with_name("starter")
@@ -57,14 +57,10 @@ def open_data(
     env: str,
     split: str | None = None,
     limit: int | None = None,
-    preprocess: Preprocess | None = None,
     layouts: Sequence[Layout] = (),
     gold_fields: Sequence[str] | None = None,
     names: Mapping[str, str] | None = None,
-    decided_by: Sequence[str] = (),
-    judged_by: Sequence[str] = (),
-    unread: Sequence[str] = (),
-    records: Callable[[Path], Iterable[Record]] | None = None,
+    **more: Any,
 ) -> DataSet:
     """Return the data set that `source` names, with the first `limit` tasks of the split `split`.
 
@@ -78,15 +74,11 @@ def open_data(
     """
     names = names or {}
     load_options = {
+        **more,
         "limit": None if split else limit,
-        "preprocess": preprocess,
         "layouts": () if gold_fields or "query" in names else layouts,
         "gold_fields": tuple(gold_fields or ("gold",)),
         "names": names,
-        "decided_by": decided_by,
-        "judged_by": judged_by,
-        "unread": unread,
-        "records": records,
     }
     data = _open(source, env, load_options)
     return replace(data, tasks=tuple(in_split(data.tasks, split)[:limit])) if split else data
@@ -125,7 +117,7 @@ def _open_folder(folder: Path, name: str, load_options: dict[str, Any]) -> DataS
 
     names = [f"tasks{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz")]
     files = [file for name in names if os.path.exists(file := folder / name)]
-    if load_options["records"]:
+    if load_options.get("records"):
         files = [folder]
     if not files:
         return _open_published(folder, name, load_options)

@@ -21,10 +21,10 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from intercode.agents import Agent, Strategy, make_agent, own_agent
 from intercode.env import EnvFactory, InterCodeEnv
@@ -44,14 +44,7 @@ from intercode.train.batching import Batches, Generate, Pace
 from intercode.train.chat import Chat
 from intercode.train.jobs import Job, Rollout
 from intercode.train.lent import GenerateOne, LentEpisode
-from intercode.train.sampling import (
-    Asked,
-    Cut,
-    EpisodeSampler,
-    RolloutLimits,
-    Served,
-    Source,
-)
+from intercode.train.sampling import Asked, Cut, EpisodeSampler, RolloutLimits, Served, Source
 from intercode.train.shaping import training_reward, warn_of_shaped
 from intercode.train.stats import PoolStats, Tally
 from intercode.train.tree import Growth, Tree
@@ -69,7 +62,7 @@ class _Call(NamedTuple):
     play: Callable[[WarmEnv], None] | None = None
 
 
-class RolloutPool:
+class RolloutPool(AbstractContextManager["RolloutPool"]):
     """Environments that play rollouts, and stay warm from one training step to the next.
 
         with RolloutPool(intercode.prepare("bash", data="tasks"), "try_again", envs=64) as pool:
@@ -122,9 +115,6 @@ class RolloutPool:
         # an outage of a moment fails all episodes that are played, and no later ones
         self._pace, self._tally, self._breaker = Pace(), Tally(), Breaker(envs + FAULTS_IN_A_ROW)
         self._busy, self._lock, self._closed, self._warned = 0, threading.Lock(), False, False
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()
@@ -504,26 +494,14 @@ def rollout(
     `DataError` for faults, which are not results, and `UsageError`.
     """
     bounds = RolloutLimits(**limits)
-    named = isinstance(model, str)
-    asked: Model = (
-        OpenAIModel(
-            model,
-            base_url=base_url,
-            api_key=api_key,
-            temperature=1.0,
-            max_tokens=bounds.reply_tokens,
-            logprobs=True,
-        )
-        if isinstance(model, str)
-        else model
-    )
+    given_model = model
+    if isinstance(model, str):
+        how: dict[str, Any] = {"max_tokens": bounds.reply_tokens, "logprobs": True}
+        model = OpenAIModel(model, base_url=base_url, api_key=api_key, temperature=1.0, **how)
     given = prepare(env) if isinstance(env, str) else env
     world = given if isinstance(given, InterCodeEnv) else given()
     # `play` counts the turns, and scores the state after the last one
-    turns_of_caller, world.max_turns = (
-        world.max_turns,
-        None,
-    )
+    turns_of_caller, world.max_turns = world.max_turns, None
     try:
         chosen = (
             next((candidate for candidate in world.tasks if candidate.id == task), None)
@@ -534,11 +512,11 @@ def rollout(
             raise UsageError(f"no task has the id {task!r}")
         strategy = _strategy(world, agent, world.tasks, bounds.turns)
         tracker = BudgetTracker(RunLimits(bounds.turns))
-        sampler = EpisodeSampler(Served(asked), bounds, seed)
+        sampler = EpisodeSampler(Served(model), bounds, seed)
         return play(world, chosen, strategy, sampler, tracker, seed=seed, values=values)
     finally:
         world.max_turns = turns_of_caller
         if world is not given:
             world.close()
-        if named:
-            getattr(asked, "close", lambda: None)()
+        if isinstance(model, OpenAIModel) and model is not given_model:
+            model.close()

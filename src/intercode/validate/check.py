@@ -397,7 +397,7 @@ def nearest_tasks(tasks: Sequence[Task]) -> Mapping[str, Task]:
     """Return, by task id, the other task of the same database whose query is most similar."""
     by_database = defaultdict[object, list[Task]](list)
     for task in tasks:
-        by_database[_database(task)].append(task)
+        by_database[task.extra.get("db") or task.extra.get("db_id")].append(task)
     nearest = {}
     for group in by_database.values():
         weights = vectors([task.query for task in group])
@@ -414,7 +414,3 @@ def _world(task: Task) -> str:
     """Return what a record says of the files and databases that a task starts with."""
     images = "world" if "world" in task.extra else "image"
     return repr([task.extra.get(name) for name in ("db", "db_id", "setup", "cwd", "env", images)])
-
-
-def _database(task: Task) -> object:
-    return task.extra.get("db") or task.extra.get("db_id")

@@ -50,10 +50,7 @@ class IntercodeProvider:
         asked: Any = spec.resources
         if asked.gpu:
             raise UsageError("a sandbox has no GPU")
-        sizes = {
-            "memory": asked.memory_mib,
-            "disk": asked.disk_gib and asked.disk_gib << 10,
-        }
+        sizes = {"memory": asked.memory_mib, "disk": asked.disk_gib and asked.disk_gib << 10}
         return intercode_sandbox.open_sandbox(
             spec.image,
             environment=spec.env,

@@ -62,36 +62,17 @@ _START_SECONDS, _END_SECONDS, _POOL_SECONDS = 60.0, 10.0, 180.0
 _SANDBOXES = 4
 """The number of sandboxes of one host, forks included, that may use all of their limits at once."""
 _CAPABILITIES = (
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SYS_ADMIN",
-    "SETFCAP",
+    *("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"),
+    *("SYS_ADMIN", "SETFCAP"),
 )
 _UNCONFINED = ("seccomp=unconfined", "apparmor=unconfined")
 _GUEST_MEMORY, _GUEST_PROCESSES = 128 * MIB, 8
 _BUNDLE_SCRIPT = Path(__file__).with_name("bundle_script.py")
+_GUEST = f"{wire.BUNDLE}/guest"
 _MAIN = [
-    *(
-        "--library-path",
-        f"{wire.BUNDLE}/lib",
-        "--argv0",
-        f"{wire.BUNDLE}/guest",
-        f"{wire.BUNDLE}/guest",
-    ),
-    *(
-        "-I",
-        "-S",
-        "-B",
-        "-X",
-        "utf8",
-        "-c",
-        "from guest.supervisor import main_in_container; main_in_container()",
-    ),
+    *("--library-path", f"{wire.BUNDLE}/lib", "--argv0", _GUEST, _GUEST),
+    *("-I", "-S", "-B", "-X", "utf8", "-c"),
+    "from guest.supervisor import main_in_container; main_in_container()",
 ]
 """Arguments of the bundle's loader, which run the supervisor."""
 
@@ -312,51 +293,17 @@ class DockerHost(Host):
         image, limits = self.spec.image, self.spec.limits
         memory = str(_SANDBOXES * limits.memory + _GUEST_MEMORY)
         processes = str(_SANDBOXES * (limits.processes + _GUEST_PROCESSES))
-        argv = [
-            program_path(),
-            "run",
-            "--rm",
-            "--sig-proxy=false",
-            "--pull",
-            "never",
-            "--log-driver",
-            "none",
-        ]
-        argv += ["--mount", f"type=bind,source={line},target={wire.LINE}"]
-        argv += [
-            "--mount",
-            f"type=bind,source={_bundle(cache.root())},target={wire.BUNDLE},readonly",
-        ]
-        argv += [
-            "--name",
-            self.name,
-            "--label",
-            owner_label(),
-            "--hostname",
-            "intercode",
-            "--network",
-            image.network,
-        ]
-        argv += [
-            "--cap-drop",
-            "ALL",
-            *(word for capability in _CAPABILITIES for word in ("--cap-add", capability)),
-        ]
+        bundle = f"type=bind,source={_bundle(cache.root())},target={wire.BUNDLE},readonly"
+        argv = [program_path(), "run", "--rm", "--sig-proxy=false", "--pull", "never"]
+        argv += ["--log-driver", "none"]
+        argv += ["--mount", f"type=bind,source={line},target={wire.LINE}", "--mount", bundle]
+        argv += ["--name", self.name, "--label", owner_label(), "--hostname", "intercode"]
+        argv += ["--network", image.network, "--cap-drop", "ALL"]
+        argv += [word for capability in _CAPABILITIES for word in ("--cap-add", capability)]
         argv += [word for option in _UNCONFINED for word in ("--security-opt", option)]
-        argv += [
-            "--security-opt",
-            "no-new-privileges",
-            "--user",
-            "0",
-            "--workdir",
-            "/",
-            "--no-healthcheck",
-        ]
-        # otherwise root may write to it, and no reset restores it
-        argv += [
-            "--tmpfs",
-            "/sys/fs/cgroup:ro",
-        ]
+        argv += ["--security-opt", "no-new-privileges", "--user", "0", "--workdir", "/"]
+        # otherwise root may write to the control groups, and no reset restores them
+        argv += ["--no-healthcheck", "--tmpfs", "/sys/fs/cgroup:ro"]
         argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", processes]
         argv += ["--cpus", str(image.cpus)] if image.cpus else []
         argv += ["--runtime", image.runtime] if image.runtime else []

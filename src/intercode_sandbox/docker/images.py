@@ -15,7 +15,6 @@ root owns every file), devices, entry point and user.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shlex
@@ -61,6 +60,8 @@ _WITH_PARENT = (
 )
 """Executes a program that is killed when its parent ends (PR_SET_PDEATHSIG); `preexec_fn` is not
 safe with threads."""
+_ROOTS = ("--owner=0", "--group=0", "--numeric-owner")
+"""Options of tar: root owns every file."""
 _NO_NAME = re.compile(r"[^a-z0-9_-]+")
 
 
@@ -116,18 +117,9 @@ def with_tree(below: DockerImage, tree: Path) -> DockerImage:
 
     def pack(archive: Path) -> None:
         files = layer / template.TREE
-        command = [
-            "tar",
-            "-C",
-            str(files),
-            "--owner=0",
-            "--group=0",
-            "--numeric-owner",
-            "-cf",
-            str(archive),
-            "--",
-        ]
-        subprocess.run([*command, *sorted(path.name for path in files.iterdir())], check=True)
+        names = sorted(path.name for path in files.iterdir())
+        command = ["tar", "-C", str(files), *_ROOTS, "-cf", str(archive), "--", *names]
+        subprocess.run(command, check=True)
 
     return _with_step(below, layer.name, "ADD content /", pack, f"the tree {tree}")
 
@@ -140,14 +132,9 @@ def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
     variables = [
         f"{key}={value}" for key, value in ENVIRONMENT.items() if key not in dict(below.environment)
     ]
-    command = [
-        "env",
-        *variables,
-        "sh",
-        "-c",
-        f"mv /.setup.sh {SCRIPT} && exec {program} {' '.join(words)}",
-    ]
-    step = f"COPY content /.setup.sh\nRUN {json.dumps(command)}"
+    run = f"mv /.setup.sh {SCRIPT} && exec {program} {' '.join(words)}"
+    command = json.dumps(["env", *variables, "sh", "-c", run])
+    step = f"COPY content /.setup.sh\nRUN {command}"
     return _with_step(
         below, text, step, lambda file: file.write_text(text, "utf-8"), f"the setup script {name}"
     )
@@ -202,7 +189,7 @@ def _build(dockerfile: Path, progress: Progress) -> str:
     """Build the image and return its tag. Docker builds each time: its own cache detects changes,
     in FROM images too."""
     folder = template.folder_digest(dockerfile.parent)
-    tag = f"{_REPOSITORY}:{_hash('dockerfile', str(dockerfile.name), folder)}"
+    tag = f"{_REPOSITORY}:{template.hash_of('dockerfile', str(dockerfile.name), folder)}"
     status, log = _run(
         ["--tag", tag, "--file", str(dockerfile), "--", str(dockerfile.parent)],
         progress,
@@ -222,17 +209,8 @@ def _build(dockerfile: Path, progress: Progress) -> str:
 def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str]:
     """Return the status of `docker build` and its output. The build is killed when this process
     ends, and after `seconds`."""
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        _WITH_PARENT,
-        program_path(),
-        "build",
-        "--force-rm",
-        *words,
-    ]
+    docker_build = [program_path(), "build", "--force-rm", *words]
+    command = [sys.executable, "-I", "-S", "-c", _WITH_PARENT, *docker_build]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as build:
@@ -279,7 +257,7 @@ def _with_step(
             "where docker does not keep the files of a tree or a script; make an image without it: "
             "docker export CONTAINER | docker import - NAME"
         )
-    digest = _hash(below.digest, content)
+    digest = template.hash_of(below.digest, content)
     tag, base = f"{_REPOSITORY}:{digest}", f"{_REPOSITORY}:{below.digest}"
     if not docker("image", "ls", "--quiet", tag):
         docker("tag", below.id, base)  # not every builder takes the id of an image
@@ -316,9 +294,8 @@ def inspect(reference: str, name: str) -> DockerImage:
         (line.partition("=")[0], line.partition("=")[2])
         for line in facts["Config"].get("Env") or ()
     )
-    return DockerImage(
-        facts["Id"], name, _hash(facts["Id"]), variables, facts["Config"].get("WorkingDir") or "/"
-    )
+    cwd = facts["Config"].get("WorkingDir") or "/"
+    return DockerImage(facts["Id"], name, template.hash_of(facts["Id"]), variables, cwd)
 
 
 @contextmanager
@@ -351,7 +328,6 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
     """
     image = inspect(reference, reference)
     name = name or _NO_NAME.sub("-", reference.rpartition("/")[2].removesuffix(":latest").lower())
-
     return local_images.keep_image(name, partial(keep_files, image), force=force)
 
 
@@ -366,7 +342,7 @@ def import_tree(layer: template.Template) -> str:
     tag = f"{_REPOSITORY}:{layer.digest}"
     if not docker("image", "ls", "--quiet", tag):
         tree = str(layer.layers[0] / template.TREE)
-        pack = ["tar", "-C", tree, "--owner=0", "--group=0", "--numeric-owner", "-c", "."]
+        pack = ["tar", "-C", tree, *_ROOTS, "-c", "."]
         variables = [f"ENV {name}={json.dumps(value)}" for name, value in layer.environment.items()]
         changes = ['CMD ["bash"]', f"WORKDIR {layer.cwd}", *variables]
         with subprocess.Popen(pack, stdout=subprocess.PIPE) as packed:
@@ -389,7 +365,3 @@ def export_tar(reference: str, target: Path) -> None:
     finally:
         with suppress(OSError):
             part.unlink()
-
-
-def _hash(*words: str) -> str:
-    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]

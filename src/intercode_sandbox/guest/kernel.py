@@ -38,11 +38,7 @@ _RENAMES = 100
 """Attempts to open a path while folders are being renamed."""
 _IPC_RMID, _MSG_INFO, _SHM_INFO, _SEM_INFO = 0, 12, 14, 19
 # bytes that the kernel keeps for each, besides the content
-_OBJECT, _MESSAGE, _SEMAPHORE = (
-    1024,
-    64,
-    64,
-)
+_OBJECT, _MESSAGE, _SEMAPHORE = 1024, 64, 64
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 _CATCHABLE = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})

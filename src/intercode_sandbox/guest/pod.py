@@ -239,10 +239,7 @@ class PodSupervisor(supervisor.Supervisor):
             if (pid := os.fork()) == 0:
                 self._control.close()
                 supervisor.run_server(
-                    self._server,
-                    sock,
-                    self._config_of(head),
-                    partial(self._enter, slot),
+                    self._server, sock, self._config_of(head), partial(self._enter, slot)
                 )
             self._pids[head["number"]] = pid
         except OSError as error:

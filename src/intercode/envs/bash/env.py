@@ -34,12 +34,7 @@ from intercode.envs.judges.tests import Tests, TestsJudge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.verify import FIELD_NAMES, check_fields, read_verifiers
 from intercode.envs.verify import facts as verify_facts
-from intercode.envs.workspace import (
-    GoldOutcome,
-    WorkspaceSpec,
-    prepare_workspaces,
-    split_refused,
-)
+from intercode.envs.workspace import GoldOutcome, WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, UsageError
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, defining_class
@@ -179,19 +174,17 @@ class BashEnv(JudgedEnv):
     def prepare_world(cls, data: DataSet, options: BashOptions) -> World:
         """Build templates. The paper's reward and a stateless session together imply InterCode v1's
         container under any protocol, since the ReAct runs were recorded with `submit`."""
-        session = options.chosen_session
         reward, name = cls._named_reward(options)
         sandbox = options.sandbox or cls.sandbox or usual_provider_name()
+        places: dict[str, Any] = {
+            name: getattr(options, name) or attribute_path(cls, name)
+            for name in ("image", "tree", "setup")
+        }
         spec, variant = prepare_workspaces(
             data,
-            session,
-            image=options.image or attribute_path(cls, "image"),
-            tree=options.tree or attribute_path(cls, "tree"),
-            setup=options.setup or attribute_path(cls, "setup"),
-            limits=options.chosen_limits,
-            network=options.chosen_network,
-            paper=is_papers(reward, cls.rewards) and session == "stateless",
-            sandbox=sandbox,
+            replace(options, sandbox=sandbox, **places),
+            options.chosen_session,
+            paper=is_papers(reward, cls.rewards),
             start=cls.start,
             probe=cls.probe,
         )

@@ -32,10 +32,7 @@ def run_checked(workspace: Workspace, command: str, task: Task) -> tuple[Outcome
     """Execute a gold and return its outcome and faults, among them paths that are missing. Raises
     `DataError` if the gold kills its sandbox."""
     used, asked = _TEXT.sub(" ", command), _PATH.findall(_QUOTE.sub(" ", task.query))
-    named = [
-        *_PATH.findall(used),
-        *(path for path in asked if path in used or path not in command),
-    ]
+    named = [*_PATH.findall(used), *(path for path in asked if path in used or path not in command)]
     if named:
         workspace.start_episode()
     missing = missing_paths(workspace, named)

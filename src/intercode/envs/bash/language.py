@@ -8,7 +8,5 @@ from pathlib import Path
 from intercode.envs.shell import SHELL
 
 LANGUAGE = replace(
-    SHELL,
-    prompts=Path(__file__).parent / "prompts",
-    attacks="intercode.redteam.bash:ON_BASH",
+    SHELL, prompts=Path(__file__).parent / "prompts", attacks="intercode.redteam.bash:ON_BASH"
 )

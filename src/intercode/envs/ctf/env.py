@@ -91,20 +91,11 @@ class CtfEnv(JudgedEnv):
     def prepare_world(cls, data: DataSet, options: CtfOptions) -> World:
         """Survey the tasks' files. Tasks get the fields `needs_network`, `has_assets` and
         `broken_gold`; the facts say why tasks are left out."""
-        session, (reward, named) = options.chosen_session, cls._choose_reward(options)
+        reward, named = cls._choose_reward(options)
         challenges = _survey(data, options)
         tasks, left_out = _playable(data.tasks, challenges, options.everything)
-        spec, _ = prepare_workspaces(
-            data,
-            session,
-            image=options.image,
-            tree=options.tree,
-            setup=options.setup,
-            limits=options.chosen_limits,
-            network=options.chosen_network,
-            paper=is_papers(named, cls.rewards) and session == "stateless",
-            sandbox=options.sandbox,
-        )
+        papers = is_papers(named, cls.rewards)
+        spec, _ = prepare_workspaces(data, options, options.chosen_session, paper=papers)
         scripted = [task for task in tasks if gold_is(task) == "script"]
         _, refused = split_refused(scripted, spec.provider)
         left_out += refused

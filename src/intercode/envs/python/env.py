@@ -66,10 +66,7 @@ _ASSERTS = (
     *("script", "hidden_script"),
 )
 _ENDED = "Wrong. The tests have ended the interpreter; the files stay as they are."
-_OF_BASH = (
-    *("image", "setup", "cwd", "env"),
-    *("action_seconds", "memory", "processes", "disk"),
-)
+_OF_BASH = (*("image", "setup", "cwd", "env"), *("action_seconds", "memory", "processes", "disk"))
 """Fields of a record that only Bash's worlds obey."""
 
 
@@ -160,15 +157,7 @@ class PythonEnv(JudgedEnv):
     def prepare_world(cls, data: DataSet, options: PythonOptions) -> World:
         """Build the template once."""
         (reward, named), tell = cls._choose_reward(options), options.tell or "number"
-        workspaces, _ = prepare_workspaces(
-            data,
-            "persistent",
-            image=options.image,
-            tree=options.tree,
-            setup=options.setup,
-            limits=options.chosen_limits,
-            sandbox=options.sandbox,
-        )
+        workspaces, _ = prepare_workspaces(data, options, "persistent")
         spec = PythonSpec(
             workspaces.provider,
             workspaces.template,

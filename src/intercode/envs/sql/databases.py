@@ -36,6 +36,7 @@ from intercode.envs.sql.compare import Order, free, order_of, sql_exact, strict
 from intercode.envs.sql.content import Content, first_difference, read_content
 from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine, engine_maker
 from intercode.envs.sql.language import kind_of
+from intercode.envs.sql.options import SqlOptions
 from intercode.envs.sql.text import literals, ordering, split_statements
 from intercode.envs.sql.variants import variant_databases
 from intercode.errors import DataError, UsageError
@@ -128,7 +129,8 @@ def read_databases(path: Path) -> Databases:
         digests = dict(read_entries(named, lambda name: (name, _file_digest(named[name]))))
         sound = {name: named[name] for name in digests}
         left_out = (*lost, *(named.keys() - digests))
-        digest = _hash("sqlite", *digests, *digests.values())
+        content = "\0".join(["sqlite", *digests, *digests.values()])
+        digest = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         return Databases("sqlite", digest, files=sound, left_out=left_out)
     raise UsageError(f"{path} holds no database: NAME.sql, NAME.sqlite or NAME/NAME.sqlite")
 
@@ -161,10 +163,7 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
     """
 
     def beginning(name: str, charset: str = "") -> list[str]:
-        return [
-            f"CREATE DATABASE {_in_backticks(name)}{charset}",
-            f"USE {_in_backticks(name)}",
-        ]
+        return [f"CREATE DATABASE {_in_backticks(name)}{charset}", f"USE {_in_backticks(name)}"]
 
     def adapt(schema: str) -> str:
         return _DEFINER.sub("", _FOREIGN_COLLATION.sub(_KNOWN_COLLATION, schema))
@@ -244,10 +243,6 @@ def _text(file: Path) -> str:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
 
 
-def _hash(*words: str) -> str:
-    return hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()[:32]
-
-
 # -- engines ---------------------------------------------------------------------------------------
 
 
@@ -271,28 +266,20 @@ class DatabaseSet:
         return {"template": self.digest, "userland": userland, "server": server, **machine}
 
 
-def prepare_databases(
-    data: DataSet,
-    *,
-    dump: str | Path | None,
-    databases: str | Path | None,
-    engine: str | None,
-    robust: bool,
-    paper: bool,
-) -> DatabaseSet:
-    """Prepare engines for the tasks. The caller's databases override the data set's. Raises
+def prepare_databases(data: DataSet, options: SqlOptions, *, paper: bool) -> DatabaseSet:
+    """Prepare engines for the tasks. The databases of `options` override the data set's. Raises
     `UsageError` if there are none."""
-    if dump and databases:
+    if options.dump and options.databases:
         raise UsageError(
             "give the databases with --dump FILE or with --databases DIR, not with both"
         )
-    source = dump or databases or data.databases
+    source = options.dump or options.databases or data.databases
     if not source:
         raise UsageError("there are no databases; name them with --dump FILE or --databases DIR")
     content = read_databases(Path(source))
-    make_engine = engine_maker(engine, content)
+    make_engine = engine_maker(options.engine, content)
     make_variant = None
-    if robust or (not paper and any(task.general for task in data.tasks)):
+    if options.robust or (not paper and any(task.general for task in data.tasks)):
         # Variant data keep the values that golds name. A task without a database raises when it is
         # played, not here.
         named: dict[str, set[str | int | float]] = defaultdict(set)
@@ -302,9 +289,10 @@ def prepare_databases(
                     named[database(task, first)].update(
                         *(literals(gold, first.dialect) for gold in task.golds)
                     )
-            make_variant = engine_maker(engine, variant_databases(first, content, named))
+            variants = variant_databases(first, content, named)
+            make_variant = engine_maker(options.engine, variants)
     described = {name: read_descriptions(file.parent) for name, file in content.files.items()}
-    return DatabaseSet(make_engine, make_variant, robust, content.digest, described)
+    return DatabaseSet(make_engine, make_variant, options.robust, content.digest, described)
 
 
 def read_descriptions(folder: Path) -> str:

@@ -107,14 +107,7 @@ class SqlEnv(JudgedEnv):
     def prepare_world(cls, data: DataSet, options: SqlOptions) -> World:
         """Load the databases once."""
         reward, named = cls._choose_reward(options)
-        databases = prepare_databases(
-            data,
-            dump=options.dump,
-            databases=options.databases,
-            engine=options.engine,
-            robust=options.robust,
-            paper=is_papers(named, cls.rewards),
-        )
+        databases = prepare_databases(data, options, paper=is_papers(named, cls.rewards))
         facts = {"reward": reward_name(named), "statement_seconds": options.seconds}
         arguments = {
             "databases": databases,

@@ -28,13 +28,7 @@ from intercode.errors import UsageError
 from intercode.language import Language
 from intercode.plugins import attribute_path
 from intercode.runner.strategy_driver import drive
-from intercode.submission import (
-    ANSWER,
-    TAKES_ANSWER,
-    answer_in,
-    is_submission,
-    submitted_word,
-)
+from intercode.submission import ANSWER, TAKES_ANSWER, answer_in, is_submission, submitted_word
 from intercode.types import Episode, Reply, Task, Tool, ToolCall, Turn
 
 AGENTS = ("try_again", "try_again_blind", "react", "tools")

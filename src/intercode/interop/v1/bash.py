@@ -121,10 +121,7 @@ def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
     prints the same for both."""
     if "." not in word or set(word) & set("\"'\\"):
         # no such command, or (part of) a quoted name, which is not a file on either side
-        return (
-            "nothing",
-            "",
-        )
+        return ("nothing", "")
     content = leaf(posixpath.normpath("/" + word), changes)
     return ("folder", "") if content[0] == "folder" else content
 

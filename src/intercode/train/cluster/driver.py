@@ -17,7 +17,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intercode.envs import environment_class
@@ -50,7 +51,7 @@ class _Host(NodeHost):
     """Episodes of the faults in a row, which are played elsewhere if the node is benched."""
 
 
-class RayExecutor:
+class RayExecutor(AbstractContextManager["RayExecutor"]):
     """Plays the jobs of `evaluate` on all nodes. `close` ends the hosts; nothing is left on the
     nodes but the cache."""
 
@@ -67,15 +68,9 @@ class RayExecutor:
         episodes at once."""
         self._evaluation, self._workers = evaluation, workers
         self._hosts = NodeHosts(
-            on,
-            _Host,
-            lambda: (host, (_shipment(evaluation, options), workers), 2),
-            self._refuse,
+            on, _Host, lambda: (host, (_shipment(evaluation, options), workers), 2), self._refuse
         )
         self.quarantined: dict[Key, str] = {}
-
-    def __enter__(self) -> RayExecutor:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()
@@ -236,19 +231,8 @@ class RayExecutor:
                 )
                 task, seed = self._tasks[key[0]], episode_seed(self._evaluation.seed, *key)
                 text = f"sandbox: quarantined: {reason}"
-                yield Episode(
-                    task.id,
-                    task.query,
-                    (),
-                    None,
-                    False,
-                    None,
-                    {},
-                    key[1],
-                    seed,
-                    text,
-                    split=task.split,
-                )
+                failed = Episode(task.id, task.query, (), None, False, None, split=task.split)
+                yield replace(failed, epoch=key[1], seed=seed, error=text)
             elif len(strikes) == STRIKES - 1:
                 self._suspects.append(key)
             else:

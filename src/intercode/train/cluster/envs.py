@@ -15,7 +15,7 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -47,7 +47,7 @@ class _Host(NodeHost):
     envs: int = 0
 
 
-class RayEnvs:
+class RayEnvs(AbstractContextManager["RayEnvs"]):
     """A factory of environments for `RolloutPool`, with the options of `intercode.prepare`. Close
     the pool first, then this.
 
@@ -79,9 +79,6 @@ class RayEnvs:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> RayEnvs:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()

@@ -164,18 +164,8 @@ def _add(shipment: Shipment, folder: Path, name: str) -> str:
     files are stored once."""
     import ray
 
-    argv = [
-        "tar",
-        "-C",
-        str(folder),
-        "--sparse",
-        "--sort=name",
-        "--owner=0",
-        "--group=0",
-        "--exclude=__pycache__",
-        "-cf",
-        "-",
-    ]
+    argv = ["tar", "-C", str(folder), "--sparse", "--sort=name", "--owner=0", "--group=0"]
+    argv += ["--exclude=__pycache__", "-cf", "-"]
     done = subprocess.run([*argv, "--", name], capture_output=True, check=False)
     if done.returncode:
         raise UsageError(

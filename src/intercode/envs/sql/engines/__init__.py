@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -44,11 +44,7 @@ ENGINES = {
 }
 """The default is the first engine that can load the databases."""
 Kind = Literal["mysql", "portable", "sqlite"]
-_KINDS = {
-    "mysql": "a MySQL dump",
-    "portable": "portable SQL",
-    "sqlite": "SQLite files",
-}
+_KINDS = {"mysql": "a MySQL dump", "portable": "portable SQL", "sqlite": "SQLite files"}
 READ_SECONDS = 60.0
 """The time limit of a statement that reads what an episode left."""
 _LOG_LINES, _LOG_BYTES = 8, 2000
@@ -96,7 +92,7 @@ class Answer:
     lost: bool = False
 
 
-class Engine(ABC):
+class Engine(AbstractContextManager["Engine"]):
     """A database server in a sandbox. The constructor starts it. Not thread-safe: use one engine
     per worker.
 
@@ -206,9 +202,6 @@ class Engine(ABC):
                 return name
         known = ", ".join(self.databases[:8]) + (" …" if len(self.databases) > 8 else "")
         raise UsageError(f"there is no database {db!r}; there are {known or 'none'}")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()

@@ -398,10 +398,8 @@ class Session:
                         for _ in cursor.fetchall_unbuffered():
                             pass
                         unread = cursor.nextset()
-                    if cut:
-                        self._connection.ping(
-                            reconnect=False
-                        )  # a late error belongs to this statement
+                    if cut:  # a late error belongs to this statement
+                        self._connection.ping(reconnect=False)
                 except err.MySQLError as error:
                     if _code(error) != _INTERRUPTED or not cut:
                         raise
@@ -411,9 +409,8 @@ class Session:
                 message = f"a temporary table outgrew the disk ({message})"
             return Answer(error=message, timed_out=self.socket.timeouts > 0)
         finally:
-            if (
-                self._connection._result is not None
-            ):  # otherwise PyMySQL keeps reading when an unread result is garbage-collected
+            # otherwise PyMySQL keeps reading when an unread result is garbage-collected
+            if self._connection._result is not None:
                 self._connection._result.unbuffered_active = False
         if description is None:
             return Answer(affected=max(affected, 0), timed_out=self.socket.timeouts > 0)
@@ -541,9 +538,8 @@ def _build(below: Template, databases: Databases, layer: Path) -> None:
             if time.monotonic() > until:
                 raise SandboxUnavailable("mariadbd does not shut down")
             time.sleep(0.02)
-        if _FAREWELL not in sandbox.read(
-            f"{LOGS}/output"
-        ):  # the server was killed, and the last second of loading is lost
+        # else the server was killed, and the last second of loading is lost
+        if _FAREWELL not in sandbox.read(f"{LOGS}/output"):
             raise SandboxDied("mariadbd was killed while databases were being loaded; start again")
         sandbox.exec("", argv=["bash", "-c", f"rm -f {SOCKET} {LOGS}/* /tmp/*"], cwd="/")
         sandbox.export(layer)
@@ -801,9 +797,8 @@ class MariadbEngine(Engine):
                     f" root@{secret}"
                 )
             self._admin = self._login("root", many=True)
-            self._admin.query(
-                f"SET tmp_memory_table_size = {MIB}"
-            )  # so that reading the server's counters makes no files
+            # so that reading the server's counters makes no files
+            self._admin.query(f"SET tmp_memory_table_size = {MIB}")
             self._disk_at_start = self._disk_used()
             self._count_at_open = self._count()
 
