@@ -173,7 +173,7 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "the command must be a list of words, not b'ls'": lambda box: box.exec(b"ls"),
     "the command must be a list": lambda box: box.exec(PurePath("/bin/ls")),
     "a word of the command must be": lambda box: box.exec(["ls", 1]),
-    "an action has half of": lambda box: box.exec(HALF),
+    "an action contains half of": lambda box: box.exec(HALF),
     "a word of argv has half": lambda box: box.exec("", argv=["ls", HALF]),
     "cwd has half": lambda box: box.exec("", argv=["ls"], cwd=HALF),
     r"\$A must be": lambda box: box.exec(["ls"], env={"A": 1}),
