@@ -127,6 +127,7 @@ def test_a_command_is_mutated(gold: str, mistakes: list[str]) -> None:
             ],
         ),
         ("SELECT t.a FROM t LEFT JOIN u ON t.a = u.a", ["SELECT t.a FROM t JOIN u ON t.a = u.a"]),
+        ("SELECT a FROM t WHERE a > -1", ["SELECT a FROM t WHERE a > 0"]),
     ],
 )
 def test_a_query_is_mutated(gold: str, mistakes: list[str]) -> None:

@@ -144,7 +144,7 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
     match node:
         case exp.GT() | exp.GTE() | exp.LT() | exp.LTE() if node.expression.is_int:
             step = 1 if isinstance(node, (exp.GT, exp.LTE)) else -1
-            limit = exp.Literal.number(int(node.expression.this) + step)
+            limit = exp.Literal.number(int(node.expression.sql()) + step)  # it may be negative
             yield lambda there: there.set("expression", limit)
         case exp.And():
             yield lambda there: there.replace(there.this)
