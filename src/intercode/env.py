@@ -266,6 +266,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 if is_ours and by_name and name not in (*cls.fields, *cls.decided_by)
             ],
             records=cls.records,
+            between=cls.language.between,
         )
         if misspelt := cls.misspelt(data.tasks):
             warnings.warn(f"{data.name}: {'; '.join(misspelt)}", RuntimeWarning, stacklevel=2)

@@ -57,6 +57,7 @@ class Language:
             {base64} for its base64 form, which needs no quotes. Empty: attacks on the sandbox are
             not tried.
         echo: returns an action that prints a text. None: by `shell`, or else the text itself.
+        between: joins the parts of a gold that is a list, also after a comment.
         attacks: `module:attribute` of the `Attacks` on the rewards of this language.
     """
 
@@ -71,6 +72,7 @@ class Language:
     kind: Callable[[str], Kind | None] = _no_kind
     shell: str = ""
     echo: Callable[[str], str] | None = None
+    between: str = ";\n"
     attacks: str = ""
 
     @property

@@ -57,6 +57,16 @@ _GRACE = 15.0
 """Seconds that the episode server may take beyond the action's limit before it counts as dead."""
 
 
+class _Action:
+    """An action on its way. A signal or another thread may stop it at any moment: `stops` has an
+    item from when all of the action was sent until a stop is."""
+
+    __slots__ = ("stop_asked", "stops")
+
+    def __init__(self) -> None:
+        self.stop_asked, self.stops = False, list[None]()
+
+
 class GuestSandbox(Sandbox):
     """A sandbox on `host`, with its own episode server. Closing the last sandbox closes the
     host."""
@@ -72,8 +82,8 @@ class GuestSandbox(Sandbox):
     _spare: Server | None
     """The episode server of the next episode, which starts while this one is played."""
     _sealed: tuple[str, ...] = ()
-    _running = False
-    """An action is being executed."""
+    _action: _Action | None = None
+    """The action that is being executed."""
     _lost: bool | None = None
     """True if the session has ended; None if the last request did not say."""
 
@@ -117,11 +127,12 @@ class GuestSandbox(Sandbox):
             head["cwd"] = None if cwd is None else text("cwd", cwd)
         if b"\0" in (payload := content("an action", action)):
             raise UsageError("an action cannot contain a NUL character")
-        self._running = True
-        try:
-            reply, output = self._request(head, payload, wait=seconds)
-        finally:
-            self._running = False
+        with self._lock:
+            self._action = _Action()
+            try:
+                reply, output = self._request(head, payload, wait=seconds)
+            finally:
+                self._action = None
         hit = _field(reply, "limits", list)
         return ExecResult(
             output=output.decode("utf-8", "backslashreplace"),
@@ -135,9 +146,17 @@ class GuestSandbox(Sandbox):
         )
 
     def stop(self) -> bool:
-        if self._running:
-            self._sock.send(wire.STOP)
-        return self._running
+        if (action := self._action) is None:
+            return False
+        action.stop_asked = True
+        self._send_stop(action)
+        return True
+
+    def _send_stop(self, action: _Action) -> None:
+        if action.stop_asked:
+            with contextlib.suppress(IndexError, OSError):
+                action.stops.pop()
+                self._sock.send(wire.STOP)
 
     def run(
         self,
@@ -453,6 +472,9 @@ class GuestSandbox(Sandbox):
             # the episode server has ended; its last frame says why
             with contextlib.suppress(BrokenPipeError):
                 wire.transmit(self._sock, frame)
+            if self._action is not None:
+                self._action.stops.append(None)
+                self._send_stop(self._action)
             limit = Limit(wait + _GRACE)
             reply, content = (
                 self._prompt_reply(limit) if head["op"] == "exec" else self._reply(limit, fds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return write_shop(tmp_path_factory.mktemp("shop"), request.param, GOLDS)
 
 
-def write_shop(folder: Path, engine: str, golds: dict[str, str]) -> EnvFactory:
+def write_shop(folder: Path, engine: str, golds: Mapping[str, str | list[str]]) -> EnvFactory:
     (folder / "databases").mkdir()
     (folder / "databases" / "shop.sql").write_text(SHOP)
     tasks = [{"id": id, "query": f"Change it: {id}.", "gold": gold} for id, gold in golds.items()]
@@ -96,6 +97,20 @@ def test_another_content_is_wrong_and_the_rule_says_what_differs(shop: EnvFactor
             score = plays(env, task, *actions)
             assert (score.reward, score.success) == (0.0, False), (task, actions)
             assert rule in (score.rule, ""), (task, actions, score.rule)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_gold_of_several_statements_may_end_with_rows_in_an_order(
+    tmp_path: Path, engine: str
+) -> None:
+    skip_unless_there(engine)
+    add = "INSERT INTO item VALUES (4, 'dam', 1.5)"
+    golds = {"sorted": [f"{add} -- a comment", "SELECT name FROM item ORDER BY name DESC"]}
+    with closing(write_shop(tmp_path, engine, golds)()) as env:
+        assert plays(env, "sorted", add, "SELECT name FROM item ORDER BY name DESC").success
+        other = plays(env, "sorted", add, "SELECT name FROM item ORDER BY name")
+        assert (other.success, other.rule) == (False, "another order")
+        assert not plays(env, "sorted", "SELECT name FROM item ORDER BY name DESC").success
 
 
 def test_the_difference_is_shown(shop: EnvFactory) -> None:

@@ -6,12 +6,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from intercode_sandbox.base import MIB, Limits
 from intercode_sandbox.guest import wire
 from intercode_sandbox.local import LocalSandbox
+from intercode_sandbox.results import ExecResult
 from intercode_sandbox.template import Template
 
 pytestmark = pytest.mark.slow
@@ -120,6 +122,21 @@ def test_stop_ends_an_action_early_and_nothing_else(sandbox: LocalSandbox) -> No
     assert time.monotonic() - start < LIMIT + SLACK
     sandbox._sock.send(wire.STOP)  # as if it came just after the end of the action
     assert sandbox.exec("echo $x").output == "1\n"
+
+
+def test_a_stop_right_after_the_start_neither_kills_nor_is_lost(sandbox: LocalSandbox) -> None:
+    sandbox.exec("x=1")
+    for _ in range(10):
+        with ThreadPoolExecutor(1) as pool:
+            action = pool.submit(sandbox.exec, "sleep 60")
+            while not sandbox.stop():
+                time.sleep(0)
+            for _ in range(9):
+                sandbox.stop()
+        result: ExecResult = action.result()
+        assert result.timed_out
+        assert not result.session_lost
+        assert sandbox.exec("echo $x").output == "1\n"
 
 
 def test_many_time_outs_in_a_row_keep_actions_and_answers_in_step(sandbox: LocalSandbox) -> None:

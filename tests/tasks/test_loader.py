@@ -73,7 +73,7 @@ def test_every_format_gives_the_same_tasks(tmp_path: Path, suffix: str) -> None:
 EXTRA = {"tests": ["assert f(1)"], "hard": True, "n": 3, "tables": {"a": ["b"]}, "note": ""}
 FIELDS: list[tuple[dict[str, Any], Task]] = [
     ({"id": 17}, Task("17", "q", "g")),
-    ({"gold": ["cd /tmp", "ls"]}, Task("0", "q", "cd /tmp;ls")),
+    ({"gold": ["cd /tmp", "ls"]}, Task("0", "q", "cd /tmp;\nls")),
     ({"query": " q\n", "gold": "\tprintf x\r\n"}, Task("0", " q\n", "\tprintf x\r\n")),
     (EXTRA, Task("0", "q", "g", EXTRA)),
 ]
@@ -87,7 +87,7 @@ def test_fields_keep_their_types_and_are_not_stripped(
 
 
 GOLDS: list[tuple[dict[str, Any], list[str], tuple[str, ...]]] = [
-    ({"gold": "a", "golds": ["b", "a", ["c", "d"]]}, ["gold"], ("a", "b", "c;d")),
+    ({"gold": "a", "golds": ["b", "a", ["c", "d"]]}, ["gold"], ("a", "b", "c;\nd")),
     ({"golds": ["b", "a"]}, ["gold"], ("b", "a")),
     ({"gold": "a", "gold2": "b", "gold3": ""}, ["gold2", "gold", "gold3"], ("b", "a")),
 ]

@@ -9,7 +9,7 @@ where there are no lines) and the field.
 Decided here:
 - A missing `id` is the record's index in the file, from 0, as in the published logs. Ids are
   unique.
-- A gold may be a list of strings; it is joined with ";" (the paper's form of a gold of several
+- A gold may be a list of strings, which are joined (the paper's form of a gold of several
   commands).
 - `golds` is a list of alternative golds. If a record has no `gold`, the first of them is the gold.
 - Numbers are not accepted for `query` or `gold`, since reading changes 007 and 1.50. Quote them.
@@ -66,6 +66,7 @@ def load_tasks(
     decided_by: Sequence[str] = (),
     judged_by: Sequence[str] = (),
     unread: Sequence[str] = (),
+    between: str = ";\n",
     records: Callable[[Path], Iterable[Record]] | None = None,
 ) -> list[Task]:
     """Return the tasks of a file, in its order, at most `limit` of them.
@@ -78,7 +79,7 @@ def load_tasks(
     by it. `gold_fields` name the fields of that record that hold golds; a record may leave some of
     them empty, and all of them if it has one of the fields `decided_by`, whose tests decide.
     `judged_by` are the fields `order_counts` and `answer_form` that decide here, and `unread` those
-    of `DECIDING` that nothing reads.
+    of `DECIDING` that nothing reads. `between` joins the parts of a gold that is a list.
     `names` are other names of `query`, `id` and `db`: ``{"query": "question"}``. Raises
     `UsageError` when the file cannot be read at all or `preprocess` raises, `DataError` when its
     content is malformed.
@@ -105,7 +106,7 @@ def load_tasks(
                     "write it as tests that this environment knows, or remove it"
                 )
         tasks.append(
-            _to_task(record, index, where, gold_fields, names or {}, decided_by, judged_by)
+            _to_task(record, index, where, gold_fields, names or {}, decided_by, judged_by, between)
         )
     if not tasks:
         raise DataError(f"{path}: holds no records")
@@ -168,6 +169,7 @@ def _to_task(
     names: Mapping[str, str],
     decided_by: Sequence[str],
     judged_by: Sequence[str],
+    between: str,
 ) -> Task:
     absent = {
         name
@@ -191,7 +193,7 @@ def _to_task(
         lacking = {"gold": gold_fields[0], **lacking}
     if lacking:
         raise _missing(lacking, record, where)
-    golds = _golds(fields, gold_fields, where, optional=has_tests)
+    golds = _golds(fields, gold_fields, where, between, optional=has_tests)
     for ours, name in names.items():
         fields[ours] = fields.pop(name)
     for name in _JUDGING:
@@ -264,7 +266,9 @@ def _is_near(word: str, other: str) -> bool:
     return word[1:] in (other[1:], other) or word == other[1:] or exchanged == other
 
 
-def _golds(fields: Record, names: Sequence[str], where: str, *, optional: bool) -> tuple[str, ...]:
+def _golds(
+    fields: Record, names: Sequence[str], where: str, between: str, *, optional: bool
+) -> tuple[str, ...]:
     """Remove the golds from the fields and return them: the non-empty fields `names`, then the list
     `golds`."""
     more = fields.pop("golds", [])
@@ -278,14 +282,13 @@ def _golds(fields: Record, names: Sequence[str], where: str, *, optional: bool) 
         given = [(name, gold) for name, gold in given if not is_comment(gold)]
     if optional and not given:
         return ()
-    return tuple(
-        _text(
-            ";".join(_text(part, name, where) for part in gold) if isinstance(gold, list) else gold,
-            name,
-            where,
-        )
+    texts = [
+        (name, between.join(_text(part, name, where) for part in gold))
+        if isinstance(gold, list)
+        else (name, gold)
         for name, gold in given or named[:1]
-    )
+    ]
+    return tuple(_text(text, name, where) for name, text in texts)
 
 
 def is_comment(gold: object) -> bool:

@@ -36,6 +36,9 @@ _KILLS, _KILLS_BEFORE_SHELL, _KILL_EVERY = 40, 8, 0.005
 _LAST_DEATH, _INTERRUPT_DELAY, _CAPTURING = 2.0, 1.0, 5.0
 _EMPTY_ACTION = b"\n"
 _DOUBT = 0.2
+_STOPPING = 0.05
+"""Seconds that an action has to end by itself when the host asks to stop it, so that the shell has
+read all of it."""
 _DEATH = 0.001  # no event reports that the children of another process are gone
 _SPARE_PROCESSES = 4
 _COUNT_ATTACHED_EVERY, _TIMES_ITS_COST = 0.5, 3
@@ -105,6 +108,7 @@ class EpisodeServer:
         self._cwd: str = config["cwd"]
         self._output = Output(config["output"])
         self._got_request, self._jobs_alive, self._shell_lost, self._status = False, False, False, 0
+        self._stoppable = False
         self._next_tick = self._next_count = 0.0
         self._pieces: Iterator[bytes] = iter(())
         self._limits_hit: set[str] = set()
@@ -131,6 +135,8 @@ class EpisodeServer:
                 head, payload = wire.receive(self._sock, self._config["payload"], stops=True)
             except (EOFError, OSError):
                 return
+            if not head:
+                continue
             self._got_request = True
             self._note(-time.monotonic())
             try:
@@ -186,7 +192,9 @@ class EpisodeServer:
         assert job is not None
         if job.dead:
             self._reap()  # perhaps it could not start because init had been killed
-        timed_out = not self._wait(job, head["seconds"])
+        self._stoppable = True
+        timed_out = not self._wait(job, _STOPPING if "stop" in head else head["seconds"])
+        self._stoppable = False
         if timed_out:
             self._stop(job, mark)
             if isinstance(job, Shell) and not job.dead:
@@ -198,8 +206,8 @@ class EpisodeServer:
         wire.send(self._sock, *self._finish(job, timed_out))
 
     def _wait(self, job: Shell | Program, seconds: float) -> bool:
-        """Watch the job until it is finished (return True), or the time is up or the host asks
-        to stop (return False)."""
+        """Watch the job until it is finished (return True) or the time is up (return False),
+        which is soon if the host asks to stop."""
         reports_open, limit = True, Limit(seconds)
         while not job.finished:
             if (rest := limit.left()) <= 0:
@@ -223,7 +231,8 @@ class EpisodeServer:
             if self._sock.fileno() in ready:
                 if self._sock.recv(1) != wire.STOP:
                     os._exit(0)  # the host went away, or broke the order of request and reply
-                return False
+                if self._stoppable:
+                    limit = Limit(min(limit.left(), _STOPPING))
             if tick := (now := time.monotonic()) >= self._next_tick:
                 self._next_tick = now + _TICK
             if tick or not ready:

@@ -71,18 +71,26 @@ def receive(
     sock: socket.socket, limit: int, *, stops: bool = False
 ) -> tuple[dict[str, Any], bytes]:
     """Return the JSON object and the payload, at most `limit` bytes, of a frame; the next frame may
-    come only after the answer. `stops`: a `STOP` may come first, too late for its action."""
+    come only after the answer.
+
+    `stops`: a `STOP` may come before the frame, too late for its action, and right after it: the
+    object then has the key `stop`. A `STOP` alone is an empty object.
+    """
     data = sock.recv(_READ_SIZE)
-    while stops and data[:1] == STOP:
-        data = data[1:] or sock.recv(_READ_SIZE)
     if not data:
         raise EOFError
+    if stops and not (data := data.removeprefix(STOP)):
+        return {}, b""
     json_size, payload_size = _sizes(_fill(sock, data, HEADER.size), limit)
     start = HEADER.size + json_size
-    data = _fill(sock, data, start + payload_size)
-    if len(data) > start + payload_size:
+    end = start + payload_size
+    data = _fill(sock, data, end)
+    if len(data) > end and not (stops and data[end:] == STOP):
         raise WireError("a second frame came before the first was answered")
-    return _parse_head(data[HEADER.size : start]), data[start:]
+    head = _parse_head(data[HEADER.size : start])
+    if len(data) > end:
+        head["stop"] = True
+    return head, data[start:end]
 
 
 def receive_with_fds(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes, list[int]]:

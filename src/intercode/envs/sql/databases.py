@@ -434,27 +434,26 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
         db = database(task, engine)
         engine.open(db)
         statements = list(split_statements(task.gold)) or [task.gold]
+        run: Callable[..., Answer] = partial(engine.run_gold, db)
+        before = content = None
         if any(kind_of(statement) == "editing" for statement in statements):
-            before = read_content(engine, db, task.gold)
-            answer = run_in_turn(engine.run, task.gold, seconds=READ_SECONDS)
-            content = None if answer.error else read_content(engine, db, task.gold)
-            if content is not None and content.evidence == before.evidence:
+            run, before = engine.run, read_content(engine, db, task.gold)
+        answer = run_in_turn(run, task.gold, seconds=READ_SECONDS)
+        if before is not None and not answer.error:
+            content = read_content(engine, db, task.gold)
+            if content.evidence == before.evidence:
                 raise DataError(
                     f"task {task.id}: the gold changes nothing that is compared (rows, columns, "
                     "keys, indexes, triggers, routines), so any answer would be right"
                 )
-            return Gold(answer, free(answer.table or _NO_ROWS), content)
-        answer = run_in_turn(partial(engine.run_gold, db), task.gold, seconds=READ_SECONDS)
-        if answer.table is None:
-            return Gold(answer, free(_NO_ROWS))
         last = task.gold if len(statements) == 1 else statements[-1]
         order, counts = ordering(last, engine.dialect), task.extra.get("order_counts")
-        if counts is False:
-            return Gold(answer, free(answer.table))
+        if answer.table is None or counts is False or kind_of(last) == "editing":
+            return Gold(answer, free(answer.table or _NO_ROWS), content)
         if counts and order.free:
-            return Gold(answer, strict(answer.table))
-        derived = (engine.run_gold(db, statement).table for statement in order.derived)
+            return Gold(answer, strict(answer.table), content)
+        derived = (run(statement, seconds=READ_SECONDS).table for statement in order.derived)
         full = next((table for table in derived if table is not None), None)
-        return Gold(answer, order_of(answer.table, order, full))
+        return Gold(answer, order_of(answer.table, order, full), content)
 
     return blame_gold(execute, task.gold)

@@ -67,5 +67,6 @@ LANGUAGE = Language(
     prompts=Path(__file__).parent / "prompts",
     kind=kind_of,
     echo=echo,
+    between="\n;\n",
     attacks="intercode.redteam.sql:ON_SQL",
 )
