@@ -84,7 +84,7 @@ class LocalProvider(Provider[Template]):
     def add_script(self, start: Template, text: str, *, name: str) -> Template:
         def run(layer: Path) -> None:
             layer.chmod(0o755)
-            with self.sandbox(
+            with self._open(
                 start, limits=SETUP_LIMITS, session="stateless", export=layer
             ) as sandbox:
                 sandbox.write(SCRIPT, text.encode())
@@ -105,6 +105,10 @@ class LocalProvider(Provider[Template]):
         return start.over(cache.folder(self._layers, key, run), text)
 
     def sandbox(self, start: Template, **options: Any) -> LocalSandbox:
+        return self._open(start, **options)
+
+    def _open(self, start: Template, **options: Any) -> LocalSandbox:
+        """Open a sandbox of our own, whatever a subclass makes of `sandbox`."""
         return LocalSandbox(start, **options)
 
 

@@ -79,7 +79,7 @@ class PodProvider(LocalProvider):
             else None
         )
 
-    def sandbox(self, start: Template, **options: Any) -> LocalSandbox:
+    def _open(self, start: Template, **options: Any) -> LocalSandbox:
         return PodSandbox(start, **options)
 
 

@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from following import Step, follow, steps
@@ -16,6 +18,8 @@ from kept import needs_bwrap
 import intercode
 from intercode.errors import SandboxDied, UsageError
 from intercode_sandbox.base import Provider, provider
+from intercode_sandbox.local import LocalProvider, LocalSandbox
+from intercode_sandbox.template import Template
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "own-sandbox.md").read_text()
 DERIVED = dedent(str(Provider.__doc__).partition("LoggedProvider`:\n")[2])
@@ -123,6 +127,18 @@ def test_what_is_no_provider_is_refused(tmp_path: Path) -> None:
             intercode.make(env, sandbox=name)
     with pytest.raises(ModuleNotFoundError):
         provider("no_such_module:Provider")
+
+
+class OwnProvider(LocalProvider):
+    def sandbox(self, start: Template, **options: Any) -> LocalSandbox:
+        raise AssertionError("a sandbox of the caller's own, which may lack what scripts need")
+
+
+def test_a_setup_script_needs_nothing_of_the_providers_own_sandbox() -> None:
+    start = OwnProvider().prepare()
+    layered = OwnProvider().add_script(start, f"echo {time.time()} > /made", name="setup.sh")
+    with LocalSandbox(layered) as sandbox:
+        assert sandbox.read("/made")
 
 
 FAILING = """
