@@ -60,7 +60,7 @@ FEWEST = 10
 TRIES = 60
 """If none of this many candidates is kept, the kind yields no tasks."""
 DRAWS = 40
-"""How often parameters are drawn for one candidate."""
+"""The number of times that parameters are drawn for one candidate."""
 PATIENCE = 8
 """After this many rounds in a row without a new task, the kind is exhausted."""
 TEST_EVERY = 5
