@@ -221,13 +221,18 @@ def test_a_death_shows_at_once_though_a_sibling_began_while_a_spare_waited(
     template: Template,
 ) -> None:
     with LocalSandbox(template) as sandbox:
+        bwrap = sandbox.host._process.pid
+
+        def jobs() -> list[int]:
+            return [pid for pid, _ in families.family(bwrap) if "4321" in families.arguments(pid)]
+
         sandbox.reset()
         with sandbox.sibling():
-            assert wait_until(lambda: len(families.family(sandbox.host._process.pid)) > 2 * ALONE)
+            assert wait_until(lambda: len(families.family(bwrap)) > 2 * ALONE)
             sandbox.reset()
             sandbox.exec("sleep 4321 &")
-            pids = [pid for pid, _ in families.family(sandbox.host._process.pid)]
-            (job,) = [pid for pid in pids if b"4321" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+            assert wait_until(jobs)
+            (job,) = jobs()
             os.kill(parent(parent(job)), signal.SIGKILL)
             began = time.monotonic()
             with pytest.raises(SandboxDied):
