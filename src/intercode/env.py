@@ -12,6 +12,8 @@
     protocol "submit"    `submit` scores the state and ends the episode
     protocol "paper"     every step is scored, and reward 1 ends the episode
 
+    `ask QUESTION`       a turn that executes nothing: the user of `asking.py` answers
+
 The death of a process that the agent's user owns (shell, interpreter, a test's process) is an
 outcome, not `SandboxDied`. The rest of InterCode v1's protocol "paper" is in `interop/v1/`. Nothing
 here knows about models, strategies, or a particular language.
@@ -37,10 +39,20 @@ import gymnasium
 from gymnasium.spaces import Text
 from gymnasium.vector.utils import create_shared_memory
 
+from intercode.asking import (
+    NO_BUDGET,
+    SILENT,
+    Facet,
+    User,
+    facet_asked,
+    facets_of,
+    has_question,
+    question_in,
+)
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError, did_you_mean
 from intercode.language import PLAIN, Language
 from intercode.options import EnvOptions
-from intercode.plugins import attribute_path, check_overrides, safe_repr
+from intercode.plugins import attribute_path, call_plugin, check_overrides, safe_repr
 from intercode.protocol import find_protocol
 from intercode.submission import INSIDE, LONGEST, is_submission, submitted_word
 from intercode.tasks import DataSet, Layout, open_data
@@ -169,12 +181,14 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         view: View | None = None,
         keep_going: bool = False,
         submits: int | None = None,
+        user: User | None = None,
     ) -> None:
         """After `max_turns` steps an episode is truncated; None: no limit.
 
         `keep_going` continues after a success under the paper's protocol, to replay a recording to
         its end. `submits` is the number of submissions, by default one. A wrong submission before
-        the last one costs a turn and is answered by `feedback`.
+        the last one costs a turn and is answered by `feedback`. `user` answers the questions of
+        tasks with `facets`, in place of these.
         """
         if not tasks:
             raise UsageError("an environment needs at least one task")
@@ -189,6 +203,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self.view = view or View()
         self.submission = self.language.submission
         self._keep_going, self._submits_allowed = keep_going, submits or 1
+        self._user = user
+        self._facets: tuple[Facet, ...] = ()
         self.observation_space, self.action_space = Utf8(), Utf8()
         self._order: list[int] = []
         self._task: Task | None = None
@@ -196,6 +212,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._seen = ""
         """The output of the last action, as the agent sees it."""
         self._actions: list[str] = []
+        self._asked: list[tuple[str, str]] = []
+        """The questions of this episode with their replies."""
+        self._ask_budget = inf
         self._fingerprints: list[str] = []
         self._times: list[float] = []
         self._word, self._submit_count, self._start_time = "", 0, 0.0
@@ -459,6 +478,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return False
 
     @property
+    def takes_questions(self) -> bool:
+        """Return whether the task takes `ask QUESTION`."""
+        return bool(self._facets) and not self.rules.scores_steps
+
+    @property
     def turn(self) -> int:
         """The number of steps in this episode."""
         return len(self._actions)
@@ -483,6 +507,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._task = self._choose_task((options or {}).get("task"))
         self._actions, self._fingerprints, self._times, self._seen = [], [], [], ""
         self._word, self._submit_count = "", 0
+        self._facets, self._asked = facets_of(self._task.extra), []
+        self._ask_budget = float(self._task.extra.get("ask_budget", inf))
         self.start_episode(self._task)
         self._done, self._start_time = False, time.monotonic()
         self._last_text = self.first_observation(self._task)
@@ -505,7 +531,12 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._actions.append(action)
         self._times.append(time.monotonic() - self._start_time)
         try:
-            result = self._submit(action) if self._submits(action) else self._execute(action)
+            if self._submits(action):
+                result = self._submit(action)
+            elif (question := self._question_in(action)) is not None:
+                result = self._ask_user(question)
+            else:
+                result = self._execute(action)
         except SandboxDied as death:
             result = self._handle_death(death)
         self._last_text = f"> {action}\n{result[0]}"
@@ -526,7 +557,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """
         self._require_open()
         fork = copy.copy(self)
-        fork._actions = list(self._actions)
+        fork._actions, fork._asked = list(self._actions), list(self._asked)
         fork._fingerprints = list(self._fingerprints)
         fork._times = list(self._times)
         fork._order = list(self._order)
@@ -542,7 +573,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             return fork
         try:
             fork.start_episode(fork.task)
-            actions = (action for action in self._actions if not self._submits(action))
+            actions = filter(self._executes, self._actions)
             for number, (action, expected) in enumerate(
                 zip(actions, self._fingerprints, strict=True), start=1
             ):
@@ -569,6 +600,31 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     def _submits(self, action: str) -> bool:
         return not self.rules.scores_steps and is_submission(action, self.submission)
+
+    def _question_in(self, action: str) -> str | None:
+        return question_in(action) if self.takes_questions else None
+
+    def _executes(self, action: str) -> bool:
+        return not self._submits(action) and self._question_in(action) is None
+
+    def _ask_user(self, question: str) -> StepResult:
+        """Return the user's reply to a question as the result of a step; `info["asked"]` names the
+        facet that answered, "" for none."""
+        asked, task = "", self.task
+        cost = float(task.extra.get("ask_cost", 1))
+        if self._user is not None:
+            reply = self._shorten(call_plugin(self._user, str, task, list(self._asked), question))
+        elif facet := facet_asked(self._facets, question):
+            reply, asked = facet.reply, facet.name
+            cost = cost if facet.cost is None else facet.cost
+        else:
+            reply = SILENT
+        if cost > self._ask_budget:
+            reply, asked, cost = NO_BUDGET, "", 0.0
+        self._ask_budget -= cost
+        self._asked.append((question, reply))
+        left = "" if self._ask_budget == inf else f"\n[{self._ask_budget:g} of the budget left]"
+        return self._finish_step(reply + left, 0.0, {**_make_info(None), "asked": asked})
 
     def _submit(self, action: str) -> StepResult:
         info, self._word = _make_info(None), submitted_word(self.submission, action)
@@ -613,6 +669,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 notes.append(f"[the {self.session_noun if folder else 'session'} ended; {new}")
             if INSIDE.search(action):
                 notes.append(_SUBMIT_ALONE)
+            if self.takes_questions and has_question(action):
+                notes.append(_ASK_ALONE)
             gap = "" if not notes or not result.output or result.output.endswith("\n") else "\n"
             return self._finish_step(self._seen + gap + "\n".join(notes), 0.0, info)
         score = self.score()
@@ -690,7 +748,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         start, self._fingerprints = time.monotonic(), []
         for action, seconds in zip(self._actions, self._times, strict=True):
             time.sleep(max(0.0, start + seconds - time.monotonic()))
-            if not self._submits(action):
+            if self._executes(action):
                 self._fingerprints.append(_fingerprint(self.execute(action)))
         time.sleep(_SECONDS_AFTER_REPLAY)
 
@@ -774,6 +832,7 @@ class EnvFactory:
 
 
 _SUBMIT_ALONE = "[`submit` must be an action of its own; nothing was submitted]"
+_ASK_ALONE = "[`ask QUESTION` must be an action of its own; nothing was asked]"
 _OUTCOME_TEXT = View(1400, 500)
 
 

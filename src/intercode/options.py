@@ -219,6 +219,11 @@ class EnvOptions(Options):
         kind="reward", metavar="exact|paper|module:function|path.py:function",
         names="code", plain=r"\w+",
     )  # fmt: skip
+    user: Any = option(
+        None, "Environment",
+        "Let your own function answer what the agent asks in tasks with `facets`. [their replies]",
+        metavar="module:function|path.py:function", names="code",
+    )  # fmt: skip
     max_turns: int | None = 10
     view: View | None = None
     keep_going: bool = False
@@ -226,6 +231,7 @@ class EnvOptions(Options):
     def episode(self) -> dict[str, Any]:
         """Return the arguments of `InterCodeEnv` besides the tasks."""
         return {
+            **({"user": self.chosen_user} if self.user else {}),
             "protocol": self.protocol,
             "max_turns": self.max_turns,
             "view": self.view,
@@ -245,6 +251,13 @@ class EnvOptions(Options):
         function: Callable[[dict[str, Any]], dict[str, Any]]
         function = load_plugin(self.preprocess, "preprocess")
         return function
+
+    @property
+    def chosen_user(self) -> Any:
+        user = load_plugin(self.user, "user") if isinstance(self.user, str) else self.user
+        if not callable(user):
+            raise UsageError(f"user {self.user!r} is not a function")
+        return user
 
     @property
     def chosen_session(self) -> Literal["persistent", "stateless"]:

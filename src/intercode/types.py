@@ -248,7 +248,8 @@ class Turn:
     were sent). `limits` names the limits that the action hit: disk, memory, output, processes,
     time. `forced`: the work was submitted for the agent, which had no turns left; that is not one
     of the agent's turns. `session_lost`: the shell or interpreter ended. `value`: the reward that a
-    submission right after this turn would have earned, if the run recorded it.
+    submission right after this turn would have earned, if the run recorded it. `asked` is set if
+    the action was a question to the user: the facet of the task that answered, "" for none.
     """
 
     ask: Sequence[Message] | None = None
@@ -273,6 +274,7 @@ class Turn:
     forced: bool = False
     session_lost: bool = False
     value: float | None = None
+    asked: str | None = None
 
     @property
     def message(self) -> Message:
@@ -311,7 +313,8 @@ class Episode:
     says what the agent and the gold did, as `InterCodeEnv.outcomes` does; its `failed` names the
     parts of the reward that failed. `split` is the task's. `takes_answer`: the environment took
     `submit ANSWER` for this task, and the agent's prompt says so; None: not recorded. `no_value`:
-    why no turn has a `value`, in a run that records them.
+    why no turn has a `value`, in a run that records them. `takes_questions`: it took `ask
+    QUESTION`, likewise.
     """
 
     task: str
@@ -330,6 +333,7 @@ class Episode:
     split: str | None = None
     takes_answer: bool | None = None
     no_value: str = ""
+    takes_questions: bool = False
 
     @property
     def usage(self) -> Usage:
@@ -392,6 +396,8 @@ SUSPICIOUS = {
     "not_english": "the query is not English, so `exact` compares strictly",
     "weak_tests": "a constant or an argument passes all tests, or a test is repeated",
     "unsafe_test": "a test runs in the answer's process, which may forge the verdict",
+    "facet_unreached": "no question of a facet's own words gets its reply",
+    "facet_tells": "the reply of a facet contains the gold",
     "by_luck": "an empty or constant answer is right",
     "unstable": "the answer depends on the clock, the machine or chance",
 }

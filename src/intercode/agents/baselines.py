@@ -2,6 +2,7 @@
 records, and a person.
 
 gold        the task's own gold, then `submit`               must reach 100 %
+asker       asks for each facet, then as gold               must reach 100 %
 noop        only `submit`                                    must reach 0 %
 retrieval   the golds of the most similar other tasks        costs nothing; a model should do better
 nearest     the most similar task's gold, with its names     the same, for generated tasks
@@ -21,6 +22,7 @@ from typing import Protocol
 from intercode.agents.base import SUBMIT, Act, Ask, Step, Strategy, StrategySteps
 from intercode.agents.dialogue import format_step, message
 from intercode.agents.tfidf import nearest as most_similar
+from intercode.asking import TAKES_QUESTIONS, facet_asked, facets_of
 from intercode.errors import DataError
 from intercode.types import Task
 
@@ -45,6 +47,15 @@ def gold(task: Task, protocol: str) -> StrategySteps:
         yield Act(f"{SUBMIT} {flag}")
     elif protocol == SUBMIT:
         yield Act(f"{SUBMIT} {task.extra.get('submit', '')}".strip())
+
+
+def asker(task: Task, protocol: str) -> StrategySteps:
+    """Ask for each facet of the task in words of its own, then play the gold."""
+    facets = facets_of(task.extra) if task.extra.get(TAKES_QUESTIONS) else ()
+    for facet in facets:
+        asks = [text for text in facet.asks if facet_asked(facets, text) == facet]
+        yield Act(f"ask {next(iter(asks), facet.asks[0])}?")
+    yield from gold(task, protocol)
 
 
 def noop(task: Task, protocol: str) -> StrategySteps:

@@ -102,6 +102,12 @@ _PROSE_WORD = re.compile(
     r"|can|cannot|have|has|not|do|with|here|there|now|so|please|sorry|answer)[,;]?",
     re.IGNORECASE,
 )
+_ASKED = re.compile(
+    r"""^[ \t]*(?:action[ \t]*:[ \t]*)?[`*]*
+    (?:execute[ \t]*\[)?  ask(?:[ \t]+|:[ \t]*|[ \t]?\[)  (?P<question>\S.*?)  [\]`* \t]*$""",
+    re.MULTILINE | re.VERBOSE | re.IGNORECASE,
+)
+"""A line that asks: ``ask Which day?``, ``Action: ask[Which day?]``, not ``Please ask``."""
 _PRINTS = ("echo", "printf", "print")
 
 _NAMES = frozenset(["bash", "sh", "shell", "sql", "python", "code"])
@@ -122,14 +128,20 @@ _CODE_KEYS = ("code", "command", "cmd", "query", "sql", "script")
 
 
 def split_reply(
-    text: str, language: Language, *, takes_answer: bool = False
+    text: str, language: Language, *, takes_answer: bool = False, takes_questions: bool = False
 ) -> tuple[str | None, str]:
     """Return the action in `text` (None if there is none) and the words around it.
 
-    `takes_answer`: `submit ANSWER` is an action.
+    `takes_answer`: `submit ANSWER` is an action. `takes_questions`: `ask QUESTION` is an action,
+    also in a line of its own before any other action.
     """
     thoughts, reply = split_reasoning(text.replace("\r\n", "\n"))
     reply = _TOKENS.sub("", reply).strip("\ufeff\u200b \t\n")
+    if takes_questions and (asked := _ASKED.search(reply)):
+        mark = _mark(language).search(reply)
+        if mark is None or mark.start() >= asked.start():
+            around = f"{thoughts}\n{reply.replace(asked[0], '', 1)}"
+            return asking({"question": asked["question"]}), around.strip()
     submission = language.submission_where(takes_answer=takes_answer)
     part, is_code = unwrap(reply, language) or (reply, False)
     code: str | None = None
@@ -379,7 +391,7 @@ _PYTHONIC = re.compile(
     r"""(?: ^(?: [ \t`|] | \[[A-Z_]{0,20}\]? | <[^<>\n]{1,40}> | tool_code | python | print\(
              | (?:functions|default_api|tools?|api)\. ){0,20}+
           | (?<=\)),[ \t\n]{0,20}+(?:\w{1,20}\.)? )
-    (?P<call> (?:execute|submit)\( )""",
+    (?P<call> (?:execute|submit|ask)\( )""",
     re.MULTILINE | re.VERBOSE,
 )
 """The beginning of a call where a line begins, but for brackets, tokens and a namespace, or after
@@ -388,7 +400,7 @@ _AFTER_CALL = re.compile(r"[\s)\]`;.]*(?:<[^<>\n]{1,40}>)?\s*(?:,|$)", re.MULTIL
 
 
 def written_calls(text: str) -> list[ToolCall]:
-    """Return the calls of `execute` and `submit` that a model wrote as text, in any common form:
+    """Return the calls of `execute`, `submit` and `ask` that a model wrote as text, in any common form:
     JSON, tags, or a call of Python; at most `MOST_BLOCKS`.
 
     A server without a parser of tool calls returns them so.
@@ -399,7 +411,7 @@ def written_calls(text: str) -> list[ToolCall]:
         for arguments in [json.dumps(_object(match["body"]) or _tagged_values(match["body"]))]
     ]
     calls = tagged or list(islice(_json_calls(text), MOST_BLOCKS)) or list(_python_calls(text))
-    return [call for call in calls if call.name in ("execute", "submit")]
+    return [call for call in calls if call.name in ("execute", "submit", "ask")]
 
 
 def _tagged_values(body: str) -> dict[str, str]:
@@ -437,7 +449,8 @@ def _python_calls(text: str) -> Iterator[ToolCall]:
                     break
                 values = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
                 if call.args:
-                    values["code"] = ast.literal_eval(call.args[0])
+                    key = "question" if match["call"] == "ask(" else "code"
+                    values[key] = ast.literal_eval(call.args[0])
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
             yield ToolCall("", match["call"].rstrip("("), json.dumps(values, default=str))
@@ -445,7 +458,7 @@ def _python_calls(text: str) -> Iterator[ToolCall]:
 
 
 def _only_calls(text: str) -> bool:
-    """Return whether a text is Python that does nothing but call `execute` and `submit`."""
+    """Return whether a text is Python that does nothing but call `execute`, `submit` and `ask`."""
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -453,7 +466,7 @@ def _only_calls(text: str) -> bool:
     called = [node.value.func for node in body if isinstance(node, ast.Expr)
               and isinstance(node.value, ast.Call)]  # fmt: skip
     names = [function.id for function in called if isinstance(function, ast.Name)]
-    return len(names) == len(body) and set(names) <= {"execute", "submit"}
+    return len(names) == len(body) and set(names) <= {"execute", "submit", "ask"}
 
 
 def code_of_call(text: str) -> str | None:
@@ -483,7 +496,16 @@ def _action_of(call: ToolCall) -> str:
     arguments = json.loads(call.arguments)
     if call.name == "submit":
         return f"submit {arguments.get('answer') or ''}".strip()
+    if call.name == "ask":
+        return asking(arguments)
     return unfenced(code_of(arguments))
+
+
+def asking(arguments: Mapping[str, Any]) -> str:
+    """Return the action `ask QUESTION` of a call's arguments, in one line; "" without a
+    question."""
+    question = " ".join(str(arguments.get("question") or "").split())
+    return f"ask {question}" if question else ""
 
 
 def _object(text: object) -> dict[str, Any] | None:

@@ -9,12 +9,14 @@ other forms.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 from intercode.agents.base import ROOT, Act, Ask, Branch, Step, StrategySteps
 from intercode.agents.code import split_reply
 from intercode.agents.prompts import Prompts
+from intercode.asking import TAKES_QUESTIONS
 from intercode.submission import TAKES_ANSWER, is_submission
 from intercode.types import Message, Reply, Task
 
@@ -22,7 +24,7 @@ from intercode.types import Message, Reply, Task
 @dataclass
 class Dialogue:
     """A conversation with `left` more actions. `blind` hides scores; `takes_answer` allows `submit
-    ANSWER`: the task takes it, and the prompts explain it."""
+    ANSWER`, and `takes_questions` `ask QUESTION`: the task takes it, and the prompts explain it."""
 
     prompts: Prompts
     protocol: str
@@ -30,6 +32,7 @@ class Dialogue:
     messages: list[Message] = field(default_factory=list)
     blind: bool = False
     takes_answer: bool = False
+    takes_questions: bool = False
 
     @classmethod
     def start(
@@ -45,8 +48,12 @@ class Dialogue:
         """Return the opening; the system message ends with the text called `more`."""
         ending = "blind" if blind and protocol == "paper" else protocol
         takes_answer = bool(task.extra.get(TAKES_ANSWER)) and "answer" in prompts.texts
-        endings = [ending, "answer"] if takes_answer else [ending]
-        system = prompts.opening(*endings, turns=format_turns(turns))
+        takes_questions = bool(task.extra.get(TAKES_QUESTIONS))
+        endings = [ending, *["answer"] * takes_answer, *["ask"] * takes_questions]
+        how = "call the tool `ask`" if prompts.form == "tools" else "write `ask QUESTION` as action"
+        system = prompts.opening(
+            *endings, turns=format_turns(turns), how=how, price=_price(task.extra)
+        )
         system += f"\n\n{prompts.fill(more)}" if more else ""
         return cls(
             prompts,
@@ -55,6 +62,7 @@ class Dialogue:
             [message("system", system), message("user", task.query)],
             blind,
             takes_answer,
+            takes_questions,
         )
 
     def ask(self, draw: int = 0) -> Ask:
@@ -73,7 +81,10 @@ class Dialogue:
         """Add the reply and return its action."""
         self.add_reply(reply)
         code, thought = split_reply(
-            reply.text, self.prompts.language, takes_answer=self.takes_answer
+            reply.text,
+            self.prompts.language,
+            takes_answer=self.takes_answer,
+            takes_questions=self.takes_questions,
         )
         return Act(
             code,
@@ -113,6 +124,13 @@ def format_step(step: Step, *, scored: bool) -> str:
     if scored:
         lines.append(f"[score {step.reward:.2f}]")
     return "\n".join(lines)
+
+
+def _price(record: Mapping[str, Any]) -> str:
+    """Return what a question costs."""
+    if (budget := record.get("ask_budget")) is None:
+        return "a turn"
+    return f"a turn and a part of your budget for questions, which is {budget:g}"
 
 
 def message(role: str, content: str) -> Message:

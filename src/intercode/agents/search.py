@@ -86,7 +86,8 @@ def _attempt(talk: Dialogue, draw: int) -> Generator[Any, Any, Attempt]:
             break  # the environment would reject the submission
         step = yield act
         talk.add_step(step)
-        if act.action is not None:  # else the observation is a note on the reply
+        # else the observation is a note on the reply, or the user's
+        if act.action is not None and "asked" not in (step.info or {}):
             answer = step.observation.strip()
         failures += act.action is None or failed(step)
     return Attempt(branch, SUBMIT, (SUBMIT, answer), failures)

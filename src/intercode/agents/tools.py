@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from intercode.agents.base import SUBMIT, Act, Ask, Strategy, StrategySteps
-from intercode.agents.code import code_of, split_reasoning, unfenced, written_calls
+from intercode.agents.code import asking, code_of, split_reasoning, unfenced, written_calls
 from intercode.agents.dialogue import Dialogue, format_step, format_turns, message
 from intercode.agents.prompts import Prompts
 from intercode.language import Language
@@ -37,6 +37,7 @@ def _tool(name: str, what: str, **texts: str) -> Tool:
 
 EXECUTE = _tool("execute", "Execute code and see what it prints.", code="The code to run.")
 WORD = {"answer": "The word to submit, such as a flag or a name; empty if none is needed."}
+ASK = _tool("ask", "Ask the user one question about the task.", question="The question.")
 ANSWER = {
     "answer": "Your answer, in place of what the last code printed; empty if that is your answer."
 }
@@ -52,7 +53,8 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
     def strategy(task: Task, protocol: str) -> StrategySteps:
         talk = Dialogue.start(task, protocol, turns, prompts)
         word = ANSWER if talk.takes_answer else WORD if prompts.language.submission.groups else {}
-        offered = (EXECUTE, _tool(SUBMIT, "Submit the work and finish.", **word))
+        asks = (ASK,) if talk.takes_questions else ()
+        offered = (EXECUTE, *asks, _tool(SUBMIT, "Submit the work and finish.", **word))
         ids = set[str]()
         while talk.left:
             reply: Reply = yield Ask(tuple(talk.messages), offered)
@@ -73,10 +75,13 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
                 output = "Not executed: all turns are used up."
                 if talk.left:
                     try:
-                        act = Act(
-                            action_of(call, prompts.language, takes_answer=talk.takes_answer),
-                            thought,
+                        action = action_of(
+                            call,
+                            prompts.language,
+                            takes_answer=talk.takes_answer,
+                            takes_questions=talk.takes_questions,
                         )
+                        act = Act(action, thought)
                     except Malformed as error:
                         act = Act(None, thought, prompts.fill("tools.malformed", why=error))
                     step = yield act
@@ -96,7 +101,13 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
     return strategy
 
 
-def action_of(call: ToolCall, language: Language, *, takes_answer: bool = False) -> str:
+def action_of(
+    call: ToolCall,
+    language: Language,
+    *,
+    takes_answer: bool = False,
+    takes_questions: bool = False,
+) -> str:
     """Return the action of a call. Raises `Malformed`, also for arguments that are not a JSON
     object: these are never code."""
     try:
@@ -110,6 +121,10 @@ def action_of(call: ToolCall, language: Language, *, takes_answer: bool = False)
     if name == SUBMIT:
         answer = arguments.get("answer")
         return submitting(answer, language.submission, takes_answer=takes_answer)
+    if name == "ask" and takes_questions:
+        if question := asking(arguments):
+            return question
+        raise Malformed("it contains no text under the key question")
     if name != "execute":
         raise Malformed(f"there is no tool {call.name!r:.50}")
     code = unfenced(code_of(arguments))

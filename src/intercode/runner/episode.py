@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intercode.agents.base import SUBMIT, Act, Ask, Close, Fork, Step, Strategy
+from intercode.asking import TAKES_QUESTIONS
 from intercode.env import NO_VALUE
 from intercode.errors import UsageError
 from intercode.models import Model
@@ -99,7 +100,9 @@ def play(
     submission, pays = getattr(env, "submission", WORD), env.protocol == SUBMIT
     most, over_budget = tracker.limits.turns, tracker.start_episode(log)
     takes_answer = bool(getattr(env, "takes_answer", False))
-    extra = {**task.extra, TAKES_ANSWER: True} if takes_answer else task.extra
+    takes_questions = bool(getattr(env, "takes_questions", False))
+    taken = {TAKES_ANSWER: takes_answer, TAKES_QUESTIONS: takes_questions}
+    extra = {**task.extra, **{name: True for name, takes in taken.items() if takes}}
     posed = replace(task, query=query, extra=extra)
     no_value = _why_no_value(env) if values else ""
     result = _Result()
@@ -148,6 +151,7 @@ def play(
         split=task.split,
         takes_answer=takes_answer,
         no_value=no_value,
+        takes_questions=takes_questions,
     )
 
 
@@ -227,6 +231,7 @@ def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool, valued: boo
             after=forks.after(act.env, log),
             forced=act.forced,
             value=value,
+            asked=facts.get("asked"),
         )
     )
     return step

@@ -78,7 +78,7 @@ SOURCES = frozenset(
         "prompt",
         *(
             f"{part}_source"
-            for part in ("agent", "env", "model", "reward", "preprocess", "sandbox", "engine")
+            for part in ("agent", "env", "model", "reward", "preprocess", "sandbox", "engine", "user")
         ),
     }
 )
@@ -127,6 +127,7 @@ _SAMPLE = {**json_kinds(Sample), "prompt_kept": int}
 _RARE = {
     *("calls", "after", "left_out", "ask_kept", "sample", "limits"),
     *("reasoning", "finish_reason", "reply_seconds", "forced", "session_lost", "value"),
+    "asked",
 }
 
 Config = Mapping[str, Any]
@@ -340,6 +341,7 @@ def to_json(episode: Episode) -> dict[str, Any]:
         "split": episode.split,
         "lost": None if episode.lost == Usage() else usage_json(episode.lost),
         "no_value": episode.no_value,
+        "takes_questions": episode.takes_questions,
     }
     return {
         "schema": SCHEMA,

@@ -27,6 +27,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from intercode.asking import FIELDS as ASKING
+from intercode.asking import facets_of
 from intercode.errors import DataError, UsageError
 from intercode.plugins import describe_error
 from intercode.tasks.formats import kind_of, read_file
@@ -48,7 +50,7 @@ DECIDING = ("test_cases", "preprocess_sql", "tests", "verify")
 """Fields that decide about an answer, or about what it is executed on, in some environment or
 published set. An environment that does not read them would judge by the gold alone."""
 _EMPTY: tuple[object, ...] = (None, "", "[]", [], {})
-ALL_READ = ("query", "gold", "golds", "id", "general", "split")
+ALL_READ = ("query", "gold", "golds", "id", "general", "split", *ASKING)
 """The fields that every environment reads."""
 _SHORT = 3
 """Words with this many letters or fewer are within one edit of too many others."""

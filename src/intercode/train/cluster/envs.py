@@ -178,14 +178,16 @@ class RayEnv:
         self.protocol, self.submission, self.language = (
             attributes[name] for name in ("protocol", "submission", "language")
         )
-        self.takes_answer, self.no_value, self._closed = False, "", False
+        self.takes_answer, self.takes_questions = False, False
+        self.no_value, self._closed = "", False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         self._move()
         (observation, info), attributes = self._call("reset", seed=seed, options=options)
-        self.takes_answer, self.no_value = (attributes[name] for name in OF_TASK)
+        for name in OF_TASK:
+            setattr(self, name, attributes[name])
         return observation, info
 
     def _move(self) -> None:

@@ -42,7 +42,7 @@ Result = Episode | Key | IntercodeError
 """A finished episode; a job that was not begun, because the run stops; or the mistake that ends the
 run."""
 Value = TypeVar("Value")
-OF_TASK = ("takes_answer", "no_value")
+OF_TASK = ("takes_answer", "takes_questions", "no_value")
 """Attributes of an environment that depend on its task."""
 WAIT = 1.0
 """Seconds that an exchange waits for a result."""

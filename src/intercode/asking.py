@@ -1,0 +1,150 @@
+"""A user who can be asked: what the query of a task leaves open, and who answers questions about
+it.
+
+    ask QUESTION ──► its words, as stems ──► the facets with an entry of which the question has all
+                                             words
+        one, or two with different numbers of such words ──► the reply of the one with more
+        none, a draw, more than two, "everything" ─────────► "I can't say more about that."
+
+A record has `facets`, each with the entries that ask for it, the reply and perhaps a cost:
+
+    {"query": "How many orders are large?", "gold": "…", "ask_budget": 3,
+     "facets": [{"name": "large", "asks": ["large", "big order", "threshold"],
+                 "reply": "An order of 100 euros or more is large.", "cost": 2}]}
+
+The default user has no model: equal questions get equal replies, which can only be those of the
+record. Not covered: questions in other languages than English, and synonyms that no entry lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import snowballstemmer
+
+from intercode.errors import DataError
+from intercode.types import Task, TaskIssue, is_number
+
+TAKES_QUESTIONS = "takes_questions"
+"""The field of a task's `extra` that tells a strategy that the task takes `ask QUESTION`."""
+FIELDS = ("facets", "ask_budget", "ask_cost")
+"""The fields of a record that are read here."""
+SILENT = "I can't say more about that."
+NO_BUDGET = "Your budget for questions is used up."
+MOST_FACETS = 2
+"""Facets that one question may touch; a question about more asks for everything at once."""
+MOST_WORDS = 60
+"""A longer question is a list of words, not a question."""
+_EVERYTHING = frozenset(["all", "any", "every", "everything", "anything"])
+_QUESTION = re.compile(r"ask(?:[ \t]+|:[ \t]*)(?=\S)([^\n]+)")
+_INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*ask[ \t]+[\"']?\w")
+_STEMMER = snowballstemmer.stemmer("english")
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A clause that the query leaves out. A question asks for it if it contains all words of one of
+    the entries `asks`, in any order and form. `cost` is deducted from the record's `ask_budget`;
+    None: the record's `ask_cost`."""
+
+    name: str
+    asks: Sequence[str]
+    reply: str
+    cost: float | None = None
+
+
+class User(Protocol):
+    """A user of the caller's own, such as one that a model plays: a function that answers a
+    question. `asked` are the earlier questions of the episode with their replies."""
+
+    def __call__(self, task: Task, asked: Sequence[tuple[str, str]], question: str) -> str: ...
+
+
+def facets_of(record: Mapping[str, Any]) -> tuple[Facet, ...]:
+    """Return the facets of a record, or of a task's `extra`. Raises `DataError` for a field that is
+    not as described above."""
+    entries = record.get("facets") or ()
+    if not isinstance(entries, list | tuple):
+        raise DataError("the field 'facets' is not a list")
+    for name in ("ask_budget", "ask_cost"):
+        if (number := record.get(name)) is not None and not (is_number(number) and number >= 0):
+            raise DataError(f"the field {name!r} is not a number of at least 0")
+    return tuple(_read_facet(entry, number) for number, entry in enumerate(entries, start=1))
+
+
+def _read_facet(entry: object, number: int) -> Facet:
+    if not isinstance(entry, Mapping):
+        raise DataError(f"facet {number} is not an object")
+    name, asks, reply, cost = (entry.get(key) for key in ("name", "asks", "reply", "cost"))
+    if not isinstance(reply, str) or not reply.strip():
+        raise DataError(f"facet {number} has no text in 'reply'")
+    if (
+        not isinstance(asks, list)
+        or not asks
+        or not all(isinstance(text, str) and stems(text) for text in asks)
+    ):
+        raise DataError(f"facet {number}: 'asks' is not a list of words that ask for it")
+    if cost is not None and not (is_number(cost) and cost >= 0):
+        raise DataError(f"facet {number}: 'cost' is not a number of at least 0")
+    return Facet(str(name or number), tuple(asks), reply, cost)
+
+
+@lru_cache(1 << 16)
+def _stem(word: str) -> str:
+    stem: str = _STEMMER.stemWord(word)
+    return stem
+
+
+@lru_cache(1 << 12)
+def stems(text: str) -> frozenset[str]:
+    """Return the stems of the words of a text, in lower case."""
+    return frozenset(map(_stem, re.findall(r"[^\W_]+", text.lower())))
+
+
+def question_in(action: str) -> str | None:
+    """Return the question of an action `ask QUESTION`; None for any other action."""
+    match = _QUESTION.fullmatch(action.strip())
+    return " ".join(match[1].split()) if match else None
+
+
+def has_question(action: str) -> bool:
+    """Return whether one of the lines of an action seems to ask a question."""
+    return _INSIDE.search(action) is not None
+
+
+def facet_asked(facets: Sequence[Facet], question: str) -> Facet | None:
+    """Return the facet that a question asks for; None if it is vague, or asks for too much."""
+    words = stems(question)
+    if len(question.split()) > MOST_WORDS or words & _EVERYTHING:
+        return None
+    counts = {
+        facet: len(frozenset().union(*(entry for entry in entries if entry <= words)))
+        for facet in facets
+        for entries in [[stems(text) for text in facet.asks]]
+    }
+    touched = sorted((count, facet.name) for facet, count in counts.items() if count)
+    if not touched or len(touched) > MOST_FACETS:
+        return None
+    most = touched[-1][0]
+    best = [facet for facet, count in counts.items() if count == most]
+    return best[0] if len(best) == 1 else None
+
+
+def facet_issues(task: Task) -> list[TaskIssue]:
+    """Return the issues of a task's facets: some that no question of their own words reaches, and
+    replies that contain a gold."""
+    facets, issues = facets_of(task.extra), list[TaskIssue]()
+    golds = [words for words in (" ".join(gold.split()) for gold in task.golds) if words]
+    for facet in facets:
+        if not any(facet_asked(facets, text) == facet for text in facet.asks):
+            why = f"none of the entries that ask for the facet {facet.name!r} gets its reply"
+            issues.append(TaskIssue(why, "facet_unreached"))
+        reply = " ".join(facet.reply.split())
+        if any(gold in reply for gold in golds):
+            why = f"the reply of the facet {facet.name!r} contains the gold"
+            issues.append(TaskIssue(why, "facet_tells"))
+    return issues
