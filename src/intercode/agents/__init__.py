@@ -2,7 +2,7 @@
 
     try_again | react | plan_solve | tools | best_of:N | tree_search | …     ask a model:
                                                                              docs/agents.md
-    gold | asker | noop | retrieval | nearest | replay:PATH | static:PATH | module:function
+    gold | asker | guesser | noop | retrieval | nearest | replay:PATH | static:PATH | module:function
 
 `module:function` is the user's own strategy: a generator function of (task, protocol), which
 `own_agent` also gives the keywords `turns`, `language` and `prompts` if it has parameters of these
@@ -30,7 +30,18 @@ from intercode.agents.base import (
     Strategy,
     StrategySteps,
 )
-from intercode.agents.baselines import Script, asker, gold, human, nearest, noop, replay, retrieval, static
+from intercode.agents.baselines import (
+    Script,
+    asker,
+    gold,
+    guesser,
+    human,
+    nearest,
+    noop,
+    replay,
+    retrieval,
+    static,
+)
 from intercode.agents.prompts import Prompts
 from intercode.agents.prompts import load_prompts as load_prompts
 from intercode.agents.search import best_of, tree_search
@@ -57,6 +68,7 @@ NAMES = (
     *MODELLED,
     "gold",
     "asker",
+    "guesser",
     "noop",
     "retrieval",
     "nearest",
@@ -124,6 +136,8 @@ def make_agent(
             return Agent(name, human)
         case "asker", "", "":
             return Agent(name, asker)
+        case "guesser", "", "":
+            return Agent(name, guesser)
         case "noop", "", "":
             return Agent(name, noop)
         case "retrieval", "", "":

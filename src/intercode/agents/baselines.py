@@ -3,6 +3,7 @@ records, and a person.
 
 gold        the task's own gold, then `submit`               must reach 100 %
 asker       asks for each facet, then as gold               must reach 100 %
+guesser     the solution of a record that asks nothing      a lower bound for asking
 noop        only `submit`                                    must reach 0 %
 retrieval   the golds of the most similar other tasks        costs nothing; a model should do better
 nearest     the most similar task's gold, with its names     the same, for generated tasks
@@ -17,6 +18,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from intercode.agents.base import SUBMIT, Act, Ask, Step, Strategy, StrategySteps
@@ -56,6 +58,14 @@ def asker(task: Task, protocol: str) -> StrategySteps:
         asks = [text for text in facet.asks if facet_asked(facets, text) == facet]
         yield Act(f"ask {next(iter(asks), facet.asks[0])}?")
     yield from gold(task, protocol)
+
+
+def guesser(task: Task, protocol: str) -> StrategySteps:
+    """Play the record's `unclarified` as `gold` plays the gold: the solution of one who does not
+    ask."""
+    if not (guess := task.extra.get("unclarified")):
+        raise DataError(f"task {task.id} has no field 'unclarified' to play")
+    yield from gold(replace(task, gold=str(guess), golds=()), protocol)
 
 
 def noop(task: Task, protocol: str) -> StrategySteps:

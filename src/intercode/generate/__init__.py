@@ -8,7 +8,10 @@ folder.
 A candidate is dropped if its gold complains, prints nothing and changes nothing, if its query or
 gold was drawn before, if too many tasks of its split have the same answer, or if the reward
 accepts a plausible mistake: a mutant of the gold, or a solution that the question names as wrong.
-The same family, n and seed give the same bytes.
+The same family, n, seed and `asks` give the same bytes.
+
+With `asks`, each query leaves out one or two clauses, which become the facets of a user who can be
+asked (`intercode.asking`); a candidate is also dropped if another value of such a clause is right.
 
 `families.py` defines the parts of a family; `bash.py`, `sql.py` and `python.py` define the
 families; `mutants.py` makes the mistakes. Not covered: tasks that need a network, and CTF.
@@ -40,6 +43,7 @@ from intercode.generate.families import (
     FORMS,
     Draw,
     Family,
+    Omission,
     Parameters,
     Place,
     Question,
@@ -91,11 +95,15 @@ class Generated:
 
 @dataclass(frozen=True)
 class _Candidate:
+    """A task that may be kept. `values` are the places of the values of the omitted clauses in the
+    question's `choices`."""
+
     record: Record
     question: Question
     place: Place
     parameters: Parameters
     mistakes: Sequence[str]
+    values: Mapping[str, int]
 
 
 def generate(
@@ -104,6 +112,7 @@ def generate(
     n: int,
     seed: int,
     out: str | Path,
+    asks: int = 0,
     workers: int | None = None,
     on_task: Callable[[], object] = lambda: None,
 ) -> Generated:
@@ -111,8 +120,10 @@ def generate(
     dropped.
 
     Solutions are executed in `workers` sandboxes at once (None: one for each processor), which
-    changes no byte. `on_task` is called for each task. Raises `UsageError` for an unknown family,
-    fewer than 10 tasks, more tasks than the family has, and a folder that is not empty.
+    changes no byte. `asks` is the number of clauses that each query leaves out for the user to be
+    asked about. `on_task` is called for each task. Raises `UsageError` for an unknown family, one
+    whose questions cannot leave out so many clauses, fewer than 10 tasks, more tasks than the
+    family has, and a folder that is not empty.
     """
     if name not in FAMILIES:
         raise UsageError(f"no family is named {name!r}; there are {', '.join(FAMILIES)}")
@@ -127,7 +138,7 @@ def generate(
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as folder:
         unfinished = Path(folder) / "data"
         workers = workers or len(os.sched_getaffinity(0))
-        generation = _Generation(family, n, seed, unfinished, workers, on_task)
+        generation = _Generation(family, n, seed, asks, unfinished, workers, on_task)
         tasks = generation.run()
         shutil.rmtree(out, ignore_errors=True)
         unfinished.rename(out)
@@ -146,11 +157,30 @@ class _Generation:
         family: Family,
         n: int,
         seed: int,
+        asks: int,
         folder: Path,
         workers: int,
         on_task: Callable[[], object],
     ) -> None:
         self.family = family
+        self.omissions = {
+            question.kind: family.omissions(question) for question in family.questions
+        }
+        self.questions = [
+            question for question in family.questions if len(self.omissions[question.kind]) >= asks
+        ]
+        for held_out in (False, True) if asks else ():
+            if not any(question.held_out is held_out for question in self.questions):
+                able = [
+                    name
+                    for name, other in FAMILIES.items()
+                    if any(map(other.omissions, other.questions))
+                ]
+                raise UsageError(
+                    f"the questions of {family.name} cannot leave out {asks} clauses; "
+                    f"with a user there are {', '.join(able)}"
+                )
+        self.asks = asks
         self.n = n
         self.folder = folder
         self.workers = workers
@@ -164,16 +194,16 @@ class _Generation:
         self.tried = defaultdict[str, set[str]](set)
         """By kind of difficulty 3, the places in which a candidate was drawn."""
         self.wanted = {
-            split: _share_out(family.questions, split, n) for split, n in self.sizes.items()
+            split: _share_out(self.questions, split, n) for split, n in self.sizes.items()
         }
-        hard = {kind.kind for kind in family.questions if kind.difficulty == 3}
+        hard = {kind.kind for kind in self.questions if kind.difficulty == 3}
         for split, wanted in self.wanted.items():
             needed = sum(count for kind, count in wanted.items() if kind in hard)
             if needed > (most := len([*Draw("", split).sites()])):
                 raise UsageError(
                     f"{n} tasks need {needed} places, and there are {most} names; give a smaller n"
                 )
-        self.kept: dict[Split, dict[str, list[Record]]] = {
+        self.kept: dict[Split, dict[str, list[_Candidate]]] = {
             split: {kind: [] for kind in wanted} for split, wanted in self.wanted.items()
         }
         self.answers: dict[Split, Counter[str]] = {split: Counter() for split in self.sizes}
@@ -195,17 +225,27 @@ class _Generation:
             for key, count in missing.items():
                 fruitless[key] = fruitless[key] + 1 if self._missing().get(key) == count else 0
                 self._give_up(*key, fruitless[key])
+        usual = self._usual_values()
         order = {split: _in_turn(list(kinds.values())) for split, kinds in self.kept.items()}
         tasks = [
             {
                 "id": f"{self.family.name}-{number}",
-                **next(order["test" if number % TEST_EVERY == 0 else "train"]),
+                **_finished(next(order["test" if number % TEST_EVERY == 0 else "train"]), usual),
             }
             for number in range(1, self.n + 1)
         ]
         self._write_tasks(tasks)
         self._remove_unused({task["place"] for task in tasks})
         return tasks
+
+    def _usual_values(self) -> dict[tuple[str, str], int]:
+        """Return, by kind and omitted clause, the value that most training tasks have."""
+        counts = defaultdict[tuple[str, str], Counter[int]](Counter)
+        for kind, candidates in self.kept["train"].items():
+            for candidate in candidates:
+                for name, value in candidate.values.items():
+                    counts[kind, name][value] += 1
+        return {key: values.most_common(1)[0][0] for key, values in counts.items()}
 
     def _missing(self) -> dict[tuple[Split, str], int]:
         return {
@@ -281,7 +321,7 @@ class _Generation:
     ) -> Iterator[_Candidate]:
         """Yield the candidates of one round: as many as are missing, and more the fewer of the
         kind were kept before."""
-        (question,) = (one for one in self.family.questions if one.kind == kind)
+        (question,) = (one for one in self.questions if one.kind == kind)
         count = sum(len(kinds.get(kind, ())) for kinds in self.kept.values())
         rate = (count + 2) / (count + self.dropped[kind].total() + 2)
         for _ in range(min(missing + 200, int(missing / rate * 1.05) + 2)):
@@ -303,19 +343,19 @@ class _Generation:
     def _draw_in(self, place: Place, split: Split, question: Question) -> _Candidate | str:
         draw = self.draws[split]
         parameters = {**place.facts, **self.family.draw(draw, place)}
-        chosen = {
-            name: [fill(text, parameters) for text in draw.choice(pairs)]
-            for name, pairs in question.choices.items()
-        }
+        drawn = {name: draw.choice(pairs) for name, pairs in question.choices.items()}
+        chosen = {name: [fill(text, parameters) for text in texts] for name, texts in drawn.items()}
         code = {**parameters, **{name: code for name, (_, code, *_) in chosen.items()}}
         code |= {f"wrong_{name}": wrong for name, (_, _, *rest) in chosen.items() for wrong in rest}
         words = (draw.choice(question.query), draw.choice(FORMS[question.form]))
-        query = fill(
-            " ".join(filter(None, words)),
-            {**parameters, **{name: words for name, (words, *_) in chosen.items()}},
-        )
+        omissions = draw.sample(self.omissions[question.kind], self.asks) if self.asks else []
+        told = {**parameters, **{name: words for name, (words, *_) in chosen.items()}}
+        hidden = {omission.choice: fill(omission.hidden, parameters) for omission in omissions}
+        query = fill(" ".join(filter(None, words)), {**told, **hidden})
+        facets = [_facet(omission, told) for omission in omissions]
         gold = fill(question.gold, code)
-        keys = {query.lower(), f"{place.name} {gold}"}
+        replies = [facet["reply"] for facet in facets]
+        keys = {" ".join((query, *replies)).lower(), f"{place.name} {gold}"}
         if keys & self.seen:
             return "drawn before"
         shown = question.difficulty == 3 and draw.random() < RULES_SHOWN
@@ -331,9 +371,17 @@ class _Generation:
             "place": place.name,
             **({"db": parameters["db"]} if "db" in parameters else {}),
             **({"path": parameters["path"]} if "<path>" in question.gold else {}),
+            **({"facets": facets} if facets else {}),
         }
         refused, mistakes = self.family.judge(place, gold), list[str]()
-        for mistake in self._mistakes(question, gold, code):
+        values = {name: question.choices[name].index(drawn[name]) for name in hidden}
+        others = [
+            fill(question.gold, {**code, name: fill(other[1], parameters)})
+            for name, value in values.items()
+            for place_of_other, other in enumerate(question.choices[name])
+            if place_of_other != value
+        ]
+        for mistake in (*others, *self._mistakes(question, gold, code)):
             if (verdict := refused(mistake)) is False:
                 return with_placeholders(f"this passes too: {mistake}", code)
             if verdict is None:
@@ -346,7 +394,7 @@ class _Generation:
             record |= {"tests": tests[:_SHOWN], "hidden": tests[_SHOWN:]}
             mistakes = []
         self.seen |= keys
-        return _Candidate(record, question, place, code, mistakes)
+        return _Candidate(record, question, place, code, mistakes, values)
 
     def _mistakes(self, question: Question, gold: str, parameters: Parameters) -> Iterator[str]:
         """Yield the solutions that the reward has to refuse."""
@@ -402,7 +450,7 @@ class _Generation:
             self.dropped[kind][reason] += 1
         elif len(tasks) < self.wanted[split][kind]:
             self.answers[split][answer] += 1
-            tasks.append(record)
+            tasks.append(candidate)
             if candidate.question.difficulty == 3:
                 self.rules_used.add(candidate.place.name)
             self.on_task()
@@ -423,10 +471,28 @@ def _share_out(questions: Sequence[Question], split: Split, size: int) -> Counte
     return Counter(islice(cycle(others), size - new)) + Counter(islice(cycle(held_out), new))
 
 
-def _in_turn(groups: Sequence[Sequence[Record]]) -> Iterator[Record]:
+def _facet(omission: Omission, parameters: Parameters) -> Record:
+    reply = fill(omission.reply, parameters)
+    reply = reply[:1].upper() + reply[1:]
+    return {"name": omission.choice, "asks": list(omission.asks), "reply": reply}
+
+
+def _finished(candidate: _Candidate, usual: Mapping[tuple[str, str], int]) -> Record:
+    """Return the record of a task. With a user, its `unclarified` is the gold with the usual values
+    of the clauses that the query leaves out."""
+    question, parameters = candidate.question, dict(candidate.parameters)
+    if not candidate.values:
+        return candidate.record
+    for name in candidate.values:
+        code = question.choices[name][usual.get((question.kind, name), 0)][1]
+        parameters[name] = fill(code, candidate.parameters)
+    return {**candidate.record, "unclarified": fill(question.gold, parameters)}
+
+
+def _in_turn(groups: Sequence[Sequence[_Candidate]]) -> Iterator[_Candidate]:
     """Yield the first of each group, then the second of each, and so on."""
     for row in zip_longest(*groups):
-        yield from (record for record in row if record is not None)
+        yield from (candidate for candidate in row if candidate is not None)
 
 
 def accepts(env: Any, task: Any, solution: str) -> bool:

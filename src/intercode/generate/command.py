@@ -22,20 +22,30 @@ from intercode.options import RunOptions
     metavar="N",
     help="Generate N tasks, every fifth for the split test.",
 )
+@click.option(
+    "--asks",
+    type=click.IntRange(0, 2),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Leave out N clauses (1 or 2) of each query, about which the agent can ask the user.",
+)
 @declared(RunOptions, "seed")
 @click.option(
     "--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder."
 )
-def data_generate(family: str, n: int, seed: int, out: str) -> None:
+def data_generate(family: str, n: int, asks: int, seed: int, out: str) -> None:
     """Generate tasks of FAMILY, with files or databases and solutions.
 
     `data list` lists the families. The folder has the splits train and test, and works like any
-    data folder. The same family, N and seed give the same bytes.
+    data folder. The same options give the same bytes.
     """
     from intercode.generate import FAMILIES, generate
 
     with bar("generating", n, quiet=False) as advance:
-        generated = generate(family, n=n, seed=seed, out=out, on_task=lambda: advance("generating"))
+        generated = generate(
+            family, n=n, seed=seed, asks=asks, out=out, on_task=lambda: advance("generating")
+        )
     splits = [f"{count} tasks of the split {split}" for split, count in generated.splits.items()]
     click.echo(f"{out}: {', '.join(splits)}")
     yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]

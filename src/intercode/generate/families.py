@@ -133,6 +133,19 @@ class Question:
     held_out: bool = False
 
 
+@dataclass(frozen=True)
+class Omission:
+    """A clause that queries leave out for a user to be asked about: in place of the words of
+    `choice` they have those of `hidden`. It holds for the `kinds` of questions, or else for all
+    that no earlier omission holds for; see `asks.toml`."""
+
+    choice: str
+    hidden: str
+    asks: Sequence[str]
+    reply: str
+    kinds: Sequence[str] = ()
+
+
 def outcome_of(gold: str, run: GoldRun) -> str:
     """Return what a Bash gold printed and changed, "" for nothing."""
     (outcome,) = run.evidence if isinstance(run.evidence, list) and run.evidence else (None,)
@@ -182,7 +195,21 @@ class Family:
             for kind, fields in tomllib.loads(path.read_text("utf-8")).items()
         ]
 
+    def omissions(self, question: Question) -> list[Omission]:
+        """Return the clauses that a question can leave out: those with so many values that a guess
+        fails more often than not."""
+        entries = tomllib.loads(Path(__file__).with_name("asks.toml").read_text("utf-8"))
+        first = dict[str, Omission]()
+        for omission in (Omission(**fields) for fields in entries.get(self.name, ())):
+            values = question.choices.get(omission.choice, ())
+            if len(values) >= FEWEST_VALUES and question.kind in (
+                omission.kinds or [question.kind]
+            ):
+                first.setdefault(omission.choice, omission)
+        return list(first.values())
 
+
+FEWEST_VALUES = 3
 FORMS: Mapping[str, Sequence[str]] = {
     "": ("",),
     "number": ("Print the number only.", "Print only the number."),

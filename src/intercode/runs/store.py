@@ -78,7 +78,16 @@ SOURCES = frozenset(
         "prompt",
         *(
             f"{part}_source"
-            for part in ("agent", "env", "model", "reward", "preprocess", "sandbox", "engine", "user")
+            for part in (
+                "agent",
+                "env",
+                "model",
+                "reward",
+                "preprocess",
+                "sandbox",
+                "engine",
+                "user",
+            )
         ),
     }
 )

@@ -211,6 +211,10 @@ def _to_task(
     if fields.get("answer_form", "any") not in ANSWER_FORMS:
         forms = ", ".join(map(repr, ANSWER_FORMS))
         raise DataError(f"{where}: field 'answer_form' is {fields['answer_form']!r}; write {forms}")
+    try:
+        facets_of(fields)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
     id = fields.pop("id", "")
     if id == "":
         id = str(index)

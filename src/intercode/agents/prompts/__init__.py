@@ -78,7 +78,17 @@ def load_prompts(form: str, language: Language, *more: str, folder: Path | None 
     """
     folders = [place for place in (folder, language.prompts, SHARED) if place]
     texts = {}
-    for name in ("world", "submit", "paper", "blind", "answer", "ask", form, f"{form}.retry", *more):
+    for name in (
+        "world",
+        "submit",
+        "paper",
+        "blind",
+        "answer",
+        "ask",
+        form,
+        f"{form}.retry",
+        *more,
+    ):
         if paths := [path for place in folders if (path := place / f"{name}.txt").is_file()]:
             texts[name] = paths[0].read_text("utf-8").strip()
     if form not in texts:
