@@ -2,7 +2,8 @@
 
     try_again | react | plan_solve | tools | best_of:N | tree_search | …     ask a model:
                                                                              docs/agents.md
-    gold | asker | guesser | noop | retrieval | nearest | replay:PATH | static:PATH | module:function
+    gold | noop | asker | guesser | retrieval | nearest
+    replay:PATH | static:PATH | module:function
 
 `module:function` is the user's own strategy: a generator function of (task, protocol), which
 `own_agent` also gives the keywords `turns`, `language` and `prompts` if it has parameters of these
@@ -78,9 +79,33 @@ NAMES = (
 )
 
 __all__ = [
-    "MODELLED", "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Close", "Fork", "Script", "Step",
-    "Strategy", "StrategySteps", "best_of", "gold", "make_agent", "nearest", "noop", "own_agent",
-    "plan_solve", "replay", "retrieval", "static", "tools", "tree_search", "try_again",
+    "MODELLED",
+    "NAMES",
+    "SUBMIT",
+    "Act",
+    "Agent",
+    "Ask",
+    "Close",
+    "Fork",
+    "Script",
+    "Step",
+    "Strategy",
+    "StrategySteps",
+    "asker",
+    "best_of",
+    "gold",
+    "guesser",
+    "make_agent",
+    "nearest",
+    "noop",
+    "own_agent",
+    "plan_solve",
+    "replay",
+    "retrieval",
+    "static",
+    "tools",
+    "tree_search",
+    "try_again",
 ]  # fmt: skip
 
 

@@ -400,8 +400,8 @@ _AFTER_CALL = re.compile(r"[\s)\]`;.]*(?:<[^<>\n]{1,40}>)?\s*(?:,|$)", re.MULTIL
 
 
 def written_calls(text: str) -> list[ToolCall]:
-    """Return the calls of `execute`, `submit` and `ask` that a model wrote as text, in any common form:
-    JSON, tags, or a call of Python; at most `MOST_BLOCKS`.
+    """Return the calls of `execute`, `submit` and `ask` that a model wrote as text, in any common
+    form: JSON, tags, or a call of Python; at most `MOST_BLOCKS`.
 
     A server without a parser of tool calls returns them so.
     """

@@ -9,9 +9,8 @@ other forms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 from intercode.agents.base import ROOT, Act, Ask, Branch, Step, StrategySteps
 from intercode.agents.code import split_reply
@@ -51,9 +50,7 @@ class Dialogue:
         takes_questions = bool(task.extra.get(TAKES_QUESTIONS))
         endings = [ending, *["answer"] * takes_answer, *["ask"] * takes_questions]
         how = "call the tool `ask`" if prompts.form == "tools" else "write `ask QUESTION` as action"
-        system = prompts.opening(
-            *endings, turns=format_turns(turns), how=how, price=_price(task.extra)
-        )
+        system = prompts.opening(*endings, turns=format_turns(turns), how=how)
         system += f"\n\n{prompts.fill(more)}" if more else ""
         return cls(
             prompts,
@@ -124,13 +121,6 @@ def format_step(step: Step, *, scored: bool) -> str:
     if scored:
         lines.append(f"[score {step.reward:.2f}]")
     return "\n".join(lines)
-
-
-def _price(record: Mapping[str, Any]) -> str:
-    """Return what a question costs."""
-    if (budget := record.get("ask_budget")) is None:
-        return "a turn"
-    return f"a turn and a part of your budget for questions, which is {budget:g}"
 
 
 def message(role: str, content: str) -> Message:

@@ -92,6 +92,11 @@ def _print_issues(result: dict[str, Any], as_json: bool, unplayed: str = "") -> 
             else ""
         )
     )
+    if guesses := result.get("solved_without_asking"):
+        click.echo(
+            f"without asking, the records' `unclarified` succeeds on {len(guesses['tasks'])} of "
+            f"{count_of(guesses['of'], 'task')}"
+        )
     for row in result.get("hacks_not_played", ()):
         click.echo(f"not played on {count_of(row['tasks'], 'task')}: {row['hack']} ({row['why']})")
     for row in result.get("stays_behind", ()):

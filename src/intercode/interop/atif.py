@@ -4,7 +4,8 @@ trajectories as episodes, also those of other agents.
     new messages of a question ──► steps of the system and the user
     reply, and its actions ──────► a step of the agent: message, reasoning, metrics, a tool call for
                                    each action (`execute` or `submit`, if the reply called no tool)
-    observations ────────────────► the step's observation: a result for each action
+    observations ────────────────► the step's observation: a result for each action; a user's reply
+                                   to `ask` is the result of that call, with `asked` in `extra`
     reward and other facts ──────► `extra`, since ATIF has no fields for them
 
 Replies that were in the question already are `is_copied_context`. Left out: messages that repeat an
@@ -25,7 +26,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from intercode.agents.code import code_of
+from intercode.agents.code import asking, code_of
 from intercode.entries import files_below, leave_out, read_entries
 from intercode.errors import DataError
 from intercode.runs.store import from_json, read_inside, shared_length, to_json
@@ -36,7 +37,7 @@ SETTINGS = ("env", "protocol", "reward", "session", "engine", "data", "data_dige
 """The settings of a run that a trajectory keeps."""
 _OF_ACTION = (
     *("exit_code", "timed_out", "truncated_output", "limits", "score", "seconds"),
-    *("after", "forced", "session_lost", "value"),
+    *("after", "forced", "session_lost", "value", "asked"),
 )
 _OF_REPLY = ("finish_reason", "reply_seconds", "left_out")
 WAITING, FROM_TEXT = {"executed": False}, {"from_text": True}
@@ -165,7 +166,9 @@ def _add_action(step: AtifStep, turn: Turn, facts: Mapping[str, Any]) -> None:
     elif turn.action is not None:
         name, _, answer = turn.action.partition(" ")
         arguments = {"answer": answer} if answer else {}
-        if name != "submit":
+        if turn.asked is not None:
+            name, arguments = "ask", {"question": answer}
+        elif name != "submit":
             name, arguments = "execute", {"code": turn.action}
         call = {
             "tool_call_id": f"call_{step['step_id']}_{len(results)}",
@@ -219,6 +222,8 @@ def action_of(call: Mapping[str, Any]) -> str | None:
     arguments = call["arguments"]
     if call["function_name"] == "submit":
         return f"submit {arguments.get('answer') or ''}".strip()
+    if call["function_name"] == "ask" and arguments.get("question"):
+        return asking(arguments)
     if "path" in arguments or "file_path" in arguments:
         return None
     keys = arguments.get("keystrokes") or arguments.get("raw_action")

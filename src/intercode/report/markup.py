@@ -127,8 +127,11 @@ def turn(
         parts.append(
             f"<details><summary>call of {text(call.name)}</summary><pre>{arguments}</pre></details>"
         )
+    if now.asked is not None:
+        parts.append('<p class="quiet">the user:</p>')
     if now.observation:
-        parts.append(pre("observation", "output", now.observation))
+        label = "output" if now.asked is None else "reply of the user"
+        parts.append(pre("observation", label, now.observation))
     elif now.action is not None and step.kind != "submission":
         parts.append('<p class="quiet">(no output)</p>')
     return (

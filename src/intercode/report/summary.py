@@ -52,6 +52,7 @@ class EpisodeRow(NamedTuple):
     cost: float
     seconds: float
     robust: bool | None
+    asks: int | None
 
     @classmethod
     def of(cls, episode: Episode, config: Mapping[str, Any]) -> EpisodeRow:
@@ -66,6 +67,9 @@ class EpisodeRow(NamedTuple):
             used.cost,
             sum(turn.seconds for turn in episode.turns),
             bool(parts["robust"]) if config.get("robust") and "robust" in parts else None,
+            sum(turn.asked is not None for turn in episode.turns)
+            if episode.takes_questions
+            else None,
         )
 
     @property
@@ -115,6 +119,16 @@ def episodes_of(figures: Mapping[str, Any]) -> str:
     return f"{episodes} of {planned}" if planned and planned > episodes else str(episodes)
 
 
+def _mean_asks(rows: Sequence[EpisodeRow]) -> dict[str, float | None] | None:
+    """Return the mean questions to the user of solved and of failed episodes; None if no task takes
+    questions."""
+    asks = {
+        name: [row.asks for row in rows if row.asks is not None and row.success is success]
+        for name, success in {"solved": True, "failed": False}.items()
+    }
+    return {name: mean(values) for name, values in asks.items()} if any(asks.values()) else None
+
+
 FIGURES = (
     Figure(
         "n",
@@ -152,6 +166,13 @@ FIGURES = (
         lambda figures: number(figures["mean_turns"]),
         "mean_turns",
         lambda rows, scored: mean([row.turns for row in scored]),
+    ),
+    Figure(
+        "asks (solved, failed)",  # mean questions to the user in tasks that take them
+        lambda figures: ", ".join(map(number, (figures.get("asks") or {}).values())) or "–",
+        "asks",
+        lambda rows, scored: _mean_asks(scored),
+        optional=True,
     ),
     Figure(
         "errors",

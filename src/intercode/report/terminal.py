@@ -130,7 +130,7 @@ class Transcript:
         if turn.action is not None:
             yield _behind("› ", "  ", self._code(turn.action), "bold")
         if turn.observation:
-            yield self._text("│ ", turn.observation)
+            yield self._text("│ " if turn.asked is None else "user │ ", turn.observation)
         elif turn.action is not None and step.kind != "submission":
             yield Text("  (no output)", "dim")
         if step.facts:

@@ -108,6 +108,8 @@ class ShownTurn:
         tokens = used.prompt_tokens + used.completion_tokens
         conditions = {
             _finish(turn): turn.finish_reason not in _FINISHED,
+            "the user had no answer": turn.asked == "",
+            f"the user answered: {turn.asked}": turn.asked,
             f"exit status {turn.exit_code}": turn.exit_code is not None,
             "out of time": turn.timed_out,
             "the session ended": turn.session_lost,

@@ -5,6 +5,7 @@ docs/report.md explains them.
           │                                    counted
           ├─ no action, an observation         a reply without code: an error
           ├─ the action `submit …`             a submission: neither an error nor of a kind
+          ├─ the action `ask …`                a question to the user: likewise
           ├─ a submission made for the agent   not counted
           └─ any other action                  executed: an error or fine, new or repeated,
                                                exploring or editing
@@ -45,8 +46,10 @@ def is_submission(turn: Turn) -> bool:
 
 
 def code_turns(episode: Episode) -> list[Turn]:
-    """Return the turns that ask for code: all that count, except submissions."""
-    return [turn for turn in counted_turns(episode) if not is_submission(turn)]
+    """Return the turns that ask for code: all that count, except submissions and questions to the
+    user."""
+    turns = counted_turns(episode)
+    return [turn for turn in turns if not is_submission(turn) and turn.asked is None]
 
 
 def is_error(turn: Turn) -> bool:

@@ -8,6 +8,7 @@ task's gold.
     a hack of the verifier succeeds   → hack_pays
     two tasks ask the same            → duplicate, near_…
     a neighbour's gold succeeds       → retrieval_solves
+    the solution `unclarified` does   → counted (a part of them is right by chance)
     the texts disagree (`lint`)       → disagrees, weak_tests …
     an alternative gold fails         → alternative_fails
     gold and alternative differ       → golds_disagree
@@ -28,9 +29,10 @@ from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import Any
 
-from intercode.agents import Strategy, gold, noop
+from intercode.agents import Strategy, gold, guesser, noop
 from intercode.agents.base import StrategySteps
 from intercode.agents.tfidf import cosine, vectors
+from intercode.asking import facet_issues
 from intercode.env import NOT_PLAYED, GoldRun, InterCodeEnv
 from intercode.envs import environment_class
 from intercode.errors import DataError, IntercodeError
@@ -70,6 +72,7 @@ def check(
     nearest = nearest_tasks(tasks)
     by_gold, by_noop = checks.play(gold, tasks), checks.play(noop, tasks)
     by_neighbour = checks.play(_gold_of(nearest), tasks)
+    guessed = checks.play(guesser, _guessed(tasks))
     differing = [
         issue
         for task, *pair in zip(tasks, first, second, strict=True)
@@ -131,6 +134,9 @@ def check(
             {"hack": name, "why": why, "tasks": number}
             for (name, why), number in sorted(checks.not_played.items())
         ]
+    if guessed:
+        ids = [id for id, episode in guessed.items() if episode.success]
+        counts["solved_without_asking"] = {"tasks": ids, "of": len(guessed)}
     left: dict[str, list[str]] = {}
     for task, run in zip(tasks, first, strict=True):
         if run.stays_behind:
@@ -142,13 +148,19 @@ def check(
 
 def count_steps(tasks: Sequence[Task], owner: type[InterCodeEnv]) -> int:
     """Return how often `check` calls `on_task`: five times for each task, three times for each
-    alternative gold, and once for each hack."""
+    alternative gold, and once for each hack and each `unclarified`."""
     alternatives = sum(len(task.golds) - 1 for task in tasks)
     return (
         5 * len(tasks)
         + 3 * alternatives
+        + len(_guessed(tasks))
         + sum(len(owner.hacks(task, in_process=False)) for task in tasks)
     )
+
+
+def _guessed(tasks: Sequence[Task]) -> list[Task]:
+    """Return the tasks whose record has the solution of one who does not ask."""
+    return [task for task in tasks if task.extra.get("unclarified")]
 
 
 def with_passing_golds(
@@ -185,7 +197,10 @@ def check_texts(
 
 
 def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Issues:
-    return [*((task, issue) for task in tasks for issue in env.lint(task)), *find_duplicates(tasks)]
+    return [
+        *((task, issue) for task in tasks for issue in (*env.lint(task), *facet_issues(task))),
+        *find_duplicates(tasks),
+    ]
 
 
 def _report(tasks: Sequence[Task], issues: Issues, env: type[InterCodeEnv]) -> dict[str, Any]:
@@ -411,6 +426,8 @@ def nearest_tasks(tasks: Sequence[Task]) -> Mapping[str, Task]:
 
 
 def _world(task: Task) -> str:
-    """Return what a record says of the files and databases that a task starts with."""
+    """Return what a record says of the files and databases that a task starts with, and of what its
+    user replies."""
     images = "world" if "world" in task.extra else "image"
-    return repr([task.extra.get(name) for name in ("db", "db_id", "setup", "cwd", "env", images)])
+    names = ("db", "db_id", "setup", "cwd", "env", "facets", images)
+    return repr([task.extra.get(name) for name in names])

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.agents import SUBMIT, Act, Ask, Step, make_agent
+from intercode.asking import TAKES_QUESTIONS, question_in
 from intercode.envs import environment_class
 from intercode.errors import UsageError
 from intercode.language import Language
@@ -35,6 +36,7 @@ AGENTS = ("try_again", "try_again_blind", "react", "tools")
 THOUGHTS = ("This action is the next step.", "The work is done.")
 """The thoughts that ReAct replies get: before code, and before a submission."""
 
+QUESTION_THOUGHT = "The user can tell me this."
 
 Rewritten = tuple[Episode, Sequence[Tool]]
 """An episode in an agent's form, and the tools that the agent offers the model."""
@@ -79,7 +81,8 @@ def rewriter(
         recorded = [turn for turn in episode.line if turn.action is not None]
         if protocol == SUBMIT and not (recorded and is_submission(recorded[-1].action, pattern)):
             recorded.append(Turn(action=SUBMIT))
-        task = Task(episode.task, episode.query, "", {TAKES_ANSWER: takes_answer})
+        extra = {TAKES_ANSWER: takes_answer, TAKES_QUESTIONS: episode.takes_questions}
+        task = Task(episode.task, episode.query, "", extra)
         with drive(agent.strategy, task, protocol) as advance:
             request = advance(None)
             for number, turn in zip(count(1), recorded):
@@ -87,7 +90,12 @@ def rewriter(
                 if not isinstance(request, Ask):
                     done = turn.action == SUBMIT and turn is recorded[-1]
                     return (replace(episode, turns=tuple(told)), tools) if done else None
-                reply = _reply(name, language, str(turn.action), number, pattern)
+                question = None if turn.asked is None else question_in(str(turn.action))
+                reply = (
+                    _reply(name, language, str(turn.action), number, pattern)
+                    if question is None
+                    else _question(name, question, number)
+                )
                 act = advance(reply)
                 if not isinstance(act, Act) or _meaning(act.action, pattern) != _meaning(
                     turn.action, pattern
@@ -100,15 +108,16 @@ def rewriter(
                     turn.truncated_output,
                     turn.score,
                 )
-                question, tools = tuple(request.messages), list(request.tools)
+                messages, tools = tuple(request.messages), list(request.tools)
                 told.append(
                     Turn(
-                        question,
+                        messages,
                         reply.text,
                         act.thought,
                         turn.action,
                         *seen,
                         calls=reply.calls or None,
+                        asked=turn.asked,
                     )
                 )
                 request = advance(
@@ -140,6 +149,16 @@ def _reply(
         )
     ticks = "`" * max(3, *(len(run) + 1 for run in re.findall("`{3,}", action)), 0)
     return Reply(f"{ticks}{language.fence}\n{action}\n{ticks}")
+
+
+def _question(agent: str, question: str, number: int) -> Reply:
+    """Return the reply of `agent` that asks the user."""
+    if agent == "tools":
+        arguments = json.dumps({"question": question}, ensure_ascii=False)
+        return Reply("", calls=(ToolCall(f"call-{number}", "ask", arguments),))
+    if agent == "react":
+        return Reply(f"Thought: {QUESTION_THOUGHT}\nAction: ask {question}")
+    return Reply(f"ask {question}")
 
 
 def _meaning(action: str | None, pattern: re.Pattern[str]) -> tuple[bool, str]:
