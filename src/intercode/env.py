@@ -12,6 +12,8 @@
     protocol "submit"    `submit` scores the state and ends the episode
     protocol "paper"     every step is scored, and reward 1 ends the episode
 
+    a record's `follow_up`: the first submission that succeeds earns .7 and is answered by a second
+    query, whose success earns the rest (`phases.py`)
     `ask QUESTION`       a turn that executes nothing: the user of `asking.py` answers
 
 The death of a process that the agent's user owns (shell, interpreter, a test's process) is an
@@ -52,6 +54,7 @@ from intercode.asking import (
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError, did_you_mean
 from intercode.language import PLAIN, Language
 from intercode.options import EnvOptions
+from intercode.phases import first_phase, follow_up_of, second_phase
 from intercode.plugins import attribute_path, call_plugin, check_overrides, safe_repr
 from intercode.protocol import find_protocol
 from intercode.submission import INSIDE, LONGEST, is_submission, submitted_word
@@ -212,6 +215,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._seen = ""
         """The output of the last action, as the agent sees it."""
         self._actions: list[str] = []
+        self._follow_up: Task | None = None
+        """The task of the second phase, until that begins."""
+        self._phase = 1
         self._asked: list[tuple[str, str]] = []
         """The questions of this episode with their replies."""
         self._ask_budget = inf
@@ -507,6 +513,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._task = self._choose_task((options or {}).get("task"))
         self._actions, self._fingerprints, self._times, self._seen = [], [], [], ""
         self._word, self._submit_count = "", 0
+        self._phase, self._follow_up = 1, None
+        if not self.rules.scores_steps:
+            self._follow_up = follow_up_of(self._task, self.language)
         self._facets, self._asked = facets_of(self._task.extra), []
         self._ask_budget = float(self._task.extra.get("ask_budget", inf))
         self.start_episode(self._task)
@@ -636,14 +645,35 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 )
             return self._finish_step(self._note_loss(self._shorten(reason), info), 0.0, info)
         score = self.score()
+        if score.success and self._follow_up:
+            return self._begin_second_phase(score, info)
+        earned, score = self.of_episode(0.0), self._joined(score)
         self._submit_count += 1
         left = self._submits_allowed - self._submit_count
         feedback = "" if score.success else self._shorten(self.feedback(score))
         if score.success or not left or self.is_final(score):
             feedback = self._note_loss(feedback, info)
-            return self._finish_step(feedback, score.reward, {**info, "score": score}, "submit")
+            reward = score.reward - earned
+            return self._finish_step(feedback, reward, {**info, "score": score}, "submit")
         feedback = f"{feedback} Submissions left: {left}.".strip()
         return self._finish_step(self._note_loss(feedback, info), 0.0, info)
+
+    def _begin_second_phase(self, score: Score, info: dict[str, Any]) -> StepResult:
+        info["score"] = score = first_phase(score)
+        self._task, self._follow_up, self._phase = self._follow_up, None, 2
+        self._submit_count = 0
+        observation = self._note_loss(f"Solved. The user goes on:\n\n{self.task.query}", info)
+        return self._finish_step(observation, score.reward, info)
+
+    def _joined(self, score: Score) -> Score:
+        """Return the score of the episode if it ends with this score of its phase."""
+        if self._phase == 2:
+            return second_phase(score)
+        return first_phase(score) if self._follow_up else score
+
+    def of_episode(self, reward: float) -> float:
+        """Return the reward of the episode if it ends with this reward of its phase."""
+        return self._joined(Score(reward, False)).reward
 
     def _note_loss(self, text: str, info: dict[str, Any]) -> str:
         """Return the observation after a submission, and set `session_lost` in its `info`."""

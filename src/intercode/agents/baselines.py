@@ -26,6 +26,7 @@ from intercode.agents.dialogue import format_step, message
 from intercode.agents.tfidf import nearest as most_similar
 from intercode.asking import TAKES_QUESTIONS, facet_asked, facets_of
 from intercode.errors import DataError
+from intercode.phases import FOLLOW_UP
 from intercode.types import Task
 
 
@@ -49,6 +50,11 @@ def gold(task: Task, protocol: str) -> StrategySteps:
         yield Act(f"{SUBMIT} {flag}")
     elif protocol == SUBMIT:
         yield Act(f"{SUBMIT} {task.extra.get('submit', '')}".strip())
+        if follow_up := task.extra.get(FOLLOW_UP):
+            parts = follow_up["gold"]
+            for part in parts if isinstance(parts, list) else [parts]:
+                yield Act(part)
+            yield Act(SUBMIT)
 
 
 def asker(task: Task, protocol: str) -> StrategySteps:

@@ -43,12 +43,13 @@ class JudgedEnv(InterCodeEnv):
     @property
     def done(self) -> Done:
         """The agent's work in this episode so far."""
-        actions = [action for action in self._actions if not self._submits(action)]
+        actions = [*filter(self._executes, self._actions)]
         return Done(self.task, actions, self._word, self._seen)
 
     def start_episode(self, task: Task) -> None:
         self._ruling = self._valued = self._no_value = None
-        self.judge_of(task).before(self.world, task)
+        for posed in filter(None, (task, self._follow_up)):
+            self.judge_of(posed).before(self.world, posed)
         self.world.start(task)
 
     def execute(self, action: str) -> ExecResult:
@@ -78,9 +79,8 @@ class JudgedEnv(InterCodeEnv):
         if self._valued is None or self._valued[0] != self.turn:
             value = None
             with suppress(SandboxDied):
-                value = self.judge_of(self.task).value(
-                    self.world, replace(self.done, word="", peek=True)
-                )
+                done = replace(self.done, word="", peek=True)
+                value = self.of_episode(self.judge_of(self.task).value(self.world, done))
             self._valued = self.turn, value
         return self._valued[1]
 

@@ -50,4 +50,5 @@ SHELL = Language(
     whole=closes_heredocs,
     kind=kind_of,
     shell="{command}",
+    quietly="{\n{code}\n} >/dev/null 2>&1",
 )

@@ -169,17 +169,16 @@ class _Generation:
         self.questions = [
             question for question in family.questions if len(self.omissions[question.kind]) >= asks
         ]
-        for held_out in (False, True) if asks else ():
-            if not any(question.held_out is held_out for question in self.questions):
-                able = [
-                    name
-                    for name, other in FAMILIES.items()
-                    if any(map(other.omissions, other.questions))
-                ]
-                raise UsageError(
-                    f"the questions of {family.name} cannot leave out {asks} clauses; "
-                    f"with a user there are {', '.join(able)}"
-                )
+        if all(question.held_out for question in self.questions):
+            able = [
+                other.name
+                for other in FAMILIES.values()
+                if any(map(other.omissions, other.questions))
+            ]
+            raise UsageError(
+                f"the questions of {family.name} cannot leave out {asks} clauses; "
+                f"those of {', '.join(able)} can"
+            )
         self.asks = asks
         self.n = n
         self.folder = folder

@@ -30,6 +30,8 @@ from typing import Any
 from intercode.asking import FIELDS as ASKING
 from intercode.asking import facets_of
 from intercode.errors import DataError, UsageError
+from intercode.language import PLAIN
+from intercode.phases import FOLLOW_UP, follow_up_of
 from intercode.plugins import describe_error
 from intercode.tasks.formats import kind_of, read_file
 from intercode.types import Task
@@ -50,7 +52,7 @@ DECIDING = ("test_cases", "preprocess_sql", "tests", "verify")
 """Fields that decide about an answer, or about what it is executed on, in some environment or
 published set. An environment that does not read them would judge by the gold alone."""
 _EMPTY: tuple[object, ...] = (None, "", "[]", [], {})
-ALL_READ = ("query", "gold", "golds", "id", "general", "split", *ASKING)
+ALL_READ = ("query", "gold", "golds", "id", "general", "split", FOLLOW_UP, *ASKING)
 """The fields that every environment reads."""
 _SHORT = 3
 """Words with this many letters or fewer are within one edit of too many others."""
@@ -211,20 +213,22 @@ def _to_task(
     if fields.get("answer_form", "any") not in ANSWER_FORMS:
         forms = ", ".join(map(repr, ANSWER_FORMS))
         raise DataError(f"{where}: field 'answer_form' is {fields['answer_form']!r}; write {forms}")
-    try:
-        facets_of(fields)
-    except DataError as error:
-        raise DataError(f"{where}: {error}") from error
     id = fields.pop("id", "")
     if id == "":
         id = str(index)
-    return Task(
+    task = Task(
         id=str(id) if type(id) is int else _text(id, "id", where),
         query=_text(fields.pop("query"), "query", where),
         gold=golds[0] if golds else "",
         extra=fields,
         golds=golds,
     )
+    try:
+        facets_of(fields)
+        follow_up_of(task, PLAIN)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
+    return task
 
 
 def _missing(lacking: Mapping[str, str], record: Record, where: str) -> DataError:
