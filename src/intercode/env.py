@@ -13,8 +13,8 @@
     protocol "paper"     every step is scored, and reward 1 ends the episode
 
     a record's `follow_up`: the first submission that succeeds earns .7 and is answered by a second
-    query, whose success earns the rest (`phases.py`)
-    `ask QUESTION`       a turn that executes nothing: the user of `asking.py` answers
+    query, whose success earns the rest (`user.py`)
+    `ask QUESTION`       a turn that executes nothing: the user of `user.py` answers
 
 The death of a process that the agent's user owns (shell, interpreter, a test's process) is an
 outcome, not `SandboxDied`. The rest of InterCode v1's protocol "paper" is in `interop/v1/`. Nothing
@@ -41,26 +41,30 @@ import gymnasium
 from gymnasium.spaces import Text
 from gymnasium.vector.utils import create_shared_memory
 
-from intercode.asking import (
-    NO_BUDGET,
-    SILENT,
-    Facet,
-    User,
-    facet_asked,
-    facets_of,
-    has_question,
-    question_in,
-)
 from intercode.errors import ForkError, SandboxDied, SandboxError, UsageError, did_you_mean
 from intercode.language import PLAIN, Language
 from intercode.options import EnvOptions
-from intercode.phases import first_phase, follow_up_of, second_phase
 from intercode.plugins import attribute_path, call_plugin, check_overrides, safe_repr
 from intercode.protocol import find_protocol
 from intercode.submission import INSIDE, LONGEST, is_submission, submitted_word
 from intercode.tasks import DataSet, Layout, open_data
 from intercode.tasks.loader import DECIDING, near_fields
 from intercode.types import ExecResult, Score, Task, TaskIssue, View
+from intercode.user import (
+    NO_BUDGET,
+    SILENT,
+    Facet,
+    User,
+    facet_asked,
+    facets_of,
+    first_phase,
+    follow_up_of,
+    has_question,
+    lookup_in,
+    lookups_of,
+    question_in,
+    second_phase,
+)
 
 StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
 Parameters = ParamSpec("Parameters")
@@ -208,6 +212,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._keep_going, self._submits_allowed = keep_going, submits or 1
         self._user = user
         self._facets: tuple[Facet, ...] = ()
+        self._lookups: Mapping[str, float] = {}
         self.observation_space, self.action_space = Utf8(), Utf8()
         self._order: list[int] = []
         self._task: Task | None = None
@@ -436,6 +441,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         are left."""
         return False
 
+    def look_up(self, word: str, name: str) -> str | None:
+        """Return the document that an action `word name` of the record's `lookups` prints; `name`
+        may be empty. None (the default): there is none."""
+        return None
+
     def feedback(self, score: Score) -> str:
         """Return the observation after a wrong submission."""
         return "Wrong." if self._submits_allowed > 1 else ""
@@ -517,6 +527,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         if not self.rules.scores_steps:
             self._follow_up = follow_up_of(self._task, self.language)
         self._facets, self._asked = facets_of(self._task.extra), []
+        self._lookups = {} if self.rules.scores_steps else lookups_of(self._task.extra)
         self._ask_budget = float(self._task.extra.get("ask_budget", inf))
         self.start_episode(self._task)
         self._done, self._start_time = False, time.monotonic()
@@ -544,6 +555,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 result = self._submit(action)
             elif (question := self._question_in(action)) is not None:
                 result = self._ask_user(question)
+            elif lookup := lookup_in(action, self._lookups):
+                result = self._look_up(*lookup)
             else:
                 result = self._execute(action)
         except SandboxDied as death:
@@ -614,7 +627,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return question_in(action) if self.takes_questions else None
 
     def _executes(self, action: str) -> bool:
-        return not self._submits(action) and self._question_in(action) is None
+        if self._submits(action) or lookup_in(action, self._lookups):
+            return False
+        return self._question_in(action) is None
 
     def _ask_user(self, question: str) -> StepResult:
         """Return the user's reply to a question as the result of a step; `info["asked"]` names the
@@ -628,12 +643,30 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             cost = cost if facet.cost is None else facet.cost
         else:
             reply = SILENT
-        if cost > self._ask_budget:
-            reply, asked, cost = NO_BUDGET, "", 0.0
-        self._ask_budget -= cost
+        paid = self._pay(cost)
+        reply, asked = (reply, asked) if paid else (NO_BUDGET, "")
         self._asked.append((question, reply))
-        left = "" if self._ask_budget == inf else f"\n[{self._ask_budget:g} of the budget left]"
-        return self._finish_step(reply + left, 0.0, {**_make_info(None), "asked": asked})
+        info = {**_make_info(None), "asked": asked}
+        return self._finish_step(reply + self._budget_note(), 0.0, info)
+
+    def _look_up(self, word: str, name: str) -> StepResult:
+        text = self.look_up(word, name)
+        if text is None:
+            reply = f"There is no {word} {name}".strip() + f"; `{word}` lists the names."
+        elif self._pay(self._lookups[word]):
+            reply = self._shorten(text)
+        else:
+            reply = NO_BUDGET
+        return self._finish_step(reply + self._budget_note(), 0.0, _make_info(None))
+
+    def _pay(self, cost: float) -> bool:
+        """Deduct a cost from the budget if there is enough left."""
+        enough = cost <= self._ask_budget
+        self._ask_budget -= cost if enough else 0.0
+        return enough
+
+    def _budget_note(self) -> str:
+        return "" if self._ask_budget == inf else f"\n[{self._ask_budget:g} of the budget left]"
 
     def _submit(self, action: str) -> StepResult:
         info, self._word = _make_info(None), submitted_word(self.submission, action)
@@ -927,6 +960,7 @@ _RETURNED = {
     "execute": ExecResult,
     "score": Score,
     "feedback": str,
+    "look_up": object,
     "outcomes": dict,
     "run_gold": GoldRun,
     "prepare": EnvFactory,

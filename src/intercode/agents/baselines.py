@@ -24,10 +24,9 @@ from typing import Protocol
 from intercode.agents.base import SUBMIT, Act, Ask, Step, Strategy, StrategySteps
 from intercode.agents.dialogue import format_step, message
 from intercode.agents.tfidf import nearest as most_similar
-from intercode.asking import TAKES_QUESTIONS, facet_asked, facets_of
 from intercode.errors import DataError
-from intercode.phases import FOLLOW_UP
 from intercode.types import Task
+from intercode.user import FOLLOW_UP, TAKES_QUESTIONS, facet_asked, facets_of
 
 
 class Script(Protocol):

@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from intercode.agents.base import ROOT, Act, Ask, Branch, Step, StrategySteps
+from intercode.agents.base import ROOT, SUBMIT, Act, Ask, Branch, Step, StrategySteps
 from intercode.agents.code import split_reply
 from intercode.agents.prompts import Prompts
-from intercode.asking import TAKES_QUESTIONS
 from intercode.submission import TAKES_ANSWER, is_submission
 from intercode.types import Message, Reply, Task
+from intercode.user import TAKES_QUESTIONS
 
 
 @dataclass
@@ -48,9 +48,11 @@ class Dialogue:
         ending = "blind" if blind and protocol == "paper" else protocol
         takes_answer = bool(task.extra.get(TAKES_ANSWER)) and "answer" in prompts.texts
         takes_questions = bool(task.extra.get(TAKES_QUESTIONS))
+        lookups = ", ".join(f"`{word} NAME`" for word in task.extra.get("lookups") or ())
         endings = [ending, *["answer"] * takes_answer, *["ask"] * takes_questions]
+        endings += ["lookups"] if lookups and protocol == SUBMIT else []
         how = "call the tool `ask`" if prompts.form == "tools" else "write `ask QUESTION` as action"
-        system = prompts.opening(*endings, turns=format_turns(turns), how=how)
+        system = prompts.opening(*endings, turns=format_turns(turns), how=how, words=lookups)
         system += f"\n\n{prompts.fill(more)}" if more else ""
         return cls(
             prompts,

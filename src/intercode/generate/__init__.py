@@ -11,7 +11,7 @@ accepts a plausible mistake: a mutant of the gold, or a solution that the questi
 The same family, n, seed and `asks` give the same bytes.
 
 With `asks`, each query leaves out one or two clauses, which become the facets of a user who can be
-asked (`intercode.asking`); a candidate is also dropped if another value of such a clause is right.
+asked (`intercode.user`); a candidate is also dropped if another value of such a clause is right.
 
 `families.py` defines the parts of a family; `bash.py`, `sql.py` and `python.py` define the
 families; `mutants.py` makes the mistakes. Not covered: tasks that need a network, and CTF.

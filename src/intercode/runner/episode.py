@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intercode.agents.base import SUBMIT, Act, Ask, Close, Fork, Step, Strategy
-from intercode.asking import TAKES_QUESTIONS
 from intercode.env import NO_VALUE
 from intercode.errors import UsageError
 from intercode.models import Model
@@ -31,6 +30,7 @@ from intercode.runner.strategy_driver import Answer, drive, strategy_name
 from intercode.runs.store import bounded_outcomes
 from intercode.submission import LONGEST, TAKES_ANSWER, WORD
 from intercode.types import INCOMPLETE, Ended, Episode, Reply, Score, Task, Turn, Usage, is_number
+from intercode.user import TAKES_QUESTIONS
 
 UNSCORED = Score(0.0, False)
 UNSENDABLE = (

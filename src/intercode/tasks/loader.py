@@ -27,14 +27,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from intercode.asking import FIELDS as ASKING
-from intercode.asking import facets_of
 from intercode.errors import DataError, UsageError
 from intercode.language import PLAIN
-from intercode.phases import FOLLOW_UP, follow_up_of
 from intercode.plugins import describe_error
 from intercode.tasks.formats import kind_of, read_file
 from intercode.types import Task
+from intercode.user import FIELDS as ASKING
+from intercode.user import FOLLOW_UP, facets_of, follow_up_of, lookups_of
 
 Record = dict[str, Any]
 Preprocess = Callable[[Record], Record]
@@ -225,6 +224,7 @@ def _to_task(
     )
     try:
         facets_of(fields)
+        lookups_of(fields)
         follow_up_of(task, PLAIN)
     except DataError as error:
         raise DataError(f"{where}: {error}") from error

@@ -32,13 +32,13 @@ from typing import Any
 from intercode.agents import Strategy, gold, guesser, noop
 from intercode.agents.base import StrategySteps
 from intercode.agents.tfidf import cosine, vectors
-from intercode.asking import facet_issues
 from intercode.env import NOT_PLAYED, GoldRun, InterCodeEnv
 from intercode.envs import environment_class
 from intercode.errors import DataError, IntercodeError
 from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
 from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue
+from intercode.user import facet_issues
 
 PAUSE = 1.1
 """Seconds between the two raw executions of all golds."""

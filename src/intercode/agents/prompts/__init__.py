@@ -7,6 +7,7 @@ digest.
         submit.txt, paper.txt, blind.txt    the ending: how the work is judged; `blind` is `paper`
                                             without scores
         ask.txt                             added to the ending where the task takes `ask QUESTION`
+        lookups.txt                         likewise, where the task has `lookups`
         answer.txt                          added to the ending where the task takes
                                             `submit ANSWER` (Bash)
         fence.txt, react.txt                the form: how to write an action; ReAct's has an example
@@ -32,6 +33,7 @@ from intercode.errors import UsageError
 from intercode.language import Language
 
 SHARED = Path(__file__).parent
+_TEXTS = ("world", "submit", "paper", "blind", "answer", "ask", "lookups")
 
 
 @dataclass(frozen=True)
@@ -78,17 +80,7 @@ def load_prompts(form: str, language: Language, *more: str, folder: Path | None 
     """
     folders = [place for place in (folder, language.prompts, SHARED) if place]
     texts = {}
-    for name in (
-        "world",
-        "submit",
-        "paper",
-        "blind",
-        "answer",
-        "ask",
-        form,
-        f"{form}.retry",
-        *more,
-    ):
+    for name in (*_TEXTS, form, f"{form}.retry", *more):
         if paths := [path for place in folders if (path := place / f"{name}.txt").is_file()]:
             texts[name] = paths[0].read_text("utf-8").strip()
     if form not in texts:

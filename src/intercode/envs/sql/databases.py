@@ -34,6 +34,7 @@ from intercode.entries import leave_out, listed, read_entries
 from intercode.envs.gold import blame_gold
 from intercode.envs.sql.compare import Order, free, order_of, sql_exact, strict
 from intercode.envs.sql.content import Content, first_difference, read_content
+from intercode.envs.sql.documents import Documents, read_documents
 from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine, engine_maker
 from intercode.envs.sql.language import kind_of
 from intercode.envs.sql.options import SqlOptions
@@ -257,6 +258,8 @@ class DatabaseSet:
     digest: str
     descriptions: Mapping[str, str] = field(default_factory=dict)
     """By database, what `database_description/` says of its columns."""
+    documents: Mapping[str, Documents] = field(default_factory=dict)
+    """By database, what an agent may look up."""
 
     def facts(self) -> dict[str, Any]:
         """Return what determines results: the databases' content and the server."""
@@ -292,7 +295,10 @@ def prepare_databases(data: DataSet, options: SqlOptions, *, paper: bool) -> Dat
             variants = variant_databases(first, content, named)
             make_variant = engine_maker(options.engine, variants)
     described = {name: read_descriptions(file.parent) for name, file in content.files.items()}
-    return DatabaseSet(make_engine, make_variant, options.robust, content.digest, described)
+    documents = {name: read_documents(file.parent, name) for name, file in content.files.items()}
+    return DatabaseSet(
+        make_engine, make_variant, options.robust, content.digest, described, documents
+    )
 
 
 def read_descriptions(folder: Path) -> str:

@@ -23,6 +23,7 @@ from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.sql.databases import DatabaseSet, Gold, database, prepare_databases
+from intercode.envs.sql.documents import document_of
 from intercode.envs.sql.engines import Engine
 from intercode.envs.sql.judge import Reward, SqlJudge
 from intercode.envs.sql.language import LANGUAGE
@@ -117,6 +118,14 @@ class SqlEnv(JudgedEnv):
             "seconds": options.seconds,
         }
         return World(arguments, lambda: {**facts, **databases.facts()})
+
+    def look_up(self, word: str, name: str) -> str | None:
+        db = database(self.task, self.world.engine)
+        documents = self._databases.documents.get(db, {})
+        if word == "schema" and word not in documents:
+            text: str = self.world.engine.schema(db)
+            return text
+        return document_of(documents, self.task, word, name)
 
     def first_observation(self, task: Task) -> str:
         """Return the query, with the task's `evidence`, and with the schema if it is asked for."""

@@ -3,13 +3,15 @@
     BIRD      question_id (not in train), db_id, question, evidence, SQL, difficulty
     Spider    db_id, query, question; here `query` is the gold
     SParC     database_id, interaction, final; the task is the final question. CoSQL has it too
-    LiveSQLBench, BIRD-Interact    instance_id, selected_database, query, sol_sql, conditions
+    LiveSQLBench                   instance_id, selected_database, query, sol_sql, conditions
+    BIRD-Interact                  the same, and amb_user_query: the ambiguous query that is asked
 
 Other fields are unchanged.
 """
 
 from __future__ import annotations
 
+from intercode.envs.sql.documents import read_interact
 from intercode.tasks import Layout, Record
 
 
@@ -29,7 +31,8 @@ def _read_sparc(record: Record) -> Record:
 
 def _read_livesqlbench(record: Record) -> Record:
     converted = _renamed(record, instance_id="id", selected_database="db", sol_sql="gold")
-    return {**converted, "order_counts": (record.get("conditions") or {}).get("order")}
+    converted["order_counts"] = (record.get("conditions") or {}).get("order")
+    return read_interact(record, converted) if record.get("amb_user_query") else converted
 
 
 def _renamed(record: Record, **names: str) -> Record:

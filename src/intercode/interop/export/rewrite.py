@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from intercode.agents import SUBMIT, Act, Ask, Step, make_agent
-from intercode.asking import TAKES_QUESTIONS, question_in
 from intercode.envs import environment_class
 from intercode.errors import UsageError
 from intercode.language import Language
@@ -31,6 +30,7 @@ from intercode.plugins import attribute_path
 from intercode.runner.strategy_driver import drive
 from intercode.submission import ANSWER, TAKES_ANSWER, answer_in, is_submission, submitted_word
 from intercode.types import Episode, Reply, Task, Tool, ToolCall, Turn
+from intercode.user import TAKES_QUESTIONS, question_in
 
 AGENTS = ("try_again", "try_again_blind", "react", "tools")
 THOUGHTS = ("This action is the next step.", "The work is done.")

@@ -1,5 +1,4 @@
-"""A user who can be asked: what the query of a task leaves open, and who answers questions about
-it.
+"""The user of a task: answers questions about what the query leaves open, and asks a follow-up.
 
     ask QUESTION ──► its words, as stems ──► the facets with an entry of which the question has all
                                              words
@@ -12,6 +11,16 @@ A record has `facets`, each with the entries that ask for it, the reply and perh
      "facets": [{"name": "large", "asks": ["large", "big order", "threshold"],
                  "reply": "An order of 100 euros or more is large.", "cost": 2}]}
 
+With `"lookups": {"schema": 1}`, the action `schema` or `schema NAME` prints a document of the world
+and costs 1 of the budget; the environment says which words it knows.
+
+A record with `follow_up` has a second phase:
+
+    submit ──► wrong: the end, 0 ──or──► solved: .7, the follow-up ──► submit ──► solved: 1
+
+The world goes on, so the gold of the second phase is that of the first one, then the follow-up's.
+Success is both. The shares are BIRD-Interact's (arXiv 2510.05318).
+
 The default user has no model: equal questions get equal replies, which can only be those of the
 record. Not covered: questions in other languages than English, and synonyms that no entry lists.
 """
@@ -19,19 +28,18 @@ record. Not covered: questions in other languages than English, and synonyms tha
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
-import snowballstemmer
-
 from intercode.errors import DataError
-from intercode.types import Task, TaskIssue, is_number
+from intercode.language import Language
+from intercode.types import Score, Task, TaskIssue, is_number
 
 TAKES_QUESTIONS = "takes_questions"
 """The field of a task's `extra` that tells a strategy that the task takes `ask QUESTION`."""
-FIELDS = ("facets", "ask_budget", "ask_cost")
+FIELDS = ("facets", "ask_budget", "ask_cost", "lookups", "unclarified")
 """The fields of a record that are read here."""
 SILENT = "I can't say more about that."
 NO_BUDGET = "Your budget for questions is used up."
@@ -42,7 +50,10 @@ MOST_WORDS = 60
 _EVERYTHING = frozenset(["all", "any", "every", "everything", "anything"])
 _QUESTION = re.compile(r"ask(?:[ \t]+|:[ \t]*)(?=\S)([^\n]+)")
 _INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*ask[ \t]+[\"']?\w")
-_STEMMER = snowballstemmer.stemmer("english")
+SHARES = (0.7, 0.3)
+FOLLOW_UP = "follow_up"
+"""The field of a record: an object with `query`, `gold` (text, or a list of statements), and what
+else differs from the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +104,16 @@ def _read_facet(entry: object, number: int) -> Facet:
     return Facet(str(name or number), tuple(asks), reply, cost)
 
 
+@lru_cache(1)
+def _stemmer() -> Any:
+    import snowballstemmer
+
+    return snowballstemmer.stemmer("english")
+
+
 @lru_cache(1 << 16)
 def _stem(word: str) -> str:
-    stem: str = _STEMMER.stemWord(word)
+    stem: str = _stemmer().stemWord(word)
     return stem
 
 
@@ -103,6 +121,25 @@ def _stem(word: str) -> str:
 def stems(text: str) -> frozenset[str]:
     """Return the stems of the words of a text, in lower case."""
     return frozenset(map(_stem, re.findall(r"[^\W_]+", text.lower())))
+
+
+def lookups_of(record: Mapping[str, Any]) -> Mapping[str, float]:
+    """Return the cost of each word of a record's `lookups`. Raises `DataError` if they are not
+    words with costs."""
+    lookups = record.get("lookups") or {}
+    if not isinstance(lookups, Mapping) or not all(
+        re.fullmatch(r"[a-z]+", word) and is_number(cost) and cost >= 0
+        for word, cost in lookups.items()
+    ):
+        raise DataError("the field 'lookups' is not an object of words with their costs")
+    return lookups
+
+
+def lookup_in(action: str, words: Collection[str]) -> tuple[str, str] | None:
+    """Return the word of an action `WORD` or `WORD NAME`, and the name; None for any other
+    action."""
+    word, _, name = action.strip().partition(" ")
+    return (word, name.strip()) if word in words and "\n" not in name else None
 
 
 def question_in(action: str) -> str | None:
@@ -148,3 +185,38 @@ def facet_issues(task: Task) -> list[TaskIssue]:
             why = f"the reply of the facet {facet.name!r} contains the gold"
             issues.append(TaskIssue(why, "facet_tells"))
     return issues
+
+
+# -- a second phase --------------------------------------------------------------------------------
+
+
+def follow_up_of(task: Task, language: Language) -> Task | None:
+    """Return the task of the second phase; None if there is one phase only. Raises `DataError` for
+    a field that is not as described above."""
+    record = task.extra.get(FOLLOW_UP)
+    if not record:
+        return None
+    if not isinstance(record, Mapping):
+        raise DataError(f"the field {FOLLOW_UP!r} is not an object")
+    query, gold = record.get("query"), record.get("gold")
+    parts: list[Any] = gold if isinstance(gold, list) else [gold]
+    if not all(isinstance(text, str) and text for text in (query, *parts)):
+        raise DataError(f"the field {FOLLOW_UP!r} needs texts in 'query' and 'gold'")
+    more = {key: value for key, value in record.items() if key not in ("query", "gold")}
+    extra = {key: value for key, value in task.extra.items() if key != FOLLOW_UP}
+    whole = language.after(task.gold, language.between.join(parts))
+    return replace(task, query=str(query), gold=whole, golds=(), extra={**extra, **more})
+
+
+def first_phase(score: Score) -> Score:
+    """Return the score of an episode whose first phase has this score, and that goes no further."""
+    first, _ = SHARES
+    return Score(first * score.reward, False, {**score.parts, "first": score.reward})
+
+
+def second_phase(score: Score) -> Score:
+    """Return the score of an episode that solved its first phase, and whose second has this
+    score."""
+    first, second = SHARES
+    parts: dict[str, Any] = {**score.parts, "first": 1.0, "second": score.reward}
+    return Score(first + second * score.reward, score.success, parts, rule=score.rule)

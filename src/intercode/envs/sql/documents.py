@@ -1,0 +1,122 @@
+"""What BIRD-Interact's agents may look up, each for a part of their budget.
+
+    schema              DB_schema.txt beside the database, or else its statements
+    meaning TABLE.COLUMN                  DB_column_meaning_base.json
+    knowledge NAME                        DB_kb.jsonl, but for what the task hides
+
+`meaning` and `knowledge` alone list the names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from intercode.entries import leave_out
+from intercode.types import Task
+
+COSTS = {"schema": 1, "meaning": 0.5, "knowledge": 0.5}
+"""Parts of the budget for questions, as in BIRD-Interact (arXiv 2510.05318)."""
+Documents = Mapping[str, Mapping[str, str]]
+"""By word and name; `schema` has one text, of the name ""."""
+_KNOWLEDGE = ("description", "definition")
+
+
+def read_documents(folder: Path, name: str) -> Documents:
+    """Return the documents of a database; a file that is missing has none, and one that cannot be
+    read is left out with a warning."""
+    documents = dict[str, dict[str, str]]()
+    readers: dict[str, tuple[str, Callable[[str], dict[str, str]]]] = {
+        "schema": ("schema.txt", lambda text: {"": text}),
+        "meaning": ("column_meaning_base.json", _meanings),
+        "knowledge": ("kb.jsonl", _knowledge),
+    }
+    for word, (ending, read) in readers.items():
+        try:
+            documents[word] = read((folder / f"{name}_{ending}").read_text("utf-8-sig"))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+            leave_out(error)
+    return documents
+
+
+def _meanings(text: str) -> dict[str, str]:
+    """Return the meanings by TABLE.COLUMN; the keys of the file are `db|table|column`."""
+    return {
+        ".".join(key.split("|")[1:]): meaning if isinstance(meaning, str) else json.dumps(meaning)
+        for key, meaning in json.loads(text).items()
+    }
+
+
+def _knowledge(text: str) -> dict[str, str]:
+    entries = [json.loads(line) for line in text.splitlines() if line.strip()]
+    return {
+        f"{entry['id']}|{entry['knowledge']}": "\n".join(
+            str(entry[key]) for key in _KNOWLEDGE if entry.get(key)
+        )
+        for entry in entries
+    }
+
+
+def document_of(documents: Documents, task: Task, word: str, name: str) -> str | None:
+    """Return the text that a task's agent looks up, the names if `name` is empty, or None if
+    there is none of that name. Case and spaces do not matter."""
+    texts = documents.get(word, {})
+    if word == "knowledge":
+        hidden = {str(entry) for entry in task.extra.get("hidden_knowledge") or ()}
+        named = {key.partition("|"): text for key, text in texts.items()}
+        texts = {title: text for (id, _, title), text in named.items() if id not in hidden}
+    if not name:
+        return texts.get("", "\n".join(texts) or None)
+    wanted = "".join(name.lower().split())
+    return next(
+        (text for title, text in texts.items() if "".join(title.lower().split()) == wanted), None
+    )
+
+
+def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str, Any]:
+    """Return a record of BIRD-Interact with its ambiguities as facets, and its follow-up as the
+    second phase. `converted` is the record as one of LiveSQLBench."""
+    ambiguities = record.get("user_query_ambiguity") or {}
+    open_terms = [
+        *(ambiguities.get("critical_ambiguity") or ()),
+        *(ambiguities.get("non_critical_ambiguity") or ()),
+        *(record.get("knowledge_ambiguity") or ()),
+    ]
+    facets = [
+        {
+            "name": str(entry["term"]),
+            "asks": [str(entry["term"]), *_long_words(str(entry["term"]))],
+            "reply": f"By {entry['term']!r} I mean this: {entry['sql_snippet']}"[:_LONGEST_REPLY],
+        }
+        for entry in open_terms
+        if entry.get("term") and entry.get("sql_snippet")
+    ]
+    masked = [entry.get("deleted_knowledge") for entry in record.get("knowledge_ambiguity") or ()]
+    follow_up = record.get("follow_up") or {}
+    second = {
+        "query": follow_up.get("query"),
+        "gold": follow_up.get("sol_sql"),
+        "test_cases": follow_up.get("test_cases") or [],
+    }
+    return {
+        **converted,
+        "query": record["amb_user_query"],
+        "facets": facets,
+        "lookups": COSTS,
+        "ask_cost": ASK_COST,
+        "ask_budget": BASE_BUDGET + ASK_COST * len(facets),
+        "hidden_knowledge": [id for id in masked if id is not None],
+        "follow_up": second if second["gold"] else None,
+    }
+
+
+ASK_COST, BASE_BUDGET = 2, 12
+_LONGEST_REPLY = 400
+
+
+def _long_words(term: str) -> list[str]:
+    return [word for word in term.replace("_", " ").split() if len(word) > 3]
