@@ -45,8 +45,8 @@ SILENT = "I can't say more about that."
 NO_BUDGET = "Your budget for questions is used up."
 MOST_FACETS = 2
 """Facets that one question may touch; a question about more asks for everything at once."""
-MOST_WORDS = 60
-"""A longer question is a list of words, not a question."""
+MOST_WORDS, MOST_COMMAS = 60, 4
+"""A question with more is a list of what might be open."""
 _EVERYTHING = frozenset(["all", "any", "every", "everything", "anything"])
 _QUESTION = re.compile(r"ask(?:[ \t]+|:[ \t]*)(?=\S)([^\n]+)")
 _INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*ask[ \t]+[\"']?\w")
@@ -155,9 +155,11 @@ def has_question(action: str) -> bool:
 
 def facet_asked(facets: Sequence[Facet], question: str) -> Facet | None:
     """Return the facet that a question asks for; None if it is vague, or asks for too much."""
-    words = stems(question)
-    if len(question.split()) > MOST_WORDS or words & _EVERYTHING:
+    plain = set(re.findall(r"[a-z]+", question.lower()))
+    is_list = len(question.split()) > MOST_WORDS or question.count(",") > MOST_COMMAS
+    if is_list or plain & _EVERYTHING:
         return None
+    words = stems(question)
     counts = {
         facet: len(frozenset().union(*(entry for entry in entries if entry <= words)))
         for facet in facets

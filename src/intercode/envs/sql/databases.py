@@ -432,6 +432,14 @@ def run_in_turn(run: Callable[..., Answer], text: str, *, seconds: float) -> Ans
     return answer
 
 
+def set_up(engine: Engine, task: Task) -> None:
+    """Execute a task's `preprocess_sql` in the open database. Raises `DataError` if one fails."""
+    for statement in task.extra.get("preprocess_sql") or ():
+        answer = engine.run(str(statement), seconds=READ_SECONDS)
+        if answer.error is not None:
+            raise DataError(f"task {task.id}: preprocess_sql fails: {answer.error}")
+
+
 def execute_gold(engine: Engine, task: Task) -> Gold:
     """Execute a task's gold as the grader, which ends the last episode; a gold that writes, as an
     agent. Raises `DataError` if the gold killed its server."""
@@ -439,9 +447,12 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
     def execute() -> Gold:
         db = database(task, engine)
         engine.open(db)
+        set_up(engine, task)
         statements = list(split_statements(task.gold)) or [task.gold]
         run: Callable[..., Answer] = partial(engine.run_gold, db)
         before = content = None
+        if task.extra.get("preprocess_sql"):
+            run = engine.run
         if any(kind_of(statement) == "editing" for statement in statements):
             run, before = engine.run, read_content(engine, db, task.gold)
         answer = run_in_turn(run, task.gold, seconds=READ_SECONDS)

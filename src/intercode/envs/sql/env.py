@@ -30,6 +30,7 @@ from intercode.envs.sql.language import LANGUAGE
 from intercode.envs.sql.layouts import LAYOUTS
 from intercode.envs.sql.lint import lint
 from intercode.envs.sql.options import SECONDS, SqlOptions
+from intercode.envs.sql.test_cases import TEST_CASES, TestCasesJudge
 from intercode.envs.sql.world import SqlWorld
 from intercode.tasks import DataSet
 from intercode.types import Task, TaskIssue
@@ -47,7 +48,7 @@ class SqlEnv(JudgedEnv):
     Options = SqlOptions
     language = LANGUAGE
     layouts = LAYOUTS
-    fields = ("db", "db_id", "evidence", "order_counts")
+    fields = ("db", "db_id", "evidence", "order_counts", "preprocess_sql", TEST_CASES)
     judged_by = ("order_counts",)
     rewards: ClassVar = {
         "exact": "intercode.envs.sql.compare:sql_exact",
@@ -98,7 +99,10 @@ class SqlEnv(JudgedEnv):
             papers=is_papers(self.reward, self.rewards),
             robust=self._databases.robust,
         )
-        return {"outcome": outcomes}
+        return {"outcome": outcomes, TEST_CASES: TestCasesJudge()}
+
+    def kind_of(self, task: Task) -> str:
+        return TEST_CASES if task.extra.get(TEST_CASES) else "outcome"
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:

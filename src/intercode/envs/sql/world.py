@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Self
 
-from intercode.envs.sql.databases import database, run_in_turn
+from intercode.envs.sql.databases import database, run_in_turn, set_up
 from intercode.envs.sql.engines import Answer, Engine
 from intercode.envs.sql.language import without_submit
 from intercode.types import ExecResult, Task
@@ -40,6 +40,7 @@ class SqlWorld:
 
     def start(self, task: Task) -> None:
         self.engine.open(database(task, self.engine))
+        set_up(self.engine, task)
         self.last = self.answer = NOTHING
 
     def act(self, action: str) -> ExecResult:

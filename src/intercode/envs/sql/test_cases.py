@@ -1,0 +1,117 @@
+"""TestCasesJudge: a task's `test_cases` decide, Python functions in a sandbox of the grader's own.
+
+    agent's statements ──► those that write, and the last one ──┐
+    gold's statements ──────────────────────────────────────────┴─► test_cases_guest.py, on fresh
+                                                                    copies of the database
+
+The agent's text is executed as SQL only, so nothing of its own runs beside the tests. For SQLite.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from intercode.env import GoldRun
+from intercode.envs.gold import NO_GOLD
+from intercode.envs.judges import Done, Ruling
+from intercode.envs.sql import test_cases_guest
+from intercode.envs.sql.databases import database
+from intercode.envs.sql.engines import READ_SECONDS
+from intercode.envs.sql.engines.embedded import EmbeddedEngine
+from intercode.envs.sql.language import kind_of
+from intercode.envs.sql.text import split_statements
+from intercode.envs.sql.world import SqlWorld
+from intercode.errors import DataError, SandboxDied
+from intercode.types import Score, Task
+from intercode_sandbox.base import Sandbox
+from intercode_sandbox.host import guest_python
+from intercode_sandbox.pod import usual_provider
+
+TEST_CASES = "test_cases"
+
+
+class TestCasesJudge:
+    """A judge by the Python functions of a record."""
+
+    __test__ = False  # not a test of pytest's
+    _box: Sandbox | None = None
+
+    def before(self, world: SqlWorld, task: Task) -> None:
+        if not isinstance(world.engine, EmbeddedEngine) or world.engine.name != "sqlite":
+            raise DataError(f"task {task.id}: its {TEST_CASES} are for SQLite; use --engine sqlite")
+
+    def rule(self, world: SqlWorld, done: Done) -> Ruling:
+        reasons = self._run(world, done.task, written_and_last(done.actions))
+        failed = [number for number, why in enumerate(reasons, start=1) if why]
+        share = 1 - len(failed) / len(reasons)
+        rule = f"test {failed[0]}: {reasons[failed[0] - 1]}" if failed else "all tests passed"
+        score = Score(float(not failed), not failed, {"tests": share}, rule=rule)
+        return Ruling(score, lambda: {"failed": ["tests"] if failed else [], "rule": rule})
+
+    def value(self, world: SqlWorld, done: Done) -> float:
+        return self.rule(world, done).score.reward
+
+    def no_value(self, world: SqlWorld, task: Task) -> str:
+        return ""
+
+    def examine(self, world: SqlWorld, task: Task) -> GoldRun:
+        if not task.gold:
+            return GoldRun(None, "", (NO_GOLD,))
+        reasons = self._run(world, task, list(split_statements(task.gold)))
+        faults = [f"test {at}: {why}" for at, why in enumerate(reasons, start=1) if why]
+        return GoldRun(reasons, "\n".join(faults) or "all tests passed", tuple(faults))
+
+    def _run(self, world: SqlWorld, task: Task, statements: Sequence[str]) -> list[str]:
+        """Return for each test why it failed, "" if it passed."""
+        engine, cases = world.engine, task.extra[TEST_CASES]
+        assert isinstance(engine, EmbeddedEngine)
+        if not isinstance(cases, list) or not all(isinstance(source, str) for source in cases):
+            raise DataError(f"task {task.id}: {TEST_CASES} is not a list of texts")
+        folder, nonce = f"{engine.folder()}/grader", secrets.token_hex(16)
+        name = database(task, engine)
+        job: dict[str, Any] = {
+            "nonce": nonce,
+            "original": f"{engine.folder()}/original/{name}.{engine.name}",
+            "copy": f"{folder}/copy.sqlite",
+            "setup": task.extra.get("preprocess_sql") or [],
+            "pred_sqls": list(statements),
+            "sol_sqls": list(split_statements(task.gold)),
+            "conditions": task.extra.get("conditions") or {},
+            "test_cases": cases,
+        }
+        if self._box is None:
+            self._box = usual_provider().sandbox(
+                engine.prepared, limits=engine.limits, session="stateless"
+            )
+        box = self._box
+        box.write(f"{folder}/guest.py", Path(test_cases_guest.__file__).read_bytes())
+        box.write(f"{folder}/job.json", json.dumps(job).encode())
+        words = [guest_python()[0], "-I", "-S", f"{folder}/guest.py", f"{folder}/job.json"]
+        result = box.exec("", argv=words, cwd="/", timeout=READ_SECONDS)
+        box.reset()
+        if result.timed_out:
+            return [f"the tests took more than {READ_SECONDS:g} seconds"] * len(cases)
+        try:
+            verdict = json.loads(result.output.strip().rpartition("\n")[2])
+            reasons: list[str] = verdict["reasons"]
+        except (ValueError, KeyError, TypeError):
+            raise SandboxDied(f"the grader printed no verdict: {result.output[-500:]}") from None
+        if verdict.get("nonce") != nonce or len(reasons) != len(cases):
+            raise SandboxDied("the grader's verdict is not this job's")
+        return reasons
+
+    def close(self) -> None:
+        if self._box is not None:
+            self._box.close()
+            self._box = None
+
+
+def written_and_last(actions: Sequence[str]) -> list[str]:
+    """Return the statements of an agent that may write, and its last one, in order."""
+    statements = [text for action in actions for text in split_statements(action)]
+    writing = [text for text in statements[:-1] if kind_of(text) == "editing"]
+    return [*writing, *statements[-1:]]
