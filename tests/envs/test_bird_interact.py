@@ -1,0 +1,199 @@
+"""BIRD-Interact's mini set in its published layout, by a stand-in of three tasks of our own: a
+query with a follow-up, one that writes and has test cases, and one with a setup."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kept import needs_bwrap
+
+import intercode
+from intercode.agents import asker, gold, noop
+from intercode.errors import DataError
+from intercode.runner.run import evaluate
+from intercode.validate.check import check
+
+TABLES = """
+CREATE TABLE boat (id INTEGER PRIMARY KEY, name TEXT, berth TEXT, metres REAL);
+INSERT INTO boat VALUES (1, 'Ada', 'north', 8.5), (2, 'Bea', 'south', 12.25),
+  (3, 'Cleo', 'north', 14.0), (4, 'Dora', 'south', 9.75);
+"""
+HAS_ROWS = """
+def test_case(pred_sqls, sol_sqls, db_path, conn):
+    execute_queries(pred_sqls, db_path, conn)
+    rows, _ = perform_query_on_sqlite_databases(
+        "SELECT name, metres FROM boat WHERE berth = 'quay' ORDER BY name", db_path, conn
+    )
+    assert preprocess_results(rows, 1) == [('Ada', 8.5), ('Cleo', 14.0)], rows
+"""
+KEEPS_ROWS = """
+def test_case(pred_sqls, sol_sqls, db_path, conn):
+    before, _ = perform_query_on_sqlite_databases("SELECT COUNT(*) FROM boat", db_path, conn)
+    execute_queries(pred_sqls, db_path, conn)
+    after, _ = perform_query_on_sqlite_databases("SELECT COUNT(*) FROM boat", db_path, conn)
+    assert after == before, (before, after)
+"""
+COMMON: dict[str, Any] = {
+    "selected_database": "harbour",
+    "preprocess_sql": [],
+    "clean_up_sqls": [],
+    "external_knowledge": [0],
+    "conditions": {"decimal": 1, "distinct": False, "order": False},
+}
+LONG = {
+    **COMMON,
+    "instance_id": "harbour_1",
+    "amb_user_query": "Which boats are long for the harbour?",
+    "query": "Which boats are longer than 10 metres?",
+    "category": "Query",
+    "user_query_ambiguity": {
+        "critical_ambiguity": [
+            {"term": "long boats", "sql_snippet": "metres > 10", "is_mask": True, "type": "intent"}
+        ],
+        "non_critical_ambiguity": [
+            {"term": "sort", "sql_snippet": "no ORDER BY", "is_mask": False, "type": "sort"}
+        ],
+    },
+    "knowledge_ambiguity": [
+        {"term": "Mooring Fee", "sql_snippet": "metres * 12", "deleted_knowledge": 1}
+    ],
+    "sol_sql": ["SELECT name FROM boat WHERE metres > 10"],
+    "test_cases": [],
+    "follow_up": {
+        "query": "And what is the mooring fee of each of them?",
+        "sol_sql": "SELECT name, metres * 12 FROM boat WHERE metres > 10",
+        "type": "topic_pivot",
+        "test_cases": [],
+    },
+}
+MOVE = {
+    **COMMON,
+    "instance_id": "harbour_M_1",
+    "amb_user_query": "Move the northern boats.",
+    "query": "Move the boats from the berth north to the berth quay.",
+    "category": "Management",
+    "user_query_ambiguity": {
+        "critical_ambiguity": [{"term": "move", "sql_snippet": "berth = 'quay'", "type": "intent"}]
+    },
+    "sol_sql": ["UPDATE boat SET berth = 'quay' WHERE berth = 'north'"],
+    "test_cases": [HAS_ROWS, KEEPS_ROWS],
+    "follow_up": {
+        "query": "How many boats are at the quay now?",
+        "sol_sql": "SELECT COUNT(*) FROM boat WHERE berth = 'quay'",
+        "test_cases": [],
+    },
+}
+SOLD = {
+    **COMMON,
+    "instance_id": "harbour_2",
+    "amb_user_query": "How long are the boats that are left?",
+    "query": "Print the sum of the lengths of all boats.",
+    "category": "Query",
+    "preprocess_sql": ["DELETE FROM boat WHERE name = 'Dora'"],
+    "user_query_ambiguity": {
+        "critical_ambiguity": [{"term": "how long", "sql_snippet": "SUM(metres)", "type": "intent"}]
+    },
+    "sol_sql": ["SELECT SUM(metres) FROM boat"],
+    "test_cases": [],
+    "follow_up": {"query": "And without Ada?", "sol_sql": "SELECT 26.25", "test_cases": []},
+}
+MEANINGS = {"harbour|boat|metres": "Length over all.", "harbour|boat|berth": "Where it lies."}
+KNOWLEDGE = [
+    {"id": 0, "knowledge": "Quay", "description": "The new berth", "definition": "berth = 'quay'"},
+    {"id": 1, "knowledge": "Mooring Fee", "description": "What a boat pays", "definition": "x"},
+]
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    needs_bwrap()
+    folder = tmp_path / "databases" / "harbour"
+    folder.mkdir(parents=True)
+    with closing(sqlite3.connect(folder / "harbour.sqlite")) as connection:
+        connection.executescript(TABLES)
+    (folder / "harbour_schema.txt").write_text("CREATE TABLE boat … three sample rows")
+    (folder / "harbour_column_meaning_base.json").write_text(json.dumps(MEANINGS))
+    (folder / "harbour_kb.jsonl").write_text("\n".join(map(json.dumps, KNOWLEDGE)))
+    with ExitStack() as stack:
+
+        def build(*records: dict[str, Any], **options: Any) -> Any:
+            file = tmp_path / "tasks.jsonl"
+            file.write_text("".join(json.dumps(record) + "\n" for record in records))
+            env = intercode.make(
+                "sql", data=str(file), databases=str(tmp_path / "databases"), **options
+            )
+            stack.callback(env.close)
+            env.reset(options={"task": 0})
+            return env
+
+        yield build
+
+
+def test_golds_solve_both_phases_and_the_first_alone_earns_its_share(make: Make) -> None:
+    env = make(LONG, MOVE, SOLD)
+    for agent in (gold, asker):
+        episodes = evaluate(lambda: make(LONG, MOVE, SOLD), agent, tasks=env.tasks)
+        assert [(each.reward, each.success) for each in episodes] == [(1.0, True)] * 3
+    for number, record in enumerate((LONG, MOVE, SOLD)):
+        env.reset(options={"task": number})
+        env.step(record["sol_sql"][0])
+        assert env.step("submit")[1] == 0.7
+        score = env.step("submit")[4]["score"]
+        if record is LONG or record is SOLD:
+            assert (score.reward, score.success) == (0.7, False)
+    episodes = evaluate(lambda: make(LONG, MOVE, SOLD), noop, tasks=env.tasks)
+    assert {each.reward for each in episodes} == {0.0}
+    found = check(lambda: make(LONG, MOVE, SOLD), env.tasks)
+    assert (found["gold_ok"], found["broken"]) == (3, [])
+
+
+def test_ambiguities_are_facets_and_documents_cost_a_part_of_the_budget(make: Make) -> None:
+    env = make(LONG)
+    assert env.task.query == LONG["amb_user_query"]
+    steps = {
+        "ask What is a long boat?": "By 'long boats' I mean this: metres > 10\n[16 of",
+        "schema": "CREATE TABLE boat … three sample rows\n[15 of",
+        "meaning": "boat.metres\nboat.berth\n[14.5 of",
+        "meaning Boat.Metres": "Length over all.\n[14 of",
+        "meaning boat.colour": "There is no meaning boat.colour; `meaning` lists the names.\n[14",
+        "knowledge": "Quay\n[13.5 of",  # the other one is hidden
+        "knowledge mooring fee": "There is no knowledge mooring fee",
+        "knowledge quay": "The new berth\nberth = 'quay'\n[13 of",
+        "ask How do I compute the mooring fee?": "By 'Mooring Fee' I mean this: metres * 12",
+    }
+    for action, begin in steps.items():
+        assert env.step(action)[0].startswith(begin), action
+    assert env.turn == len(steps)
+
+
+@pytest.mark.parametrize(
+    ("actions", "reward", "rule"),
+    [
+        ([MOVE["sol_sql"][0]], 0.7, "all tests passed"),
+        (["SELECT 1", MOVE["sol_sql"][0], "SELECT 2"], 0.7, "all tests passed"),
+        (["UPDATE boat SET berth = 'quay'"], 0.0, "test 1: AssertionError: [('Ada', 8.5)"),
+        (["SELECT 1"], 0.0, "test 1: AssertionError: []"),
+        ([MOVE["sol_sql"][0], "DELETE FROM boat WHERE id = 2"], 0.0, "test 2: AssertionError"),
+    ],
+)
+def test_test_cases_decide_where_they_are_given(
+    make: Make, actions: list[str], reward: float, rule: str
+) -> None:
+    env = make({**MOVE, "follow_up": {**MOVE["follow_up"], "sol_sql": ""}})
+    for action in actions:
+        env.step(action)
+    score = env.step("submit")[4]["score"]
+    assert score.reward == (1.0 if reward else 0.0)
+    assert score.rule.startswith(rule)
+
+
+def test_mistakes_of_the_record_are_the_datas_fault(make: Make) -> None:
+    with pytest.raises(DataError, match="preprocess_sql fails: no such table"):
+        make({**SOLD, "preprocess_sql": ["DELETE FROM ship"]})
