@@ -3,7 +3,7 @@
     right facet    at least .95 of the questions that were answered; `asking.jsonl` has 200, written
                    by people who saw the queries only, and labelled by another who saw the facets
     answered       at least .85 of these questions
-    vague          none: 60 questions that name nothing, or everything
+    vague          none: 120 questions that name nothing, or everything
     told           none: replies to 100 attempts to get the solution that contain it
     10,000 replies at most 10 s
     asker, guesser, …

@@ -45,7 +45,7 @@ SILENT = "I can't say more about that."
 NO_BUDGET = "Your budget for questions is used up."
 MOST_FACETS = 2
 """Facets that one question may touch; a question about more asks for everything at once."""
-MOST_WORDS, MOST_COMMAS = 60, 4
+MOST_LETTERS, MOST_COMMAS = 400, 4
 """A question with more is a list of what might be open."""
 _EVERYTHING = frozenset(["all", "any", "every", "everything", "anything"])
 _QUESTION = re.compile(r"ask(?:[ \t]+|:[ \t]*)(?=\S)([^\n]+)")
@@ -155,9 +155,9 @@ def has_question(action: str) -> bool:
 
 def facet_asked(facets: Sequence[Facet], question: str) -> Facet | None:
     """Return the facet that a question asks for; None if it is vague, or asks for too much."""
-    plain = set(re.findall(r"[a-z]+", question.lower()))
-    is_list = len(question.split()) > MOST_WORDS or question.count(",") > MOST_COMMAS
-    if is_list or plain & _EVERYTHING:
+    if len(question) > MOST_LETTERS or question.count(",") > MOST_COMMAS:
+        return None
+    if not _EVERYTHING.isdisjoint(re.findall(r"[a-z]+", question.lower())):
         return None
     words = stems(question)
     counts = {

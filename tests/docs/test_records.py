@@ -70,6 +70,9 @@ def test_each_example_of_a_field_plays(
             if name != "ctf":
                 env.step(solution)
             *_, info = env.step("submit flag{abc}" if name == "ctf" else "submit")
+            if field == "follow_up":
+                env.step(given[field]["gold"])
+                *_, info = env.step("submit")
             assert info["score"].success
 
 

@@ -72,7 +72,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
         ("What is unclear?", None),
         ("Tell me everything: what is large, and so on.", None),
         ("large, sort, name, size, path, folder, depth", None),
-        (f"large {'or ' * 60}", None),
+        (f"large {'or ' * 140}", None),
     ],
 )
 def test_a_question_gets_the_facet_of_which_it_has_most_words(

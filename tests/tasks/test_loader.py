@@ -291,8 +291,8 @@ def test_preprocess_builds_records_and_is_named_where_it_fails(tmp_path: Path) -
 
 
 UNREAD: list[tuple[str, dict[str, Any], str]] = [
-    ("sql", {"test_cases": ["def test_case(): pass"]}, "field 'test_cases' affects scoring"),
-    ("sql", {"preprocess_sql": ["DROP TABLE t"]}, "field 'preprocess_sql' affects"),
+    ("bash", {"test_cases": ["def test_case(): pass"]}, "field 'test_cases' affects scoring"),
+    ("bash", {"preprocess_sql": ["DROP TABLE t"]}, "field 'preprocess_sql' affects"),
     ("sql", {"verify": "test -f x"}, "field 'verify' affects"),
     ("bash", {"tests": ["assert x"]}, "field 'tests' affects"),
 ]

@@ -104,7 +104,7 @@ _PROSE_WORD = re.compile(
 )
 _ASKED = re.compile(
     r"""^[ \t]*(?:action[ \t]*:[ \t]*)?[`*]*
-    (?:execute[ \t]*\[)?  ask(?:[ \t]+|:[ \t]*|[ \t]?\[)  (?P<question>\S.*?)  [\]`* \t]*$""",
+    (?:execute[ \t]*\[)?  ask(?:[ \t]+|:[ \t]*|[ \t]?\[)  (?P<question>\S[^\n]*)""",
     re.MULTILINE | re.VERBOSE | re.IGNORECASE,
 )
 """A line that asks: ``ask Which day?``, ``Action: ask[Which day?]``, not ``Please ask``."""
@@ -141,7 +141,8 @@ def split_reply(
         mark = _mark(language).search(reply)
         if mark is None or mark.start() >= asked.start():
             around = f"{thoughts}\n{reply.replace(asked[0], '', 1)}"
-            return asking({"question": asked["question"]}), around.strip()
+            question = asked["question"].rstrip("]`* \t")
+            return asking({"question": question}), around.strip()
     submission = language.submission_where(takes_answer=takes_answer)
     part, is_code = unwrap(reply, language) or (reply, False)
     code: str | None = None

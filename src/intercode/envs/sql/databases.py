@@ -432,10 +432,21 @@ def run_in_turn(run: Callable[..., Answer], text: str, *, seconds: float) -> Ans
     return answer
 
 
+def texts_in(task: Task, name: str) -> list[str]:
+    """Return the texts of a list in a task's record; empty if there is none. Raises `DataError` for
+    anything else."""
+    texts = task.extra.get(name)
+    if texts in (None, "", "[]"):
+        return []
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise DataError(f"task {task.id}: the field {name!r} is not a list of texts")
+    return texts
+
+
 def set_up(engine: Engine, task: Task) -> None:
     """Execute a task's `preprocess_sql` in the open database. Raises `DataError` if one fails."""
-    for statement in task.extra.get("preprocess_sql") or ():
-        answer = engine.run(str(statement), seconds=READ_SECONDS)
+    for statement in texts_in(task, "preprocess_sql"):
+        answer = engine.run(statement, seconds=READ_SECONDS)
         if answer.error is not None:
             raise DataError(f"task {task.id}: preprocess_sql fails: {answer.error}")
 
@@ -451,7 +462,7 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
         statements = list(split_statements(task.gold)) or [task.gold]
         run: Callable[..., Answer] = partial(engine.run_gold, db)
         before = content = None
-        if task.extra.get("preprocess_sql"):
+        if texts_in(task, "preprocess_sql"):
             run = engine.run
         if any(kind_of(statement) == "editing" for statement in statements):
             run, before = engine.run, read_content(engine, db, task.gold)

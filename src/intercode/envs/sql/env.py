@@ -22,7 +22,7 @@ from intercode.envs.gold import GoldCache
 from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
-from intercode.envs.sql.databases import DatabaseSet, Gold, database, prepare_databases
+from intercode.envs.sql.databases import DatabaseSet, Gold, database, prepare_databases, texts_in
 from intercode.envs.sql.documents import document_of
 from intercode.envs.sql.engines import Engine
 from intercode.envs.sql.judge import Reward, SqlJudge
@@ -102,7 +102,8 @@ class SqlEnv(JudgedEnv):
         return {"outcome": outcomes, TEST_CASES: TestCasesJudge()}
 
     def kind_of(self, task: Task) -> str:
-        return TEST_CASES if task.extra.get(TEST_CASES) else "outcome"
+        decides = self.reward in ("exact", "bird") and texts_in(task, TEST_CASES)
+        return TEST_CASES if decides else "outcome"
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:

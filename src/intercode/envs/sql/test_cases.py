@@ -19,7 +19,7 @@ from intercode.env import GoldRun
 from intercode.envs.gold import NO_GOLD
 from intercode.envs.judges import Done, Ruling
 from intercode.envs.sql import test_cases_guest
-from intercode.envs.sql.databases import database
+from intercode.envs.sql.databases import database, texts_in
 from intercode.envs.sql.engines import READ_SECONDS
 from intercode.envs.sql.engines.embedded import EmbeddedEngine
 from intercode.envs.sql.language import kind_of
@@ -67,17 +67,15 @@ class TestCasesJudge:
 
     def _run(self, world: SqlWorld, task: Task, statements: Sequence[str]) -> list[str]:
         """Return for each test why it failed, "" if it passed."""
-        engine, cases = world.engine, task.extra[TEST_CASES]
+        engine, cases = world.engine, texts_in(task, TEST_CASES)
         assert isinstance(engine, EmbeddedEngine)
-        if not isinstance(cases, list) or not all(isinstance(source, str) for source in cases):
-            raise DataError(f"task {task.id}: {TEST_CASES} is not a list of texts")
         folder, nonce = f"{engine.folder()}/grader", secrets.token_hex(16)
         name = database(task, engine)
         job: dict[str, Any] = {
             "nonce": nonce,
             "original": f"{engine.folder()}/original/{name}.{engine.name}",
             "copy": f"{folder}/copy.sqlite",
-            "setup": task.extra.get("preprocess_sql") or [],
+            "setup": texts_in(task, "preprocess_sql"),
             "pred_sqls": list(statements),
             "sol_sqls": list(split_statements(task.gold)),
             "conditions": task.extra.get("conditions") or {},

@@ -30,13 +30,14 @@ from typing import Any, TypeVar
 from datasets import Dataset
 
 from intercode.agents import Agent, Strategy
-from intercode.agents.code import unfenced
+from intercode.agents.code import asking, unfenced
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.errors import IntercodeError, UsageError
 from intercode.runner.episode import UNSCORED
 from intercode.submission import submitting
 from intercode.train import Chat, Job, Rollout, RolloutLimits, RolloutPool, hf_chat
 from intercode.train.shaping import training_reward, warn_of_shaped
+from intercode.user import facets_of
 
 T = TypeVar("T")
 
@@ -108,7 +109,9 @@ def environments(
         {"prompt": [{"role": "user", "content": task.query}], "task": task.id}
         for task in factory.tasks
     ]
-    return Dataset.from_list(rows), partial(ToolEnvironment, factory, shaped)
+    asks = any(facets_of(task.extra) for task in factory.tasks)
+    made = AskingEnvironment if asks else ToolEnvironment
+    return Dataset.from_list(rows), partial(made, factory, shaped)
 
 
 class ToolEnvironment:
@@ -193,6 +196,21 @@ class ToolEnvironment:
             with suppress(IntercodeError):
                 self._close()
             return None
+
+
+class AskingEnvironment(ToolEnvironment):
+    """An environment of tasks whose user can be asked: `ask` is a tool too."""
+
+    def ask(self, question: str) -> str:
+        """Ask the user one question about the task.
+
+        Args:
+            question: The question.
+
+        Returns:
+            What the user says.
+        """
+        return self._step(lambda env: asking({"question": question}) or "ask ?")
 
 
 def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[int], list[float]]:
