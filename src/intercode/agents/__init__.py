@@ -65,12 +65,10 @@ MODELLED = (
 )
 """Agents that ask a model. `try_again_blind` does not see scores; `best_of` alone makes three
 attempts."""
+PLAIN = {"gold": gold, "noop": noop, "asker": asker, "guesser": guesser}
 NAMES = (
     *MODELLED,
-    "gold",
-    "asker",
-    "guesser",
-    "noop",
+    *PLAIN,
     "retrieval",
     "nearest",
     "replay:PATH",
@@ -79,32 +77,9 @@ NAMES = (
 )
 
 __all__ = [
-    "MODELLED",
-    "NAMES",
-    "SUBMIT",
-    "Act",
-    "Agent",
-    "Ask",
-    "Close",
-    "Fork",
-    "Script",
-    "Step",
-    "Strategy",
-    "StrategySteps",
-    "asker",
-    "best_of",
-    "gold",
-    "guesser",
-    "make_agent",
-    "nearest",
-    "noop",
-    "own_agent",
-    "plan_solve",
-    "replay",
-    "retrieval",
-    "static",
-    "tools",
-    "tree_search",
+    "MODELLED", "NAMES", "SUBMIT", "Act", "Agent", "Ask", "Close", "Fork", "Script", "Step",
+    "Strategy", "StrategySteps", "asker", "best_of", "gold", "guesser", "make_agent", "nearest",
+    "noop", "own_agent", "plan_solve", "replay", "retrieval", "static", "tools", "tree_search",
     "try_again",
 ]  # fmt: skip
 
@@ -155,16 +130,10 @@ def make_agent(
             )
         case "tree_search", "", "":
             return modelled("fence", lambda texts: tree_search(texts, turns), "undo", "undo.tried")
-        case "gold", "", "":
-            return Agent(name, gold)
+        case plain, "", "" if plain in PLAIN:
+            return Agent(name, PLAIN[plain])
         case "human", "", "":
             return Agent(name, human)
-        case "asker", "", "":
-            return Agent(name, asker)
-        case "guesser", "", "":
-            return Agent(name, guesser)
-        case "noop", "", "":
-            return Agent(name, noop)
         case "retrieval", "", "":
             return Agent(name, retrieval(tasks, turns))
         case "nearest", "", "":

@@ -21,7 +21,7 @@ COSTS = {"schema": 1, "meaning": 0.5, "knowledge": 0.5}
 """Parts of the budget for questions, as in BIRD-Interact (arXiv 2510.05318)."""
 Documents = Mapping[str, Mapping[str, str]]
 """By word and name; `schema` has one text, of the name ""."""
-_KNOWLEDGE = ("description", "definition")
+ASK_COST, BASE_BUDGET, _LONGEST_REPLY = 2, 12, 400
 
 
 def read_documents(folder: Path, name: str) -> Documents:
@@ -55,7 +55,7 @@ def _knowledge(text: str) -> dict[str, str]:
     entries = [json.loads(line) for line in text.splitlines() if line.strip()]
     return {
         f"{entry['id']}|{entry['knowledge']}": "\n".join(
-            str(entry[key]) for key in _KNOWLEDGE if entry.get(key)
+            str(entry[key]) for key in ("description", "definition") if entry.get(key)
         )
         for entry in entries
     }
@@ -80,22 +80,14 @@ def document_of(documents: Documents, task: Task, word: str, name: str) -> str |
 def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str, Any]:
     """Return a record of BIRD-Interact with its ambiguities as facets, and its follow-up as the
     second phase. `converted` is the record as one of LiveSQLBench."""
-    ambiguities = record.get("user_query_ambiguity") or {}
-    open_terms = [
-        *(ambiguities.get("critical_ambiguity") or ()),
-        *(ambiguities.get("non_critical_ambiguity") or ()),
-        *(record.get("knowledge_ambiguity") or ()),
+    ambiguous = record.get("user_query_ambiguity") or {}
+    unknown = record.get("knowledge_ambiguity") or []
+    entries = [
+        *(ambiguous.get("critical_ambiguity") or ()),
+        *(ambiguous.get("non_critical_ambiguity") or ()),
+        *unknown,
     ]
-    facets = [
-        {
-            "name": str(entry["term"]),
-            "asks": [str(entry["term"]), *_long_words(str(entry["term"]))],
-            "reply": f"By {entry['term']!r} I mean this: {entry['sql_snippet']}"[:_LONGEST_REPLY],
-        }
-        for entry in open_terms
-        if entry.get("term") and entry.get("sql_snippet")
-    ]
-    masked = [entry.get("deleted_knowledge") for entry in record.get("knowledge_ambiguity") or ()]
+    facets = [_facet(entry) for entry in entries if entry.get("term") and entry.get("sql_snippet")]
     follow_up = record.get("follow_up") or {}
     second = {
         "query": follow_up.get("query"),
@@ -109,14 +101,14 @@ def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str
         "lookups": COSTS,
         "ask_cost": ASK_COST,
         "ask_budget": BASE_BUDGET + ASK_COST * len(facets),
-        "hidden_knowledge": [id for id in masked if id is not None],
+        "hidden_knowledge": [entry.get("deleted_knowledge") for entry in unknown],
         "follow_up": second if second["gold"] else None,
     }
 
 
-ASK_COST, BASE_BUDGET = 2, 12
-_LONGEST_REPLY = 400
-
-
-def _long_words(term: str) -> list[str]:
-    return [word for word in term.replace("_", " ").split() if len(word) > 3]
+def _facet(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facet of an ambiguity: its term, or one of the longer words of it, asks for it."""
+    term = str(entry["term"])
+    words = [word for word in term.replace("_", " ").split() if len(word) > 3]
+    reply = f"By {term!r} I mean this: {entry['sql_snippet']}"
+    return {"name": term, "asks": [term, *words], "reply": reply[:_LONGEST_REPLY]}
