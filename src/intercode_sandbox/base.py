@@ -110,6 +110,7 @@ class Sandbox(ABC):
         user: str = "agent",
         timeout: float | None = None,
         output: int | None = None,
+        ends: Callable[[], bool] | None = None,
     ) -> Completed:
         """Run a program outside the session, as `docker exec` does; several threads may do so at
         once.
@@ -121,7 +122,8 @@ class Sandbox(ABC):
 
         `user` is the agent, who is called root, or, where the agent has root's rights
         (`intercode.sandbox(root=True)` and Docker), a name or number in /etc/passwd. At most
-        `output` bytes of each stream are kept, by default those of the limit.
+        `output` bytes of each stream are kept, by default those of the limit. `ends` is called
+        several times a second; once it returns True, the program is ended as at its timeout.
 
         Raises OSError if `cwd` cannot be entered, and `SandboxDied`. Providers need not support
         this.
@@ -181,6 +183,15 @@ class Sandbox(ABC):
         Providers need not support this.
         """
         raise UsageError(f"{type(self).__name__} does not connect to programs inside")
+
+    def listen(self, port: int) -> socket.socket:
+        """Return a listener on a port of the sandbox's loopback (0: any that is free): the caller
+        accepts the connections that programs inside make to 127.0.0.1 there. Close it, and what it
+        accepted, when the episode ends; a fork or a new episode has no such port.
+
+        Raises `OSError` if the port is in use inside. Providers need not support this.
+        """
+        raise UsageError(f"{type(self).__name__} does not give programs inside a port")
 
     @abstractmethod
     def diff(self) -> dict[str, Change]:

@@ -22,7 +22,7 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, Self, overload
@@ -168,6 +168,7 @@ class GuestSandbox(Sandbox):
         user: str = "agent",
         timeout: float | None = None,
         output: int | None = None,
+        ends: Callable[[], bool] | None = None,
     ) -> Completed:
         if not (argv := words("the command", command)):
             raise UsageError("the command must have a word")
@@ -193,7 +194,7 @@ class GuestSandbox(Sandbox):
         end = {"op": "end_run", "number": head["number"]}
         try:
             with Streams(fds, stdin, kept) as streams:
-                ended_itself = streams.pump(seconds)
+                ended_itself = streams.pump(seconds, ends)
                 if not ended_itself:
                     self._request(end)
         except BaseException:  # such as an interrupt by the user
@@ -248,6 +249,12 @@ class GuestSandbox(Sandbox):
         sock = self._receive_socket({"op": "connect", "path": self._absolute(path)})
         sock.setblocking(True)
         return sock
+
+    def listen(self, port: int) -> socket.socket:
+        if not isinstance(port, int) or not 0 <= port < 1 << 16:
+            raise UsageError(f"port must be a number from 0 to 65535, not {port!r:.60}")
+        # an error of the port is the caller's, as one of a path is
+        return self._receive_socket({"op": "listen", "path": f"127.0.0.1:{port}", "port": port})
 
     def branch(self) -> socket.socket:
         """Return a socket to a forked copy of the session's interpreter; the previous branch ends,

@@ -124,6 +124,11 @@ class PodSandbox(LocalSandbox):
 
     kind = PodHost
 
+    def listen(self, port: int) -> socket.socket:
+        raise UsageError(
+            "a pod sandbox shares its container's network, so it has no ports of its own"
+        )
+
 
 @functools.cache
 def unfit() -> str:

@@ -12,11 +12,14 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+from collections.abc import Callable
 
 from intercode_sandbox.errors import SandboxDied
 from intercode_sandbox.guest.limit import Limit
 from intercode_sandbox.results import Completed
 
+_LOOK = 0.1
+"""Seconds between two calls of `ends`."""
 _PIPE = 1 << 20
 """The most bytes that a pipe of an ordinary user can hold."""
 
@@ -40,12 +43,13 @@ class Streams(contextlib.AbstractContextManager["Streams"]):
         for fd in self._fds:
             os.close(fd)
 
-    def pump(self, seconds: float) -> bool:
-        """Return True when the command has ended, or False when its time is up. Raises
-        `SandboxDied` if the episode server has ended."""
+    def pump(self, seconds: float, ends: Callable[[], bool] | None = None) -> bool:
+        """Return True when the command has ended, or False when its time is up or `ends` says so.
+        Raises `SandboxDied` if the episode server has ended."""
         limit = Limit(seconds)
-        while limit.left() > 0:
-            ready = [fd for fd, _ in self._poll.poll(max(limit.wait(), 0.0) * 1000)]
+        while limit.left() > 0 and not (ends and ends()):
+            wait = min(limit.wait(), _LOOK) if ends else limit.wait()
+            ready = [fd for fd, _ in self._poll.poll(max(wait, 0.0) * 1000)]
             for fd in ready:
                 if fd in self._kept:
                     self._read(fd)

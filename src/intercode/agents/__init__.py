@@ -3,7 +3,7 @@
     try_again | react | plan_solve | tools | best_of:N | tree_search | …     ask a model:
                                                                              docs/agents.md
     gold | noop | asker | guesser | retrieval | nearest
-    replay:PATH | static:PATH | module:function
+    replay:PATH | static:PATH | exec:COMMAND | module:function
 
 `module:function` is the user's own strategy: a generator function of (task, protocol), which
 `own_agent` also gives the keywords `turns`, `language` and `prompts` if it has parameters of these
@@ -15,7 +15,7 @@ To add an agent: a function that returns a `Strategy`, a case in `make_agent`, a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from intercode.agents.baselines import (
     retrieval,
     static,
 )
+from intercode.agents.command_line import command_line
 from intercode.agents.prompts import Prompts
 from intercode.agents.prompts import load_prompts as load_prompts
 from intercode.agents.search import best_of, tree_search
@@ -73,6 +74,7 @@ NAMES = (
     "nearest",
     "replay:PATH",
     "static:PATH",
+    "exec:COMMAND",
     "module:function",
 )
 
@@ -93,12 +95,13 @@ def make_agent(
     prompts: Path | None = None,
     load: Callable[[str], Script] | None = None,
     predictions: Callable[[str], Script] | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> Agent:
     """Return the agent called `name`, for `tasks`, with `turns` actions before the submission.
 
     `language` is the environment's, and so is `prompts`, the folder of texts that replace those of
     the language. `load` opens the recording of ``replay:PATH``, `predictions` the file of
-    ``static:PATH``. Raises `UsageError` for an unknown name, a text that is missing, or a module
+    ``static:PATH``, and `variables` are for the program of ``exec:COMMAND``. Raises `UsageError` for an unknown name, a text that is missing, or a module
     that cannot be imported.
     """
 
@@ -138,12 +141,14 @@ def make_agent(
             return Agent(name, retrieval(tasks, turns))
         case "nearest", "", "":
             return Agent(name, nearest(tasks))
+        case "exec", ":", command if command.strip():
+            return Agent(name, command_line(command, turns, variables), True)
         case "replay", ":", path if path and load:
             return Agent(name, replay(load(path)))
         case "static", ":", path if path and predictions:
             return Agent(name, static(predictions(path)))
         case module, ":", function if (
-            module not in ("", "replay", "static", "best_of") and function
+            module not in ("", "replay", "static", "best_of", "exec") and function
         ):
             strategy = load_plugin(name, "agent")
             if not callable(strategy):

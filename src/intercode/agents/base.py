@@ -1,5 +1,7 @@
 """The contract of a strategy: a generator that yields questions and actions, and does no I/O.
 
+    strategy ──Launch(command)─► driver  ──► a program in the sandbox, which asks the model itself
+             ◄──── Launched ───
     strategy ──Ask(messages)──►  driver  ──► model
              ◄──── Reply ──────
              ──Act(action)────►  driver  ──► environment
@@ -15,7 +17,7 @@ and all copies when the episode ends. A generator that returns is done.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from intercode.types import Message, Reply, Task, Tool
@@ -87,6 +89,32 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
+class Launch:
+    """Run a command-line agent in the episode's sandbox, to its end. The answer is a `Launched`.
+
+    In the command, {query} stands for the quoted query; without it, the query is on stdin. `turns`
+    limits the model's replies.
+    """
+
+    command: str
+    query: str
+    turns: int
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """How a program ended. `submission` is the answer that it submitted, "" for none; None: it did
+    not submit. `cut`: a limit ended it. `seconds` is its duration."""
+
+    submission: str | None
+    exit_code: int | None
+    output: str
+    cut: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """The environment's answer to an action, in Gymnasium's words."""
 
@@ -97,10 +125,11 @@ class Step:
     info: Mapping[str, Any] | None = None
 
 
-Request = Ask | Act | Fork | Close
+Request = Ask | Act | Fork | Close | Launch
 StrategySteps = Generator[Request, Any, None]
 """The generator of a strategy: it yields a `Request` and is sent the answer, a `Reply` to an `Ask`,
-a `Step` to an `Act`.
+a `Step` to an `Act`, a
+`Launched` to a `Launch`.
 
 The type of the answer depends on the request, which Python's types cannot express: hence `Any`.
 """
@@ -123,6 +152,6 @@ class Agent:
 
 
 __all__ = [
-    "ROOT", "SUBMIT", "Act", "Agent", "Ask", "Branch", "Close", "Fork", "Reply", "Request", "Step",
-    "Strategy", "StrategySteps",
+    "ROOT", "SUBMIT", "Act", "Agent", "Ask", "Branch", "Close", "Fork", "Launch", "Launched",
+    "Reply", "Request", "Step", "Strategy", "StrategySteps",
 ]  # fmt: skip

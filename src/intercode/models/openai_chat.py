@@ -46,7 +46,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from intercode.errors import ContextOverflow, ModelError, UsageError
+from intercode.errors import ContextOverflow, IntercodeError, ModelError, UsageError
 from intercode.runs.signing import config_folder
 from intercode.types import (
     INCOMPLETE,
@@ -392,6 +392,36 @@ class OpenAIModel:
         finally:
             with self._lock:
                 self._pending.remove(question)
+
+    @contextmanager
+    def forward(
+        self, form: str, request: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> Iterator[Any]:
+        """Send a program's request, in one of the forms of `forms.py`, with this model's name and
+        key; give the response, whose body may come piece by piece. Raises `ModelError` if there is
+        none."""
+        sent = {**request, "model": self.name}
+        sent |= {"logprobs": True} if self._sampled and form == "chat/completions" else {}
+        if sent.get("stream") and form == "chat/completions":
+            sent["stream_options"] = {**(sent.get("stream_options") or {}), "include_usage": True}
+        key = self._client.api_key
+        with _http_client(self.url, timeout=self._patience) as client:
+            try:
+                with client.stream(
+                    "POST",
+                    f"{str(self._client.base_url).rstrip('/')}/{form}",
+                    json=sent,
+                    headers={**headers, "authorization": f"Bearer {key}", "x-api-key": key},
+                ) as response:
+                    yield response
+            except IntercodeError:
+                raise
+            except Exception as error:  # from the HTTP library, which differs between SDKs
+                raise ModelError(f"{self.url}: {type(error).__name__}: {error}") from error
+
+    def read_answer(self, answer: Mapping[str, Any]) -> Reply:
+        """Return the reply in a whole answer of the chat protocol, with its cost."""
+        return self._read_reply(json.dumps(answer))
 
     def close(self) -> None:
         """Close the connections. May be called twice; the end of the process does the same."""

@@ -18,13 +18,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from intercode.agents.base import SUBMIT, Act, Ask, Close, Fork, Step, Strategy
+from intercode.agents.base import SUBMIT, Act, Ask, Close, Fork, Launch, Launched, Step, Strategy
 from intercode.env import NO_VALUE
 from intercode.errors import UsageError
 from intercode.models import Model
 from intercode.plugins import call_plugin, safe_repr
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import EnvForks, Playable
+from intercode.runner.launch import launch
 from intercode.runner.referee import Moment, next_rule
 from intercode.runner.strategy_driver import Answer, drive, strategy_name
 from intercode.runs.store import bounded_outcomes
@@ -117,6 +118,8 @@ def play(
             match next_rule(moment).then, request:
                 case "grant", Ask() as ask:
                     answer = _ask(model, ask, tracker, log)
+                case "grant", Launch() as request:
+                    answer = _launch(env, request, model, tracker, log, over_budget)
                 case "grant", Fork(branch):
                     answer = forks.fork(branch)
                 case "grant", Close(branch):
@@ -176,6 +179,29 @@ def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn])
         )
     )
     return reply
+
+
+def _launch(
+    env: Playable,
+    request: Launch,
+    model: Model | None,
+    tracker: BudgetTracker,
+    log: list[Turn],
+    over_budget: Callable[[], bool],
+) -> Launched:
+    def refusal(replies: int) -> str | None:
+        if replies >= request.turns:
+            return f"all {request.turns} turns are used up"
+        if over_budget():
+            return "the episode's budget is used up"
+        return tracker.stop_reason()
+
+    before = len(log)
+    try:
+        return launch(env, request, model, log, refusal, tracker.limits.episode.seconds)
+    finally:
+        for turn in log[before:]:
+            tracker.spend(turn.usage)
 
 
 def _refused(act: Act, question: Turn) -> Act:

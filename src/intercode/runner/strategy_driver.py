@@ -5,16 +5,27 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from intercode.agents.base import Act, Ask, Branch, Close, Fork, Request, Step, Strategy
+from intercode.agents.base import (
+    Act,
+    Ask,
+    Branch,
+    Close,
+    Fork,
+    Launch,
+    Launched,
+    Request,
+    Step,
+    Strategy,
+)
 from intercode.errors import ForkError, IntercodeError, UsageError
 from intercode.plugins import describe_error, safe_repr
 from intercode.types import Reply, Task
 
-Answer = Reply | Step | Branch | ForkError | None
+Answer = Reply | Step | Branch | Launched | ForkError | None
 Advance = Callable[[Answer], Request | None]
 
 IDLE = 1000
@@ -31,6 +42,7 @@ _FIELDS: dict[type[Request], dict[str, Any]] = {
     },
     Fork: {"env": int},
     Close: {"branch": int},
+    Launch: {"command": str, "query": str, "turns": int, "env": Mapping},
 }
 
 
@@ -65,7 +77,9 @@ def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
         wrong: str | None = (
             "it may yield Ask(messages), Act(text), Act(None), Fork() or Close(branch)"
         )
-        if not isinstance(request, Ask | Act | Fork | Close) or (wrong := _mistake(request)):
+        if not isinstance(request, Ask | Act | Fork | Close | Launch) or (
+            wrong := _mistake(request)
+        ):
             raise UsageError(f"the agent {name} yielded {safe_repr(request):.100}; {wrong}")
         idle = 0 if isinstance(request, Act) else idle + 1
         if idle > IDLE:

@@ -29,6 +29,8 @@ from .light import Any, signal, socket
 from .limit import Limit
 from .shell import CAPTURE_STATE, Command, Program, Shell, ShellJob, stateless_command
 
+_WAITING = 64
+"""Connections that wait to be accepted."""
 _TICK = 0.05
 _IDLE_TICK = 0.2
 _INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
@@ -563,6 +565,15 @@ class EpisodeServer:
                 wire.send(self._sock, {}, b"", (stream.fileno(),))
         finally:
             os.close(target)
+
+    def _op_listen(self, head: dict[str, Any], payload: bytes) -> None:
+        """Send a listener on a port of the loopback, on which the host accepts what the agent's
+        programs connect to it."""
+        with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", head["port"]))
+            listener.listen(_WAITING)
+            wire.send(self._sock, {}, b"", (listener.fileno(),))
 
     def _op_session(self, head: dict[str, Any], payload: bytes) -> None:
         wire.send(self._sock, {"lost": self._lost()})

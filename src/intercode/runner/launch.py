@@ -1,0 +1,106 @@
+"""Play an episode with a command-line agent: a program that runs in the task's sandbox and asks a
+model by itself.
+
+    COMMAND, with the query on stdin or as {query}
+        OPENAI_BASE_URL, ANTHROPIC_BASE_URL ──► a port of its loopback ──► Recorder
+        XDG_*, PATH ──► the agent's folder, which is in memory and no part of the task's files
+        submit [ANSWER] ──► Recorder ──► the episode's submission
+
+The program ends by itself, or 10 s after its first request beyond the episode's limits or after it
+submitted, or when its time is up. Left out: forks, and sandboxes without a port of their own.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any
+
+from intercode.agents.base import Launch, Launched
+from intercode.errors import UsageError
+from intercode.runner.recorder import Recorder, require_server
+from intercode.types import Turn
+from intercode_sandbox.base import Sandbox
+
+FOLDER = PurePosixPath("/dev/shm/agent")
+SECONDS = 3600.0
+"""The time of a program, unless the episode's limit is shorter."""
+GRACE = 10.0
+"""Seconds that a program may go on after it submitted, or was refused."""
+_SUBMIT = """#!/bin/bash
+# submit [ANSWER]: end the work; ANSWER may have several words
+answer="$*" && exec 3<>/dev/tcp/127.0.0.1/{port} || exit 1
+length=$(printf %s "$answer" | wc -c)
+printf 'POST /submit HTTP/1.0\\r\\nAuthorization: Bearer %s\\r\\nContent-Length: %d\\r\\n\\r\\n%s' \\
+  {token} "$length" "$answer" >&3
+cat <&3 >/dev/null && echo submitted
+"""
+
+
+def launch(
+    env: Any,
+    request: Launch,
+    model: object,
+    turns: list[Turn],
+    refusal: Callable[[int], str | None],
+    seconds: float | None,
+) -> Launched:
+    """Run the program of a request to its end. `refusal` returns, for the number of the model's
+    replies so far, why it gets no more.
+
+    Raises `ModelError` if the model's server was at fault when the program ended, and `UsageError`
+    for an environment without such a sandbox.
+    """
+    sandbox = _sandbox_of(env)
+    server, began = require_server(model), time.monotonic()
+    with Recorder(sandbox.listen(0), server, turns, refusal) as recorder:
+        _, port = recorder.listener.getsockname()
+        script = _SUBMIT.format(port=port, token=recorder.token)
+        sandbox.write(str(FOLDER / "bin" / "submit"), script.encode(), mode=0o755)
+        command = request.command.replace("{query}", shlex.quote(request.query))
+        done = sandbox.run(
+            ["bash", "-c", f"PATH={FOLDER}/bin:$PATH; {command}"],
+            stdin=b"" if "{query}" in request.command else request.query.encode(),
+            env={**_variables(port, recorder.token, server.name), **request.env},
+            timeout=min(seconds or SECONDS, SECONDS),
+            ends=lambda: (
+                recorder.refused_at is not None and time.monotonic() > recorder.refused_at + GRACE
+            ),
+        )
+        if recorder.fault is not None and recorder.submission is None:
+            raise recorder.fault
+        return Launched(
+            recorder.submission,
+            done.exit_code,
+            (done.stdout + done.stderr).decode("utf-8", "replace"),
+            recorder.submission is None and (recorder.refused_at is not None or done.timed_out),
+            round(time.monotonic() - began, 6),
+        )
+
+
+def _sandbox_of(env: Any) -> Sandbox:
+    sandbox = getattr(getattr(env, "world", None), "sandbox", None)
+    language = getattr(env, "language", None)
+    if not isinstance(sandbox, Sandbox) or not getattr(language, "is_shell", False):
+        raise UsageError(
+            "a command-line agent (exec:COMMAND) needs an environment whose actions are Bash: "
+            "bash, ctf or harbor"
+        )
+    return sandbox
+
+
+def _variables(port: int, token: str, model: str) -> dict[str, str]:
+    """Return the variables that tell programs where their model and their own folders are."""
+    address = f"http://127.0.0.1:{port}"
+    folders = {"CONFIG": "config", "DATA": "data", "CACHE": "cache", "STATE": "state"}
+    return {
+        "OPENAI_BASE_URL": f"{address}/v1",
+        "OPENAI_API_BASE": f"{address}/v1",
+        "OPENAI_API_KEY": token,
+        "OPENAI_MODEL": model,
+        "ANTHROPIC_BASE_URL": address,
+        "ANTHROPIC_API_KEY": token,
+        **{f"XDG_{name}_HOME": str(FOLDER / folder) for name, folder in folders.items()},
+    }

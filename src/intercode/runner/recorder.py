@@ -1,0 +1,237 @@
+"""The model of a command-line agent: takes its requests, passes them on, and records them.
+
+    program in the sandbox ──► 127.0.0.1:PORT there ── listener ──► Recorder ──► model's server
+                                                                        │
+                              a turn: messages, reply, calls, tokens ◄──┘
+
+Each request goes to the user's server in its own form, and the answer comes back as it is, also
+piece by piece. Only the model's name and the key are replaced: the program knows a token that is
+valid for its episode and nowhere else. Beyond the limits of the episode requests are refused.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
+from socketserver import BaseServer, ThreadingMixIn
+from typing import Any
+
+from intercode.errors import ModelError, UsageError
+from intercode.models import OpenAIModel
+from intercode.models.forms import FORMS, answer_of, question_of
+from intercode.types import Message, Turn
+
+LARGEST = 32 << 20
+"""Bytes of a request and of an answer."""
+_FAULTS = {401, 403, 404, 405, 407, 408, 425, 429, 501}
+"""Statuses below 500, and 501, that the server or the user's account is to blame for."""
+_PASSED = ("content-type", "accept", "anthropic-version", "anthropic-beta", "openai-beta")
+
+
+class Recorder(ThreadingMixIn, BaseServer):
+    """Answers on `listener` with the model's server, and appends a turn for each request to
+    `turns`.
+
+    `refusal` returns why no further request is passed on, or None. `fault` is the error of the last
+    request, if the server was to blame for it; `submission` is what the program submitted.
+    """
+
+    daemon_threads = True
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        model: OpenAIModel,
+        turns: list[Turn],
+        refusal: Callable[[int], str | None],
+    ) -> None:
+        super().__init__(listener.getsockname(), _Handler)
+        self.listener, self.model, self._turns, self._refusal = listener, model, turns, refusal
+        self.token = f"sk-{secrets.token_hex(24)}"
+        self.fault: ModelError | None = None
+        self.submission: str | None = None
+        self.refused_at: float | None = None
+        """When the first request was refused, or the work was submitted (`time.monotonic()`)."""
+        self._main: list[Message] = []
+        self._count, self._lock = 0, threading.Lock()
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
+
+    # -- what socketserver asks for ----------------------------------------------------------------
+
+    def fileno(self) -> int:
+        return self.listener.fileno()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        return self.listener.accept()
+
+    def shutdown_request(self, request: Any) -> None:
+        with suppress(OSError):
+            request.shutdown(socket.SHUT_WR)
+        request.close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # a program that ended before its answer
+
+    def __enter__(self) -> Recorder:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.shutdown()
+        self.listener.close()
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def refuse(self) -> str | None:
+        """Return why a request is refused now, or None."""
+        with self._lock:
+            over = self.submission is not None
+            why = "the work was submitted" if over else self._refusal(self._count)
+            if why and self.refused_at is None:
+                self.refused_at = time.monotonic()
+            return why
+
+    def submit(self, answer: str) -> None:
+        with self._lock:
+            if self.submission is None:
+                self.submission, self.refused_at = answer, time.monotonic()
+
+    def note(self, form: str, request: dict[str, Any], body: str, seconds: float) -> None:
+        """Append the turn of a request and its answer. One that does not continue the conversation
+        (a title, a summary) is recorded, but does not count."""
+        question = question_of(form, request)
+        try:
+            reply = self.model.read_answer(answer_of(form, body))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            self.fault = ModelError(
+                f"{self.model.url}: an answer that cannot be read ({error!r:.200})"
+            )
+            return
+        turn = Turn(
+            tuple(question),
+            reply.text,
+            usage=reply.usage,
+            calls=reply.calls or None,
+            sample=reply.sample,
+            reasoning=reply.reasoning or None,
+            finish_reason=reply.finish_reason,
+            reply_seconds=round(seconds, 6),
+        )
+        with self._lock:
+            self._turns.append(turn)
+            if question[: len(self._main)] == self._main:
+                self._main, self._count = question, self._count + 1
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Recorder
+    protocol_version = "HTTP/1.1"
+    wbufsize = 0
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        if self._authorized():
+            models = {"object": "list", "data": [{"id": self.server.model.name, "object": "model"}]}
+            self._answer(200, models)
+
+    def do_POST(self) -> None:
+        try:
+            length = int(self.headers.get("content-length") or 0)
+            if not 0 <= length <= LARGEST:
+                raise ValueError("too long")
+            content = self.rfile.read(length)
+            path = self.path.partition("?")[0].rstrip("/")
+            if not self._authorized():
+                return
+            if path == "/submit":
+                self.server.submit(content.decode("utf-8", "replace"))
+                self._answer(200, {"submitted": True})
+                return
+            form = next((form for form in FORMS if path.endswith(f"/{form}")), None)
+            if form is None:
+                self._refuse(404, f"there is no {path}; there are {', '.join(FORMS)}")
+                return
+            request = json.loads(content)
+            if not isinstance(request, dict):
+                raise ValueError("not an object")
+        except (ValueError, RecursionError) as error:
+            self._refuse(400, f"the request cannot be read: {error}")
+            return
+        if why := self.server.refuse():
+            self._refuse(429, why, "insufficient_quota")
+            return
+        self._pass_on(form, request)
+
+    def _authorized(self) -> bool:
+        given = self.headers.get("authorization", "").partition(" ")[2] or self.headers.get(
+            "x-api-key", ""
+        )
+        if hmac.compare_digest(given.encode(), self.server.token.encode()):
+            return True
+        self._refuse(401, "the key is not that of this episode")
+        return False
+
+    def _pass_on(self, form: str, request: dict[str, Any]) -> None:
+        """Send the request to the model's server, and its answer to the program."""
+        server, began = self.server, time.perf_counter()
+        headers = {name: self.headers[name] for name in _PASSED if name in self.headers}
+        try:
+            with server.model.forward(form, request, headers) as response:
+                status, kind = response.status_code, response.headers.get("content-type", "")
+                self.send_response(status)
+                self.send_header("content-type", kind)
+                self.send_header("transfer-encoding", "chunked")
+                self.end_headers()
+                body = bytearray()
+                for piece in response.iter_bytes():
+                    body += piece
+                    if len(body) > LARGEST:
+                        raise ModelError(f"{server.model.url}: an answer above {LARGEST >> 20} MiB")
+                    if piece:
+                        self._send(piece)
+        except ModelError as error:
+            server.fault = error
+            self._refuse(502, str(error))
+            return
+        text = body.decode("utf-8", "replace")
+        if status in _FAULTS or status >= 500:
+            server.fault = ModelError(f"{server.model.url}: HTTP {status} for /{form}: {text:.300}")
+        elif status == 200:
+            server.fault = None
+            server.note(form, request, text, time.perf_counter() - began)
+        with suppress(OSError):
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _send(self, piece: bytes) -> None:
+        with suppress(OSError):  # the program left; its answer is recorded all the same
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+
+    def _answer(self, status: int, content: dict[str, Any]) -> None:
+        data = json.dumps(content).encode()
+        with suppress(OSError):
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    def _refuse(self, status: int, why: str, kind: str = "invalid_request_error") -> None:
+        self._answer(status, {"type": "error", "error": {"type": kind, "message": why}})
+
+
+def require_server(model: object) -> OpenAIModel:
+    """Return the model behind a server. Raises `UsageError` for another one."""
+    while (inner := getattr(model, "_model", None)) is not None:
+        model = inner
+    if isinstance(model, OpenAIModel):
+        return model
+    raise UsageError("a command-line agent asks a model server: name one with --model")
