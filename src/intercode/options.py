@@ -305,6 +305,12 @@ class SandboxOptions(EnvOptions):
         " namespaces cannot be made]",
         metavar="local|pod|docker|module:Class|path.py:Class", names="code", plain=r"\w+",
     )  # fmt: skip
+    agent_files: str | Path | None = option(
+        None, "Environment",
+        "Put this folder, with the program of --agent exec:COMMAND, into the sandbox at its own"
+        " path; the agent cannot change it.",
+        kind="path", names="file",
+    )  # fmt: skip
     limits: Limits | None = None
 
     @property
@@ -402,9 +408,15 @@ class RunOptions(Options):
         "Choose the agent. With a model: try_again, try_again_blind (sees no scores), react,"
         " plan_solve, plan_solve_refine, tools, best_of[:N], tree_search. Without a model: gold"
         " (plays the reference solution), noop (submits at once), retrieval (copies the gold of a"
-        " similar task), nearest (copies it with this task's names), replay:RUN, static:FILE. Your"
-        " own: module:function or path.py:function.",
+        " similar task), nearest (copies it with this task's names), replay:RUN, static:FILE. A"
+        " program in the task's sandbox: exec:COMMAND. Your own: module:function or"
+        " path.py:function.",
         names="code", plain=r"\w+|best_of:\d+",
+    )  # fmt: skip
+    agent_env: Sequence[str] = option(
+        (), "Agent and model",
+        "Set a variable for the program of --agent exec:COMMAND. May be repeated.",
+        kind="texts", metavar="NAME=VALUE",
     )  # fmt: skip
     model: str | None = option(
         None, "Agent and model",

@@ -242,6 +242,21 @@ def with_tree(template: Template, tree: Path) -> Template:
     return template.over(layer, folder_digest(tree, times=False) if tree.is_dir() else layer.name)
 
 
+def with_folder(template: Template, folder: Path) -> Template:
+    """Return `template` with a copy of a folder of this machine at the same absolute path, in which
+    the agent can change nothing. Raises `UsageError` if there is no such folder."""
+    folder = folder.resolve()
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder")
+    digest = folder_digest(folder)
+
+    def build(layer: Path) -> None:
+        shutil.copytree(folder, new_tree(layer) / str(folder).lstrip("/"), symlinks=True)
+
+    layer = cache.folder("layers", hash_of("folder", str(folder), digest), build)
+    return template.over(layer, digest)
+
+
 def _replaced_link(upper: Path, lower: Path, place: str = "") -> str | None:
     """Return the first folder of `upper` that is a link in `lower`; overlay would hide the link."""
     for entry in sorted(os.scandir(upper), key=lambda entry: entry.name):

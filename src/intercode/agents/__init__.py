@@ -101,8 +101,8 @@ def make_agent(
 
     `language` is the environment's, and so is `prompts`, the folder of texts that replace those of
     the language. `load` opens the recording of ``replay:PATH``, `predictions` the file of
-    ``static:PATH``, and `variables` are for the program of ``exec:COMMAND``. Raises `UsageError` for an unknown name, a text that is missing, or a module
-    that cannot be imported.
+    ``static:PATH``; `variables` are for the program of ``exec:COMMAND``. Raises `UsageError` for an
+    unknown name, a text that is missing, or a module that cannot be imported.
     """
 
     def modelled(

@@ -45,6 +45,7 @@ from intercode_sandbox.base import (
 )
 from intercode_sandbox.host import ENVIRONMENT
 from intercode_sandbox.pod import usual_provider_name
+from intercode_sandbox.template import Template, with_folder
 
 _ABSENT = """
 for path; do
@@ -251,7 +252,11 @@ def prepare_workspaces(
     def make_spec(tree: Path | None, setup: Path | None) -> WorkspaceSpec:
         def make(image: str | None) -> Start:
             start: Start = source.prepare(image=image, tree=tree, setup=setup)
-            return start
+            if not options.agent_files:
+                return start
+            if not isinstance(start, Template):
+                raise UsageError("--agent-files needs the local sandbox; put them into the image")
+            return with_folder(start, Path(options.agent_files))
 
         def build(name: str) -> Start:
             return make(_find_image(data.file, name))

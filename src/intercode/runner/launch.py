@@ -31,10 +31,11 @@ GRACE = 10.0
 """Seconds that a program may go on after it submitted, or was refused."""
 _SUBMIT = """#!/bin/bash
 # submit [ANSWER]: end the work; ANSWER may have several words
-answer="$*" && exec 3<>/dev/tcp/127.0.0.1/{port} || exit 1
+answer="$*"
+exec 3<>/dev/tcp/127.0.0.1/{port} || exit 1
 length=$(printf %s "$answer" | wc -c)
-printf 'POST /submit HTTP/1.0\\r\\nAuthorization: Bearer %s\\r\\nContent-Length: %d\\r\\n\\r\\n%s' \\
-  {token} "$length" "$answer" >&3
+printf '%s\\r\\n' 'POST /submit HTTP/1.0' 'X-Api-Key: {token}' "Content-Length: $length" '' >&3
+printf %s "$answer" >&3
 cat <&3 >/dev/null && echo submitted
 """
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import platform
+import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -44,6 +45,8 @@ from intercode.validate.check import with_passing_golds
 from intercode.validate.validation_cache import broken, cached_check
 from intercode_sandbox.pod import usual_provider_name
 
+_FOR_PROGRAMS = {"memory": 2048, "processes": 256}
+"""Limits of sandboxes in which a command-line agent runs, unless the caller names others."""
 _UNLESS = " (one of your own that asks none says so by an attribute needs_model = False)"
 
 
@@ -77,6 +80,9 @@ class Evaluation:
         options = RunOptions(**{name: given[name] for name in given.keys() & names})
         world = {name: given[name] for name in given.keys() - names}
         split, limit = world.pop("split", None), world.pop("limit", None)
+        if options.agent.startswith("exec:") and environment_class(env).language.is_shell:
+            named = {name: value for name, value in world.items() if value is not None}
+            world = {**_FOR_PROGRAMS, **named}
         choosing = bool(options.task or split or options.failed_in or options.shuffle)
         factory = whole = prepare(
             env, **{"max_turns": None, **world}, limit=None if choosing else limit
@@ -234,7 +240,17 @@ def _agent(
         prompts=Path(prompts) if prompts else None,
         load=load_recording,
         predictions=lambda path: load_predictions(path, tasks),
+        variables=_variables(options.agent_env),
     )
+
+
+def _variables(settings: Sequence[str]) -> dict[str, str]:
+    """Return the variables for a command-line agent. Raises `UsageError` for one without a
+    value."""
+    for setting in settings:
+        if not re.fullmatch(r"[A-Za-z_]\w*=.*", setting, re.DOTALL):
+            raise UsageError(f"--agent-env {setting!r:.50} is not NAME=VALUE")
+    return dict(setting.split("=", 1) for setting in settings)
 
 
 def _model(agent: Agent, options: RunOptions) -> Model | None:

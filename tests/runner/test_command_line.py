@@ -1,0 +1,305 @@
+"""Command-line agents: programs in the sandbox that ask a scripted server in its three forms."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kept import needs_bwrap, write_box
+
+import intercode
+from intercode.agents import make_agent
+from intercode.env import EnvFactory
+from intercode.models import OpenAIModel
+from intercode.runner.budget import Budget, BudgetTracker, RunLimits
+from intercode.runner.run import evaluate
+from intercode.types import Episode, ToolCall
+
+TASKS = [
+    {"id": "count", "query": "How many files are in /box?", "gold": "ls /box | wc -l"},
+    {"id": "touch", "query": "Make the file /box/new.", "gold": "touch /box/new"},
+]
+SCRIPT = {"How many": ["ls /box | wc -l", "submit 3"], "Make the": ["touch /box/new", "submit"]}
+CLIENT = r"""
+import json, os, subprocess, sys, urllib.request
+
+form, streams, most = sys.argv[1], sys.argv[2] == "stream", 5
+base = os.environ["OPENAI_BASE_URL"]
+headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+if form == "messages":
+    base = os.environ["ANTHROPIC_BASE_URL"] + "/v1"
+    headers = {"x-api-key": os.environ["ANTHROPIC_API_KEY"]}
+messages = [{"role": "user", "content": sys.stdin.read()}]
+for turn in range(most):
+    listed = "input" if form == "responses" else "messages"
+    body = json.dumps({"model": "mine", listed: messages, "stream": streams}).encode()
+    request = urllib.request.Request(f"{base}/{form}", body, headers)
+    text = urllib.request.urlopen(request).read().decode()
+    data = [line[5:] for line in text.splitlines() if line.startswith("data:")]
+    events = [json.loads(line) for line in data]
+    if form == "chat/completions" and streams:
+        choices = [choice for event in events for choice in event["choices"]]
+        code = "".join(choice["delta"].get("content") or "" for choice in choices)
+    elif form == "chat/completions":
+        code = json.loads(text)["choices"][0]["message"]["content"]
+    elif form == "responses":
+        whole = events[-1]["response"] if streams else json.loads(text)
+        code = whole["output"][0]["content"][0]["text"]
+    elif streams:
+        code = "".join(event["delta"].get("text", "") for event in events if "delta" in event)
+    else:
+        code = json.loads(text)["content"][0]["text"]
+    done = subprocess.run(code, shell=True, capture_output=True, text=True)
+    printed = {"role": "user", "content": done.stdout or "-"}
+    messages += [{"role": "assistant", "content": code}, printed]
+    if code.startswith("submit"):
+        break
+"""
+
+
+class Server(ThreadingHTTPServer):
+    """Answers in the form that it is asked in; `status` is that of its answers. Keeps what it
+    saw."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.seen: list[tuple[str, str, dict[str, Any]]] = []
+        self.status = 200
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def model(self) -> OpenAIModel:
+        return OpenAIModel(
+            "large", base_url=f"http://127.0.0.1:{self.server_port}/v1", api_key="secret"
+        )
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        form = self.path.removeprefix("/v1/")
+        self.server.seen.append((form, self.headers["authorization"], body))
+        messages = body.get("input") or body["messages"]
+        turn = sum(message["role"] == "assistant" for message in messages)
+        first = next(
+            text for start, text in SCRIPT.items() if messages[0]["content"].startswith(start)
+        )
+        code = first[min(turn, len(first) - 1)]
+        answer = {
+            "chat/completions": {
+                "choices": [
+                    {
+                        "message": {"role": "assistant", "content": code},
+                        "finish_reason": "stop",
+                    }
+                ],
+                "usage": {"prompt_tokens": 7, "completion_tokens": 2},
+            },
+            "responses": {
+                "status": "completed",
+                "output": [{"type": "message", "content": [{"type": "output_text", "text": code}]}],
+                "usage": {"input_tokens": 7, "output_tokens": 2},
+            },
+            "messages": {
+                "content": [{"type": "text", "text": code}],
+                "stop_reason": "end_turn",
+                "usage": {"input_tokens": 7, "output_tokens": 2},
+            },
+        }[form]
+        kind, text = "application/json", json.dumps(answer)
+        if body["stream"] and self.server.status == 200:
+            kind = "text/event-stream"
+            text = "".join(
+                f"data: {json.dumps(event)}\n\n" for event in _events(form, answer, code)
+            )
+        self.send_response(self.server.status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+
+def _events(form: str, answer: dict[str, Any], code: str) -> list[dict[str, Any]]:
+    if form == "responses":
+        return [{"type": "response.created"}, {"type": "response.completed", "response": answer}]
+    if form == "chat/completions":
+        pieces = [{"choices": [{"delta": {"content": letter}}]} for letter in code]
+        end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+        return [*pieces, end, {"choices": [], "usage": answer["usage"]}]
+    return [
+        {"type": "message_start", "message": {"usage": {"input_tokens": 7}}},
+        {"type": "content_block_start", "content_block": {"type": "text", "text": ""}},
+        *({"type": "content_block_delta", "delta": {"text": letter}} for letter in code),
+        {"type": "content_block_stop"},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 2},
+        },
+    ]
+
+
+@pytest.fixture(scope="module")
+def factory(tmp_path_factory: pytest.TempPathFactory) -> EnvFactory:
+    needs_bwrap()
+    folder = write_box(tmp_path_factory.mktemp("box"), TASKS)
+    (folder / "tree" / "opt").mkdir()
+    (folder / "tree" / "opt" / "client.py").write_text(CLIENT)
+    return intercode.prepare("bash", data=str(folder))
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+Play = Callable[..., list[Episode]]
+
+
+@pytest.fixture
+def play(factory: EnvFactory, server: Server) -> Play:
+    def run(command: str, turns: int = 5, **limits: Any) -> list[Episode]:
+        language = intercode.BashEnv.language
+        agent = make_agent(f"exec:{command}", tasks=factory.tasks, language=language, turns=turns)
+        tracker = BudgetTracker(RunLimits(turns, Budget(), Budget(**limits)))
+        return evaluate(
+            factory, agent.strategy, server.model, tasks=factory.tasks, tracker=tracker, workers=2
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("way", ["whole", "stream"])
+@pytest.mark.parametrize("form", ["chat/completions", "responses", "messages"])
+def test_a_program_solves_tasks_and_each_answer_is_a_turn(
+    play: Play, server: Server, form: str, way: str
+) -> None:
+    episodes = play(f"python3 /opt/client.py {form} {way}")
+    assert [episode.success for episode in episodes] == [True, True]
+    for episode, script in zip(episodes, SCRIPT.values(), strict=True):
+        *asked, last = episode.turns
+        assert [turn.reply for turn in asked] == script
+        assert (last.action, last.ask, last.forced) == (script[-1], None, False)
+        assert {(turn.usage.prompt_tokens, turn.usage.completion_tokens) for turn in asked} == {
+            (7, 2)
+        }
+        assert episode.ended == "submit"
+    assert {(form, key, body["model"]) for form, key, body in server.seen} == {
+        (form, "Bearer secret", "large")
+    }
+    sent = sorted(json.dumps(body.get("input") or body["messages"]) for _, _, body in server.seen)
+    recorded = [turn.ask for episode in episodes for turn in episode.turns if turn.ask]
+    assert sorted(json.dumps(list(messages)) for messages in recorded) == sent
+
+
+def test_beyond_its_turns_a_program_gets_no_answer_and_its_work_counts(play: Play) -> None:
+    episodes = play("python3 /opt/client.py chat/completions whole", turns=1)
+    assert [(episode.success, episode.ended) for episode in episodes] == [
+        (False, "turns"),
+        (True, "turns"),
+    ]
+    assert all(len(episode.turns) == 2 for episode in episodes)
+
+
+def test_a_fault_of_the_server_is_never_a_reward(play: Play, server: Server) -> None:
+    server.status = 500
+    for episode in play("python3 /opt/client.py messages whole || touch /box/new"):
+        assert episode.reward is None
+        assert episode.error is not None
+        assert episode.error.startswith("model: ")
+        assert "HTTP 500 for /messages" in episode.error
+
+
+def test_nothing_but_the_model_is_reachable_and_the_key_is_the_episodes_own(
+    play: Play, server: Server
+) -> None:
+    peek = f"""
+        (echo > /dev/tcp/127.0.0.1/{server.server_port}) 2>/dev/null && touch /box/escaped
+        env | grep -q secret && touch /box/secret
+        touch /box/new; submit 3
+    """
+    count, touch = play(peek)
+    assert (count.success, touch.success) == (False, True)  # a file too many for the first
+    assert server.seen == []
+    wrong = "OPENAI_API_KEY=no python3 /opt/client.py chat/completions whole; submit 3"
+    count, _ = play(wrong)
+    assert (count.success, server.seen) == (True, [])
+
+
+def test_a_program_that_never_ends_is_ended_with_what_it_started(play: Play) -> None:
+    episodes = play("touch /box/new; sleep 1000 & sleep 1000", seconds=2.0)
+    assert [(episode.success, episode.ended) for episode in episodes] == [
+        (False, "turns"),
+        (True, "turns"),
+    ]
+
+
+def test_calls_and_reasoning_are_read_from_each_form() -> None:
+    from intercode.models.forms import answer_of, question_of
+
+    model = OpenAIModel("m", base_url="http://127.0.0.1:1/v1")
+    block = {"type": "tool_use", "id": "c1", "name": "bash", "input": {"cmd": "ls"}}
+    forms = {
+        "messages": {"content": [{"type": "thinking", "thinking": "hm"}, block]},
+        "responses": {
+            "output": [
+                {"type": "reasoning", "summary": [{"text": "hm"}]},
+                {
+                    "type": "function_call",
+                    "call_id": "c1",
+                    "name": "bash",
+                    "arguments": '{"cmd": "ls"}',
+                },
+            ]
+        },
+    }
+    for form, answer in forms.items():
+        reply = model.read_answer(answer_of(form, json.dumps(answer)))
+        assert reply.calls == (ToolCall("c1", "bash", '{"cmd": "ls"}'),)
+        assert reply.reasoning == {"reasoning": "hm"}
+    asked = question_of("responses", {"instructions": "be brief", "input": "hello"})
+    assert asked == [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "hello"},
+    ]
+
+
+def test_the_command_takes_a_folder_and_variables(tmp_path: Path, server: Server) -> None:
+    needs_bwrap()
+    box = write_box(tmp_path / "box", TASKS[:1])
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "solve").write_text('#!/bin/bash\n[ "$WAY" = short ] && submit "$1"\n')
+    (tools / "solve").chmod(0o755)
+    from intercode.runs.evaluation import Evaluation
+
+    planned = Evaluation.plan(
+        "bash",
+        data=str(box),
+        agent=f"exec:{tools}/solve 3; touch {tools}/new || true",
+        agent_env=("WAY=short",),
+        agent_files=str(tools),
+        model="m",
+        base_url=f"http://127.0.0.1:{server.server_port}/v1",
+    )
+    with planned.open(tmp_path / "run", resume=False, workers=1) as store:
+        _, (episode,) = planned.run(store, workers=1)
+    assert (episode.success, planned.fault) == (True, None)
+    config = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (config["memory"], config["processes"]) == (2048, 256)
