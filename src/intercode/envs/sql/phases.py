@@ -34,8 +34,8 @@ def follow_up_of(task: Task) -> Task | None:
     texts = [query, *(text for second in seconds for text in second)]
     if not first or not all(isinstance(text, str) and text for text in texts):
         raise DataError(f"task {task.id}: {FOLLOW_UP!r} needs texts in 'query' and 'gold'")
-    kept = {name: value for name, value in task.extra.items() if name not in _OF_FIRST}
+    inherited = {name: value for name, value in task.extra.items() if name not in _OF_FIRST}
     between = LANGUAGE.between
     whole = [between.join((gold, *second)) for second in seconds for gold in task.golds]
-    extra = {**kept, FIRST_GOLD: task.gold, **fields}
+    extra = {**inherited, FIRST_GOLD: task.gold, **fields}
     return replace(task, query=query, gold=whole[0], golds=tuple(whole), extra=extra)
