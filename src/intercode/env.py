@@ -12,7 +12,7 @@
     protocol "submit"    `submit` scores the state and ends the episode
     protocol "paper"     every step is scored, and reward 1 ends the episode
 
-    a record's `follow_up`: the first submission that succeeds earns .7 and is answered by a second
+    a task with `follow_up`: the first submission that succeeds earns .7 and is answered by a second
     query, whose success earns the rest (`user.py`)
     `ask QUESTION`       a turn that executes nothing: the user of `user.py` answers
 
@@ -52,18 +52,17 @@ from intercode.tasks.loader import DECIDING, near_fields
 from intercode.types import ExecResult, Score, Task, TaskIssue, View
 from intercode.user import (
     NO_BUDGET,
+    OWN_USER,
     SILENT,
     Facet,
     User,
     facet_asked,
     facets_of,
-    first_phase,
-    follow_up_of,
     has_question,
     lookup_in,
     lookups_of,
     question_in,
-    second_phase,
+    score_of_phase,
 )
 
 StepResult = tuple[str, SupportsFloat, bool, bool, dict[str, Any]]
@@ -252,13 +251,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 f"reward {reward!r}: use {known}, or a function (module:function)"
                 f"{did_you_mean(reward, names)}"
             )
-        data = cls.read_data(options)
+        data, episode = cls.read_data(options), options.episode()
         world = cls.prepare_world(data, options)
         tasks = data.tasks if world.tasks is None else world.tasks
         facts = {"data": data.name, "data_digest": data.digest}
         return EnvFactory(
             tasks,
-            lambda: cls(tasks, **world.arguments, **options.episode()),
+            lambda: cls(tasks, **world.arguments, **episode),
             lambda: {**facts, **world.facts()},
             world.left_out,
             options,
@@ -441,6 +440,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         are left."""
         return False
 
+    def follow_up(self, task: Task) -> Task | None:
+        """Return the task of the second phase, in the same world; None (the default) if the task
+        has one phase. Raises `DataError` for a record that does not say it properly."""
+        return None
+
     def look_up(self, word: str, name: str) -> str | None:
         """Return the document that an action `word name` of the record's `lookups` prints; `name`
         may be empty. None (the default): there is none."""
@@ -525,7 +529,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         self._word, self._submit_count = "", 0
         self._phase, self._follow_up = 1, None
         if not self.rules.scores_steps:
-            self._follow_up = follow_up_of(self._task, self.language)
+            self._follow_up = self.follow_up(self._task)
         self._facets, self._asked = facets_of(self._task.extra), []
         self._lookups = {} if self.rules.scores_steps else lookups_of(self._task.extra)
         self._ask_budget = float(self._task.extra.get("ask_budget", inf))
@@ -633,11 +637,12 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
     def _ask_user(self, question: str) -> StepResult:
         """Return the user's reply to a question as the result of a step; `info["asked"]` names the
-        facet that answered, "" for none."""
+        facet that answered, "" for none, `OWN_USER` for a function of the caller's."""
         asked, task = "", self.task
         cost = float(task.extra.get("ask_cost", 1))
         if self._user is not None:
             reply = self._shorten(call_plugin(self._user, str, task, list(self._asked), question))
+            asked = OWN_USER
         elif facet := facet_asked(self._facets, question):
             reply, asked = facet.reply, facet.name
             cost = cost if facet.cost is None else facet.cost
@@ -692,21 +697,20 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return self._finish_step(self._note_loss(feedback, info), 0.0, info)
 
     def _begin_second_phase(self, score: Score, info: dict[str, Any]) -> StepResult:
-        info["score"] = score = first_phase(score)
+        info["score"] = score = score_of_phase(score, 1)
         self._task, self._follow_up, self._phase = self._follow_up, None, 2
-        self._submit_count = 0
+        self._submit_count, self._facets = 0, facets_of(self.task.extra)
         observation = self._note_loss(f"Solved. The user goes on:\n\n{self.task.query}", info)
         return self._finish_step(observation, score.reward, info)
 
     def _joined(self, score: Score) -> Score:
         """Return the score of the episode if it ends with this score of its phase."""
-        if self._phase == 2:
-            return second_phase(score)
-        return first_phase(score) if self._follow_up else score
+        has_two = self._phase == 2 or self._follow_up is not None
+        return score_of_phase(score, self._phase) if has_two else score
 
     def of_episode(self, reward: float) -> float:
         """Return the reward of the episode if it ends with this reward of its phase."""
-        return self._joined(Score(reward, False)).reward
+        return self._joined(Score(reward, reward == 1)).reward
 
     def _note_loss(self, text: str, info: dict[str, Any]) -> str:
         """Return the observation after a submission, and set `session_lost` in its `info`."""
@@ -790,7 +794,8 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             "ended": "agent_fault",
             "outcomes": {},
         }
-        return "[the sandbox did not survive this action]", 0.0, True, False, info
+        lost = -self.of_episode(0.0)
+        return "[the sandbox did not survive this action]", lost, True, False, info
 
     def _prove_sandbox(self, death: SandboxDied) -> None:
         """Start an episode, and execute and score an action. Raises `SandboxDied` if this machine
@@ -961,6 +966,7 @@ _RETURNED = {
     "score": Score,
     "feedback": str,
     "look_up": object,
+    "follow_up": object,
     "outcomes": dict,
     "run_gold": GoldRun,
     "prepare": EnvFactory,

@@ -58,7 +58,6 @@ class Language:
             not tried.
         echo: returns an action that prints a text. None: by `shell`, or else the text itself.
         between: joins the parts of a gold that is a list, also after a comment.
-        quietly: how to execute {code} so that it prints nothing, before a gold of a second phase.
         attacks: `module:attribute` of the `Attacks` on the rewards of this language.
     """
 
@@ -74,7 +73,6 @@ class Language:
     shell: str = ""
     echo: Callable[[str], str] | None = None
     between: str = ";\n"
-    quietly: str = "{code}"
     attacks: str = ""
 
     @property
@@ -100,10 +98,6 @@ class Language:
         """Return the action that executes a Bash command; `shell` must not be empty."""
         encoded = base64.b64encode(command.encode()).decode()
         return self.shell.replace("{base64}", encoded).replace("{command}", command)
-
-    def after(self, earlier: str, gold: str) -> str:
-        """Return a gold that is executed after an earlier one, and whose answer alone counts."""
-        return self.between.join((self.quietly.replace("{code}", earlier), gold))
 
     def printing(self, text: str) -> str:
         """Return the action that prints a text."""

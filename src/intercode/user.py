@@ -14,11 +14,10 @@ A record has `facets`, each with the entries that ask for it, the reply and perh
 With `"lookups": {"schema": 1}`, the action `schema` or `schema NAME` prints a document of the world
 and costs 1 of the budget; the environment says which words it knows.
 
-A record with `follow_up` has a second phase:
+A task may have a second phase (`InterCodeEnv.follow_up`):
 
     submit ──► wrong: the end, 0 ──or──► solved: .7, the follow-up ──► submit ──► solved: 1
 
-The world goes on, so the gold of the second phase is that of the first one, then the follow-up's.
 Success is both. The shares are BIRD-Interact's (arXiv 2510.05318).
 
 The default user has no model: equal questions get equal replies, which can only be those of the
@@ -29,12 +28,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
 from intercode.errors import DataError
-from intercode.language import Language
 from intercode.types import Score, Task, TaskIssue, is_number
 
 TAKES_QUESTIONS = "takes_questions"
@@ -42,6 +40,7 @@ TAKES_QUESTIONS = "takes_questions"
 FIELDS = ("facets", "ask_budget", "ask_cost", "lookups", "unclarified")
 """The fields of a record that are read here."""
 SILENT = "I can't say more about that."
+OWN_USER = "--user"
 NO_BUDGET = "Your budget for questions is used up."
 MOST_FACETS = 2
 """Facets that one question may touch; a question about more asks for everything at once."""
@@ -51,9 +50,6 @@ _EVERYTHING = frozenset(["all", "any", "every", "everything", "anything"])
 _QUESTION = re.compile(r"ask(?:[ \t]+|:[ \t]*)(?=\S)([^\n]+)")
 _INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*ask[ \t]+[\"']?\w")
 SHARES = (0.7, 0.3)
-FOLLOW_UP = "follow_up"
-"""The field of a record: an object with `query`, `gold` (text, or a list of statements), and what
-else differs from the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,36 +185,12 @@ def facet_issues(task: Task) -> list[TaskIssue]:
     return issues
 
 
-# -- a second phase --------------------------------------------------------------------------------
+# -- two phases ------------------------------------------------------------------------------------
 
 
-def follow_up_of(task: Task, language: Language) -> Task | None:
-    """Return the task of the second phase; None if there is one phase only. Raises `DataError` for
-    a field that is not as described above."""
-    record = task.extra.get(FOLLOW_UP)
-    if not record:
-        return None
-    if not isinstance(record, Mapping):
-        raise DataError(f"the field {FOLLOW_UP!r} is not an object")
-    query, gold = record.get("query"), record.get("gold")
-    parts: list[Any] = gold if isinstance(gold, list) else [gold]
-    if not all(isinstance(text, str) and text for text in (query, *parts)):
-        raise DataError(f"the field {FOLLOW_UP!r} needs texts in 'query' and 'gold'")
-    more = {key: value for key, value in record.items() if key not in ("query", "gold")}
-    extra = {key: value for key, value in task.extra.items() if key != FOLLOW_UP}
-    whole = language.after(task.gold, language.between.join(parts))
-    return replace(task, query=str(query), gold=whole, golds=(), extra={**extra, **more})
-
-
-def first_phase(score: Score) -> Score:
-    """Return the score of an episode whose first phase has this score, and that goes no further."""
-    first, _ = SHARES
-    return Score(first * score.reward, False, {**score.parts, "first": score.reward})
-
-
-def second_phase(score: Score) -> Score:
-    """Return the score of an episode that solved its first phase, and whose second has this
-    score."""
-    first, second = SHARES
-    parts: dict[str, Any] = {**score.parts, "first": 1.0, "second": score.reward}
-    return Score(first + second * score.reward, score.success, parts, rule=score.rule)
+def score_of_phase(score: Score, phase: int) -> Score:
+    """Return the score of an episode that ends in phase 1 or 2 of two with this score of the
+    phase."""
+    parts = {**score.parts, **({"first": 1.0} if phase == 2 else {})}
+    earned = sum(SHARES[: phase - 1]) + SHARES[phase - 1] * score.success
+    return Score(earned, score.success and phase == 2, parts, score.ambiguous, score.rule)

@@ -173,27 +173,82 @@ def test_ambiguities_are_facets_and_documents_cost_a_part_of_the_budget(make: Ma
     assert env.turn == len(steps)
 
 
+GOLD = MOVE["sol_sql"][0]
+
+
 @pytest.mark.parametrize(
-    ("actions", "reward", "rule"),
+    ("actions", "rule"),
     [
-        ([MOVE["sol_sql"][0]], 0.7, "all tests passed"),
-        (["SELECT 1", MOVE["sol_sql"][0], "SELECT 2"], 0.7, "all tests passed"),
-        (["UPDATE boat SET berth = 'quay'"], 0.0, "test 1: AssertionError: [('Ada', 8.5)"),
-        (["SELECT 1"], 0.0, "test 1: AssertionError: []"),
-        ([MOVE["sol_sql"][0], "DELETE FROM boat WHERE id = 2"], 0.0, "test 2: AssertionError"),
+        ([GOLD], "all tests passed"),
+        (["UPDATE boats SET x = 1", "DELETE FROM boat", GOLD], "all tests passed"),
+        ([f"BEGIN; DELETE FROM boat; ROLLBACK; {GOLD}"], "all tests passed"),
+        ([f"BEGIN; {GOLD}; COMMIT"], "all tests passed"),
+        ([f"BEGIN; {GOLD}"], "test 1: AssertionError: []"),
+        ([GOLD, "SELECT 1"], "test 1: AssertionError: []"),  # the last action is what counts
+        (["UPDATE boat SET berth = 'quay'"], "test 1: AssertionError: [('Ada', 8.5)"),
+        ([f"{GOLD}; DELETE FROM boat WHERE id = 2"], "test 2: AssertionError"),
+        (
+            ["CREATE TEMP TABLE boat AS SELECT id, name, 'quay' AS berth, metres FROM main.boat"],
+            "test 1: AssertionError: []",
+        ),
     ],
 )
-def test_test_cases_decide_where_they_are_given(
-    make: Make, actions: list[str], reward: float, rule: str
-) -> None:
-    env = make({**MOVE, "follow_up": {**MOVE["follow_up"], "sol_sql": ""}})
+def test_test_cases_decide_about_the_last_action(make: Make, actions: list[str], rule: str) -> None:
+    env = make({**MOVE, "follow_up": {}})
     for action in actions:
         env.step(action)
     score = env.step("submit")[4]["score"]
-    assert score.reward == (1.0 if reward else 0.0)
     assert score.rule.startswith(rule)
+    assert score.success is (rule == "all tests passed")
+
+
+def test_a_gold_is_executed_on_a_copy_that_the_answer_has_not_changed(make: Make) -> None:
+    same = "def test_case(pred, sol, db, conn): return ex_base(pred, sol, db, conn)"
+    env = make({**LONG, "test_cases": [same], "follow_up": {}})
+    env.step("UPDATE boat SET name = 'X', metres = 11; SELECT 'X'")
+    assert not env.step("submit")[4]["score"].success
+    env.reset(options={"task": 0})
+    env.step("SELECT name FROM boat WHERE metres > 10")
+    assert env.step("submit")[4]["score"].success
+
+
+def test_a_test_that_exits_is_a_fault_of_the_record(make: Make) -> None:
+    ends = "import os\ndef test_case(pred, sol): os._exit(0)"
+    exits = "import sys\ndef test_case(pred, sol): sys.exit(1)"
+    records = [{**MOVE, "test_cases": [ends]}, {**LONG, "test_cases": [exits]}]
+    found = check(lambda: make(*records), make(*records).tasks)
+    assert {row["task"] for row in found["broken"]} == {"harbour_M_1", "harbour_1"}
+
+
+def test_the_second_phase_has_tests_golds_and_an_order_of_its_own(make: Make) -> None:
+    follow_up = {**LONG["follow_up"], "sol_sql": "SELECT name FROM boat ORDER BY metres"}
+    first = {**LONG, "test_cases": ["def test_case(pred, sol): pass"], "follow_up": follow_up}
+    env = make({**first, "conditions": {"order": True}})
+    env.step("SELECT name FROM boat WHERE metres > 10")
+    env.step("submit")
+    env.step("SELECT name FROM boat ORDER BY metres DESC")
+    assert env.step("submit")[4]["score"].reward == 0.7
+    plain = {"id": "a", "query": "One?", "gold": "SELECT 1", "golds": ["SELECT 2"]}
+    second = {"query": "And?", "gold": "SELECT 3", "golds": ["SELECT 4"]}
+    env = make({**plain, "follow_up": second})
+    for answer in ("SELECT 2", "submit", "SELECT 4"):
+        env.step(answer)
+    assert env.value() == 1.0
+    fork = env.fork()
+    assert fork.step("submit")[4]["score"].success
+    fork.close()
+    _, reward, terminated, _, info = env.step("submit")
+    assert (reward, terminated) == (pytest.approx(0.3), True)
+    assert (info["score"].reward, info["score"].success) == (1.0, True)
+    env.reset(options={"task": 0})
+    env.step("SELECT 5")
+    assert env.step("submit")[2]
 
 
 def test_mistakes_of_the_record_are_the_datas_fault(make: Make) -> None:
     with pytest.raises(DataError, match="preprocess_sql fails: no such table"):
         make({**SOLD, "preprocess_sql": ["DELETE FROM ship"]})
+    with pytest.raises(DataError, match="needs texts in 'query' and 'gold'"):
+        make({"query": "q", "gold": "SELECT 1", "follow_up": {"query": "And?"}})
+    with pytest.raises(DataError, match="not a list of texts"):
+        make({**MOVE, "test_cases": "def test_case(): pass"})

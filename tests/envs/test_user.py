@@ -123,6 +123,7 @@ def test_a_user_of_ones_own_answers_instead(make: Make) -> None:
 
     env = make(TASK, user=user)
     assert [env.step(f"ask {word}")[0] for word in ("a b", "c")] == ["count, 0: A B", "count, 1: C"]
+    assert env.step("ask d")[4]["asked"] == "--user"
     with pytest.raises(UsageError, match="instead of str"):
         make(TASK, user=lambda task, asked, question: 5).step("ask a")
 
@@ -161,7 +162,6 @@ def test_check_finds_facets_that_cannot_be_asked_for_or_tell_the_gold() -> None:
         ("facets", [{**LARGE, "cost": -1}], "'cost' is not a number"),
         ("ask_budget", "3", "'ask_budget' is not a number"),
         ("lookups", {"a b": 1}, "'lookups' is not an object of words"),
-        ("follow_up", {"query": "And?"}, "needs texts in 'query' and 'gold'"),
     ],
 )
 def test_a_malformed_record_is_named(tmp_path: Path, field: str, value: Any, why: str) -> None:
@@ -181,6 +181,10 @@ def test_a_malformed_record_is_named(tmp_path: Path, field: str, value: Any, why
         ("Thought: hm\nAction: execute[ask Which files?]", "ask Which files?"),
         ("```bash\nask Which files?\n```", "ask Which files?"),
         ("```bash\nls\n```\nask Which files?", "ls"),
+        ("Ask yourself: what is large?\n```bash\nls\n```", "ls"),
+        ("cat > /f <<'E'\nask me\nE", "cat > /f <<'E'\nask me\nE"),
+        ("ask = 3", "ask = 3"),
+        ("submit\nask what?", "submit\nask what?"),
         ("I ask myself which files are large.\n```bash\nls\n```", "ls"),
         ("<think>ask what?</think>\n```bash\nls\n```", "ls"),
         ('<tool_call>{"name": "ask", "arguments": {"question": "Q?"}}</tool_call>', "ask Q?"),
@@ -189,43 +193,3 @@ def test_a_malformed_record_is_named(tmp_path: Path, field: str, value: Any, why
 )  # fmt: skip
 def test_models_ask_in_many_forms(reply: str, action: str) -> None:
     assert split_reply(reply, SHELL, takes_questions=True)[0] == action
-
-
-FOLLOW = {
-    "id": "two",
-    "query": "How many files are in /data?",
-    "gold": "ls /data | wc -l",
-    "follow_up": {"query": "Delete the smallest.", "gold": "rm /data/500"},
-}
-
-
-def test_a_follow_up_is_asked_once_the_first_query_is_solved(make: Make) -> None:
-    env = make(FOLLOW)
-    env.step(FOLLOW["gold"])
-    assert env.value() == 0.7
-    observation, reward, terminated, _, info = env.step("submit")
-    assert (reward, terminated, info["score"].reward) == (0.7, False, 0.7)
-    assert observation.endswith("Delete the smallest.")
-    assert env.value() == 0.7
-    env.step("rm /data/500")
-    fork = env.fork()
-    assert fork.value() == 1.0
-    fork.close()
-    _, reward, terminated, _, info = env.step("submit")
-    assert (reward, terminated) == (pytest.approx(0.3), True)
-    assert (info["score"].reward, info["score"].success) == (1.0, True)
-
-
-@pytest.mark.parametrize(
-    ("actions", "reward"),
-    [(["submit"], 0.0), ([FOLLOW["gold"], "submit", "rm /data/*", "submit"], 0.7)],
-)
-def test_a_phase_that_fails_ends_the_episode(
-    make: Make, actions: Sequence[str], reward: float
-) -> None:
-    env = make(FOLLOW)
-    *_, last = [env.step(action) for action in actions]
-    assert last[2]
-    assert (last[4]["score"].reward, last[4]["score"].success) == (reward, False)
-    (episode,) = evaluate(lambda: make(FOLLOW), gold, tasks=env.tasks)
-    assert (episode.reward, episode.success, len(episode.turns)) == (1.0, True, 4)

@@ -26,7 +26,7 @@ from intercode.agents.dialogue import format_step, message
 from intercode.agents.tfidf import nearest as most_similar
 from intercode.errors import DataError
 from intercode.types import Task
-from intercode.user import FOLLOW_UP, TAKES_QUESTIONS, facet_asked, facets_of
+from intercode.user import TAKES_QUESTIONS, facet_asked, facets_of
 
 
 class Script(Protocol):
@@ -49,7 +49,7 @@ def gold(task: Task, protocol: str) -> StrategySteps:
         yield Act(f"{SUBMIT} {flag}")
     elif protocol == SUBMIT:
         yield Act(f"{SUBMIT} {task.extra.get('submit', '')}".strip())
-        if follow_up := task.extra.get(FOLLOW_UP):
+        if follow_up := task.extra.get("follow_up"):  # of SQL
             parts = follow_up["gold"]
             for part in parts if isinstance(parts, list) else [parts]:
                 yield Act(part)

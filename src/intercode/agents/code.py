@@ -103,11 +103,12 @@ _PROSE_WORD = re.compile(
     re.IGNORECASE,
 )
 _ASKED = re.compile(
-    r"""^[ \t]*(?:action[ \t]*:[ \t]*)?[`*]*
-    (?:execute[ \t]*\[)?  ask(?:[ \t]+|:[ \t]*|[ \t]?\[)  (?P<question>\S[^\n]*)""",
-    re.MULTILINE | re.VERBOSE | re.IGNORECASE,
+    r"""^[ \t]*(?:[Aa]ction[ \t]*:[ \t]*)?[`*]*
+    (?P<open>execute[ \t]*\[)?  ask(?:[ \t]+|:[ \t]*|(?P<bracket>[ \t]?\[))
+    (?P<question>["'(]?\w[^\n]*)""",
+    re.MULTILINE | re.VERBOSE,
 )
-"""A line that asks: ``ask Which day?``, ``Action: ask[Which day?]``, not ``Please ask``."""
+"""A line that asks: ``ask Which day?``, ``Action: ask[Which day?]``, not ``ask = 3``."""
 _PRINTS = ("echo", "printf", "print")
 
 _NAMES = frozenset(["bash", "sh", "shell", "sql", "python", "code"])
@@ -138,11 +139,14 @@ def split_reply(
     thoughts, reply = split_reasoning(text.replace("\r\n", "\n"))
     reply = _TOKENS.sub("", reply).strip("\ufeff\u200b \t\n")
     if takes_questions and (asked := _ASKED.search(reply)):
-        mark = _mark(language).search(reply)
-        if mark is None or mark.start() >= asked.start():
-            around = f"{thoughts}\n{reply.replace(asked[0], '', 1)}"
-            question = asked["question"].rstrip("]`* \t")
-            return asking({"question": question}), around.strip()
+        around = f"{reply[: asked.start()]}\n{reply[asked.end() :]}"
+        if all(_reads_as_prose(line.strip()) for line in around.split("\n")):
+            question = (
+                asked["question"]
+                .strip()
+                .removesuffix("]" if asked["open"] or asked["bracket"] else "")
+            )
+            return asking({"question": question.strip("`* ")}), f"{thoughts}\n{around}".strip()
     submission = language.submission_where(takes_answer=takes_answer)
     part, is_code = unwrap(reply, language) or (reply, False)
     code: str | None = None

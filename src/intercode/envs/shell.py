@@ -50,5 +50,4 @@ SHELL = Language(
     whole=closes_heredocs,
     kind=kind_of,
     shell="{command}",
-    quietly="{\n{code}\n} >/dev/null 2>&1",
 )

@@ -28,12 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
-from intercode.language import PLAIN
 from intercode.plugins import describe_error
 from intercode.tasks.formats import kind_of, read_file
 from intercode.types import Task
 from intercode.user import FIELDS as ASKING
-from intercode.user import FOLLOW_UP, facets_of, follow_up_of, lookups_of
+from intercode.user import facets_of, lookups_of
 
 Record = dict[str, Any]
 Preprocess = Callable[[Record], Record]
@@ -47,11 +46,11 @@ _JUDGING = {
     "answer_form": "it is for answers in Bash",
 }
 """Fields in which an author settles what the wording of a query leaves open."""
-DECIDING = ("test_cases", "preprocess_sql", "tests", "verify")
+DECIDING = ("test_cases", "preprocess_sql", "follow_up", "tests", "verify")
 """Fields that decide about an answer, or about what it is executed on, in some environment or
 published set. An environment that does not read them would judge by the gold alone."""
 _EMPTY: tuple[object, ...] = (None, "", "[]", [], {})
-ALL_READ = ("query", "gold", "golds", "id", "general", "split", FOLLOW_UP, *ASKING)
+ALL_READ = ("query", "gold", "golds", "id", "general", "split", *ASKING)
 """The fields that every environment reads."""
 _SHORT = 3
 """Words with this many letters or fewer are within one edit of too many others."""
@@ -225,7 +224,6 @@ def _to_task(
     try:
         facets_of(fields)
         lookups_of(fields)
-        follow_up_of(task, PLAIN)
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
     return task

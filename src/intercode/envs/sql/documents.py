@@ -16,6 +16,7 @@ from typing import Any
 
 from intercode.entries import leave_out
 from intercode.types import Task
+from intercode.user import stems
 
 COSTS = {"schema": 1, "meaning": 0.5, "knowledge": 0.5}
 """Parts of the budget for questions, as in BIRD-Interact (arXiv 2510.05318)."""
@@ -87,12 +88,17 @@ def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str
         *(ambiguous.get("non_critical_ambiguity") or ()),
         *unknown,
     ]
-    facets = [_facet(entry) for entry in entries if entry.get("term") and entry.get("sql_snippet")]
+    facets = [
+        _facet(entry)
+        for entry in entries
+        if stems(str(entry.get("term", ""))) and entry.get("sql_snippet")
+    ]
     follow_up = record.get("follow_up") or {}
     second = {
         "query": follow_up.get("query"),
         "gold": follow_up.get("sol_sql"),
         "test_cases": follow_up.get("test_cases") or [],
+        "order_counts": converted["order_counts"],
     }
     return {
         **converted,

@@ -30,7 +30,8 @@ from intercode.envs.sql.language import LANGUAGE
 from intercode.envs.sql.layouts import LAYOUTS
 from intercode.envs.sql.lint import lint
 from intercode.envs.sql.options import SECONDS, SqlOptions
-from intercode.envs.sql.test_cases import TEST_CASES, TestCasesJudge
+from intercode.envs.sql.phases import FOLLOW_UP, follow_up_of
+from intercode.envs.sql.test_cases import TEST_CASES, TESTED, TestCasesJudge
 from intercode.envs.sql.world import SqlWorld
 from intercode.tasks import DataSet
 from intercode.types import Task, TaskIssue
@@ -48,7 +49,7 @@ class SqlEnv(JudgedEnv):
     Options = SqlOptions
     language = LANGUAGE
     layouts = LAYOUTS
-    fields = ("db", "db_id", "evidence", "order_counts", "preprocess_sql", TEST_CASES)
+    fields = ("db", "db_id", "evidence", "order_counts", "preprocess_sql", TEST_CASES, FOLLOW_UP)
     judged_by = ("order_counts",)
     rewards: ClassVar = {
         "exact": "intercode.envs.sql.compare:sql_exact",
@@ -124,6 +125,9 @@ class SqlEnv(JudgedEnv):
         }
         return World(arguments, lambda: {**facts, **databases.facts()})
 
+    def follow_up(self, task: Task) -> Task | None:
+        return follow_up_of(task)
+
     def look_up(self, word: str, name: str) -> str | None:
         db = database(self.task, self.world.engine)
         documents = self._databases.documents.get(db, {})
@@ -137,6 +141,8 @@ class SqlEnv(JudgedEnv):
         text = task.query
         if evidence := task.extra.get("evidence"):
             text += f"\n\nExternal knowledge: {evidence}"
+        if self.kind_of(task) == TEST_CASES:
+            text += f"\n\n{TESTED}"
         if self._handicap:
             db = database(task, self.world.engine)
             text += f"\n\nThe database has this schema:\n\n{self.world.engine.schema(db)}"

@@ -1,10 +1,10 @@
 """TestCasesJudge: a task's `test_cases` decide, Python functions in a sandbox of the grader's own.
 
-    agent's statements ──► those that write, and the last one ──┐
-    gold's statements ──────────────────────────────────────────┴─► test_cases_guest.py, on fresh
-                                                                    copies of the database
+    statements of the agent's last action ──┐
+    gold's statements ──────────────────────┴─► test_cases_guest.py, on fresh copies of the database
 
-The agent's text is executed as SQL only, so nothing of its own runs beside the tests. For SQLite.
+As in BIRD, what the agent submits is text, here its last action, which is executed again. It is
+executed as SQL only, so nothing of the agent's runs beside the tests. For SQLite.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from intercode.envs.sql import test_cases_guest
 from intercode.envs.sql.databases import database, texts_in
 from intercode.envs.sql.engines import READ_SECONDS
 from intercode.envs.sql.engines.embedded import EmbeddedEngine
-from intercode.envs.sql.language import kind_of
+from intercode.envs.sql.phases import FIRST_GOLD
 from intercode.envs.sql.text import split_statements
 from intercode.envs.sql.world import SqlWorld
-from intercode.errors import DataError, SandboxDied
+from intercode.errors import DataError
 from intercode.types import Score, Task
 from intercode_sandbox.base import Sandbox
 from intercode_sandbox.host import guest_python
 from intercode_sandbox.pod import usual_provider
 
 TEST_CASES = "test_cases"
+TESTED = "Your last action before `submit` is tested, on an untouched copy of the database."
 
 
 class TestCasesJudge:
@@ -45,7 +46,7 @@ class TestCasesJudge:
             raise DataError(f"task {task.id}: its {TEST_CASES} are for SQLite; use --engine sqlite")
 
     def rule(self, world: SqlWorld, done: Done) -> Ruling:
-        reasons = self._run(world, done.task, written_and_last(done.actions))
+        reasons = self._run(world, done.task, [*split_statements("".join(done.actions[-1:]))])
         failed = [number for number, why in enumerate(reasons, start=1) if why]
         share = 1 - len(failed) / len(reasons)
         rule = f"test {failed[0]}: {reasons[failed[0] - 1]}" if failed else "all tests passed"
@@ -61,7 +62,8 @@ class TestCasesJudge:
     def examine(self, world: SqlWorld, task: Task) -> GoldRun:
         if not task.gold:
             return GoldRun(None, "", (NO_GOLD,))
-        reasons = self._run(world, task, list(split_statements(task.gold)))
+        first = list(split_statements(task.extra.get(FIRST_GOLD, "")))
+        reasons = self._run(world, task, list(split_statements(task.gold))[len(first) :])
         faults = [f"test {at}: {why}" for at, why in enumerate(reasons, start=1) if why]
         return GoldRun(reasons, "\n".join(faults) or "all tests passed", tuple(faults))
 
@@ -70,14 +72,14 @@ class TestCasesJudge:
         engine, cases = world.engine, texts_in(task, TEST_CASES)
         assert isinstance(engine, EmbeddedEngine)
         folder, nonce = f"{engine.folder()}/grader", secrets.token_hex(16)
-        name = database(task, engine)
+        name, first = database(task, engine), list(split_statements(task.extra.get(FIRST_GOLD, "")))
         job: dict[str, Any] = {
             "nonce": nonce,
             "original": f"{engine.folder()}/original/{name}.{engine.name}",
             "copy": f"{folder}/copy.sqlite",
-            "setup": texts_in(task, "preprocess_sql"),
+            "setup": [*texts_in(task, "preprocess_sql"), *first],
             "pred_sqls": list(statements),
-            "sol_sqls": list(split_statements(task.gold)),
+            "sol_sqls": list(split_statements(task.gold))[len(first) :],
             "conditions": task.extra.get("conditions") or {},
             "test_cases": cases,
         }
@@ -95,21 +97,12 @@ class TestCasesJudge:
             return [f"the tests took more than {READ_SECONDS:g} seconds"] * len(cases)
         try:
             verdict = json.loads(result.output.strip().rpartition("\n")[2])
-            reasons: list[str] = verdict["reasons"]
-        except (ValueError, KeyError, TypeError):
-            raise SandboxDied(f"the grader printed no verdict: {result.output[-500:]}") from None
-        if verdict.get("nonce") != nonce or len(reasons) != len(cases):
-            raise SandboxDied("the grader's verdict is not this job's")
+            reasons: list[str] = verdict[nonce]
+        except (ValueError, KeyError, TypeError):  # too large a statement, or a test that exits
+            return [f"the tests ended without a verdict: {result.output[-300:]}"] * len(cases)
         return reasons
 
     def close(self) -> None:
         if self._box is not None:
             self._box.close()
             self._box = None
-
-
-def written_and_last(actions: Sequence[str]) -> list[str]:
-    """Return the statements of an agent that may write, and its last one, in order."""
-    statements = [text for action in actions for text in split_statements(action)]
-    writing = [text for text in statements[:-1] if kind_of(text) == "editing"]
-    return [*writing, *statements[-1:]]

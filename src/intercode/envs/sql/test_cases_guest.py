@@ -17,6 +17,14 @@ import sys
 from typing import Any
 
 Rows = list[tuple[Any, ...]]
+_DENIED = {
+    sqlite3.SQLITE_ATTACH,
+    sqlite3.SQLITE_DETACH,
+    sqlite3.SQLITE_CREATE_TEMP_INDEX,
+    sqlite3.SQLITE_CREATE_TEMP_TABLE,
+    sqlite3.SQLITE_CREATE_TEMP_TRIGGER,
+    sqlite3.SQLITE_CREATE_TEMP_VIEW,
+}
 
 
 def perform_query_on_sqlite_databases(
@@ -24,22 +32,23 @@ def perform_query_on_sqlite_databases(
 ) -> tuple[Rows, sqlite3.Connection]:
     """Execute a statement; return its rows and the connection."""
     conn = conn or sqlite3.connect(db_path)
-    rows = conn.execute(query).fetchall()
-    conn.commit()
-    return rows, conn
+    return conn.execute(query).fetchall(), conn
 
 
 def execute_queries(
     queries: str | list[str], db_path: str, conn: sqlite3.Connection, *more: Any, **named: Any
 ) -> tuple[Rows | None, bool, bool]:
     """Execute statements in turn; return the last one's rows, and whether one failed or was too
-    slow. `more` are a logger and the like."""
+    slow. What is not committed at the end is undone. `more` are a logger and the like."""
     rows = None
-    for query in [queries] if isinstance(queries, str) else queries:
-        try:
+    try:
+        for query in [queries] if isinstance(queries, str) else queries:
             rows, _ = perform_query_on_sqlite_databases(query, db_path, conn)
-        except sqlite3.Error:
-            return None, True, False
+    except sqlite3.Error:
+        return None, True, False
+    finally:
+        if conn.in_transaction:
+            conn.rollback()
     return rows, False, False
 
 
@@ -65,7 +74,8 @@ def ex_base(
     pred_sqls: list[str], sol_sqls: list[str], db_path: str, conn: Any, conditions: Any = None
 ) -> int:
     """Return 1 if both last statements have the same rows, else 0."""
-    both = [execute_queries(sqls, db_path, conn) for sqls in (pred_sqls, sol_sqls)]
+    untouched = open_copy(job, f"{db_path}-2")
+    both = [execute_queries(pred_sqls, db_path, conn), execute_queries(sol_sqls, "", untouched)]
     if any(failed or not rows for rows, failed, _ in both):
         return 0
     places, ordered = ((conditions or {}).get(name) for name in ("decimal", "order"))
@@ -87,23 +97,30 @@ HELPERS: dict[str, Any] = {
 }
 
 
+def open_copy(job: dict[str, Any], path: str) -> sqlite3.Connection:
+    """Return a connection to a new copy of the database after the setup. On it, no statement makes
+    temporary tables, which would hide others from the tests, or attaches files."""
+    shutil.copyfile(job["original"], path)
+    conn = sqlite3.connect(path, isolation_level=None)
+    for statement in job["setup"]:
+        conn.execute(statement)
+    conn.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_DENY if action in _DENIED else sqlite3.SQLITE_OK
+    )
+    return conn
+
+
 def run(source: str, job: dict[str, Any]) -> str:
     """Return why a test failed, "" if it passed."""
-    shutil.copyfile(job["original"], job["copy"])
-    conn = sqlite3.connect(job["copy"])
     scope = dict(HELPERS)
     try:
-        for statement in job["setup"]:
-            conn.execute(statement)
-        conn.commit()
+        conn = open_copy(job, job["copy"])
         exec(compile(source, "test_case", "exec"), scope)
         test = scope["test_case"]
         given = (job["pred_sqls"], job["sol_sqls"], job["copy"], conn, job["conditions"])
         result = test(*given[: len(inspect.signature(test).parameters)])
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return f"{type(error).__name__}: {error}"[:500]
-    finally:
-        conn.close()
     return "" if result is None or result else f"returned {result!r}"[:500]
 
 
@@ -111,4 +128,4 @@ if __name__ == "__main__":
     with open(sys.argv[1], encoding="utf-8") as file:
         job = json.load(file)
     reasons = [run(source, job) for source in job["test_cases"]]
-    print("\n" + json.dumps({"nonce": job["nonce"], "reasons": reasons}))
+    print("\n" + json.dumps({job["nonce"]: reasons}))

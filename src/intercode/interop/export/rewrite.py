@@ -97,8 +97,9 @@ def rewriter(
                     else _question(name, question, number)
                 )
                 act = advance(reply)
+                taken = str(turn.action) if question is None else f"ask {question}"
                 if not isinstance(act, Act) or _meaning(act.action, pattern) != _meaning(
-                    turn.action, pattern
+                    taken, pattern
                 ):
                     return None
                 seen = (

@@ -110,8 +110,8 @@ def environments(
         for task in factory.tasks
     ]
     asks = any(facets_of(task.extra) for task in factory.tasks)
-    made = AskingEnvironment if asks else ToolEnvironment
-    return Dataset.from_list(rows), partial(made, factory, shaped)
+    kind = AskingEnvironment if asks else ToolEnvironment
+    return Dataset.from_list(rows), partial(kind, factory, shaped)
 
 
 class ToolEnvironment:

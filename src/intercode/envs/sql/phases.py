@@ -1,0 +1,41 @@
+"""The second phase of an SQL task, in the field `follow_up` of its record: `query`, `gold` (text or
+a list of statements) or `golds`, and what else differs.
+
+The content of the database goes on, so each gold of the second phase is one of the first phase,
+then one of the follow-up; the rows are those of its last statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from intercode.envs.sql.language import LANGUAGE
+from intercode.errors import DataError
+from intercode.types import Task
+
+FOLLOW_UP, FIRST_GOLD = "follow_up", "first_gold"
+_OF_FIRST = (FOLLOW_UP, "test_cases", "order_counts", "unclarified", "general")
+"""Fields that hold for the first phase alone."""
+
+
+def follow_up_of(task: Task) -> Task | None:
+    """Return the task of the second phase; None if there is one phase only. Raises `DataError` for
+    a field that is not as described above."""
+    record = task.extra.get(FOLLOW_UP)
+    if not record:
+        return None
+    if not isinstance(record, Mapping):
+        raise DataError(f"task {task.id}: the field {FOLLOW_UP!r} is not an object")
+    fields = dict(record)
+    query, gold, golds = (fields.pop(name, None) for name in ("query", "gold", "golds"))
+    first = gold if isinstance(gold, list) else [gold] if gold else []
+    seconds = [list(first), *([text] for text in golds or ())]
+    texts = [query, *(text for second in seconds for text in second)]
+    if not first or not all(isinstance(text, str) and text for text in texts):
+        raise DataError(f"task {task.id}: {FOLLOW_UP!r} needs texts in 'query' and 'gold'")
+    inherited = {name: value for name, value in task.extra.items() if name not in _OF_FIRST}
+    between = LANGUAGE.between
+    whole = [between.join((gold, *second)) for second in seconds for gold in task.golds]
+    extra = {**inherited, FIRST_GOLD: task.gold, **fields}
+    return replace(task, query=query, gold=whole[0], golds=tuple(whole), extra=extra)
