@@ -21,10 +21,10 @@ from intercode.runner.run import evaluate
 from intercode.types import Episode, ToolCall
 
 TASKS = [
-    {"id": "count", "query": "How many files are in /box?", "gold": "ls /box | wc -l"},
     {"id": "touch", "query": "Make the file /box/new.", "gold": "touch /box/new"},
+    {"id": "count", "query": "How many files are in /box?", "gold": "ls /box | wc -l"},
 ]
-SCRIPT = {"How many": ["ls /box | wc -l", "submit 3"], "Make the": ["touch /box/new", "submit"]}
+SCRIPT = {"Make the": ["touch /box/new", "submit"], "How many": ["ls /box | wc -l", "submit 3"]}
 CLIENT = r"""
 import json, os, subprocess, sys, urllib.request
 
@@ -178,9 +178,7 @@ def play(factory: EnvFactory, server: Server) -> Play:
         language = intercode.BashEnv.language
         agent = make_agent(f"exec:{command}", tasks=factory.tasks, language=language, turns=turns)
         tracker = BudgetTracker(RunLimits(turns, Budget(), Budget(**limits)))
-        return evaluate(
-            factory, agent.strategy, server.model, tasks=factory.tasks, tracker=tracker, workers=2
-        )
+        return evaluate(factory, agent.strategy, server.model, tasks=factory.tasks, tracker=tracker)
 
     return run
 
@@ -211,8 +209,8 @@ def test_a_program_solves_tasks_and_each_answer_is_a_turn(
 def test_beyond_its_turns_a_program_gets_no_answer_and_its_work_counts(play: Play) -> None:
     episodes = play("python3 /opt/client.py chat/completions whole", turns=1)
     assert [(episode.success, episode.ended) for episode in episodes] == [
-        (False, "turns"),
         (True, "turns"),
+        (False, "turns"),
     ]
     assert all(len(episode.turns) == 2 for episode in episodes)
 
@@ -234,19 +232,19 @@ def test_nothing_but_the_model_is_reachable_and_the_key_is_the_episodes_own(
         env | grep -q secret && touch /box/secret
         touch /box/new; submit 3
     """
-    count, touch = play(peek)
+    touch, count = play(peek)
     assert (count.success, touch.success) == (False, True)  # a file too many for the first
     assert server.seen == []
     wrong = "OPENAI_API_KEY=no python3 /opt/client.py chat/completions whole; submit 3"
-    count, _ = play(wrong)
+    _, count = play(wrong)
     assert (count.success, server.seen) == (True, [])
 
 
 def test_a_program_that_never_ends_is_ended_with_what_it_started(play: Play) -> None:
     episodes = play("touch /box/new; sleep 1000 & sleep 1000", seconds=2.0)
     assert [(episode.success, episode.ended) for episode in episodes] == [
-        (False, "turns"),
         (True, "turns"),
+        (False, "turns"),
     ]
 
 
@@ -282,7 +280,7 @@ def test_calls_and_reasoning_are_read_from_each_form() -> None:
 
 def test_the_command_takes_a_folder_and_variables(tmp_path: Path, server: Server) -> None:
     needs_bwrap()
-    box = write_box(tmp_path / "box", TASKS[:1])
+    box = write_box(tmp_path / "box", TASKS[1:])
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "solve").write_text('#!/bin/bash\n[ "$WAY" = short ] && submit "$1"\n')

@@ -64,6 +64,7 @@ def launch(
         done = sandbox.run(
             ["bash", "-c", f"PATH={FOLDER}/bin:$PATH; {command}"],
             stdin=b"" if "{query}" in request.command else request.query.encode(),
+            cwd=sandbox.exec("", argv=["pwd"]).output.rstrip("\n"),
             env={**_variables(port, recorder.token, server.name), **request.env},
             timeout=min(seconds or SECONDS, SECONDS),
             ends=lambda: (
@@ -82,13 +83,13 @@ def launch(
 
 
 def _sandbox_of(env: Any) -> Sandbox:
-    sandbox = getattr(getattr(env, "world", None), "sandbox", None)
-    language = getattr(env, "language", None)
-    if not isinstance(sandbox, Sandbox) or not getattr(language, "is_shell", False):
+    workspace = getattr(getattr(env, "world", None), "workspace", None)
+    if workspace is None or not getattr(getattr(env, "language", None), "is_shell", False):
         raise UsageError(
             "a command-line agent (exec:COMMAND) needs an environment whose actions are Bash: "
             "bash, ctf or harbor"
         )
+    sandbox: Sandbox = workspace.lend_sandbox()
     return sandbox
 
 
