@@ -110,8 +110,8 @@ _STATUS = {"completed": "stop", "incomplete": "length"}
 
 def _last_response(events: Iterator[Object]) -> dict[str, Any]:
     """Return the response in the last event that has one: `response.completed`."""
-    found = [event["response"] for event in events if "response" in event]
-    return dict(found[-1])
+    responses = [event["response"] for event in events if "response" in event]
+    return dict(responses[-1])
 
 
 def _read_response(response: Object) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def launch(
             ["bash", "-c", f"PATH={FOLDER}/bin:$PATH; {command}"],
             stdin=b"" if "{query}" in request.command else request.query.encode(),
             cwd=sandbox.exec("", argv=["pwd"]).output.rstrip("\n"),
-            env={**_variables(port, recorder.token, server.name), **request.env},
+            env={**_variables(port, recorder.token), **request.env},
             timeout=min(seconds or SECONDS, SECONDS),
             ends=lambda: (
                 recorder.refused_at is not None and time.monotonic() > recorder.refused_at + GRACE
@@ -93,7 +93,7 @@ def _sandbox_of(env: Any) -> Sandbox:
     return sandbox
 
 
-def _variables(port: int, token: str, model: str) -> dict[str, str]:
+def _variables(port: int, token: str) -> dict[str, str]:
     """Return the variables that tell programs where their model and their own folders are."""
     address = f"http://127.0.0.1:{port}"
     folders = {"CONFIG": "config", "DATA": "data", "CACHE": "cache", "STATE": "state"}
@@ -101,7 +101,6 @@ def _variables(port: int, token: str, model: str) -> dict[str, str]:
         "OPENAI_BASE_URL": f"{address}/v1",
         "OPENAI_API_BASE": f"{address}/v1",
         "OPENAI_API_KEY": token,
-        "OPENAI_MODEL": model,
         "ANTHROPIC_BASE_URL": address,
         "ANTHROPIC_API_KEY": token,
         **{f"XDG_{name}_HOME": str(FOLDER / folder) for name, folder in folders.items()},
