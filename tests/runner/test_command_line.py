@@ -15,6 +15,7 @@ from kept import needs_bwrap, write_box
 import intercode
 from intercode.agents import make_agent
 from intercode.env import EnvFactory
+from intercode.errors import UsageError
 from intercode.models import OpenAIModel
 from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.run import evaluate
@@ -28,7 +29,8 @@ SCRIPT = {"Make the": ["touch /box/new", "submit"], "How many": ["ls /box | wc -
 CLIENT = r"""
 import json, os, subprocess, sys, urllib.request
 
-form, streams, most = sys.argv[1], sys.argv[2] == "stream", 5
+form, streams = sys.argv[1], sys.argv[2] == "stream"
+most = int(sys.argv[3]) if len(sys.argv) > 3 else 5
 base = os.environ["OPENAI_BASE_URL"]
 headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
 if form == "messages":
@@ -63,15 +65,15 @@ for turn in range(most):
 
 
 class Server(ThreadingHTTPServer):
-    """Answers in the form that it is asked in; `status` is that of its answers. Keeps what it
-    saw."""
+    """Answers in the form that it is asked in, unless it `lacks` that; `status` is that of its
+    answers. Keeps what it saw."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.seen: list[tuple[str, str, dict[str, Any]]] = []
-        self.status = 200
+        self.status, self.lacks = 200, ""
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -125,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
             text = "".join(
                 f"data: {json.dumps(event)}\n\n" for event in _events(form, answer, code)
             )
-        self.send_response(self.server.status)
+        self.send_response(404 if form == self.server.lacks else self.server.status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(text.encode())))
         self.end_headers()
@@ -222,6 +224,18 @@ def test_a_fault_of_the_server_is_never_a_reward(play: Play, server: Server) -> 
         assert episode.error is not None
         assert episode.error.startswith("model: ")
         assert "HTTP 500 for /messages" in episode.error
+
+
+def test_a_program_that_provokes_a_fault_is_scored_and_one_that_does_not_start_is_named(
+    play: Play, server: Server
+) -> None:
+    server.lacks = "responses"
+    program = "python3 /opt/client.py chat/completions whole 1; "
+    touch, count = play(f"{program} python3 /opt/client.py responses whole 2> /dev/null")
+    assert [form for form, *_ in server.seen].count("responses") == 2
+    assert (touch.error, touch.success, count.error, count.success) == (None, True, None, False)
+    with pytest.raises(UsageError, match="status 127 before it asked a model"):
+        play("no-such-program")
 
 
 def test_nothing_but_the_model_is_reachable_and_the_key_is_the_episodes_own(

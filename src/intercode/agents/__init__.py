@@ -67,6 +67,7 @@ MODELLED = (
 """Agents that ask a model. `try_again_blind` does not see scores; `best_of` alone makes three
 attempts."""
 PLAIN = {"gold": gold, "noop": noop, "asker": asker, "guesser": guesser}
+"""Agents without a model or settings."""
 NAMES = (
     *MODELLED,
     *PLAIN,

@@ -105,13 +105,10 @@ class Launch:
 @dataclass(frozen=True, slots=True)
 class Launched:
     """How a program ended. `submission` is the answer that it submitted, "" for none; None: it did
-    not submit. `cut`: a limit ended it. `seconds` is its duration."""
+    not submit. `cut`: a limit ended it."""
 
     submission: str | None
-    exit_code: int | None
-    output: str
     cut: bool
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

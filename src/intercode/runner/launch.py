@@ -52,10 +52,10 @@ def launch(
     replies so far, why it gets no more.
 
     Raises `ModelError` if the model's server was at fault when the program ended, and `UsageError`
-    for an environment without such a sandbox.
+    for an environment without such a sandbox, and for a program that does not start.
     """
     sandbox = _sandbox_of(env)
-    server, began = require_server(model), time.monotonic()
+    server = require_server(model)
     with Recorder(sandbox.listen(0), server, turns, refusal) as recorder:
         _, port = recorder.listener.getsockname()
         script = _SUBMIT.format(port=port, token=recorder.token)
@@ -71,15 +71,17 @@ def launch(
                 recorder.refused_at is not None and time.monotonic() > recorder.refused_at + GRACE
             ),
         )
-        if recorder.fault is not None and recorder.submission is None:
+        if recorder.submission is not None:
+            return Launched(recorder.submission, False)
+        if recorder.fault is not None and not recorder.is_well():
             raise recorder.fault
-        return Launched(
-            recorder.submission,
-            done.exit_code,
-            (done.stdout + done.stderr).decode("utf-8", "replace"),
-            recorder.submission is None and (recorder.refused_at is not None or done.timed_out),
-            round(time.monotonic() - began, 6),
-        )
+        if not recorder.asked and done.exit_code:
+            said = (done.stdout + done.stderr).decode("utf-8", "replace").strip()[-500:]
+            raise UsageError(
+                f"the program of exec: ended with status {done.exit_code} before it asked a model; "
+                f"its output ends: {said}"
+            )
+        return Launched(None, recorder.refused_at is not None or done.timed_out)
 
 
 def _sandbox_of(env: Any) -> Sandbox:

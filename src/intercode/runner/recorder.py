@@ -61,6 +61,8 @@ class Recorder(ThreadingMixIn, BaseServer):
         """When the first request was refused, or the work was submitted (`time.monotonic()`)."""
         self._main: list[Message] = []
         self._count, self._lock = 0, threading.Lock()
+        self.asked: tuple[str, dict[str, Any], dict[str, str]] | None = None
+        """The last request that was answered: its form, body and headers."""
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
 
     # -- what socketserver asks for ----------------------------------------------------------------
@@ -102,6 +104,19 @@ class Recorder(ThreadingMixIn, BaseServer):
         with self._lock:
             if self.submission is None:
                 self.submission, self.refused_at = answer, time.monotonic()
+
+    def is_well(self) -> bool:
+        """Return whether the server answers a request that it has answered before: a later fault
+        was then caused by what was sent, and what is sent may be the policy's choice."""
+        if self.asked is None:
+            return False
+        form, request, headers = self.asked
+        try:
+            with self.model.forward(form, {**request, "stream": False}, headers) as response:
+                response.read()
+                return bool(response.status_code == 200)
+        except ModelError:
+            return False
 
     def note(self, form: str, request: dict[str, Any], body: str, seconds: float) -> None:
         """Append the turn of a request and its answer. One that does not continue the conversation
@@ -206,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
         if status in _FAULTS or status >= 500:
             server.fault = ModelError(f"{server.model.url}: HTTP {status} for /{form}: {text:.300}")
         elif status == 200:
-            server.fault = None
+            server.fault, server.asked = None, (form, request, headers)
             server.note(form, request, text, time.perf_counter() - began)
         with suppress(OSError):
             self.wfile.write(b"0\r\n\r\n")
