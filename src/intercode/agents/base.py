@@ -104,7 +104,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """How a program ended. `submission` is the answer that it submitted, "" for none; None: it did
+    """The end of a program. `submission` is the answer that it submitted, "" for none; None: it did
     not submit. `cut`: a limit ended it."""
 
     submission: str | None

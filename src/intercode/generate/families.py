@@ -15,7 +15,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeVar
 
@@ -162,6 +162,13 @@ def text_of(gold: str, run: GoldRun) -> str:
     return gold
 
 
+@cache
+def _omissions() -> Mapping[str, Sequence[Omission]]:
+    """Return the omissions of `asks.toml`, by family."""
+    entries = tomllib.loads(Path(__file__).with_name("asks.toml").read_text("utf-8"))
+    return {name: [Omission(**fields) for fields in listed] for name, listed in entries.items()}
+
+
 @dataclass(frozen=True)
 class Family:
     """Questions about places of one kind, in the file `questions/NAME.toml`.
@@ -198,9 +205,8 @@ class Family:
     def omissions(self, question: Question) -> list[Omission]:
         """Return the clauses that a question can leave out: those with so many values that a guess
         fails more often than not."""
-        entries = tomllib.loads(Path(__file__).with_name("asks.toml").read_text("utf-8"))
         first = dict[str, Omission]()
-        for omission in (Omission(**fields) for fields in entries.get(self.name, ())):
+        for omission in _omissions().get(self.name, ()):
             values = question.choices.get(omission.choice, ())
             if len(values) >= FEWEST_VALUES and question.kind in (
                 omission.kinds or [question.kind]

@@ -124,7 +124,7 @@ class Recorder(ThreadingMixIn, BaseServer):
         question = question_of(form, request)
         try:
             reply = self.model.read_answer(answer_of(form, body))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except Exception as error:  # whatever the server sent
             self.fault = ModelError(
                 f"{self.model.url}: an answer that cannot be read ({error!r:.200})"
             )
@@ -202,10 +202,11 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             with server.model.forward(form, request, headers) as response:
                 status, kind = response.status_code, response.headers.get("content-type", "")
-                self.send_response(status)
-                self.send_header("content-type", kind)
-                self.send_header("transfer-encoding", "chunked")
-                self.end_headers()
+                with suppress(OSError):  # the program left, which is not the server's fault
+                    self.send_response(status)
+                    self.send_header("content-type", kind)
+                    self.send_header("transfer-encoding", "chunked")
+                    self.end_headers()
                 body = bytearray()
                 for piece in response.iter_bytes():
                     body += piece

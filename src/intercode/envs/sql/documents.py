@@ -1,6 +1,6 @@
-"""What BIRD-Interact's agents may look up, each for a part of their budget.
+"""Documents that agents of BIRD-Interact may look up, each for a part of their budget.
 
-    schema              DB_schema.txt beside the database, or else its statements
+    schema              DB_schema.txt next to the database, or else its statements
     meaning TABLE.COLUMN                  DB_column_meaning_base.json
     knowledge NAME                        DB_kb.jsonl, but for what the task hides
 
