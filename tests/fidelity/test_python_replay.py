@@ -1,4 +1,4 @@
-"""MBPP: its golds solve it, in time, and the recorded GPT-3.5 run ends as it did."""
+"""MBPP: its golds solve it, and the recorded GPT-3.5 run ends as it did."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def replayed(scripts: Callable[..., tuple[Any, Any]]) -> Any:
 
 @pytest.fixture(scope="module")
 def golds(scripts: Callable[..., tuple[Any, Any]]) -> Any:
-    return scripts("golds", "--set", "mbpp")[1]["mbpp"]
+    return scripts("golds", "--set", "mbpp", may_miss=True)[1]["mbpp"]
 
 
 def test_the_recorded_run_ends_as_it_did_turn_by_turn(replayed: Any) -> None:

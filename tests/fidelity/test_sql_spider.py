@@ -36,6 +36,5 @@ def test_golds_miss_only_where_mariadb_refuses_them_and_no_answer_earns(
 ) -> None:
     played = measured[mode]
     assert played["missed"] == dict.fromkeys(REFUSED, "no outcome")
-    assert played["seconds"] < 60
     assert (played["mean"]["noop"], played["solved"]["noop"]) == (0, 0)
     assert played["mean"]["SELECT 1"] < 0.02

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from families import wait_until
 from kept import needs_bwrap, write_box
 
 import intercode
@@ -17,8 +18,10 @@ from intercode.agents import make_agent
 from intercode.env import EnvFactory
 from intercode.errors import UsageError
 from intercode.models import OpenAIModel
+from intercode.rescoring.recordings import load_recording
 from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.run import evaluate
+from intercode.train import RolloutLimits, RolloutPool, groups
 from intercode.types import Episode, ToolCall
 
 TASKS = [
@@ -62,6 +65,30 @@ for turn in range(most):
     if code.startswith("submit"):
         break
 """
+TALKER = r"""
+import json, os, sys, time, urllib.error, urllib.request
+
+def ask(*messages):
+    body = json.dumps({"model": "mine", "messages": messages, "stream": False}).encode()
+    headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+    address = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    try:
+        urllib.request.urlopen(urllib.request.Request(address, body, headers)).read()
+    except urllib.error.HTTPError as refused:
+        print(refused.read().decode())
+        sys.exit(1)
+
+def talk(turns, marked=False, start=0):
+    messages = []
+    for turn in range(turns):
+        told = {"role": "system", "content": f"It is {time.monotonic()}."}
+        newest = {"role": "user", "content": f"Make the file, {start + turn}."}
+        mark = {"cache_control": {"type": "ephemeral"}} if marked else {}
+        ask(told, *messages, {**newest, **mark})
+        messages += [newest, {"role": "assistant", "content": "touch /box/new"}]
+
+exec(sys.argv[1])
+"""
 
 
 class Server(ThreadingHTTPServer):
@@ -78,9 +105,13 @@ class Server(ThreadingHTTPServer):
 
     @property
     def model(self) -> OpenAIModel:
-        return OpenAIModel(
-            "large", base_url=f"http://127.0.0.1:{self.server_port}/v1", api_key="secret"
-        )
+        address = f"http://127.0.0.1:{self.server_port}/v1"
+        return OpenAIModel("large", base_url=address, api_key="secret")
+
+    @property
+    def sampling(self) -> OpenAIModel:
+        address = f"http://127.0.0.1:{self.server_port}/v1"
+        return OpenAIModel("large", base_url=address, api_key="secret", logprobs=True)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -96,9 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.seen.append((form, self.headers["authorization"], body))
         messages = body.get("input") or body["messages"]
         turn = sum(message["role"] == "assistant" for message in messages)
-        first = next(
-            text for start, text in SCRIPT.items() if messages[0]["content"].startswith(start)
-        )
+        asked = next(message["content"] for message in messages if message["role"] == "user")
+        first = next(text for start, text in SCRIPT.items() if asked.startswith(start))
         code = first[min(turn, len(first) - 1)]
         answer = {
             "chat/completions": {
@@ -121,6 +151,10 @@ class _Handler(BaseHTTPRequestHandler):
                 "usage": {"input_tokens": 7, "output_tokens": 2},
             },
         }[form]
+        if body.get("return_token_ids"):
+            choice, ids = answer["choices"][0], list(f"{code}</>".encode())  # type: ignore[index]
+            choice |= {"token_ids": ids, "logprobs": {"content": [{"logprob": -0.5}] * len(ids)}}
+            answer["prompt_token_ids"] = list(_rendered(messages).encode())
         kind, text = "application/json", json.dumps(answer)
         if body["stream"] and self.server.status == 200:
             kind = "text/event-stream"
@@ -134,13 +168,21 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
 
+def _rendered(messages: list[dict[str, Any]]) -> str:
+    told = [f"<{message['role']}>{message['content']}</>" for message in messages]
+    return "".join(told) + "<assistant>"
+
+
 def _events(form: str, answer: dict[str, Any], code: str) -> list[dict[str, Any]]:
     if form == "responses":
         return [{"type": "response.created"}, {"type": "response.completed", "response": answer}]
     if form == "chat/completions":
+        whole = answer["choices"][0]
+        tokens = {key: whole[key] for key in ("token_ids", "logprobs") if key in whole}
+        start = {"choices": [], "prompt_token_ids": answer.get("prompt_token_ids")}
         pieces = [{"choices": [{"delta": {"content": letter}}]} for letter in code]
-        end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
-        return [*pieces, end, {"choices": [], "usage": answer["usage"]}]
+        end = {"choices": [{"delta": {}, "finish_reason": "stop", **tokens}]}
+        return [start, *pieces, end, {"choices": [], "usage": answer["usage"]}]
     return [
         {"type": "message_start", "message": {"usage": {"input_tokens": 7}}},
         {"type": "content_block_start", "content_block": {"type": "text", "text": ""}},
@@ -160,6 +202,7 @@ def factory(tmp_path_factory: pytest.TempPathFactory) -> EnvFactory:
     folder = write_box(tmp_path_factory.mktemp("box"), TASKS)
     (folder / "tree" / "opt").mkdir()
     (folder / "tree" / "opt" / "client.py").write_text(CLIENT)
+    (folder / "tree" / "opt" / "talker.py").write_text(TALKER)
     return intercode.prepare("bash", data=str(folder))
 
 
@@ -195,6 +238,8 @@ def test_a_program_solves_tasks_and_each_answer_is_a_turn(
     for episode, script in zip(episodes, SCRIPT.values(), strict=True):
         *asked, last = episode.turns
         assert [turn.reply for turn in asked] == script
+        assert [turn.action for turn in asked] == [script[0], None]
+        assert asked[0].observation == ("-" if "touch" in script[0] else "3\n")
         assert (last.action, last.ask, last.forced) == (script[-1], None, False)
         assert {(turn.usage.prompt_tokens, turn.usage.completion_tokens) for turn in asked} == {
             (7, 2)
@@ -262,6 +307,63 @@ def test_a_program_that_never_ends_is_ended_with_what_it_started(play: Play) -> 
     ]
 
 
+@pytest.mark.parametrize("way", ["whole", "stream"])
+@pytest.mark.filterwarnings("ignore:a rollout has")
+def test_rollouts_have_the_servers_tokens_and_side_conversations_their_segments(
+    factory: EnvFactory, server: Server, way: str
+) -> None:
+    program = f"python3 /opt/talker.py 'talk(1)'; python3 /opt/client.py chat/completions {way}"
+    with RolloutPool(factory, f"exec:{program}", envs=16) as pool:
+        rollouts = list(pool.run(groups(["touch", "count"], 8), server.sampling))
+    assert [rollout.reward for rollout in rollouts] == [1.0] * 16
+    for rollout in rollouts:
+        title, segment = rollout.segments
+        script = SCRIPT["Make the" if rollout.task == "touch" else "How many"]
+        whole, mask = [*segment.prompt_ids, *segment.token_ids], segment.mask
+        trained = [id for id, own in zip(segment.token_ids, mask, strict=True) if own]
+        assert bytes(trained).decode() == "".join(f"{code}</>" for code in script)
+        assert segment.logprobs == tuple(-0.5 * own for own in mask)
+        last = rollout.episode.turns[-2]
+        assert last.sample
+        assert tuple(whole) == last.sample.prompt_ids + last.sample.token_ids
+        assert bytes(title.token_ids).decode() == "touch /box/new</>"
+        assert (rollout.cut, rollout.episode.turns[0].action) == (None, None)
+
+
+@pytest.mark.filterwarnings("ignore:a rollout has")
+def test_limits_of_rollouts_end_a_program(factory: EnvFactory, server: Server) -> None:
+    cuts = {}
+    for limits in (RolloutLimits(turns=1), RolloutLimits(tokens=20)):
+        with RolloutPool(factory, "exec:python3 /opt/talker.py 'talk(9)'", limits=limits) as pool:
+            (rollout,) = pool.run([("touch", 0)], server.sampling)
+        cuts[rollout.cut] = len(server.seen)
+        server.seen.clear()
+    assert cuts == {"turns": 1, "tokens": 2}
+
+
+def test_a_closed_pool_ends_programs_that_do_not_ask(factory: EnvFactory, server: Server) -> None:
+    pool = RolloutPool(factory, "exec:python3 /opt/talker.py 'talk(1)'; sleep 1000")
+    rollouts = pool.run([("touch", 0)], server.sampling)
+    thread = threading.Thread(target=lambda: list(rollouts), daemon=True)
+    thread.start()
+    assert wait_until(lambda: server.seen, 60)
+    pool.close()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_a_turn_is_a_reply_in_one_conversation_and_all_get_twice_as_many(
+    play: Play, server: Server
+) -> None:
+    asked = {}
+    for program in ("talk(9)", "talk(9, marked=True)", "[talk(1, start=n) for n in range(9)]"):
+        touch, _ = play(f"python3 /opt/talker.py '{program}'; touch /box/new", turns=3)
+        assert (touch.success, touch.ended) == (True, "turns")
+        asked[program] = len(server.seen) / 2
+        server.seen.clear()
+    assert list(asked.values()) == [3, 3, 6]
+
+
 def test_calls_and_reasoning_are_read_from_each_form() -> None:
     from intercode.models.forms import answer_of, question_of
 
@@ -315,3 +417,5 @@ def test_the_command_takes_a_folder_and_variables(tmp_path: Path, server: Server
     assert (episode.success, planned.fault) == (True, None)
     config = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (config["memory"], config["processes"]) == (2048, 256)
+    with pytest.raises(UsageError, match="a command-line agent acts by itself"):
+        load_recording(tmp_path / "run").actions_for(planned.factory.tasks[0])

@@ -28,7 +28,7 @@ def question_of(form: str, request: Object) -> list[Message]:
     told = request.get("instructions") if form == "responses" else request.get("system")
     listed = request.get("input") if form == "responses" else request.get("messages")
     items = [{"role": "user", "content": listed}] if isinstance(listed, str) else listed or []
-    system = [{"role": "system", "content": _text(told)}] if told else []
+    system = [{"role": "system", "content": text_of(told)}] if told else []
     return [*system, *map(_message, items)]
 
 
@@ -60,10 +60,13 @@ def _events(body: str) -> Iterator[dict[str, Any]]:
             yield json.loads(data)
 
 
-def _text(content: object) -> str:
+def text_of(content: object) -> str:
     """Return the text of content, which may be a list of parts."""
     parts = content if isinstance(content, list) else [content]
-    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    texts = [
+        part.get("text") or text_of(part.get("content")) if isinstance(part, Mapping) else part
+        for part in parts
+    ]
     return "".join(text for text in texts if isinstance(text, str))
 
 
@@ -116,17 +119,21 @@ def _last_response(events: Iterator[Object]) -> dict[str, Any]:
 
 def _read_response(response: Object) -> dict[str, Any]:
     message: dict[str, Any] = {"content": "", "tool_calls": []}
+    logprobs = list[Any]()
     for item in response["output"]:
         if item.get("type") == "message":
-            message["content"] += _text(item.get("content"))
+            message["content"] += text_of(item.get("content"))
+            logprobs += [token for part in item["content"] for token in part.get("logprobs") or ()]
         elif item.get("type") == "reasoning":
-            thought = _text(item.get("content")) or _text(item.get("summary"))
+            thought = text_of(item.get("content")) or text_of(item.get("summary"))
             message["reasoning"] = message.get("reasoning", "") + thought
         elif "arguments" in item or "input" in item:
             arguments = item.get("arguments") or item.get("input")
             message["tool_calls"].append(_call(item.get("call_id"), item.get("name"), arguments))
     status = str(response.get("status") or "completed")
-    return _chat(message, _STATUS.get(status, status), response.get("usage"))
+    whole = _chat(message, _STATUS.get(status, status), response.get("usage"))
+    whole["choices"][0] |= {"logprobs": {"content": logprobs}} if logprobs else {}
+    return whole
 
 
 # -- messages --------------------------------------------------------------------------------------
@@ -175,7 +182,7 @@ def _read_message(whole: Object) -> dict[str, Any]:
             arguments = json.dumps(block.get("input") or {}, ensure_ascii=False)
             message["tool_calls"].append(_call(block.get("id"), block.get("name"), arguments))
         else:
-            message["content"] += _text([block])
+            message["content"] += text_of([block])
     stop = whole.get("stop_reason")
     return _chat(message, _STOPS.get(str(stop), stop), whole.get("usage"))
 

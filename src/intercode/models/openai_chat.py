@@ -400,8 +400,11 @@ class OpenAIModel:
         """Send a program's request, in one of the forms of `forms.py`, with this model's name and
         key; give the response, whose body may come piece by piece. Raises `ModelError` if there is
         none."""
-        sent = {**request, "model": self.name}
-        sent |= {"logprobs": True} if self._sampled and form == "chat/completions" else {}
+        sent = {**request, **(self._arguments["request"] or {}), "model": self.name}
+        if self._sampled and form == "chat/completions":
+            sent |= {"logprobs": True, "return_token_ids": True}
+        elif self._sampled and form == "responses":
+            sent["include"] = [*(sent.get("include") or ()), "message.output_text.logprobs"]
         if sent.get("stream") and form == "chat/completions":
             sent["stream_options"] = {**(sent.get("stream_options") or {}), "include_usage": True}
         key = self._client.api_key

@@ -71,7 +71,13 @@ class Recording:
         return task.id in by_task or task.query in by_query
 
     def actions_for(self, task: Task) -> Sequence[str | None]:
-        """Return the recorded actions; if the recording has no reward, with a submission."""
+        """Return the recorded actions; if the recording has no reward, with a submission. Raises
+        `UsageError` for those of a command-line agent."""
+        if str(self.settings.get("agent")).startswith("exec:"):
+            raise UsageError(
+                f"{self.path} cannot be executed again: a command-line agent acts by itself, and "
+                "the run has only what it told the model"
+            )
         episode = self.find(task)
         actions = [turn.action for turn in episode.line]
         submits = episode.reward is None and self.protocol == SUBMIT and actions[-1:] != [SUBMIT]

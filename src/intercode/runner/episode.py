@@ -189,16 +189,17 @@ def _launch(
     log: list[Turn],
     over_budget: Callable[[], bool],
 ) -> Launched:
-    def refusal(replies: int) -> str | None:
-        if replies >= request.turns:
+    def refusal(asked: int, in_all: int) -> str | None:
+        if asked >= request.turns or in_all >= 2 * request.turns:
             return f"all {request.turns} turns are used up"
         if over_budget():
             return "the episode's budget is used up"
-        return tracker.stop_reason()
+        return tracker.stop_reason() or (is_full(log[before:]) if is_full else None)
 
-    before = len(log)
+    before, is_full = len(log), getattr(model, "is_full", None)
+    stopped, seconds = tracker.stop_reason, tracker.limits.episode.seconds
     try:
-        return launch(env, request, model, log, refusal, tracker.limits.episode.seconds)
+        return launch(env, request, model, log, refusal, stopped, seconds)
     finally:
         for turn in log[before:]:
             tracker.spend(turn.usage)

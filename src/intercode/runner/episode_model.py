@@ -46,7 +46,7 @@ class EpisodeModel:
         dialogue: int | None = None,
     ) -> None:
         self.name, self._dialogue = model.name, dialogue
-        self._model, self._first_draw, self._cache = model, epoch * EPOCH, cache
+        self.inner, self._first_draw, self._cache = model, epoch * EPOCH, cache
         self._opening: Sequence[Message] = ()
         self._longest = self._left_out = 0
 
@@ -86,7 +86,7 @@ class EpisodeModel:
         while True:
             try:
                 shortened = omit(messages, places[:left_out])
-                reply = require_reply(self._model.complete(shortened, **options), self.name)
+                reply = require_reply(self.inner.complete(shortened, **options), self.name)
                 return replace(reply, left_out=left_out) if left_out else reply
             except ContextOverflow as error:
                 if left_out == len(places):

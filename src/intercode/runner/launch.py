@@ -45,11 +45,12 @@ def launch(
     request: Launch,
     model: object,
     turns: list[Turn],
-    refusal: Callable[[int], str | None],
+    refusal: Callable[[int, int], str | None],
+    stopped: Callable[[], str | None],
     seconds: float | None,
 ) -> Launched:
-    """Run the program of a request to its end. `refusal` returns, for the number of the model's
-    replies so far, why it gets no more.
+    """Run the program of a request to its end, or until `stopped` returns a reason. `refusal` is
+    that of `Recorder`.
 
     Raises `ModelError` if the model's server was at fault when the program ended, and `UsageError`
     for an environment without such a sandbox, and for a program that does not start.
@@ -67,10 +68,12 @@ def launch(
             cwd=sandbox.exec("", argv=["pwd"]).output.rstrip("\n"),
             env={**_variables(port, recorder.token), **request.env},
             timeout=min(seconds or SECONDS, SECONDS),
-            ends=lambda: (
-                recorder.refused_at is not None and time.monotonic() > recorder.refused_at + GRACE
+            ends=lambda: bool(
+                (recorder.refused_at and time.monotonic() > recorder.refused_at + GRACE)
+                or stopped()
             ),
         )
+        recorder.add_actions()
         if recorder.submission is not None:
             return Launched(recorder.submission, False)
         if recorder.fault is not None and not recorder.is_well():

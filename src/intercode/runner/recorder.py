@@ -7,6 +7,9 @@
 Each request goes to the user's server in its own form, and the answer comes back as it is, also
 piece by piece. Only the model's name and the key are replaced: the program knows a token that is
 valid for its episode and nowhere else. Beyond the limits of the episode requests are refused.
+
+A request continues the conversation whose messages it begins with, or begins a new one (a title, a
+summary, another agent). The conversation with the most replies is the main one: its turns act.
 """
 
 from __future__ import annotations
@@ -17,30 +20,44 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler
+from itertools import pairwise
 from socketserver import BaseServer, ThreadingMixIn
 from typing import Any
 
 from intercode.errors import ModelError, UsageError
 from intercode.models import OpenAIModel
-from intercode.models.forms import FORMS, answer_of, question_of
+from intercode.models.forms import FORMS, answer_of, question_of, text_of
 from intercode.types import Message, Turn
 
 LARGEST = 32 << 20
 """Bytes of a request and of an answer."""
 _FAULTS = {401, 403, 404, 405, 407, 408, 425, 429, 501}
 """Statuses below 500, and 501, that the server or the user's account is to blame for."""
+_TOLD = ("system", "developer")
 _PASSED = ("content-type", "accept", "anthropic-version", "anthropic-beta", "openai-beta")
+
+
+@dataclass
+class _Conversation:
+    """The messages of a conversation's last question, without the system's (programs put the time
+    into it); how often it was asked; and the places of its turns."""
+
+    messages: Sequence[object] = ()
+    asked: int = 0
+    places: list[int] = field(default_factory=list)
 
 
 class Recorder(ThreadingMixIn, BaseServer):
     """Answers on `listener` with the model's server, and appends a turn for each request to
     `turns`.
 
-    `refusal` returns why no further request is passed on, or None. `fault` is the error of the last
-    request, if the server was to blame for it; `submission` is what the program submitted.
+    `refusal` returns why no further request is passed on, or None; its arguments are the numbers of
+    requests in the conversation and in all. `fault` is the error of the last request, if the server
+    was to blame for it; `submission` is what the program submitted.
     """
 
     daemon_threads = True
@@ -50,7 +67,7 @@ class Recorder(ThreadingMixIn, BaseServer):
         listener: socket.socket,
         model: OpenAIModel,
         turns: list[Turn],
-        refusal: Callable[[int], str | None],
+        refusal: Callable[[int, int], str | None],
     ) -> None:
         super().__init__(listener.getsockname(), _Handler)
         self.listener, self.model, self._turns, self._refusal = listener, model, turns, refusal
@@ -59,8 +76,8 @@ class Recorder(ThreadingMixIn, BaseServer):
         self.submission: str | None = None
         self.refused_at: float | None = None
         """When the first request was refused, or the work was submitted (`time.monotonic()`)."""
-        self._main: list[Message] = []
-        self._count, self._lock = 0, threading.Lock()
+        self._conversations: list[_Conversation] = []
+        self._lock = threading.Lock()
         self.asked: tuple[str, dict[str, Any], dict[str, str]] | None = None
         """The last request that was answered: its form, body and headers."""
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
@@ -91,14 +108,27 @@ class Recorder(ThreadingMixIn, BaseServer):
 
     # -- requests ----------------------------------------------------------------------------------
 
-    def refuse(self) -> str | None:
-        """Return why a request is refused now, or None."""
+    def admit(self, question: Sequence[Message]) -> _Conversation | str:
+        """Return the conversation of a request, or why it is refused."""
+        told = [_bare(message) for message in question if message["role"] not in _TOLD]
         with self._lock:
+            earlier = [
+                conversation
+                for conversation in self._conversations
+                if conversation.messages == told[: len(conversation.messages)]
+            ]
+            conversation = max(earlier, key=lambda one: len(one.messages), default=_Conversation())
+            asked = sum(one.asked for one in self._conversations)
             over = self.submission is not None
-            why = "the work was submitted" if over else self._refusal(self._count)
-            if why and self.refused_at is None:
-                self.refused_at = time.monotonic()
-            return why
+            why = "the work was submitted" if over else self._refusal(conversation.asked, asked)
+            if why:
+                self.refused_at = self.refused_at or time.monotonic()
+                return why
+            if not earlier:
+                self._conversations.append(conversation)
+            conversation.messages = told
+            conversation.asked += 1
+            return conversation
 
     def submit(self, answer: str) -> None:
         with self._lock:
@@ -118,10 +148,15 @@ class Recorder(ThreadingMixIn, BaseServer):
         except ModelError:
             return False
 
-    def note(self, form: str, request: dict[str, Any], body: str, seconds: float) -> None:
-        """Append the turn of a request and its answer. One that does not continue the conversation
-        (a title, a summary) is recorded, but does not count."""
-        question = question_of(form, request)
+    def note(
+        self,
+        form: str,
+        question: Sequence[Message],
+        body: str,
+        seconds: float,
+        conversation: _Conversation,
+    ) -> None:
+        """Append the turn of a request and its answer."""
         try:
             reply = self.model.read_answer(answer_of(form, body))
         except Exception as error:  # whatever the server sent
@@ -140,9 +175,21 @@ class Recorder(ThreadingMixIn, BaseServer):
             reply_seconds=round(seconds, 6),
         )
         with self._lock:
+            conversation.places.append(len(self._turns))
             self._turns.append(turn)
-            if question[: len(self._main)] == self._main:
-                self._main, self._count = question, self._count + 1
+
+    def add_actions(self) -> None:
+        """Give the turns of the main conversation their actions, the calls or the text of each
+        reply, and as observations what the program sent next."""
+        main = max(self._conversations, key=lambda one: len(one.places), default=_Conversation())
+        for place, following in pairwise(main.places):
+            turn, asked = self._turns[place], self._turns[following].ask or ()
+            sent = [one for one in asked[len(turn.ask or ()) :] if one["role"] != "assistant"]
+            self._turns[place] = replace(
+                turn,
+                action="\n".join(call.arguments for call in turn.calls or ()) or turn.reply,
+                observation="\n".join(text_of(message.get("content")) for message in sent),
+            )
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -176,15 +223,15 @@ class _Handler(BaseHTTPRequestHandler):
                 self._refuse(404, f"there is no {path}; there are {', '.join(FORMS)}")
                 return
             request = json.loads(content)
-            if not isinstance(request, dict):
-                raise ValueError("not an object")
-        except (ValueError, RecursionError) as error:
-            self._refuse(400, f"the request cannot be read: {error}")
+            question = question_of(form, request)
+            conversation = self.server.admit(question)
+        except (ValueError, RecursionError, TypeError, AttributeError, KeyError) as error:
+            self._refuse(400, f"the request cannot be read: {error!r:.200}")
             return
-        if why := self.server.refuse():
-            self._refuse(429, why, "insufficient_quota")
-            return
-        self._pass_on(form, request)
+        if isinstance(conversation, str):
+            self._refuse(429, conversation, "insufficient_quota")
+        elif not self._pass_on(form, request, question, conversation):
+            conversation.asked -= 1
 
     def _authorized(self) -> bool:
         given = self.headers.get("authorization", "").partition(" ")[2] or self.headers.get(
@@ -195,8 +242,15 @@ class _Handler(BaseHTTPRequestHandler):
         self._refuse(401, "the key is not that of this episode")
         return False
 
-    def _pass_on(self, form: str, request: dict[str, Any]) -> None:
-        """Send the request to the model's server, and its answer to the program."""
+    def _pass_on(
+        self,
+        form: str,
+        request: dict[str, Any],
+        question: Sequence[Message],
+        conversation: _Conversation,
+    ) -> bool:
+        """Send the request to the model's server, and its answer to the program. Return whether the
+        answer is a reply of the model."""
         server, began = self.server, time.perf_counter()
         headers = {name: self.headers[name] for name in _PASSED if name in self.headers}
         try:
@@ -217,15 +271,16 @@ class _Handler(BaseHTTPRequestHandler):
         except ModelError as error:
             server.fault = error
             self._refuse(502, str(error))
-            return
+            return False
         text = body.decode("utf-8", "replace")
         if status in _FAULTS or status >= 500:
             server.fault = ModelError(f"{server.model.url}: HTTP {status} for /{form}: {text:.300}")
         elif status == 200:
             server.fault, server.asked = None, (form, request, headers)
-            server.note(form, request, text, time.perf_counter() - began)
+            server.note(form, question, text, time.perf_counter() - began, conversation)
         with suppress(OSError):
             self.wfile.write(b"0\r\n\r\n")
+        return bool(status == 200)
 
     def _send(self, piece: bytes) -> None:
         with suppress(OSError):  # the program left; its answer is recorded all the same
@@ -244,9 +299,16 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(status, {"type": "error", "error": {"type": kind, "message": why}})
 
 
+def _bare(value: object) -> object:
+    """Return a message without the marks of a cache, which programs move to the newest one."""
+    if isinstance(value, dict):
+        return {key: _bare(part) for key, part in value.items() if key != "cache_control"}
+    return [_bare(part) for part in value] if isinstance(value, list) else value
+
+
 def require_server(model: object) -> OpenAIModel:
     """Return the model behind a server. Raises `UsageError` for another one."""
-    while (inner := getattr(model, "_model", None)) is not None:
+    while (inner := getattr(model, "inner", None)) is not None:
         model = inner
     if isinstance(model, OpenAIModel):
         return model

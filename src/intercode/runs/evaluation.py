@@ -80,9 +80,7 @@ class Evaluation:
         options = RunOptions(**{name: given[name] for name in given.keys() & names})
         world = {name: given[name] for name in given.keys() - names}
         split, limit = world.pop("split", None), world.pop("limit", None)
-        if options.agent.startswith("exec:") and environment_class(env).language.is_shell:
-            named = {name: value for name, value in world.items() if value is not None}
-            world = {**_FOR_PROGRAMS, **named}
+        world = with_room(env, [options.agent], world)
         choosing = bool(options.task or split or options.failed_in or options.shuffle)
         factory = whole = prepare(
             env, **{"max_turns": None, **world}, limit=None if choosing else limit
@@ -242,6 +240,16 @@ def _agent(
         predictions=lambda path: load_predictions(path, tasks),
         variables=_variables(options.agent_env),
     )
+
+
+def with_room(env: str, agents: Sequence[str], world: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a world with the limits for command-line agents, if one of the agents
+    is one and the options name no others."""
+    if not environment_class(env).language.is_shell or not any(
+        agent.startswith("exec:") for agent in agents
+    ):
+        return world
+    return {**_FOR_PROGRAMS, **{name: value for name, value in world.items() if value is not None}}
 
 
 def _variables(settings: Sequence[str]) -> dict[str, str]:

@@ -73,6 +73,7 @@ def serve(
     from contextlib import closing
 
     from intercode.envs import prepare
+    from intercode.runs.evaluation import with_room
     from intercode.train import RolloutLimits
 
     try:
@@ -94,7 +95,7 @@ def serve(
     token = given or secrets.token_urlsafe(24)
     service = Service(
         env,
-        prepare(env, **options),
+        prepare(env, **with_room(env, agents, options)),
         list(dict.fromkeys(agents)) or ["try_again"],
         Models(base_url, allow_base_url, settings),
         token,

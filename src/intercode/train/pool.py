@@ -410,13 +410,8 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             used_up = (
                 turns[-1].ask is None and sum(turn.acted for turn in turns) > self.limits.turns
             )
-            cut = (
-                sampler.cut
-                if episode.ended == "limit"
-                else "turns"
-                if used_up or episode.ended == "turns"
-                else None
-            )
+            at_turns = used_up or episode.ended == "turns"
+            cut = sampler.cut or ("turns" if at_turns and episode.ended != "limit" else None)
         reward = training_reward(episode, shaped=self.shaped)
         rollout = Rollout(
             task.id, job.group, job.seed, segments_of(episode.turns), reward, episode, cut

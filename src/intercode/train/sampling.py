@@ -21,7 +21,7 @@ from intercode.errors import ContextOverflow, UsageError
 from intercode.models import Model
 from intercode.runner.episode_model import EPOCH, require_reply
 from intercode.train.chat import Chat
-from intercode.types import Message, Reply, Sample, Tool, Usage, is_number
+from intercode.types import Message, Reply, Sample, Tool, Turn, Usage, is_number
 
 Cut = Literal["turns", "reply", "tokens", "context"]
 """The limit that ended an episode before the policy did."""
@@ -116,6 +116,25 @@ class EpisodeSampler:
             self.first = len(sample.prompt_ids) if self.first is None else self.first
             self.known.append(([*messages, reply.message], sample.prompt_ids + sample.token_ids))
         return reply
+
+    @property
+    def inner(self) -> object:
+        """The model behind the source, for a command-line agent, which asks it by itself."""
+        return getattr(self.source, "model", None)
+
+    def is_full(self, turns: Sequence[Turn]) -> str | None:
+        """Return why a command-line agent gets no reply after these turns, or None."""
+        self.replies = [Reply("", turn.usage, sample=turn.sample) for turn in turns]
+        prompts = [
+            len((reply.sample or Sample()).prompt_ids) or reply.usage.prompt_tokens
+            for reply in self.replies
+        ]
+        if not prompts:
+            return None
+        self.first = prompts[0]
+        room, limit = self._room(prompts[-1] + _length(self.replies[-1]))
+        self.cut = limit if room <= 0 else None
+        return f"the limit {limit} of the rollout is reached" if self.cut else None
 
     def _ask(self, messages: Sequence[Message], tools: Sequence[Tool], draw: int) -> Reply:
         options: dict[str, Any] = {"tools": tools} if tools else {}
