@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -304,6 +305,22 @@ def test_a_program_that_never_ends_is_ended_with_what_it_started(play: Play) -> 
     assert [(episode.success, episode.ended) for episode in episodes] == [
         (True, "turns"),
         (False, "turns"),
+    ]
+
+
+def test_a_general_task_is_answered_with_a_command(server: Server) -> None:
+    needs_bwrap()
+    factory = intercode.prepare("bash")
+    task = next(task for task in factory.tasks if task.general)
+    results = []
+    for answer in (task.gold, "echo 3"):
+        name, language = f"exec:submit {shlex.quote(answer)}", intercode.BashEnv.language
+        agent = make_agent(name, tasks=[task], language=language)
+        (episode,) = evaluate(factory, agent.strategy, server.model, tasks=[task])
+        results.append((episode.success, episode.ended, [turn.action for turn in episode.turns]))
+    assert results == [
+        (True, "submit", [task.gold, "submit"]),
+        (False, "submit", ["echo 3", "submit"]),
     ]
 
 

@@ -15,7 +15,8 @@ def command_line(
     command: str, turns: int = 10, variables: Mapping[str, str] | None = None
 ) -> Strategy:
     """Return the strategy that runs `command` with `turns` replies of the model, then submits what
-    the program submitted, or the state as it is."""
+    the program submitted, or the state as it is. A task marked general is scored on other data too,
+    where the program does not run: it submits a command, which is executed on both."""
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
         if protocol != SUBMIT:
@@ -24,8 +25,15 @@ def command_line(
         takes_word = takes_answer or "gold_is" in task.extra
         how = "submit 'ANSWER'" if takes_word else "submit"
         query = f"{task.query}\n\nWhen the work is done, run the shell command `{how}`."
+        if task.general and not takes_word:
+            query = (
+                f"{task.query}\n\nAnswer with one shell command that does it, also on other data: "
+                "run `submit 'COMMAND'`."
+            )
         launched: Launched = yield Launch(command, query, turns, variables or {})
         answer = launched.submission
+        if task.general and answer and not takes_word:
+            yield Act(answer, own_turn=True)
         if takes_answer:
             action = submitting(answer, WORD, takes_answer=True)
         else:
