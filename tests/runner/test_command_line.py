@@ -20,6 +20,7 @@ from intercode.env import EnvFactory
 from intercode.errors import UsageError
 from intercode.models import OpenAIModel
 from intercode.rescoring.recordings import load_recording
+from intercode.rescoring.rescore import Rescoring
 from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.run import evaluate
 from intercode.train import RolloutLimits, RolloutPool, groups
@@ -434,5 +435,7 @@ def test_the_command_takes_a_folder_and_variables(tmp_path: Path, server: Server
     assert (episode.success, planned.fault) == (True, None)
     config = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (config["memory"], config["processes"]) == (2048, 256)
-    with pytest.raises(UsageError, match="a command-line agent acts by itself"):
+    with pytest.raises(UsageError, match="cannot be executed again"):
         load_recording(tmp_path / "run").actions_for(planned.factory.tasks[0])
+    with pytest.raises(UsageError, match="cannot be executed again"):
+        Rescoring(tmp_path / "run", "paper")

@@ -73,11 +73,7 @@ class Recording:
     def actions_for(self, task: Task) -> Sequence[str | None]:
         """Return the recorded actions; if the recording has no reward, with a submission. Raises
         `UsageError` for those of a command-line agent."""
-        if str(self.settings.get("agent")).startswith("exec:"):
-            raise UsageError(
-                f"{self.path} cannot be executed again: a command-line agent acts by itself, and "
-                "the run has only what it told the model"
-            )
+        require_executable(self.path, self.settings)
         episode = self.find(task)
         actions = [turn.action for turn in episode.line]
         submits = episode.reward is None and self.protocol == SUBMIT and actions[-1:] != [SUBMIT]
@@ -112,6 +108,14 @@ def load_recording(path: str | Path) -> Recording:
         if episode.reward is not None and episode.epoch == 0
     ]
     return Recording(str(path), settings, episodes.at(first), shortened=True)
+
+
+def require_executable(path: object, settings: Mapping[str, Any]) -> None:
+    """Raise `UsageError` for a recording of a command-line agent, which acts by itself."""
+    if str(settings.get("agent")).startswith("exec:"):
+        raise UsageError(
+            f"{path} cannot be executed again: what a command-line agent executes is not recorded"
+        )
 
 
 @dataclass(frozen=True)

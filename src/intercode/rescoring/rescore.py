@@ -26,7 +26,7 @@ from intercode.agents import replay as replay_agent
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, known_options, prepare
 from intercode.errors import DataError, UsageError
-from intercode.rescoring.recordings import Recording
+from intercode.rescoring.recordings import Recording, require_executable
 from intercode.runner.run import evaluate
 from intercode.runs.store import RunStore, stream_run
 from intercode.runs.trust import may_be_signed, require_trust
@@ -85,6 +85,7 @@ class Rescoring:
             raise UsageError(
                 f"{run} does not say its {' and '.join(missing_keys)}: it cannot be scored again"
             )
+        require_executable(run, then)
         if then.get("reward") is None:
             raise UsageError(
                 f"{run} cannot be scored again: its environment has one reward of its own"
