@@ -175,19 +175,20 @@ class Sandbox(ABC):
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """Write a regular file, creating its folders."""
 
-    def connect(self, path: str) -> socket.socket:
-        """Return a stream to the program that listens on the Unix socket `path` inside; it lasts
-        until the episode ends.
+    def connect(self, path: str | int) -> socket.socket:
+        """Return a stream to the program inside that listens on the Unix socket `path`, or on that
+        port of the loopback; it lasts until the episode ends.
 
         Raises `OSError` if `path` is missing or not a socket, nobody listens, or the queue is full.
         Providers need not support this.
         """
         raise UsageError(f"{type(self).__name__} does not connect to programs inside")
 
-    def listen(self, port: int) -> socket.socket:
+    def listen(self, port: int, address: str = "127.0.0.1") -> socket.socket:
         """Return a listener on a port of the sandbox's loopback (0: any that is free): the caller
-        accepts the connections that programs inside make to 127.0.0.1 there. Close it, and what it
-        accepted, when the episode ends; a fork or a new episode has no such port.
+        accepts the connections that programs inside make to `address` there, one of 127.0.0.0/8.
+        Close it, and what it accepted, when the episode ends; a fork or a new episode has no such
+        port.
 
         Raises `OSError` if the port is in use inside. Providers need not support this.
         """

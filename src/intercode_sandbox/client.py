@@ -40,6 +40,7 @@ from intercode_sandbox.streams import Streams
 
 _SPIN_SECONDS, _QUICK_SECONDS = 150e-6, 500e-6
 _PAYLOAD = 1 << 30
+_CONNECT_SECONDS = 10.0
 _FILES = 200
 """The most files that are read by one request."""
 _ENFORCED = sorted(Limits().hits())
@@ -245,16 +246,27 @@ class GuestSandbox(Sandbox):
             }
             self._request(head, data[start:end])
 
-    def connect(self, path: Word) -> socket.socket:
+    def connect(self, path: Word | int) -> socket.socket:
+        if isinstance(path, int):
+            place = f"127.0.0.1:{_require_port(path, 1)}"
+            stream = self._receive_socket({"op": "connect", "path": place, "port": path})
+            _, connected, _ = select.select([], [stream], [], _CONNECT_SECONDS)
+            failure = stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if failure or not connected:
+                stream.close()
+                raise OSError(failure or errno.ETIMEDOUT, os.strerror(failure or errno.ETIMEDOUT))
+            stream.setblocking(True)
+            return stream
         sock = self._receive_socket({"op": "connect", "path": self._absolute(path)})
         sock.setblocking(True)
         return sock
 
-    def listen(self, port: int) -> socket.socket:
-        if not isinstance(port, int) or not 0 <= port < 1 << 16:
-            raise UsageError(f"port must be a number from 0 to 65535, not {port!r:.60}")
+    def listen(self, port: int, address: str = "127.0.0.1") -> socket.socket:
+        place = f"{address}:{_require_port(port)}"
         # an error of the port is the caller's, as one of a path is
-        return self._receive_socket({"op": "listen", "path": f"127.0.0.1:{port}", "port": port})
+        return self._receive_socket(
+            {"op": "listen", "path": place, "port": port, "address": address}
+        )
 
     def branch(self) -> socket.socket:
         """Return a socket to a forked copy of the session's interpreter; the previous branch ends,
@@ -543,6 +555,12 @@ class GuestSandbox(Sandbox):
                 unused.pop_all()
                 return socket.socket(fileno=fds[0])
         raise SandboxDied(f"the sandbox answered {head['op']} without a socket")
+
+
+def _require_port(port: object, least: int = 0) -> int:
+    if isinstance(port, int) and least <= port < 1 << 16:
+        return port
+    raise UsageError(f"port must be a number from {least} to 65535, not {port!r:.60}")
 
 
 def _field(reply: dict[str, Any], name: str, *kinds: type) -> Any:

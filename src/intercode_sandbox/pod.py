@@ -124,7 +124,7 @@ class PodSandbox(LocalSandbox):
 
     kind = PodHost
 
-    def listen(self, port: int) -> socket.socket:
+    def listen(self, port: int, address: str = "127.0.0.1") -> socket.socket:
         raise UsageError(
             "a pod sandbox shares its container's network, so it has no ports of its own"
         )

@@ -85,7 +85,10 @@ class JudgedEnv(InterCodeEnv):
         return self._valued[1]
 
     def outcomes(self) -> dict[str, Any]:
-        return self._ruling.show() if self._ruling else {}
+        shown = self._ruling.show() if self._ruling else {}
+        workspace = getattr(self.world, "workspace", None)
+        logs = workspace.service_logs() if workspace else {}
+        return {**shown, "services": logs} if logs else shown
 
     def run_gold(self, task: Task) -> GoldRun:
         run: GoldRun = self.judge_of(task).examine(self.world, task)

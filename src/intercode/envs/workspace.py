@@ -13,6 +13,7 @@ Stateless sessions and the container for the paper's reward reproduce InterCode 
 from __future__ import annotations
 
 import copy
+import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,8 @@ from typing import Any, ClassVar, Self
 from intercode.doors import part
 from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.gold import blame_gold
-from intercode.errors import DataError, SandboxDied, UsageError
+from intercode.envs.services import Service, Services, read_services
+from intercode.errors import DataError, ForkError, SandboxDied, UsageError
 from intercode.options import NetworkOptions
 from intercode.plugins import call_plugin, load_plugin
 from intercode.tasks import DataSet
@@ -100,7 +102,9 @@ class WorkspaceSpec:
 
     `start` is Bash code that runs at the start of each episode, for example to start services (no
     process survives the building of an image). `probe` is Bash code that runs after the episode and
-    prints what else the reward should see. `build` makes the template with another image.
+    prints what else the reward should see. `build` makes the template with another image,
+    `build_service` that of a service, from an image and a tree. `services` are started with each
+    episode.
     """
 
     provider: Provider[Any]
@@ -113,6 +117,8 @@ class WorkspaceSpec:
     build: Callable[[str], Start] | None = None
     cwd: str | None = None
     network: Network = "none"
+    build_service: Callable[[str | None, str | None], Start] | None = None
+    services: Sequence[Service] = ()
     program: ClassVar[Program] = "bash"
     _task_specs: dict[tuple[object, ...], WorkspaceSpec] = field(
         default_factory=dict, compare=False, repr=False
@@ -135,13 +141,13 @@ class WorkspaceSpec:
         )
 
     def for_task(self, task: Task) -> WorkspaceSpec:
-        """Return this spec, or, if the task's record has an `image`, a `setup`, a `cwd`, an `env`
-        or limits, a spec with these, built at the first call."""
+        """Return this spec, or, if the task's record has an `image`, a `setup`, a `cwd`, an `env`,
+        limits or `services`, a spec with these, built at the first call."""
         image, setup, cwd = (task.extra.get(name) for name in ("image", "setup", "cwd"))
         variables: Mapping[str, str] = task.extra.get("env") or {}
         limits = self.limits and self.limits.changed_by(task.extra)
         if (image, setup, cwd, variables, limits) == (None, None, None, {}, self.limits):
-            return self
+            return self.with_services(task)
         key = image, setup, cwd, tuple(variables.items()), limits
         with _template_lock:
             if key not in self._task_specs:
@@ -156,7 +162,40 @@ class WorkspaceSpec:
                     environment={**usual, **variables} if variables else self.environment,
                     _task_specs={},
                 )
+            spec = self._task_specs[key]
+        return spec.with_services(task)
+
+    def with_services(self, task: Task) -> WorkspaceSpec:
+        """Return this spec, or one with the `services` of the task's record."""
+        if not (entries := task.extra.get("services")):
+            return self
+        key = "services", json.dumps(entries)
+        with _template_lock:
+            if key not in self._task_specs:
+                services = [self._service(task, *entry) for entry in read_services(entries).items()]
+                self._task_specs[key] = replace(self, services=services, _task_specs={})
             return self._task_specs[key]
+
+    def _service(self, task: Task, name: str, entry: Mapping[str, Any]) -> Service:
+        template = self._service_template(task, name, entry)
+        variables = {**ENVIRONMENT, **dict(getattr(template, "environment", ()))}
+        spec = WorkspaceSpec(
+            self.provider,
+            template,
+            "persistent",
+            Limits().changed_by(entry),
+            {**variables, **entry["env"]} if entry.get("env") else None,
+        )
+        how = {key: entry[key] for key in ("files", "ready", "ready_seconds") if key in entry}
+        return Service(name, entry["command"], entry["port"], spec.make, **how)
+
+    def _service_template(self, task: Task, name: str, entry: Mapping[str, Any]) -> Start:
+        if self.build_service is None:
+            raise DataError(f"task {task.id}: this environment has no services")
+        try:
+            return self.build_service(entry.get("image"), entry.get("tree"))
+        except UsageError as error:
+            raise DataError(f"task {task.id}: field 'services': {name}: {error}") from error
 
     def for_tests(self, memory: int) -> WorkspaceSpec:
         """Return the spec of sandboxes in which tests run on an agent's files: the same start, with
@@ -199,9 +238,9 @@ class WorkspaceSpec:
             else template
         )
 
-    def images(self, tasks: Iterable[Task]) -> dict[str, dict[str, str]]:
-        """Return the fact `images`, the digest of each image named in a record; no fact if no
-        record names an image."""
+    def images(self, tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
+        """Return the fact `images`, the digest of each image named in a record, and that of
+        `service_files`; no fact if there is nothing to name."""
         first = {
             str(task.extra["image"]): task
             for task in reversed(list(tasks))
@@ -211,7 +250,19 @@ class WorkspaceSpec:
             image: self._build_template(task.id, image, None).digest
             for image, task in sorted(first.items())
         }
-        return {"images": digests} if digests else {}
+        files = self.service_files(tasks)
+        return {**({"images": digests} if digests else {}), **files}
+
+    def service_files(self, tasks: Iterable[Task]) -> dict[str, dict[str, str]]:
+        """Return the fact `service_files`, the digest of each image and tree that the services of
+        the tasks name."""
+        digests = {
+            place: self._service_template(task, name, entry).digest
+            for task in tasks
+            for name, entry in read_services(task.extra.get("services") or {}).items()
+            if (place := " + ".join(filter(None, map(entry.get, ("image", "tree")))))
+        }
+        return {"service_files": digests} if digests else {}
 
     def facts(self) -> dict[str, Any]:
         """Return what determines results: the template's content and the programs in it."""
@@ -261,9 +312,17 @@ def prepare_workspaces(
         def build(name: str) -> Start:
             return make(_find_image(data.file, name))
 
+        def build_service(image: str | None, tree: str | None) -> Start:
+            start: Start = source.prepare(
+                image=image and _find_image(data.file, image),
+                tree=Path(_find_image(data.file, tree)) if tree else None,
+            )
+            return start
+
         template = make(options.image)
         return WorkspaceSpec(
-            source, template, session, limits, None, start, probe, build, network=network
+            *(source, template, session, limits, None, start, probe, build, None, network),
+            build_service,
         )
 
     tree, setup = options.tree, options.setup
@@ -335,6 +394,7 @@ class Workspace:
         self.skips_missing = False
         """Messages of bash about an action that it cannot execute are not part of the answer."""
         self._clean, self._sealed = True, tuple[str, ...]()
+        self._services = Services(spec.services)
 
     def switch_to(self, spec: WorkspaceSpec) -> None:
         """Replace the sandbox with one made from `spec`, unless it already is."""
@@ -372,6 +432,14 @@ class Workspace:
         else:
             self._clean = False
 
+    def service_logs(self) -> dict[str, str]:
+        """Return the ends of the logs of the services, by their names."""
+        return self._services.logs()
+
+    def close(self) -> None:
+        self._services.close()
+        self.sandbox.close()
+
     def lend_sandbox(self) -> Sandbox:
         """Return the sandbox, in which the caller may change files outside the session."""
         self._clean = False
@@ -383,7 +451,10 @@ class Workspace:
         self.sandbox.end_processes()
 
     def start_services(self) -> None:
-        """Run the start script, if there is one."""
+        """Start the services, and run the start script, if there are any."""
+        if self.spec.services:
+            self._clean = False
+            self._services.start(self.sandbox)
         if self.spec.start:
             self._clean = False
             done = self._run_script(self.spec.start)
@@ -516,12 +587,17 @@ class Workspace:
     def _replace_sandbox(self, spec: WorkspaceSpec) -> None:
         """Make the new sandbox first: if that fails, the workspace is unchanged."""
         sandbox = spec.make()
-        self.sandbox.close()
+        self.close()
         self.sandbox, self.spec, self._clean, self._sealed = sandbox, spec, True, ()
+        self._services = Services(spec.services)
 
     def fork(self, *, live: bool) -> Self:
-        """Return a second workspace with this spec, and a live copy of the sandbox or a new one."""
+        """Return a second workspace with this spec, and a live copy of the sandbox or a new one.
+        Raises `ForkError` for a live copy beside services."""
+        if live and self.spec.services:
+            raise ForkError("the services of a task cannot be copied; use fork(replay=True)")
         other = copy.copy(self)
+        other._services = Services(self.spec.services)
         other.sandbox = self.sandbox.fork() if live else self.spec.make()
         other._clean = not live
         return other

@@ -544,13 +544,20 @@ class EpisodeServer:
         return path.startswith(self._sealed)
 
     def _op_connect(self, head: dict[str, Any], payload: bytes) -> None:
-        """Send a stream to an agent's program that listens on a Unix socket. A full queue raises
-        EAGAIN.
+        """Send a stream to an agent's program that listens on a Unix socket, or on a port of the
+        loopback. A full queue raises EAGAIN.
 
         The path is opened like all of the agent's paths, checked, and connected to through the
         supervisor's /proc: so the socket that was checked is the one connected to. Sockets without
         a path ("abstract" ones) are not supported.
         """
+        if head.get("port"):
+            with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as stream:
+                stream.setblocking(False)
+                with contextlib.suppress(BlockingIOError):  # a full queue: it may become shorter
+                    stream.connect(("127.0.0.1", head["port"]))
+                wire.send(self._sock, {}, b"", (stream.fileno(),))
+            return
         target = kernel.open_inside(self._root, head["path"], os.O_PATH)
         try:
             if not stat.S_ISSOCK(os.fstat(target).st_mode):
@@ -571,7 +578,7 @@ class EpisodeServer:
         programs connect to it."""
         with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(("127.0.0.1", head["port"]))
+            listener.bind((head["address"], head["port"]))
             listener.listen(_WAITING)
             wire.send(self._sock, {}, b"", (listener.fileno(),))
 

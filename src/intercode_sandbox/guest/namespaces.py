@@ -49,9 +49,13 @@ _MOST = (("user_namespaces", "0"), ("inotify_instances", "16"), ("inotify_watche
 (/proc/sys/user/max_NAME)."""
 _ACKNOWLEDGE_SECONDS = 2.0
 _INIT, INIT_NAME = "/guest/bash", "/bin/bash"
-_TCP_BUFFERS = {"tcp_rmem": "4096 131072 131072", "tcp_wmem": "4096 16384 81920"}
-"""Minimum, initial and maximum bytes of a TCP socket's buffers: together about the bytes counted
-for a socket (`SOCKET_BUFFER`)."""
+_OF_NETWORK = {
+    "tcp_rmem": "4096 131072 131072",
+    "tcp_wmem": "4096 16384 81920",
+    "ip_unprivileged_port_start": "0",
+}
+"""Minimum, initial and maximum bytes of a TCP socket's buffers, together about the bytes counted
+for a socket (`SOCKET_BUFFER`); and every port may be bound, as by root elsewhere."""
 
 Config = dict[str, Any]
 
@@ -171,8 +175,8 @@ def make_network(config: Config) -> None:
     kernel.raise_loopback()
     # a shared /proc is read-only
     if not (config["mounts"].shared_proc or "buffers" in config["disabled"]):
-        for name, sizes in _TCP_BUFFERS.items():
-            _write(f"/proc/sys/net/ipv4/{name}", sizes)
+        for name, value in _OF_NETWORK.items():
+            _write(f"/proc/sys/net/ipv4/{name}", value)
 
 
 def enter(config: Config, seccomp: bytes, inherited: int | None) -> EpisodeWorld:

@@ -12,7 +12,7 @@ with class attributes and a `reward`: `docs/own-environment.md`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
@@ -32,6 +32,7 @@ from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.judges.tests import Tests, TestsJudge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
+from intercode.envs.services import read_services
 from intercode.envs.verify import FIELD_NAMES, check_fields, read_verifiers
 from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import GoldOutcome, WorkspaceSpec, prepare_workspaces, split_refused
@@ -91,7 +92,7 @@ class BashEnv(JudgedEnv):
     decided_by = ("verify",)
     fields = (
         *("setup", "image", "action_seconds", "memory", "processes", "disk"),
-        *("order_counts", "answer_form", "cwd", "env", *FIELD_NAMES),
+        *("order_counts", "answer_form", "cwd", "env", "services", *FIELD_NAMES),
     )
     judged_by = ("order_counts", "answer_form")
     rewards: ClassVar = {
@@ -211,7 +212,7 @@ class BashEnv(JudgedEnv):
         )
 
     @classmethod
-    def image_facts(cls, spec: WorkspaceSpec, tasks: Iterable[Task]) -> Mapping[str, Any]:
+    def image_facts(cls, spec: WorkspaceSpec, tasks: Sequence[Task]) -> Mapping[str, Any]:
         """Return what a run records of the images that tasks name."""
         return spec.images(tasks)
 
@@ -292,6 +293,8 @@ def _checked(preprocess: Preprocess) -> Preprocess:
             except ValueError as error:
                 raise DataError(f"field {error}, or leave it out") from None
             check_fields(record)
+            if record.get("services") is not None:
+                read_services(record["services"])
         return record
 
     return check

@@ -65,4 +65,4 @@ class BashWorld:
         return other
 
     def close(self) -> None:
-        self.sandbox.close()
+        self.workspace.close()

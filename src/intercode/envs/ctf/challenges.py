@@ -175,10 +175,12 @@ def survey(
     challenges = {}
     for task in tasks:
         task_assets = _find_assets(task, assets)
-        file = None if task_assets or has_shared_files else needs_file(task)
+        services = bool(task.extra.get("services"))
+        file = None if task_assets or has_shared_files or services else needs_file(task)
         if assets and (missing := assets / f"{task.id}.missing").is_file():
             file = missing.read_text("utf-8")
-        challenges[task.id] = Challenge(task_assets, needs_network(task), file, odd.get(task.id))
+        network = None if services else needs_network(task)
+        challenges[task.id] = Challenge(task_assets, network, file, odd.get(task.id))
     return challenges
 
 

@@ -52,7 +52,7 @@ class CtfEnv(JudgedEnv):
     may share `golds`. For other arguments see `InterCodeEnv`."""
 
     Options = CtfOptions
-    fields = ("gold_is", "setup")
+    fields = ("gold_is", "setup", "services")
     rewards: ClassVar = {
         "exact": "intercode.envs.ctf.judge:flag_exact",
         "paper": "intercode.interop.v1.ctf:flag_paper",
@@ -118,7 +118,12 @@ class CtfEnv(JudgedEnv):
             "reward": reward,
             "golds": GoldCache[str | None](),
         }
-        return World(arguments, lambda: {**facts, **spec.facts()}, tasks, left_out)
+        return World(
+            arguments,
+            lambda: {**facts, **spec.facts(), **spec.service_files(tasks)},
+            tasks,
+            left_out,
+        )
 
     def execute(self, action: str) -> ExecResult:
         """Execute an action. Under the paper's protocol this may be a submission, which is an

@@ -22,7 +22,7 @@ class CtfWorld:
     to assets."""
 
     def __init__(self, spec: WorkspaceSpec, challenges: Mapping[str, Challenge]) -> None:
-        self.workspace, self.challenges = Workspace(spec), challenges
+        self.spec, self.workspace, self.challenges = spec, Workspace(spec), challenges
 
     @property
     def sandbox(self) -> Sandbox:
@@ -30,6 +30,7 @@ class CtfWorld:
 
     def start(self, task: Task) -> None:
         workspace, challenge = self.workspace, self.challenges[task.id]
+        workspace.switch_to(self.spec.with_services(task))
         workspace.start_episode()
         workspace.execute(f"cd {FOLDER}")
         if challenge.packed is None:
@@ -58,7 +59,7 @@ class CtfWorld:
         return other
 
     def close(self) -> None:
-        self.sandbox.close()
+        self.workspace.close()
 
 
 def last_line(output: str) -> str:

@@ -126,7 +126,7 @@ class TestsJudge:
         if self._spare is not None:
             self._spare.close()
         if self._box is not None:
-            self._box.sandbox.close()
+            self._box.close()
         self._spare = self._box = None
 
     def _box_for(self, world: FilesWorld, task: Task, verifier: Verifier) -> Workspace:

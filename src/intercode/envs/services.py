@@ -1,0 +1,232 @@
+"""Services of a task: programs in sandboxes of their own, of which the agent reaches one port each.
+
+    agent's sandbox                       here                     service's sandbox
+    127.0.0.2:8000, called `shop` ──► listener ── Relay ──► connection ──► 127.0.0.1:8000
+
+    services: {"shop": {"image": "shop/Dockerfile", "command": "python3 /shop.py", "port": 8000}}
+
+Each episode begins with fresh services, which have started when their ports answer, or when the
+command `ready` succeeds. A service that ends later, also one that the agent ends, refuses
+connections: that is an outcome. One that does not start is a fault of the data. Services do not
+reach each other, and a task that has some cannot be forked.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from intercode.errors import DataError, SandboxDied, SandboxError
+from intercode_sandbox.base import Limits, Sandbox
+
+LOG = "/dev/shm/service.log"
+READY_SECONDS = 60.0
+_LOG_BYTES = 1 << 16
+_PAUSE = 0.02
+_CONNECTIONS = 64
+"""The most open connections to a service; further ones wait."""
+_START = 'setsid bash -c "$1" > "$2" 2>&1 < /dev/null & echo $!'
+_NAME = re.compile(r"(?!localhost$)[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+_FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    "image": str, "tree": str, "command": str, "port": int, "env": dict, "files": dict,
+    "ready": str, "ready_seconds": (int, float),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service of a task. `make` opens a sandbox with its files."""
+
+    name: str
+    command: str
+    port: int
+    make: Callable[[], Sandbox] = field(compare=False)
+    files: Mapping[str, str] = field(default_factory=dict)
+    ready: str | None = None
+    ready_seconds: float = READY_SECONDS
+
+
+def read_services(value: object) -> dict[str, dict[str, Any]]:
+    """Return the entries of a record's field `services`. Raises `DataError` for a wrong one."""
+    if not isinstance(value, dict):
+        raise DataError(f"field 'services' is {value!r:.60}; write an object: name to service")
+    for name, entry in value.items():
+        where = f"field 'services': {name!r:.60}"
+        if not (isinstance(name, str) and _NAME.fullmatch(name)):
+            raise DataError(f"{where} cannot be a host name: use a to z, digits and hyphens")
+        if not isinstance(entry, dict):
+            raise DataError(f"{where} is {entry!r:.60}; write an object with command and port")
+        for key, part in entry.items():
+            if key not in _FIELDS and key not in Limits.settings():
+                raise DataError(f"{where} has a field {key!r:.60}; it takes {', '.join(_FIELDS)}")
+            if key in _FIELDS and (
+                isinstance(part, bool)
+                or not isinstance(part, _FIELDS[key])
+                or (isinstance(part, dict) and not all(map(_is_text, [*part, *part.values()])))
+            ):
+                raise DataError(f"{where}: {key} is {part!r:.60}, which is not what it takes")
+        if not entry.get("command") or not 0 < entry.get("port", 0) < 1 << 16:
+            raise DataError(f"{where} needs a command, and a port from 1 to 65535")
+        try:
+            Limits().changed_by(entry)
+        except ValueError as error:
+            raise DataError(f"{where}: {error}") from None
+    return value
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+class Services:
+    """The services of one workspace, while it is open."""
+
+    def __init__(self, services: Sequence[Service]) -> None:
+        self.services = services
+        self._boxes: dict[str, Sandbox] = {}
+        self._relays: list[Relay] = []
+
+    def start(self, sandbox: Sandbox) -> None:
+        """Start all services anew, and give programs in `sandbox` their ports. Raises `DataError`
+        for a service that does not start."""
+        self.disconnect()
+        for service in self.services:
+            _start(service, self._fresh_box(service))
+        addresses = {
+            service.name: f"127.0.0.{number}" for number, service in enumerate(self.services, 2)
+        }
+        lines = [f"{address} {name}\n" for name, address in addresses.items()]
+        with suppress(FileNotFoundError):
+            lines.insert(0, sandbox.read("/etc/hosts").decode("utf-8", "replace"))
+        sandbox.write("/etc/hosts", "".join(lines).encode())
+        for service in self.services:
+            listener = sandbox.listen(service.port, addresses[service.name])
+            self._relays.append(Relay(listener, self._boxes[service.name], service.port))
+
+    def _fresh_box(self, service: Service) -> Sandbox:
+        if box := self._boxes.get(service.name):
+            try:
+                box.reset()
+                return box
+            except SandboxDied:
+                box.close()
+        self._boxes[service.name] = box = service.make()
+        return box
+
+    def logs(self) -> dict[str, str]:
+        """Return the end of what each service has printed in this episode."""
+        return {name: _log(box) for name, box in self._boxes.items()}
+
+    def disconnect(self) -> None:
+        for relay in self._relays:
+            relay.close()
+        self._relays = []
+
+    def close(self) -> None:
+        self.disconnect()
+        for box in self._boxes.values():
+            box.close()
+        self._boxes = {}
+
+
+def _start(service: Service, box: Sandbox) -> None:
+    for path, text in service.files.items():
+        box.write(path, text.encode())
+    how = ["bash", "-c", _START, "bash", service.command, LOG]
+    pid = box.exec("", argv=how, cwd="/").output.strip()
+    deadline = time.monotonic() + service.ready_seconds
+    while not _is_ready(service, box):
+        alive = box.exec("", argv=["bash", "-c", f"kill -0 {pid}"], cwd="/").exit_code == 0
+        if alive and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+            continue
+        how_long = f"was not ready within {service.ready_seconds:g} s"
+        raise DataError(
+            f"field 'services': {service.name} {how_long if alive else 'ended'}; "
+            f"its output ends:\n{_log(box)[-2000:] or '(nothing)'}"
+        )
+
+
+def _is_ready(service: Service, box: Sandbox) -> bool:
+    if service.ready:
+        return box.exec("", argv=["bash", "-c", service.ready], cwd="/").exit_code == 0
+    try:
+        box.connect(service.port).close()
+    except OSError:
+        return False
+    return True
+
+
+def _log(box: Sandbox) -> str:
+    show = ["tail", "-c", str(_LOG_BYTES), LOG]
+    with suppress(SandboxError):
+        return str(box.exec("", argv=show, cwd="/").output)
+    return ""
+
+
+class Relay:
+    """Joins each connection that comes to `listener` with one to a port of `box`."""
+
+    def __init__(self, listener: socket.socket, box: Sandbox, port: int) -> None:
+        self._listener, self._box, self._port = listener, box, port
+        self._open: set[socket.socket] = set()
+        self._free, self._lock = threading.Semaphore(_CONNECTIONS), threading.Lock()
+        self._closed = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """End all connections."""
+        with self._lock:
+            self._closed = True
+            for end in (self._listener, *self._open):
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while not self._closed:
+            if not self._free.acquire(timeout=1.0):
+                continue
+            try:
+                near, _ = self._listener.accept()
+            except OSError:  # closed, or no descriptor is left
+                self._free.release()
+                time.sleep(_PAUSE)
+                continue
+            threading.Thread(target=self._join, args=(near,), daemon=True).start()
+
+    def _join(self, near: socket.socket) -> None:
+        try:
+            with near, self._box.connect(self._port) as far:
+                with self._lock:
+                    if self._closed:
+                        return
+                    self._open |= {near, far}
+                back = threading.Thread(target=_pump, args=(far, near), daemon=True)
+                back.start()
+                _pump(near, far)
+                back.join()
+                with self._lock:
+                    self._open -= {near, far}
+        except (OSError, SandboxError):
+            pass  # nobody listens there any more
+        finally:
+            self._free.release()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    """Copy what comes from one end to the other, to its end."""
+    try:
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+    except OSError:
+        with suppress(OSError):
+            source.shutdown(socket.SHUT_RDWR)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)

@@ -1,0 +1,256 @@
+"""Services of a task: reached by name on one port, fresh in each episode, and no fault of the
+machine when they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kept import needs_bwrap
+
+import intercode
+from intercode.agents import gold, noop
+from intercode.env import EnvFactory
+from intercode.errors import DataError, ForkError
+from intercode.models import ScriptedModel
+from intercode.runner.run import evaluate
+from intercode.train import RolloutPool, groups
+
+SHOP = r"""
+import http.server, os, sqlite3, urllib.parse
+goods = sqlite3.connect(":memory:", check_same_thread=False)
+goods.execute("CREATE TABLE goods AS SELECT 'pear' AS name, 3 AS price")
+goods.execute("CREATE TABLE notes (note)")
+goods.execute("INSERT INTO notes VALUES (?)", [open("/flag.txt").read().strip()])
+asked = []
+
+class Shop(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.0"
+
+    def do_GET(self):
+        asked.append(self.path)
+        place = urllib.parse.urlsplit(self.path)
+        if place.path == "/die":
+            os._exit(1)
+        if place.path == "/fork":
+            while True:
+                os.fork()
+        name = urllib.parse.parse_qs(place.query).get("name", [""])[0]
+        rows = goods.execute(f"SELECT name, price FROM goods WHERE name = '{name}'").fetchall()
+        lines = [f"{word} {price}" for word, price in rows] or [f"asked {len(asked)} times"]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write("\n".join(lines).encode() + b"\n")
+
+http.server.ThreadingHTTPServer(("127.0.0.1", 80), Shop).serve_forever()
+"""
+GUESS = r"""
+import random, socketserver
+
+class Guess(socketserver.StreamRequestHandler):
+    def handle(self):
+        number = random.randrange(1000)
+        for line in self.rfile:
+            sign = (int(line) > number) - (int(line) < number)
+            said = {1: b"lower\n", -1: b"higher\n", 0: open("/flag.txt", "rb").read()}[sign]
+            self.wfile.write(said)
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+
+Server(("127.0.0.1", 80), Guess).serve_forever()
+"""
+BISECT = r"""python3 - <<'END'
+import socket
+game = socket.create_connection(("guess", 80)).makefile("rw")
+low, high = 0, 999
+while low <= high:
+    middle = (low + high) // 2
+    print(middle, file=game, flush=True)
+    said = game.readline().strip()
+    if said == "higher":
+        low = middle + 1
+    elif said == "lower":
+        high = middle - 1
+    else:
+        print(said)
+        break
+END"""
+INJECT = """curl -s --get http://shop/ --data-urlencode \\
+    "name=' UNION SELECT note, 1 FROM notes --" | cut -d ' ' -f 1"""
+
+
+def service(program: str, flag: str, **more: Any) -> dict[str, Any]:
+    files = {"/srv/program.py": program, "/flag.txt": flag + "\n"}
+    return {"command": "exec python3 /srv/program.py", "port": 80, "files": files, **more}
+
+
+VAULT = "import http.server; http.server.test(http.server.SimpleHTTPRequestHandler, port=8000)"
+TASKS: list[dict[str, Any]] = [
+    {
+        "id": "shop",
+        "query": "A shop answers at http://shop/?name=pear. What is in its table notes?",
+        "gold": INJECT,
+        "gold_is": "script",
+        "services": {"shop": service(SHOP, "tag{union}")},
+    },
+    {
+        "id": "guess",
+        "query": "Guess the number at port 80 of the host guess, from 0 to 999.",
+        "gold": BISECT,
+        "gold_is": "script",
+        "services": {"guess": service(GUESS, "tag{half}"), "shop": service(SHOP, "tag{other}")},
+    },
+    {
+        "id": "vault",
+        "query": "The host vault shows its folder at port 8000 to who knows the name in /ctf/name.",
+        "gold": 'curl -s "http://vault:8000/$(cat name)"',
+        "gold_is": "script",
+        "services": {
+            "vault": {
+                "command": "cd /srv && python3 -c '" + VAULT + "'",
+                "port": 8000,
+                "tree": "vault",
+            }
+        },
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def factory(tmp_path_factory: pytest.TempPathFactory) -> EnvFactory:
+    needs_bwrap()
+    folder = tmp_path_factory.mktemp("services")
+    (folder / "vault" / "srv").mkdir(parents=True)
+    (folder / "vault" / "srv" / "8d1f").write_text("tag{name}\n")
+    (folder / "assets" / "vault").mkdir(parents=True)
+    (folder / "assets" / "vault" / "name").write_text("8d1f\n")
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in TASKS))
+    return intercode.prepare("ctf", data=str(folder))
+
+
+@pytest.fixture
+def env(factory: EnvFactory) -> Iterator[Any]:
+    with closing(factory()) as env:
+        yield env
+
+
+def start(env: Any, task: str) -> Any:
+    env.reset(options={"task": task})
+    return lambda action: env.step(action)[0]
+
+
+def test_golds_reach_services_by_name_and_doing_nothing_does_not_pay(factory: EnvFactory) -> None:
+    assert [task.id for task in factory.tasks] == ["shop", "guess", "vault"]
+    assert [episode.success for episode in evaluate(factory, gold, tasks=factory.tasks)] == [
+        True
+    ] * 3
+    assert [episode.reward for episode in evaluate(factory, noop, tasks=factory.tasks)] == [0.0] * 3
+    assert set(factory.facts()["service_files"]) == {"vault"}
+
+
+def test_flags_and_files_of_a_service_are_not_in_the_agents_sandbox(env: Any) -> None:
+    act = start(env, "guess")
+    assert "127.0.0.2 guess\n127.0.0.3 shop\n" in act("cat /etc/hosts")
+    for place in ("/flag.txt", "/srv/program.py"):
+        assert "No such file" in act(f"cat {place}")
+    search = "grep -rlE 'tag.(half|other)' / --exclude-dir={proc,sys,usr,dev} 2> /dev/null"
+    assert act(search) == ""
+    processes = "cat /proc/*/{environ,cmdline} 2> /dev/null | tr '\\0' '\\n' | grep -c 'tag[{]'"
+    assert act(processes) == "0\n"
+    # the other's port, by each address and none else
+    assert act("curl -s http://shop/?name=pear") == "pear 3\n"
+    reached = "for n in 127.0.0.{1..9}; do (echo > /dev/tcp/$n/80) 2> /dev/null && echo $n; done"
+    assert act(reached) == "127.0.0.2\n127.0.0.3\n"
+    assert "refused" in act("echo > /dev/tcp/shop/8000")
+
+
+def test_each_episode_has_fresh_services_and_their_logs(env: Any) -> None:
+    for _ in range(2):
+        act = start(env, "shop")
+        assert act("curl -s http://shop/") == "asked 1 times\n"
+        assert act("curl -s http://shop/") == "asked 2 times\n"
+    *_, info = env.step("submit tag{union}")
+    assert info["outcomes"]["services"]["shop"].count('"GET / HTTP') == 2
+
+
+def test_a_service_that_the_agent_ends_is_gone_and_nothing_is_at_fault(env: Any) -> None:
+    act = start(env, "shop")
+    act("curl -s http://shop/die")
+    assert act("curl -s http://shop/; echo $?") in ("52\n", "56\n")
+    *_, info = env.step("submit tag{guessed}")
+    assert (info["score"].reward, info["ended"]) == (0.0, "submit")
+    assert start(env, "shop")("curl -s http://shop/?name=pear") == "pear 3\n"
+
+
+def test_floods_and_forks_stay_within_the_services_limits(env: Any) -> None:
+    act = start(env, "shop")
+    flood = "import socket; a = [socket.create_connection(('shop', 80)) for _ in range(100)]"
+    assert act(f'python3 -c "{flood}; print(len(a))"') == "100\n"
+    assert act("curl -s http://shop/?name=pear") == "pear 3\n"
+    act("curl -s -m 2 http://shop/fork")
+    assert act("for n in {1..20}; do /bin/true & done; wait; echo well") == "well\n"
+    assert start(env, "shop")("curl -s http://shop/?name=pear") == "pear 3\n"
+
+
+def test_a_world_with_services_is_forked_by_replaying_only(env: Any) -> None:
+    act = start(env, "shop")
+    act("curl -s http://shop/")
+    with pytest.raises(ForkError, match="services"):
+        env.fork()
+    with closing(env.fork(replay=True)) as other:
+        assert other.step("curl -s http://shop/")[0] == "asked 2 times\n"
+        assert act("curl -s http://shop/") == "asked 2 times\n"
+
+
+def test_many_episodes_have_services_of_their_own(factory: EnvFactory) -> None:
+    action = "```bash\ncurl -s http://shop/; curl -s http://shop/\n```"
+    policy = ScriptedModel([action, "```bash\nsubmit x\n```"])
+    with RolloutPool(factory, envs=8) as pool:
+        rollouts = list(pool.run(groups(["shop"], 16), policy))
+    seen = {rollout.episode.turns[0].observation for rollout in rollouts}
+    assert seen == {"asked 1 times\nasked 2 times\n"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"command": "echo no; exit 3"}, "shop ended; its output ends:\nno"),
+        ({"command": "sleep 60", "ready_seconds": 0.5}, "shop was not ready within 0.5 s"),
+        ({"command": "sleep 60", "ready": "false", "ready_seconds": 0.2}, "not ready within 0.2 s"),
+        ({"command": "x", "image": "nowhere"}, "field 'services': shop: "),
+        ({"command": ""}, "needs a command, and a port"),
+        ({"command": "x", "port": 0}, "needs a command, and a port"),
+        ({"command": "x", "port": "80"}, "port is '80'"),
+        ({"command": "x", "files": {"/a": 1}}, "files is"),
+        ({"command": "x", "ports": 80}, "has a field 'ports'"),
+        ({"command": "x", "memory": "much"}, "memory"),
+    ],
+)
+@pytest.mark.parametrize("env", ["bash", "ctf"])
+def test_what_does_not_start_is_a_fault_of_the_data(
+    tmp_path: Path, env: str, entry: dict[str, Any], message: str
+) -> None:
+    needs_bwrap()
+    task = {"query": "Ask shop.", "gold": "true", "services": {"shop": {"port": 80, **entry}}}
+    data = tmp_path / "tasks.jsonl"
+    data.write_text(json.dumps(task))
+    with pytest.raises(DataError) as raised, closing(intercode.make(env, data=str(data))) as made:
+        made.reset()
+    assert message in str(raised.value)
+
+
+def test_a_slow_service_is_waited_for_and_bash_tasks_have_services_too(tmp_path: Path) -> None:
+    needs_bwrap()
+    slow = service(SHOP, "tag{}", ready="curl -s http://127.0.0.1/ > /dev/null")
+    slow["command"] = "sleep 1; " + slow["command"]
+    asks = "curl -s http://shop/?name=pear"
+    task = {"query": "Print the price list's line.", "gold": asks, "services": {"shop": slow}}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task))
+    bash = intercode.prepare("bash", data=str(tmp_path / "tasks.jsonl"))
+    (episode,) = evaluate(bash, gold, tasks=bash.tasks)
+    assert (episode.success, episode.turns[0].observation) == (True, "pear 3\n")
