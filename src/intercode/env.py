@@ -294,12 +294,17 @@ class InterCodeEnv(gymnasium.Env[str, str]):
                 for name in DECIDING
                 if is_ours and by_name and name not in (*cls.fields, *cls.decided_by)
             ],
-            records=cls.records,
+            records=cls.reader(source),
             between=cls.language.between,
         )
         if misspelt := cls.misspelt(data.tasks):
             warnings.warn(f"{data.name}: {'; '.join(misspelt)}", RuntimeWarning, stacklevel=2)
         return data
+
+    @classmethod
+    def reader(cls, source: str | Path | None) -> Callable[[Path], Iterable[dict[str, Any]]] | None:
+        """Return what yields the records of the data; None for the reader of the file's suffix."""
+        return cls.records
 
     @classmethod
     def misspelt(cls, tasks: Iterable[Task]) -> list[str]:

@@ -151,7 +151,7 @@ def test_what_a_sandbox_cannot_offer_is_left_out_with_the_reason(tmp_path: Path)
             "needs_network",
             "needs hosts on the internet (network_mode = allowlist)",
         ),
-        "compose": ("needs_machine", "needs the containers main, database"),
+        "compose": ("needs_machine", "its container database does not say its port"),
         "gpu": ("needs_machine", "needs a GPU"),
         "judge": ("needs_network", "needs API_KEY of the host"),
         "separate": ("needs_machine", "needs windows"),

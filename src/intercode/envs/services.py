@@ -139,7 +139,7 @@ def _start(service: Service, box: Sandbox) -> None:
     for path, text in service.files.items():
         box.write(path, text.encode())
     how = ["bash", "-c", _START, "bash", service.command, LOG]
-    pid = box.exec("", argv=how, cwd="/").output.strip()
+    pid = box.exec("", argv=how).output.strip()
     deadline = time.monotonic() + service.ready_seconds
     while not _is_ready(service, box):
         alive = box.exec("", argv=["bash", "-c", f"kill -0 {pid}"], cwd="/").exit_code == 0
@@ -155,7 +155,7 @@ def _start(service: Service, box: Sandbox) -> None:
 
 def _is_ready(service: Service, box: Sandbox) -> bool:
     if service.ready:
-        return box.exec("", argv=["bash", "-c", service.ready], cwd="/").exit_code == 0
+        return box.exec("", argv=["bash", "-c", service.ready]).exit_code == 0
     try:
         box.connect(service.port).close()
     except OSError:

@@ -313,10 +313,14 @@ def prepare_workspaces(
             return make(_find_image(data.file, name))
 
         def build_service(image: str | None, tree: str | None) -> Start:
-            start: Start = source.prepare(
-                image=image and _find_image(data.file, image),
-                tree=Path(_find_image(data.file, tree)) if tree else None,
-            )
+            earlier, source.stand_in = source.stand_in, source.stand_in or options.image
+            try:
+                start: Start = source.prepare(
+                    image=_find_image(data.file, image) if image else options.image,
+                    tree=Path(_find_image(data.file, tree)) if tree else None,
+                )
+            finally:
+                source.stand_in = earlier
             return start
 
         template = make(options.image)

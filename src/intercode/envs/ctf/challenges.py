@@ -28,6 +28,8 @@ from pathlib import Path
 from intercode.errors import DataError, UsageError
 from intercode.types import Task, TaskIssue
 
+UNPLAYABLE = "unplayable"
+"""The field that says why a published challenge cannot be played here."""
 FORMS = ("flag", "script")
 """Values of the field `gold_is`: the gold is the flag itself (the default), or a Bash script that
 prints the flag on its last line."""
@@ -62,13 +64,14 @@ _PLAIN_SLASH = re.compile(r'[^\\"]/')
 
 @dataclass(frozen=True)
 class Challenge:
-    """The assets of one task, and the reasons why it cannot be played or scored, if any: network,
-    file, gold."""
+    """The assets of one task, a folder or a tar, or the files and folders that its record names,
+    and the reasons why it cannot be played or scored, if any: network, file, gold."""
 
     assets: Path | None
     network: str | None = None
     file: str | None = None
     gold: str | None = None
+    named: tuple[Path, ...] = ()
 
     @property
     def issues(self) -> tuple[TaskIssue, ...]:
@@ -83,7 +86,7 @@ class Challenge:
     def facts(self) -> dict[str, bool]:
         return {
             "needs_network": bool(self.network),
-            "has_assets": bool(self.assets),
+            "has_assets": bool(self.assets or self.named),
             "broken_gold": bool(self.gold),
         }
 
@@ -91,11 +94,13 @@ class Challenge:
     def packed(self) -> bytes | None:
         """The assets as one tar; None if there are none. Raises `UsageError` if they cannot be
         read."""
-        if self.assets is None:
+        if self.assets is None and not self.named:
             return None
         try:
+            if self.assets is None:
+                return _pack({path: path.name for path in self.named})
             if self.assets.is_dir():
-                return _pack(self.assets)
+                return _pack(_below(self.assets))
             content = self.assets.read_bytes()
         except OSError as error:
             raise UsageError(
@@ -174,13 +179,14 @@ def survey(
     odd = _odd_golds(tasks, source.read_text("utf-8-sig") if source and is_json else "")
     challenges = {}
     for task in tasks:
-        task_assets = _find_assets(task, assets)
+        task_assets, named = _find_assets(task, assets), _named_assets(task, source)
         services = bool(task.extra.get("services"))
-        file = None if task_assets or has_shared_files or services else needs_file(task)
+        has_files = task_assets or named or has_shared_files or services
+        file = task.extra.get(UNPLAYABLE) or (None if has_files else needs_file(task))
         if assets and (missing := assets / f"{task.id}.missing").is_file():
             file = missing.read_text("utf-8")
         network = None if services else needs_network(task)
-        challenges[task.id] = Challenge(task_assets, network, file, odd.get(task.id))
+        challenges[task.id] = Challenge(task_assets, network, file, odd.get(task.id), named)
     return challenges
 
 
@@ -206,6 +212,19 @@ def _find_assets(task: Task, folder: Path | None) -> Path | None:
         if error.errno == errno.ENAMETOOLONG:  # no file can have this name
             return None
         raise UsageError(f"{folder}: cannot be read ({error.strerror})") from error
+
+
+def _named_assets(task: Task, source: Path | None) -> tuple[Path, ...]:
+    """Return the files that the record's field `assets` names, relative to the task file's folder.
+    Raises `DataError` for one outside that folder."""
+    names = task.extra.get("assets") or ()
+    folder = Path() if source is None else source if source.is_dir() else source.parent
+    for name in names:
+        if not (folder / name).resolve().is_relative_to(folder.resolve()):
+            raise DataError(
+                f"task {task.id}: field 'assets': {name!r} is outside the data's folder"
+            )
+    return tuple(folder / name for name in names)
 
 
 def _is_empty(path: Path) -> bool:
@@ -255,8 +274,14 @@ def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
     return odd | {name: f"the gold {flag} {fault}" for name, flag in flags.items() if flag in lost}
 
 
-def _pack(folder: Path) -> bytes:
-    """Return a tar of a folder, sorted by name, with one owner, one time, and two modes."""
+def _below(folder: Path) -> dict[Path, str]:
+    """Return the paths below a folder, without solutions, with their names there."""
+    names = {path: str(path.relative_to(folder)) for path in sorted(folder.rglob("*"))}
+    return {path: name for path, name in names.items() if not _SOLUTION.match(name)}
+
+
+def _pack(paths: Mapping[Path, str]) -> bytes:
+    """Return a tar of the paths by their names, with one owner, one time, and two modes."""
 
     def normalize(entry: tarfile.TarInfo) -> tarfile.TarInfo:
         entry.uid = entry.gid = 0
@@ -267,10 +292,8 @@ def _pack(folder: Path) -> bytes:
 
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for path in sorted(folder.rglob("*")):
-            name = str(path.relative_to(folder))
-            if not _SOLUTION.match(name):
-                tar.add(path, name, recursive=False, filter=normalize)
+        for path, name in paths.items():
+            tar.add(path, name, recursive=False, filter=normalize)
     return file.getvalue()
 
 

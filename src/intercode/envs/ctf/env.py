@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,6 +31,7 @@ from intercode.env import World, none_playable
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
 from intercode.envs.ctf.judge import FlagJudge, Reward
 from intercode.envs.ctf.language import LANGUAGE
+from intercode.envs.ctf.nyu import is_nyu, read_challenges
 from intercode.envs.ctf.options import CtfOptions
 from intercode.envs.ctf.world import FOLDER, CtfWorld
 from intercode.envs.gold import GoldCache
@@ -40,7 +41,7 @@ from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.workspace import WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import UsageError
 from intercode.submission import NOT_LITERAL, answer_in, is_submission, submitted_word
-from intercode.tasks import DataSet
+from intercode.tasks import DataSet, Record
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
 _SUBSTITUTES = re.compile(r"\$\(|`[^`]*\s[^`]*`")
@@ -52,7 +53,7 @@ class CtfEnv(JudgedEnv):
     may share `golds`. For other arguments see `InterCodeEnv`."""
 
     Options = CtfOptions
-    fields = ("gold_is", "setup", "services")
+    fields = ("gold_is", "setup", "services", "assets")
     rewards: ClassVar = {
         "exact": "intercode.envs.ctf.judge:flag_exact",
         "paper": "intercode.interop.v1.ctf:flag_paper",
@@ -79,6 +80,10 @@ class CtfEnv(JudgedEnv):
     def make_judges(self) -> Mapping[str, Judge[Any]]:
         flags = FlagJudge(self._golds, reward=self.reward, rewards=self.rewards)
         return {"outcome": flags}
+
+    @classmethod
+    def reader(cls, source: str | Path | None) -> Callable[[Path], Iterable[Record]] | None:
+        return cls.records or (read_challenges if source and is_nyu(Path(source)) else None)
 
     @classmethod
     def lint_files(cls, data: DataSet, options: CtfOptions) -> Mapping[str, Sequence[TaskIssue]]:

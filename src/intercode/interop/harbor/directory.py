@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from intercode.envs.compose import containers_of, find_compose, read_yaml, service_of
 from intercode.errors import DataError, UsageError
 from intercode.tasks import Record
 from intercode.tasks.loader import is_comment
@@ -96,7 +97,8 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
     )
     tests = folder / "tests"
     dockerfile = folder / "environment" / "Dockerfile"
-    reasons = [*_machine_reasons(environment), *_compose_reasons(folder / "environment")]
+    services, reasons = _services(folder / "environment", f"{prefix}environment/", "main")
+    reasons = [*_machine_reasons(environment), *reasons]
     if task.get("steps"):
         reasons.append(("has several steps", "needs_machine"))
     else:
@@ -133,6 +135,7 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
         "cwd": environment.get("workdir"),
         "env": for_all or None,
         "action_seconds": float(agent.get("timeout_sec") or _SECONDS),
+        "services": services,
         **_sizes(environment),
         "keep_processes": "auto" if gold else _asks_services(tests),
         "hardness": metadata.get("difficulty"),
@@ -142,13 +145,14 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
 
 
 def _read_terminal_bench(folder: Path, prefix: str) -> Record:
-    task = _read_yaml(folder / YAML)
+    task = read_yaml(folder / YAML)
     query, tests = str(task.get("instruction") or ""), folder / "tests"
     files = _files(tests) if tests.is_dir() else {}
     script = folder / "run-tests.sh"
     if script.is_file():
         files["run-tests.sh"] = script.read_bytes(), 0o755
-    reasons = [*_compose_reasons(folder), *_test_reasons(script, tests)]
+    services, reasons = _services(folder, prefix, "client")
+    reasons += _test_reasons(script, tests)
     dockerfile = folder / "Dockerfile"
     if not dockerfile.is_file():
         reasons.append((NO_IMAGE, "needs_files"))
@@ -162,26 +166,13 @@ def _read_terminal_bench(folder: Path, prefix: str) -> Record:
         "verify_system": _subjects(query),
         "image": f"{prefix}Dockerfile" if dockerfile.is_file() else None,
         "action_seconds": float(task.get("max_agent_timeout_sec") or _SECONDS),
+        "services": services,
         **_sizes({}),
         "keep_processes": "auto" if gold else _asks_services(tests),
         "hardness": task.get("difficulty"),
         "world": folder_digest(folder, times=False),
         "unplayable": reasons or None,
     }
-
-
-def _read_yaml(file: Path) -> Mapping[str, Any]:
-    try:
-        import yaml
-    except ImportError as error:
-        raise UsageError(f"{file}: reading YAML needs pyyaml: pip install pyyaml") from error
-    try:
-        content = yaml.safe_load(file.read_text("utf-8"))
-    except yaml.YAMLError as error:
-        raise DataError(f"{file}: is not YAML: {error}") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{file}: holds no object")
-    return content
 
 
 def _machine_reasons(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -192,12 +183,20 @@ def _machine_reasons(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]
         yield f"needs {system}", "needs_machine"
 
 
-def _compose_reasons(folder: Path) -> Iterator[tuple[str, str]]:
-    for name in ("docker-compose.yaml", "docker-compose.yml"):
-        if (folder / name).is_file():
-            services = _read_yaml(folder / name).get("services") or {}
-            if len(services) > 1:
-                yield f"needs the containers {', '.join(services)}", "needs_machine"
+def _services(
+    folder: Path, prefix: str, main: str
+) -> tuple[dict[str, dict[str, Any]] | None, list[tuple[str, str]]]:
+    """Return the services of a compose file beside the container `main`, and why there are none."""
+    services, reasons = dict[str, dict[str, Any]](), list[tuple[str, str]]()
+    file = find_compose(folder)
+    containers = containers_of(file) if file else {}
+    for name, container in containers.items() if len(containers) > 1 else ():
+        try:
+            if file and name != main:
+                services[name] = service_of(file, container, prefix)
+        except ValueError as error:
+            reasons.append((f"its container {name} {error}", "needs_machine"))
+    return services or None, reasons
 
 
 def _test_reasons(script: Path, tests: Path) -> Iterator[tuple[str, str]]:
