@@ -28,7 +28,7 @@ from intercode_sandbox.base import Limits, Sandbox
 LOG = "/dev/shm/service.log"
 READY_SECONDS = 60.0
 _LOG_BYTES = 1 << 16
-_PAUSE = 0.02
+_PAUSE = 0.01
 _CONNECTIONS = 64
 """The most open connections to a service; further ones wait."""
 _START = 'setsid bash -c "$1" > "$2" 2>&1 < /dev/null & echo $!'
