@@ -3,9 +3,9 @@
     .venv/bin/python benchmarks/services.py [--json]
 
 A reset of a task with a service, less the time that the service's own program takes until its port
-answers, against a reset without: the lower quartiles of 40, in turns, each after a tenth of a second
-in which a model would think. Then 64 episodes on 32 environments at once, each of which asks its
-own service twice.
+answers, against a reset without: the lower quartiles of 40, in turns, each after a tenth of a
+second in which a model would think. Then 64 episodes on 32 environments at once, each of which asks
+its own service twice.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def resets(factory: intercode.EnvFactory) -> list[Row]:
         seconds["ready"].append(timed(lambda: start(service, box)))
 
     services._start = timed_start
-    with closing(factory()) as env:
+    with closing(factory()) as one, closing(factory()) as other:
         for _ in range(ROUNDS):
-            for id in ("without", "with"):
+            for id, env in (("with", one), ("without", other)):
                 reset = partial(env.reset, options={"task": id})
                 reset()
                 env.step("true")
