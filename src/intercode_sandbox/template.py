@@ -244,16 +244,26 @@ def with_tree(template: Template, tree: Path) -> Template:
 
 def with_folder(template: Template, folder: Path) -> Template:
     """Return `template` with a copy of a folder of this machine at the same absolute path, in which
-    the agent can change nothing. Raises `UsageError` if there is no such folder."""
+    the agent can change nothing; folders above it, such as /tmp, stay the agent's. Raises
+    `UsageError` if there is no such folder."""
     folder = folder.resolve()
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder")
     digest = folder_digest(folder)
+    names = [str(path)[1:] for path in folder.parents[:-1]]
+    paths = ((name, layer / TREE / name) for layer in template.layers for name in names)
+    above = {name: path for name, path in paths if path.is_dir() and not path.is_symlink()}
+    infos = {name: path.stat() for name, path in above.items()}
+    modes = [(name, info.st_mode, info.st_uid, info.st_gid) for name, info in infos.items()]
 
     def build(layer: Path) -> None:
-        shutil.copytree(folder, new_tree(layer) / str(folder).lstrip("/"), symlinks=True)
+        tree = new_tree(layer)
+        shutil.copytree(folder, tree / str(folder)[1:], symlinks=True)
+        for name, info in infos.items():
+            shutil.copystat(above[name], tree / name)
+            os.chown(tree / name, info.st_uid, info.st_gid)
 
-    layer = cache.folder("layers", hash_of("folder", str(folder), digest), build)
+    layer = cache.folder("layers", hash_of("folder", str(folder), repr(modes), digest), build)
     return template.over(layer, digest)
 
 
