@@ -84,9 +84,10 @@ def talk(turns, marked=False, start=0):
     messages = []
     for turn in range(turns):
         told = {"role": "system", "content": f"It is {time.monotonic()}."}
-        newest = {"role": "user", "content": f"Make the file, {start + turn}."}
-        mark = {"cache_control": {"type": "ephemeral"}} if marked else {}
-        ask(told, *messages, {**newest, **mark})
+        text = f"Make the file, {start + turn}."
+        newest = {"role": "user", "content": text}
+        mark = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
+        ask(told, *messages, {"role": "user", "content": [mark]} if marked else newest)
         messages += [newest, {"role": "assistant", "content": "touch /box/new"}]
 
 exec(sys.argv[1])
@@ -130,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         messages = body.get("input") or body["messages"]
         turn = sum(message["role"] == "assistant" for message in messages)
         asked = next(message["content"] for message in messages if message["role"] == "user")
-        first = next(text for start, text in SCRIPT.items() if asked.startswith(start))
+        first = next(text for start, text in SCRIPT.items() if start in json.dumps(asked))
         code = first[min(turn, len(first) - 1)]
         answer = {
             "chat/completions": {
@@ -424,7 +425,7 @@ def test_the_command_takes_a_folder_and_variables(tmp_path: Path, server: Server
     planned = Evaluation.plan(
         "bash",
         data=str(box),
-        agent=f"exec:{tools}/solve 3; touch {tools}/new || true",
+        agent=f"exec:touch /tmp/new && {tools}/solve 3; touch {tools}/new || true",
         agent_env=("WAY=short",),
         agent_files=str(tools),
         model="m",

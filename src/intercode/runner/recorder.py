@@ -229,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(400, f"the request cannot be read: {error!r:.200}")
             return
         if isinstance(conversation, str):
-            self._refuse(429, conversation, "insufficient_quota")
+            self._refuse(400, conversation)  # which programs do not try again, unlike 429
         elif not self._pass_on(form, request, question, conversation):
             conversation.asked -= 1
 
@@ -295,15 +295,20 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(data)
 
-    def _refuse(self, status: int, why: str, kind: str = "invalid_request_error") -> None:
-        self._answer(status, {"type": "error", "error": {"type": kind, "message": why}})
+    def _refuse(self, status: int, why: str) -> None:
+        error = {"type": "invalid_request_error", "message": why}
+        self._answer(status, {"type": "error", "error": error})
 
 
-def _bare(value: object) -> object:
-    """Return a message without the marks of a cache, which programs move to the newest one."""
+def _bare(value: Any) -> Any:
+    """Return a message without marks for a server's cache, which programs move to the newest one,
+    and without the parts that only wrap a marked text."""
     if isinstance(value, dict):
-        return {key: _bare(part) for key, part in value.items() if key != "cache_control"}
-    return [_bare(part) for part in value] if isinstance(value, list) else value
+        value = {key: _bare(part) for key, part in value.items() if key != "cache_control"}
+        return value["text"] if value.keys() == {"type", "text"} else value
+    if isinstance(value, list):
+        return _bare(value[0]) if len(value) == 1 else [_bare(part) for part in value]
+    return value
 
 
 def require_server(model: object) -> OpenAIModel:
