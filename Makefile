@@ -38,7 +38,7 @@ integrations: $(FRAMEWORKS)/.ready
 	INTERCODE_NOTHING_SKIPS=1 $(FRAMEWORKS)/frameworks/bin/python -m pytest -m integrations tests/integrations --ignore tests/integrations/test_verifiers.py
 	INTERCODE_NOTHING_SKIPS=1 $(FRAMEWORKS)/verifiers/bin/python -m pytest -m integrations tests/integrations/test_verifiers.py
 
-$(FRAMEWORKS)/.ready: pyproject.toml scripts/integrations tests/integrations/versions.txt
+$(FRAMEWORKS)/.ready: pyproject.toml scripts/integrations tests/integrations/versions.txt tests/integrations/npm-versions.txt
 	scripts/integrations $(PYTHON)
 	touch $@
 

@@ -307,8 +307,8 @@ class SandboxOptions(EnvOptions):
     )  # fmt: skip
     agent_files: str | Path | None = option(
         None, "Environment",
-        "Put this folder, with the program of --agent exec:COMMAND, into the sandbox at its own"
-        " path; the agent cannot change it.",
+        "Put a copy of this folder, with the program of --agent exec:COMMAND, into the sandbox at"
+        " its own path.",
         kind="path", names="file",
     )  # fmt: skip
     limits: Limits | None = None

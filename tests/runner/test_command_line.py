@@ -282,8 +282,9 @@ def test_a_program_that_provokes_a_fault_is_scored_and_one_that_does_not_start_i
     touch, count = play(f"{program} python3 /opt/client.py responses whole 2> /dev/null")
     assert [form for form, *_ in server.seen].count("responses") == 2
     assert (touch.error, touch.success, count.error, count.success) == (None, True, None, False)
-    with pytest.raises(UsageError, match="status 127 before it asked a model"):
-        play("no-such-program")
+    for program, status in (("no-such-program", 127), ("echo failed quietly", 0)):
+        with pytest.raises(UsageError, match=f"status {status} before it asked a model"):
+            play(program)
 
 
 def test_nothing_but_the_model_is_reachable_and_the_key_is_the_episodes_own(

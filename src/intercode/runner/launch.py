@@ -78,7 +78,7 @@ def launch(
             return Launched(recorder.submission, False)
         if recorder.fault is not None and not recorder.is_well():
             raise recorder.fault
-        if not recorder.asked and done.exit_code:
+        if not (recorder.asked or recorder.refused_at or done.timed_out):
             said = (done.stdout + done.stderr).decode("utf-8", "replace").strip()[-500:]
             raise UsageError(
                 f"the program of exec: ended with status {done.exit_code} before it asked a model; "
