@@ -35,6 +35,8 @@ from intercode.types import Message, Turn
 
 LARGEST = 32 << 20
 """Bytes of a request and of an answer."""
+_CONNECTIONS = 32
+"""The most connections of a program; further ones are closed."""
 _FAULTS = {401, 403, 404, 405, 407, 408, 425, 429, 501}
 """Statuses below 500, and 501, that the server or the user's account is to blame for."""
 _TOLD = ("system", "developer")
@@ -77,7 +79,7 @@ class Recorder(ThreadingMixIn, BaseServer):
         self.refused_at: float | None = None
         """When the first request was refused, or the work was submitted (`time.monotonic()`)."""
         self._conversations: list[_Conversation] = []
-        self._lock = threading.Lock()
+        self._lock, self._free = threading.Lock(), threading.Semaphore(_CONNECTIONS)
         self.asked: tuple[str, dict[str, Any], dict[str, str]] | None = None
         """The last request that was answered: its form, body and headers."""
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
@@ -89,6 +91,15 @@ class Recorder(ThreadingMixIn, BaseServer):
 
     def get_request(self) -> tuple[socket.socket, Any]:
         return self.listener.accept()
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        return self._free.acquire(blocking=False)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def shutdown_request(self, request: Any) -> None:
         with suppress(OSError):
