@@ -244,6 +244,25 @@ def test_what_does_not_start_is_a_fault_of_the_data(
     assert message in str(raised.value)
 
 
+def test_tests_reach_the_services_of_the_task_and_not_what_an_agent_puts_in_their_place(
+    tmp_path: Path,
+) -> None:
+    needs_bwrap()
+    asks = 'test "$(curl -s http://shop/)" = "asked 3 times"'
+    task = {"query": "Ask shop twice.", "gold": "curl -s http://shop/; curl -s http://shop/"}
+    own = "cd /tmp && echo asked 3 times > index.html && echo 127.0.0.9 shop > /etc/hosts"
+    server = "(setsid python3 -m http.server 80 --bind 127.0.0.9 > /dev/null 2>&1 &) && sleep 1"
+    for alive in (False, True):
+        record = {**task, "verify": asks, "keep_processes": alive}
+        record["services"] = {"shop": service(SHOP, "tag{}")}
+        (tmp_path / "tasks.jsonl").write_text(json.dumps(record))
+        with closing(intercode.make("bash", data=str(tmp_path / "tasks.jsonl"))) as env:
+            for action, reward in ((task["gold"], 1.0), (f"{own} && {server}", 0.0)):
+                env.reset()
+                env.step(action)
+                assert env.step("submit")[1] == reward
+
+
 def test_a_slow_service_is_waited_for_and_bash_tasks_have_services_too(tmp_path: Path) -> None:
     needs_bwrap()
     slow = service(SHOP, "tag{}", ready="curl -s http://127.0.0.1/ > /dev/null")

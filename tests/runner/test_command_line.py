@@ -70,8 +70,9 @@ for turn in range(most):
 TALKER = r"""
 import json, os, sys, time, urllib.error, urllib.request
 
-def ask(*messages):
-    body = json.dumps({"model": "mine", "messages": messages, "stream": False}).encode()
+def ask(*messages, **more):
+    whole = {"model": "mine", "messages": messages, "stream": False, **more}
+    body = json.dumps(whole).encode()
     headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
     address = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
     try:
@@ -103,13 +104,13 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.seen: list[tuple[str, str, dict[str, Any]]] = []
-        self.status, self.lacks = 200, ""
+        self.status, self.lacks, self.broken = 200, "", 0
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
     def model(self) -> OpenAIModel:
         address = f"http://127.0.0.1:{self.server_port}/v1"
-        return OpenAIModel("large", base_url=address, api_key="secret")
+        return OpenAIModel("large", base_url=address, api_key="secret", backoff=0.01)
 
     @property
     def sampling(self) -> OpenAIModel:
@@ -128,6 +129,16 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         form = self.path.removeprefix("/v1/")
         self.server.seen.append((form, self.headers["authorization"], body))
+        if form == self.server.lacks:
+            self.send_error(404)
+            return
+        if self.server.broken:
+            self.server.broken -= 1
+            self.send_error(503)
+            return
+        if self.server.status == 400:
+            self.send_error(400, f"what is {self.headers['authorization']}?")
+            return
         messages = body.get("input") or body["messages"]
         turn = sum(message["role"] == "assistant" for message in messages)
         asked = next(message["content"] for message in messages if message["role"] == "user")
@@ -164,11 +175,15 @@ class _Handler(BaseHTTPRequestHandler):
             text = "".join(
                 f"data: {json.dumps(event)}\n\n" for event in _events(form, answer, code)
             )
-        self.send_response(404 if form == self.server.lacks else self.server.status)
+        self.send_response(self.server.status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(text.encode())))
         self.end_headers()
         self.wfile.write(text.encode())
+
+
+def _streamed(events: list[dict[str, Any]]) -> str:
+    return "".join(f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events)
 
 
 def _rendered(messages: list[dict[str, Any]]) -> str:
@@ -280,11 +295,47 @@ def test_a_program_that_provokes_a_fault_is_scored_and_one_that_does_not_start_i
     server.lacks = "responses"
     program = "python3 /opt/client.py chat/completions whole 1; "
     touch, count = play(f"{program} python3 /opt/client.py responses whole 2> /dev/null")
-    assert [form for form, *_ in server.seen].count("responses") == 2
+    assert [form for form, *_ in server.seen].count("responses") == 4
     assert (touch.error, touch.success, count.error, count.success) == (None, True, None, False)
     for program, status in (("no-such-program", 127), ("echo failed quietly", 0)):
-        with pytest.raises(UsageError, match=f"status {status} before it asked a model"):
+        with pytest.raises(UsageError, match=f"status {status} before it had an answer"):
             play(program)
+
+
+def test_a_request_is_sent_again_where_the_server_may_answer_later(
+    play: Play, server: Server
+) -> None:
+    server.broken = 2
+    episodes = play("python3 /opt/client.py chat/completions stream")
+    assert [(episode.success, episode.error) for episode in episodes] == [(True, None)] * 2
+
+
+def test_a_first_request_that_is_refused_is_the_episodes_error_and_does_not_tell_the_key(
+    play: Play, server: Server
+) -> None:
+    server.status = 400
+    program = "python3 /opt/client.py chat/completions whole 2> /tmp/why; cat /tmp/why; false"
+    for episode in play(program):
+        assert episode.error
+        assert "HTTP 400 for /chat/completions" in episode.error
+        assert "what is Bearer [the key]?" in episode.error
+
+
+def test_the_limits_of_a_run_count_the_replies_of_a_program(
+    factory: EnvFactory, server: Server
+) -> None:
+    language = intercode.BashEnv.language
+    command = "exec:python3 /opt/talker.py 'talk(9)'"
+    agent = make_agent(command, tasks=factory.tasks, language=language, turns=9)
+    tracker = BudgetTracker(RunLimits(9, Budget(tokens=20), Budget()))
+    evaluate(factory, agent.strategy, server.model, tasks=factory.tasks[:1], tracker=tracker)
+    assert len(server.seen) == 3  # of nine tokens each
+
+
+def test_a_request_gets_one_reply(play: Play, server: Server) -> None:
+    ask = "ask(dict(role='user', content='Make the file'), n=50)"
+    play(f'python3 /opt/talker.py "{ask}"', turns=1)
+    assert [body["n"] for _, _, body in server.seen] == [1, 1]
 
 
 def test_nothing_but_the_model_is_reachable_and_the_key_is_the_episodes_own(
@@ -407,6 +458,24 @@ def test_calls_and_reasoning_are_read_from_each_form() -> None:
         reply = model.read_answer(answer_of(form, json.dumps(answer)))
         assert reply.calls == (ToolCall("c1", "bash", '{"cmd": "ls"}'),)
         assert reply.reasoning == {"reasoning": "hm"}
+    delta = {"type": "content_block_delta", "delta": {"partial_json": '{"cmd": "l'}}
+    usage = {"input_tokens": 3, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 5}
+    cut_off = [
+        {"type": "message_start", "message": {"usage": usage}},
+        {"type": "content_block_start", "content_block": {**block, "input": {}}},
+        delta,
+        {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}},
+    ]
+    reply = model.read_answer(answer_of("messages", _streamed(cut_off)))
+    assert (reply.usage.prompt_tokens, reply.finish_reason) == (28, "length")
+    assert reply.calls
+    assert json.loads(reply.calls[0].arguments) == {"malformed": '{"cmd": "l'}
+    line_end = [{"choices": [{"delta": {"content": "a\u2028b\x85c"}}]}]
+    assert model.read_answer(answer_of("chat/completions", _streamed(line_end))).text == (
+        "a\u2028b\x85c"
+    )
+    with pytest.raises(ValueError, match="out of memory"):
+        answer_of("chat/completions", _streamed([{"error": {"message": "out of memory"}}]))
     asked = question_of("responses", {"instructions": "be brief", "input": "hello"})
     assert asked == [
         {"role": "system", "content": "be brief"},

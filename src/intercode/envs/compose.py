@@ -1,5 +1,5 @@
-"""Compose files: read each container as a service of a task (`services.py`), as far as both say the
-same."""
+"""Compose files: read a container as a service of a task (`services.py`); what a service cannot be
+is refused with the reason."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ _OF_THE_HOST = {
     "pull_policy", "restart", "stdin_open", "stop_grace_period", "stop_signal", "tty",
 }  # fmt: skip
 """Keys that say nothing about what a service does beside one agent."""
+_OF_ENVIRONMENT = re.compile(r"(?<!\$)(?:\$\$)*\$(?:\{\w[^}]*\}|[A-Za-z_]\w*)")
+"""A variable of the host; `$$` stands for a dollar sign."""
+_STAGE = re.compile(r"^[ \t]*FROM[ \t]", re.MULTILINE | re.I)
 _INSTRUCTION = re.compile(r"^[ \t]*(CMD|ENTRYPOINT|EXPOSE)[ \t]+(.*)$", re.MULTILINE | re.I)
 
 
@@ -41,24 +44,34 @@ def service_of(file: Path, container: Mapping[str, Any], prefix: str) -> dict[st
     `prefix`. Raises `ValueError` that says why it cannot be one."""
     if unread := sorted(container.keys() - _READ - _OF_THE_HOST):
         raise ValueError(f"has {', '.join(unread)}")
+    parts = [container.get(key) for key in ("image", "command", "entrypoint", "environment")]
+    if asked := _OF_ENVIRONMENT.search(json.dumps(parts)):
+        raise ValueError(f"needs {asked[0]} of the host")
     dockerfile = _dockerfile(file.parent, container)
     said = dict[str, str]()
     if dockerfile:
         text = (file.parent / dockerfile).read_text("utf-8", "replace").replace("\\\n", " ")
-        said = {name.upper(): value for name, value in _INSTRUCTION.findall(text)}
-    command = _command(
-        container.get("entrypoint") or _words(said.get("ENTRYPOINT")),
-        container.get("command") or _words(said.get("CMD")),
-    )
+        last = _STAGE.split(text)[-1]
+        said = {name.upper(): value for name, value in _INSTRUCTION.findall(last)}
+    entrypoint, command = container.get("entrypoint"), container.get("command")
+    if not entrypoint:
+        entrypoint, command = _words(said.get("ENTRYPOINT")), command or _words(said.get("CMD"))
+    elif isinstance(entrypoint, str):
+        entrypoint = shlex.split(entrypoint)
+    if isinstance(container.get("command"), str):
+        command = shlex.split(container["command"])
+    command = _command(entrypoint, command).replace("$$", "$")
     ports = container.get("expose") or container.get("ports") or said.get("EXPOSE", "").split()
     if not command or not ports:
         raise ValueError("does not say its command" if ports else "does not say its port")
+    if len(ports) > 1:
+        raise ValueError(f"has {len(ports)} ports")
     entry = {
         "image": f"{prefix}{dockerfile}" if dockerfile else container.get("image"),
         "command": command,
         "port": _port(ports[0]),
         "env": _variables(container.get("environment") or {}),
-        "ready": _ready((container.get("healthcheck") or {}).get("test")),
+        "ready": _ready(container.get("healthcheck") or {}),
     }
     return {key: value for key, value in entry.items() if value}
 
@@ -67,6 +80,8 @@ def _dockerfile(folder: Path, container: Mapping[str, Any]) -> str | None:
     """Return the path of a container's Dockerfile, also one beside the file for a published image;
     None if there is only the image."""
     build = container.get("build") or {}
+    if isinstance(build, dict) and (more := sorted(build.keys() - {"context", "dockerfile"})):
+        raise ValueError(f"is built with {', '.join(more)}")
     context, name = (
         (build, "Dockerfile")
         if isinstance(build, str)
@@ -93,11 +108,12 @@ def _words(instruction: str | None) -> list[str] | str | None:
 
 
 def _command(entrypoint: Any, command: Any) -> str:
+    """Return the Bash command of both, each a list of words or a line for a shell."""
     if not entrypoint:
         return shlex.join(map(str, command)) if isinstance(command, list) else str(command or "")
     if isinstance(entrypoint, str):
         return entrypoint
-    words = command if isinstance(command, list) else shlex.split(command or "")
+    words = command if isinstance(command, list) else ["/bin/sh", "-c", command] if command else []
     return shlex.join(map(str, [*entrypoint, *words]))
 
 
@@ -116,12 +132,11 @@ def _variables(environment: Any) -> dict[str, str]:
     variables = {
         str(name): "" if value is None else str(value) for name, value in environment.items()
     }
-    if asked := sorted(name for name, value in variables.items() if "${" in value):
-        raise ValueError(f"needs {', '.join(asked)} of the host")
-    return variables
+    return {name: value.replace("$$", "$") for name, value in variables.items()}
 
 
-def _ready(test: Any) -> str:
+def _ready(healthcheck: Mapping[str, Any]) -> str:
+    test = None if healthcheck.get("disable") else healthcheck.get("test")
     if isinstance(test, list):
         kind, *words = map(str, test)
         return "" if kind == "NONE" else words[0] if kind == "CMD-SHELL" else shlex.join(words)

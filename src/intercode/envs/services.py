@@ -5,8 +5,8 @@
 
     services: {"shop": {"image": "shop/Dockerfile", "command": "python3 /shop.py", "port": 8000}}
 
-Each episode begins with fresh services, which have started when their ports answer, or when the
-command `ready` succeeds. A service that ends later, also one that the agent ends, refuses
+Each episode begins with fresh services, which count as started once their ports answer, or the
+command `ready` succeeds. A service that ends later, even if the agent ended it, refuses
 connections: that is an outcome. One that does not start is a fault of the data. Services do not
 reach each other, and a task that has some cannot be forked.
 """
@@ -31,6 +31,8 @@ _LOG_BYTES = 1 << 16
 _PAUSE = 0.01
 _CONNECTIONS = 64
 """The most open connections to a service; further ones wait."""
+_PATIENCE = 60.0
+"""Seconds that a service may go on after the client has sent all."""
 _START = 'setsid bash -c "$1" > "$2" 2>&1 < /dev/null & echo $!'
 _NAME = re.compile(r"(?!localhost$)[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 _FIELDS: Mapping[str, type | tuple[type, ...]] = {
@@ -39,14 +41,14 @@ _FIELDS: Mapping[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Service:
     """A service of a task. `make` opens a sandbox with its files."""
 
     name: str
     command: str
     port: int
-    make: Callable[[], Sandbox] = field(compare=False)
+    make: Callable[[], Sandbox]
     files: Mapping[str, str] = field(default_factory=dict)
     ready: str | None = None
     ready_seconds: float = READY_SECONDS
@@ -89,6 +91,11 @@ class Services:
 
     def __init__(self, services: Sequence[Service]) -> None:
         self.services = services
+        self._addresses = {
+            service: f"127.0.0.{number}" for number, service in enumerate(services, 2)
+        }
+        self._hosts = b""
+        """/etc/hosts of the task's world."""
         self._boxes: dict[str, Sandbox] = {}
         self._relays: list[Relay] = []
 
@@ -98,16 +105,22 @@ class Services:
         self.disconnect()
         for service in self.services:
             _start(service, self._fresh_box(service))
-        addresses = {
-            service.name: f"127.0.0.{number}" for number, service in enumerate(self.services, 2)
-        }
-        lines = [f"{address} {name}\n" for name, address in addresses.items()]
         with suppress(FileNotFoundError):
-            lines.insert(0, sandbox.read("/etc/hosts").decode("utf-8", "replace"))
-        sandbox.write("/etc/hosts", "".join(lines).encode())
-        for service in self.services:
-            listener = sandbox.listen(service.port, addresses[service.name])
+            self._hosts = sandbox.read("/etc/hosts")
+        self.connect(sandbox)
+
+    def connect(self, sandbox: Sandbox) -> None:
+        """Give programs in `sandbox` the ports of the running services."""
+        self.name(sandbox)
+        for service, address in self._addresses.items():
+            listener = sandbox.listen(service.port, address)
             self._relays.append(Relay(listener, self._boxes[service.name], service.port))
+
+    def name(self, sandbox: Sandbox) -> None:
+        """Write the names of the services into the sandbox, in place of what programs wrote."""
+        lines = [f"{address} {service.name}\n" for service, address in self._addresses.items()]
+        if lines:
+            sandbox.write("/etc/hosts", self._hosts + "".join(lines).encode())
 
     def _fresh_box(self, service: Service) -> Sandbox:
         if box := self._boxes.get(service.name):
@@ -141,7 +154,7 @@ def _start(service: Service, box: Sandbox) -> None:
     how = ["bash", "-c", _START, "bash", service.command, LOG]
     pid = box.exec("", argv=how).output.strip()
     deadline = time.monotonic() + service.ready_seconds
-    while not _is_ready(service, box):
+    while not _is_ready(service, box, deadline - time.monotonic()):
         alive = box.exec("", argv=["bash", "-c", f"kill -0 {pid}"], cwd="/").exit_code == 0
         if alive and time.monotonic() < deadline:
             time.sleep(_PAUSE)
@@ -153,9 +166,10 @@ def _start(service: Service, box: Sandbox) -> None:
         )
 
 
-def _is_ready(service: Service, box: Sandbox) -> bool:
+def _is_ready(service: Service, box: Sandbox, seconds: float) -> bool:
     if service.ready:
-        return box.exec("", argv=["bash", "-c", service.ready]).exit_code == 0
+        test = ["bash", "-c", service.ready]
+        return box.exec("", argv=test, timeout=max(seconds, _PAUSE)).exit_code == 0
     try:
         box.connect(service.port).close()
     except OSError:
@@ -211,7 +225,10 @@ class Relay:
                 back = threading.Thread(target=_pump, args=(far, near), daemon=True)
                 back.start()
                 _pump(near, far)
-                back.join()
+                back.join(_PATIENCE)
+                for end in (near, far):
+                    with suppress(OSError):
+                        end.shutdown(socket.SHUT_RDWR)
                 with self._lock:
                     self._open -= {near, far}
         except (OSError, SandboxError):

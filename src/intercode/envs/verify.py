@@ -120,6 +120,9 @@ class Work(Protocol):
         """Return the sandbox, in which the caller may change files outside the session."""
         ...
 
+    def share_services(self, other: Sandbox) -> None:
+        """Give programs in another sandbox the ports of the task's services."""
+
     def end_processes(self) -> None:
         """End all processes inside, the session's too."""
 
@@ -296,6 +299,7 @@ def run_tests(
         box = source
         folders = [TESTS, VERDICT]
         box.exec("", argv=["rm", "-rf", "--", *folders], cwd="/", timeout=verifier.seconds)
+        work.share_services(box)
     else:
         writable |= not workspace.seal(*_SEALS[writable])
         workspace.start_episode(services=False)
@@ -317,6 +321,7 @@ def run_tests(
             return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
         starts = route.starts
         workspace.start_services()
+        work.share_services(box)
         if probe:
             names = "\0".join(changed).encode("utf-8", "surrogateescape")
             box.write(f"{_PROBE}/changed", names)

@@ -192,6 +192,8 @@ class WorkspaceSpec:
     def _service_template(self, task: Task, name: str, entry: Mapping[str, Any]) -> Start:
         if self.build_service is None:
             raise DataError(f"task {task.id}: this environment has no services")
+        if self.network != "none":
+            raise UsageError("services need sandboxes without this machine's network")
         try:
             return self.build_service(entry.get("image"), entry.get("tree"))
         except UsageError as error:
@@ -435,6 +437,11 @@ class Workspace:
             self.start_services()
         else:
             self._clean = False
+
+    def share_services(self, other: Sandbox) -> None:
+        """Give programs in another sandbox the ports of the running services; in the workspace's
+        own, write their names anew."""
+        (self._services.name if other is self.sandbox else self._services.connect)(other)
 
     def service_logs(self) -> dict[str, str]:
         """Return the ends of the logs of the services, by their names."""

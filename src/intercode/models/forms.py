@@ -53,11 +53,14 @@ def answer_of(form: str, body: str) -> dict[str, Any]:
 
 
 def _events(body: str) -> Iterator[dict[str, Any]]:
-    """Yield the data of server-sent events."""
-    for line in body.splitlines():
+    """Yield the data of server-sent events. Raises ValueError for an event that is an error."""
+    for line in body.split("\n"):  # not splitlines, which breaks lines inside a text
         data = line.removeprefix("data:").strip()
         if line.startswith("data:") and data != "[DONE]":
-            yield json.loads(data)
+            event = json.loads(data)
+            if event.get("error") or event.get("type") == "error":
+                raise ValueError(f"the server says {data:.200}")
+            yield event
 
 
 def text_of(content: object) -> str:
@@ -118,6 +121,8 @@ def _last_response(events: Iterator[Object]) -> dict[str, Any]:
 
 
 def _read_response(response: Object) -> dict[str, Any]:
+    if response.get("error"):
+        raise ValueError(f"the server says {response['error']!r:.200}")
     message: dict[str, Any] = {"content": "", "tool_calls": []}
     logprobs = list[Any]()
     for item in response["output"]:
@@ -157,11 +162,12 @@ def _join_blocks(events: Iterator[Object]) -> dict[str, Any]:
         elif kind == "message_delta":
             whole["stop_reason"] = event["delta"].get("stop_reason")
             whole["usage"] |= event.get("usage") or {}
-        elif kind == "error":
-            raise ValueError(str(event.get("error")))
     for block in whole["content"]:
         if partial := block.pop("partial"):
-            block["input"] = json.loads(partial)
+            try:
+                block["input"] = json.loads(partial)
+            except ValueError:  # the reply was cut off
+                block["input"] = {"malformed": partial}
     return whole
 
 
@@ -192,9 +198,9 @@ def _call(id: object, name: object, arguments: object) -> dict[str, Any]:
 
 
 def _chat(message: Object, finish_reason: str | None, usage: Object | None) -> dict[str, Any]:
-    counts = usage or {}
+    counts, cached = usage or {}, ("cache_read_input_tokens", "cache_creation_input_tokens")
     tokens = {
-        "prompt_tokens": counts.get("input_tokens"),
+        "prompt_tokens": sum(counts.get(name) or 0 for name in ("input_tokens", *cached)),
         "completion_tokens": counts.get("output_tokens"),
     }
     return {"choices": [{"message": message, "finish_reason": finish_reason}], "usage": tokens}

@@ -39,7 +39,7 @@ import time
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -87,6 +87,9 @@ _MEANT = {
 
 LARGEST = 32 << 20
 """Bytes of a reply's body."""
+
+_PASSING = (408, 425, 429)
+"""Statuses below 500 of a server that may answer later."""
 
 PATIENCE = 300.0
 """Seconds for a reply: a thinking model sends nothing for minutes, and another try costs again."""
@@ -398,9 +401,10 @@ class OpenAIModel:
         self, form: str, request: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Iterator[Any]:
         """Send a program's request, in one of the forms of `forms.py`, with this model's name and
-        key; give the response, whose body may come piece by piece. Raises `ModelError` if there is
-        none."""
+        key; give the response, whose body may come piece by piece. Tries again as `complete` does
+        where the server may answer later. Raises `ModelError` if there is no response."""
         sent = {**request, **(self._arguments["request"] or {}), "model": self.name}
+        sent |= {name: 1 for name in ("n", "best_of") if name in sent}
         if self._sampled and form == "chat/completions":
             sent |= {"logprobs": True, "return_token_ids": True}
         elif self._sampled and form == "responses":
@@ -408,19 +412,38 @@ class OpenAIModel:
         if sent.get("stream") and form == "chat/completions":
             sent["stream_options"] = {**(sent.get("stream_options") or {}), "include_usage": True}
         key = self._client.api_key
-        with _http_client(self.url, timeout=self._patience) as client:
+        headers = {**headers, "authorization": f"Bearer {key}", "x-api-key": key}
+        address = f"{str(self._client.base_url).rstrip('/')}/{form}"
+        with ExitStack() as opened:
+            client = opened.enter_context(_http_client(self.url, timeout=self._patience))
+            for attempt in range(self.tries):
+                last, wait = attempt == self.tries - 1 or self.give_up(), None
+                try:
+                    response = opened.enter_context(
+                        client.stream("POST", address, json=sent, headers=headers)
+                    )
+                    if last or not (
+                        response.status_code in _PASSING or response.status_code >= 500
+                    ):
+                        break
+                    wait = _seconds_until(response.headers.get("retry-after", ""))
+                except Exception as error:  # from the HTTP library, which differs between SDKs
+                    if last:
+                        why = f"{type(error).__name__}: {error}"
+                        raise ModelError(f"{self.url}: {why}") from error
+                pause = self.backoff * 2**attempt if wait is None else wait
+                time.sleep(min(pause, LONGEST_WAIT))
             try:
-                with client.stream(
-                    "POST",
-                    f"{str(self._client.base_url).rstrip('/')}/{form}",
-                    json=sent,
-                    headers={**headers, "authorization": f"Bearer {key}", "x-api-key": key},
-                ) as response:
-                    yield response
+                yield response
             except IntercodeError:
                 raise
-            except Exception as error:  # from the HTTP library, which differs between SDKs
+            except Exception as error:
                 raise ModelError(f"{self.url}: {type(error).__name__}: {error}") from error
+
+    def without_key(self, text: str) -> str:
+        """Return a server's text without the key, which some servers repeat."""
+        key = self._client.api_key
+        return text if key == NO_KEY else text.replace(key, "[the key]")
 
     def read_answer(self, answer: Mapping[str, Any]) -> Reply:
         """Return the reply in a whole answer of the chat protocol, with its cost."""
@@ -447,9 +470,7 @@ class OpenAIModel:
                 advice = "name that address, if you trust it"
                 raise ModelError(f"{self.url}: redirects to {to:.200}; {advice}") from error
             wait = _seconds_until(error.response.headers.get("retry-after", ""))
-            text = error.response.text
-            if self._client.api_key != NO_KEY:
-                text = text.replace(self._client.api_key, "[the key]")
+            text = self.without_key(error.response.text)
             raise self._refusal(error.status_code, text, body, wait) from error
         except (openai.APIConnectionError, _TooLarge, TimeoutError) as error:
             # SDKs before version 3 raise the former from an error in `_read_body`

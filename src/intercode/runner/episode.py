@@ -190,19 +190,25 @@ def _launch(
     over_budget: Callable[[], bool],
 ) -> Launched:
     def refusal(asked: int, in_all: int) -> str | None:
+        spend()
         if asked >= request.turns or in_all >= 2 * request.turns:
             return f"all {request.turns} turns are used up"
         if over_budget():
             return "the episode's budget is used up"
         return tracker.stop_reason() or (is_full(log[before:]) if is_full else None)
 
+    def spend() -> None:
+        for turn in log[before + len(spent) :]:
+            spent.append(turn.usage)
+            tracker.spend(turn.usage)
+
+    spent = list[Usage]()
     before, is_full = len(log), getattr(model, "is_full", None)
     stopped, seconds = tracker.stop_reason, tracker.limits.episode.seconds
     try:
         return launch(env, request, model, log, refusal, stopped, seconds)
     finally:
-        for turn in log[before:]:
-            tracker.spend(turn.usage)
+        spend()
 
 
 def _refused(act: Act, question: Turn) -> Act:

@@ -19,7 +19,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from intercode.agents.base import Launch, Launched
-from intercode.errors import UsageError
+from intercode.errors import ModelError, UsageError
 from intercode.runner.recorder import Recorder, require_server
 from intercode.types import Turn
 from intercode_sandbox.base import Sandbox
@@ -76,13 +76,16 @@ def launch(
         recorder.add_actions()
         if recorder.submission is not None:
             return Launched(recorder.submission, False)
-        if recorder.fault is not None and not recorder.is_well():
+        if recorder.fault is not None and not recorder.provoked():
             raise recorder.fault
         if not (recorder.asked or recorder.refused_at or done.timed_out):
+            if recorder.refusal.startswith(server.url):
+                raise ModelError(recorder.refusal)
             said = (done.stdout + done.stderr).decode("utf-8", "replace").strip()[-500:]
+            refused = f"its request was refused: {recorder.refusal}; " if recorder.refusal else ""
             raise UsageError(
-                f"the program of exec: ended with status {done.exit_code} before it asked a model; "
-                f"its output ends: {said}"
+                f"the program of exec: ended with status {done.exit_code} before it had an answer "
+                f"of the model; {refused}its output ends: {said}"
             )
         return Launched(None, recorder.refused_at is not None or done.timed_out)
 

@@ -31,7 +31,7 @@ from typing import Any
 from intercode.errors import ModelError, UsageError
 from intercode.models import OpenAIModel
 from intercode.models.forms import FORMS, answer_of, question_of, text_of
-from intercode.types import Message, Turn
+from intercode.types import Message, Reply, Turn
 
 LARGEST = 32 << 20
 """Bytes of a request and of an answer."""
@@ -41,6 +41,10 @@ _FAULTS = {401, 403, 404, 405, 407, 408, 425, 429, 501}
 """Statuses below 500, and 501, that the server or the user's account is to blame for."""
 _TOLD = ("system", "developer")
 _PASSED = ("content-type", "accept", "anthropic-version", "anthropic-beta", "openai-beta")
+
+
+_Request = tuple[str, dict[str, Any], dict[str, str]]
+"""A request: its form, body and headers."""
 
 
 @dataclass
@@ -80,8 +84,12 @@ class Recorder(ThreadingMixIn, BaseServer):
         """When the first request was refused, or the work was submitted (`time.monotonic()`)."""
         self._conversations: list[_Conversation] = []
         self._lock, self._free = threading.Lock(), threading.Semaphore(_CONNECTIONS)
-        self.asked: tuple[str, dict[str, Any], dict[str, str]] | None = None
-        """The last request that was answered: its form, body and headers."""
+        self.asked: _Request | None = None
+        """The last request that was answered."""
+        self.failed: _Request | None = None
+        """The last request that failed by a fault."""
+        self.refusal = ""
+        """What the program was told when a request was last refused, by the server or here."""
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
 
     # -- what socketserver asks for ----------------------------------------------------------------
@@ -146,14 +154,16 @@ class Recorder(ThreadingMixIn, BaseServer):
             if self.submission is None:
                 self.submission, self.refused_at = answer, time.monotonic()
 
-    def is_well(self) -> bool:
-        """Return whether the server answers a request that it has answered before: a later fault
-        was then caused by what was sent, and what is sent may be the policy's choice."""
-        if self.asked is None:
+    def provoked(self) -> bool:
+        """Return whether the last fault lies in what was sent, which may be the policy's choice:
+        the request fails again, but one that was answered before is still answered."""
+        if self.asked is None or self.failed is None:
             return False
-        form, request, headers = self.asked
+        return not self._answers(self.failed) and self._answers(self.asked)
+
+    def _answers(self, request: _Request) -> bool:
         try:
-            with self.model.forward(form, {**request, "stream": False}, headers) as response:
+            with self.model.forward(*request) as response:
                 response.read()
                 return bool(response.status_code == 200)
         except ModelError:
@@ -171,10 +181,8 @@ class Recorder(ThreadingMixIn, BaseServer):
         try:
             reply = self.model.read_answer(answer_of(form, body))
         except Exception as error:  # whatever the server sent
-            self.fault = ModelError(
-                f"{self.model.url}: an answer that cannot be read ({error!r:.200})"
-            )
-            return
+            why = f"{self.model.url}: an answer that cannot be read ({error!r:.200})"
+            self.fault, reply = ModelError(why), Reply(body)
         turn = Turn(
             tuple(question),
             reply.text,
@@ -218,13 +226,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         try:
-            length = int(self.headers.get("content-length") or 0)
-            if not 0 <= length <= LARGEST:
-                raise ValueError("too long")
-            content = self.rfile.read(length)
-            path = self.path.partition("?")[0].rstrip("/")
             if not self._authorized():
                 return
+            length = int(self.headers.get("content-length") or -1)
+            if not 0 <= length <= LARGEST:
+                raise ValueError(f"Content-Length must be at most {LARGEST}")
+            content = self.rfile.read(length)
+            path = self.path.partition("?")[0].rstrip("/")
             if path == "/submit":
                 self.server.submit(content.decode("utf-8", "replace"))
                 self._answer(200, {"submitted": True})
@@ -234,6 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._refuse(404, f"there is no {path}; there are {', '.join(FORMS)}")
                 return
             request = json.loads(content)
+            json.dumps(request, ensure_ascii=False, allow_nan=False).encode()
             question = question_of(form, request)
             conversation = self.server.admit(question)
         except (ValueError, RecursionError, TypeError, AttributeError, KeyError) as error:
@@ -264,15 +273,14 @@ class _Handler(BaseHTTPRequestHandler):
         answer is a reply of the model."""
         server, began = self.server, time.perf_counter()
         headers = {name: self.headers[name] for name in _PASSED if name in self.headers}
+        server.failed, body = (form, request, headers), bytearray()
         try:
             with server.model.forward(form, request, headers) as response:
                 status, kind = response.status_code, response.headers.get("content-type", "")
-                with suppress(OSError):  # the program left, which is not the server's fault
-                    self.send_response(status)
-                    self.send_header("content-type", kind)
-                    self.send_header("transfer-encoding", "chunked")
-                    self.end_headers()
-                body = bytearray()
+                if status != 200:
+                    text = server.model.without_key(response.read().decode("utf-8", "replace"))
+                    return self._tell_failure(form, status, kind, text)
+                self._begin(status, kind)
                 for piece in response.iter_bytes():
                     body += piece
                     if len(body) > LARGEST:
@@ -283,15 +291,30 @@ class _Handler(BaseHTTPRequestHandler):
             server.fault = error
             self._refuse(502, str(error))
             return False
-        text = body.decode("utf-8", "replace")
-        if status in _FAULTS or status >= 500:
-            server.fault = ModelError(f"{server.model.url}: HTTP {status} for /{form}: {text:.300}")
-        elif status == 200:
-            server.fault, server.asked = None, (form, request, headers)
-            server.note(form, question, text, time.perf_counter() - began, conversation)
+        server.fault, server.asked, server.failed = None, (form, request, headers), None
+        text, seconds = body.decode("utf-8", "replace"), time.perf_counter() - began
+        server.note(form, question, text, seconds, conversation)
         with suppress(OSError):
             self.wfile.write(b"0\r\n\r\n")
-        return bool(status == 200)
+        return True
+
+    def _tell_failure(self, form: str, status: int, kind: str, text: str) -> bool:
+        server = self.server
+        server.refusal = f"{server.model.url}: HTTP {status} for /{form}: {text:.300}"
+        if status in _FAULTS or status >= 500:
+            server.fault = ModelError(server.refusal)
+        self._begin(status, kind)
+        self._send(text.encode())
+        with suppress(OSError):
+            self.wfile.write(b"0\r\n\r\n")
+        return False
+
+    def _begin(self, status: int, kind: str) -> None:
+        with suppress(OSError):  # the program left, which is not the server's fault
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("transfer-encoding", "chunked")
+            self.end_headers()
 
     def _send(self, piece: bytes) -> None:
         with suppress(OSError):  # the program left; its answer is recorded all the same
@@ -307,6 +330,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def _refuse(self, status: int, why: str) -> None:
+        self.server.refusal = why
         error = {"type": "invalid_request_error", "message": why}
         self._answer(status, {"type": "error", "error": error})
 

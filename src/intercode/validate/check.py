@@ -429,5 +429,6 @@ def _world(task: Task) -> str:
     """Return what a record says of the files and databases that a task starts with, and of what its
     user replies."""
     images = "world" if "world" in task.extra else "image"
-    names = ("db", "db_id", "setup", "cwd", "env", "facets", "follow_up", "test_cases", images)
+    place = ("db", "db_id", "setup", "cwd", "env", "services", images)
+    names = (*place, "facets", "follow_up", "test_cases")
     return repr([task.extra.get(name) for name in names])

@@ -50,6 +50,9 @@ class BashWorld:
     def lend_sandbox(self) -> Sandbox:
         return self.workspace.lend_sandbox()
 
+    def share_services(self, other: Sandbox) -> None:
+        self.workspace.share_services(other)
+
     def end_processes(self) -> None:
         self.workspace.end_processes()
 

@@ -51,7 +51,7 @@ def _record(folder: Path, place: Path, challenge: dict[str, Any]) -> Record:
             name, service = _server(folder, place, challenge)
             told.append(f"A server answers at the host {name}, port {service['port']}.")
             record["services"] = {name: service}
-        except ValueError as error:
+        except (ValueError, AttributeError, TypeError) as error:
             record[UNPLAYABLE] = f"its server {error}"
     if "{" in flag:
         told.append(f"The flag has the form {flag.partition('{')[0]}{{…}}.")

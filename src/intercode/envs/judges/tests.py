@@ -45,6 +45,9 @@ class FilesWorld(World, Protocol):
         """Return the spec of the task's sandboxes."""
         ...
 
+    def share_services(self, other: Sandbox) -> None:
+        """Give programs in another sandbox the ports of the task's services."""
+
     def end_processes(self) -> None:
         """End all processes inside, the session's too."""
 

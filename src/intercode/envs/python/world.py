@@ -60,6 +60,9 @@ class PythonWorld:
     def lend_sandbox(self) -> GuestSandbox:
         return self.sessions.lend_agent()
 
+    def share_services(self, other: object) -> None:
+        """Do nothing: tasks in Python have no services."""
+
     def end_processes(self) -> None:
         self.sessions.end_processes()
 

@@ -22,7 +22,7 @@ import shlex
 import tarfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
     if task.get("steps"):
         reasons.append(("has several steps", "needs_machine"))
     else:
-        reasons += _test_reasons(tests / "test.sh", tests)
+        reasons += _test_reasons(tests / "test.sh", tests, services or ())
     if environment.get("mcp_servers"):
         reasons.append(("needs MCP servers", "needs_machine"))
     if verifier.get("environment_mode") == "separate":
@@ -152,7 +152,7 @@ def _read_terminal_bench(folder: Path, prefix: str) -> Record:
     if script.is_file():
         files["run-tests.sh"] = script.read_bytes(), 0o755
     services, reasons = _services(folder, prefix, "client")
-    reasons += _test_reasons(script, tests)
+    reasons += _test_reasons(script, tests, services or ())
     dockerfile = folder / "Dockerfile"
     if not dockerfile.is_file():
         reasons.append((NO_IMAGE, "needs_files"))
@@ -194,18 +194,22 @@ def _services(
         try:
             if file and name != main:
                 services[name] = service_of(file, container, prefix)
-        except ValueError as error:
+        except (ValueError, AttributeError, TypeError) as error:
             reasons.append((f"its container {name} {error}", "needs_machine"))
     return services or None, reasons
 
 
-def _test_reasons(script: Path, tests: Path) -> Iterator[tuple[str, str]]:
+def _test_reasons(
+    script: Path, tests: Path, services: Collection[str]
+) -> Iterator[tuple[str, str]]:
     if not script.is_file():
         yield f"has no {script.name}", "needs_files"
         return
     texts = [file.read_text("utf-8", "replace") for file in (script, *sorted(tests.glob("*.sh")))]
     downloads = (match[1] for text in texts for match in _DOWNLOAD.finditer(text))
-    if first := next((line for line in downloads if not _LOCAL.search(line)), None):
+    named = "|".join(map(re.escape, services or ("localhost",)))
+    local = re.compile(rf"{_LOCAL.pattern}|https?://(?:{named})\b")
+    if first := next((line for line in downloads if not local.search(line)), None):
         yield f"its tests download ({first.strip():.80})", "needs_network"
 
 
