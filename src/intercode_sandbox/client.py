@@ -250,7 +250,9 @@ class GuestSandbox(Sandbox):
         if isinstance(path, int):
             place = f"127.0.0.1:{_require_port(path, 1)}"
             stream = self._receive_socket({"op": "connect", "path": place, "port": path})
-            _, connected, _ = select.select([], [stream], [], _CONNECT_SECONDS)
+            poll = select.poll()  # `select` refuses descriptors above 1023
+            poll.register(stream, select.POLLOUT)
+            connected = poll.poll(_CONNECT_SECONDS * 1000)
             failure = stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if failure or not connected:
                 stream.close()

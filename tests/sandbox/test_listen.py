@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 import threading
+from contextlib import ExitStack
 
 import pytest
+from families import wait_until
 
 from intercode_sandbox.errors import UsageError
 from intercode_sandbox.local import LocalSandbox
@@ -49,6 +53,31 @@ def test_no_other_port_of_the_machine_is_reachable(template: Template) -> None:
         port = outside.getsockname()[1]
         socket.create_connection(("127.0.0.1", port)).close()  # the control
         assert sandbox.exec(REACHES.format(port)).output == "refused\n"
+
+
+def test_a_port_inside_is_reached_also_with_many_open_descriptors(template: Template) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= hard < 2048:
+        pytest.skip("this user may not open 2048 descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    with ExitStack() as opened, LocalSandbox(template) as sandbox:
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        sandbox.exec("", argv=["bash", "-c", "python3 -m http.server 8000 > /dev/null 2>&1 &"])
+        assert wait_until(lambda: answers(sandbox, 8000), 60)
+        for _ in range(1100):
+            opened.callback(os.close, os.open("/dev/null", os.O_RDONLY))
+        with sandbox.connect(8000) as stream:
+            assert stream.fileno() > 1023
+            stream.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert stream.recv(8) == b"HTTP/1.0"
+
+
+def answers(sandbox: LocalSandbox, port: int) -> bool:
+    try:
+        sandbox.connect(port).close()
+    except OSError:
+        return False
+    return True
 
 
 def test_a_pod_has_no_ports_and_a_port_is_a_number(template: Template) -> None:

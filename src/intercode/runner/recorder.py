@@ -89,7 +89,7 @@ class Recorder(ThreadingMixIn, BaseServer):
         self.failed: _Request | None = None
         """The last request that failed by a fault."""
         self.refusal = ""
-        """What the program was told when a request was last refused, by the server or here."""
+        """The text of the last refusal, by the server or by this recorder."""
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
 
     # -- what socketserver asks for ----------------------------------------------------------------
