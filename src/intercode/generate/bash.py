@@ -18,6 +18,7 @@ from itertools import product
 from typing import Any
 
 from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
+from intercode.generate.ground import Prose
 
 ENDINGS = [
     "txt",
@@ -51,75 +52,28 @@ def _text(draw: Draw, count: int) -> str:
 # -- bash-files ------------------------------------------------------------------------------------
 
 
-def _prose(draw: Draw, count: int, loud: list[str], marks: tuple[str, str]) -> str:
-    """Return the lines of a note, in which the words `loud` are frequent.
-
-    There are words within words, capital letters, numbers, blank lines, needless spaces, repeated
-    lines and words, and ties for the longest and the shortest line, also among those that are so
-    by their spaces. `marks` are the top and the last line of two blocks; they also occur outside
-    and as parts of lines.
-    """
-    words, lines = [noun for noun in draw.part(NOUNS) if noun not in marks], list[str]()
-
-    def word(often: list[str] = loud) -> str:
-        noun = draw.choice(often if draw.random() < 0.4 else words)
-        return draw.choice((noun, noun, noun, noun, noun.capitalize(), f"{noun}s", f"sea{noun}"))
-
-    while len(lines) < count:
-        old = draw.choice(lines) if len(lines) > 3 else ""
-        often = [draw.choice(loud)]
-        new = " ".join(word(often) for _ in range(draw.randint(1, 9)))
-        kind = draw.random()
-        if kind < 0.6:
-            lines.append(new)
-        elif kind < 0.7:
-            lines.append(f"{draw.randint(2, 40)} {new}")
-        elif kind < 0.83:
-            lines.append(draw.choice((f" {new}", f"  {new}", new.replace(" ", "  ", 1), f"{new} ")))
-        elif kind < 0.91:
-            lines.append(draw.choice(("", "", "  ")))
-        else:
-            lines += [old] * draw.randint(1, 2)
-    longest, shortest = max(lines, key=len), min(filter(str.split, lines), key=len)
-    most, least = longest.split()[::-1], shortest.split()[::-1]
-    extremes = [" ".join(most), " ".join(least).capitalize(), "9".rjust(len(shortest) + 1)]
-    extremes += ["    ".join(most[1:]), "    ".join(most[:0:-1])]
-    for extreme in extremes:
-        lines.insert(draw.randint(0, count - 1), extreme)
-    old = draw.choice(list(filter(str.islower, lines)) or loud)
-    for repeated in (
-        *([old], [old, old], [f" {old}"], [old.capitalize()], [f" {old.capitalize()}"]),
-        *([f"9 {word()}", f"10 {word()}", f" 9 {old}"], [f"{word()} café {word()}"]),
-    ):
-        place = draw.randrange(len(lines))
-        lines[place:place] = repeated
+def _prose(draw: Draw, count: int, loud: list[str], marks: tuple[str, str]) -> Prose:
+    """Return the lines of a note, in which the words `loud` are frequent, and two blocks that begin
+    and end with a line that is one of the `marks`."""
     top, last = marks
+    lines = [draw.line(loud) for _ in range(count)]
     for place in sorted(draw.sample(range(3, count, 5), 2), reverse=True):
-        inside = [f"{last} {word()}", f"{word()} {last}", f" {top}s", old, old, word(), ""]
-        lines[place:place] = [top, *draw.sample(inside, 7), last]
-    lines[1:1] = [f"{top} {word()}", f"{word()} {top}", last]
-    for place in (1, -1):
-        lines[place:place] = ["", "", "  "]
-    for place in (0, len(lines) + 1):
-        often = [*(f"{noun} {noun}" for noun in loud), f"{loud[0]}s", f"sea{loud[1]}"]
-        lines.insert(place, "  ".join(draw.sample(often, 5)))
-    return "".join(f"{line}\n" for line in lines)
+        lines[place:place] = [top, *(draw.line(loud) for _ in range(3)), last]
+    return Prose("".join(f"{line}\n" for line in lines))
 
 
 def _files_place(draw: Draw, name: str) -> Place:
-    site, (top, last, *loud) = f"/desk/{name}", draw.words(NOUNS, 5)
+    site, (top, last, *loud) = f"{draw.home('desk')}/{name}", draw.nouns(5)
     texts = {
         f"{site}/notes/{topic}.txt": _prose(draw, draw.number(16, 60), loud, (top, last))
-        for topic in draw.words(NOUNS, 5)
+        for topic in draw.nouns(5)
     }
-    owners = draw.words(TOWNS, 5)
+    owners = draw.people(5)
     place = Place(name, facts={"site": site, "texts": texts, "owners": owners, "loud": loud})
     place.facts |= {"top": top, "last": last}
     for path, text in texts.items():
         place.write(path, text)
-        folder, _, file = path.rpartition("/")
-        for alike in (f"{file}.old", f"old-{file}", file.capitalize(), f"old/{file}"):
-            place.write(f"{folder}/{alike}", _prose(draw, 16, loud, (top, last)))
+    place.grows.append(f"{site}/notes")
     least, void = draw.randint(3, 6), draw.choice(loud)
     few, few_code, blank = draw.choice(
         (("fewer", f"NF < {least}", "NF &&"), ("more", f"NF > {least}", "!NF ||"))

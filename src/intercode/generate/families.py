@@ -1,92 +1,45 @@
-"""The parts of a family of generated tasks: places, questions, and the random draws of one split.
+"""The parts of a family of generated tasks: places and questions.
 
     Family ─┬─► Place, Place, …           a site in a tree, or a database: files, and the facts that
             │                             questions use
             └─► Question, Question, …     phrasings and a gold, each with <parameters>
 
-Test tasks differ from training tasks in words and numbers: `Draw` keeps the last fifth of every
-list and range for the test split. Questions that are `held_out` occur in the test split alone.
+Questions that are `held_out` occur in the test split alone, and so does the last of three or more
+values of a choice.
 """
 
 from __future__ import annotations
 
-import random
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from intercode.env import GoldRun
-
-Split = Literal["train", "test"]
-Parameters = dict[str, Any]
-Item = TypeVar("Item")
-
-_WORDS = {
-    name: words.split()
-    for name, words in tomllib.loads(
-        Path(__file__).with_name("words.toml").read_text("utf-8")
-    ).items()
-}
-NOUNS, PEOPLE, TOWNS = (_WORDS[name] for name in ("nouns", "people", "towns"))
-
-
-class Draw(random.Random):
-    """Random numbers for one split. Values that `word`, `words`, `number`, `limit` and `sites`
-    draw for one split are never drawn for the other."""
-
-    def __init__(self, seed: str, split: Split) -> None:
-        super().__init__(f"{seed} {split}")
-        self.split: Split = split
-
-    def part(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return this split's part of a list: the last fifth for the test split, else the rest."""
-        cut = len(items) * 4 // 5
-        return items[cut:] if self.split == "test" else items[:cut]
-
-    def word(self, items: Sequence[Item]) -> Item:
-        return self.choice(self.part(items))
-
-    def words(self, items: Sequence[Item], count: int) -> list[Item]:
-        """Return different items in random order."""
-        return self.sample(self.part(items), count)
-
-    def number(self, low: int, high: int) -> int:
-        """Return a number from low to high: from the upper fifth of the range for the test split,
-        else from below it."""
-        cut = low + (high - low) * 4 // 5
-        return self.randint(cut + 1, high) if self.split == "test" else self.randint(low, cut)
-
-    def limit(self, values: Iterable[int]) -> int:
-        """Return one of the values (0 if there are none) or, less often, a number beside one.
-        For the test split it leaves 4 when it is divided by 5, else it does not, so that both
-        splits have limits from the whole range."""
-        values = list(values) or [0]
-        beside = [value + step for value in values for step in (-2, -1, 1, 2)]
-        exact, beside = (
-            [value for value in numbers if (value % 5 == 4) is (self.split == "test")]
-            for numbers in (values, beside)
-        )
-        return self.choice(beside if beside and self.random() < 0.2 else exact or beside)
-
-    def sites(self) -> Iterator[str]:
-        """Yield different names of places: 16,000 for training, 4,000 for the test split."""
-        firsts, seconds = self.part(_WORDS["sites"]), _WORDS["kinds"]
-        names = [f"{first}-{second}" for first in firsts for second in seconds]
-        yield from self.sample(names, len(names))
-        yield from (f"{name}-{second}" for second in seconds for name in names)
+from intercode.generate.draws import NOUNS as NOUNS
+from intercode.generate.draws import PEOPLE as PEOPLE
+from intercode.generate.draws import TOWNS as TOWNS
+from intercode.generate.draws import Draw as Draw
+from intercode.generate.draws import Parameters as Parameters
+from intercode.generate.draws import Split as Split
+from intercode.generate.ground import Inputs, Rows, bytes_of, grow_files
 
 
 @dataclass
 class Place:
-    """A site or a database. `files` are texts, archives and the targets of symbolic links, by path
-    from the data folder; `rules` says in words what a task of difficulty 3 has to find in them."""
+    """A site or a database, which can grow.
+
+    `files` are texts, tables, archives and the targets of symbolic links, by path from the data
+    folder; `rules` says in words what a task of difficulty 3 has to find in them. Files below the
+    folders in `grows` may change, and get others near them, except those that are `fixed`. `tables`
+    is the content of a database.
+    """
 
     name: str
-    files: dict[str, str | bytes | PurePosixPath] = field(default_factory=dict)
+    files: dict[str, Any] = field(default_factory=dict)
     facts: Parameters = field(default_factory=dict)
     """Values that questions use; `site` is the place's absolute path, `db` the database's name."""
     rules: str = ""
@@ -94,8 +47,11 @@ class Place:
     """Rows, connections and the like from which the family draws parameters."""
     programs: set[str] = field(default_factory=set)
     """The paths of executable files."""
+    grows: list[str] = field(default_factory=list)
+    fixed: set[str] = field(default_factory=set)
+    tables: dict[str, Rows] = field(default_factory=dict)
 
-    def write(self, path: str, content: str | bytes, *, program: bool = False) -> None:
+    def write(self, path: str, content: Any, *, program: bool = False) -> None:
         """Add a file of the tree; `path` is absolute."""
         self.files[f"tree{path}"] = content
         if program:
@@ -106,12 +62,57 @@ class Place:
         self.files[f"tree{path}"] = PurePosixPath(target)
 
     def explain(self, path: str, rules: str) -> None:
-        """Add a file with the rules of the place."""
+        """Add a file with the rules of the place, which does not change."""
         self.rules = rules
-        self.write(path, rules)
+        self.fix(path, rules)
+
+    def fix(self, path: str, content: Any, *, program: bool = False) -> None:
+        """Add a file of the tree that does not change when the place grows."""
+        self.write(path, content, program=program)
+        self.fixed.add(f"tree{path}")
+
+    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Place:
+        """Return a copy with one small change near some words, where the words `known` are."""
+        if self.tables:
+            return self._with_rows(draw, near, known)
+        folder = f"tree{draw.choice(self.grows)}/"
+        inside = {
+            path.removeprefix(folder): content
+            for path, content in self.files.items()
+            if path.startswith(folder) and path not in self.fixed
+        }
+        grown = grow_files(draw, inside, near, known)
+        new = {folder + path: content for path, content in grown.items()}
+        new = {path: content for path, content in new.items() if path not in self.fixed}
+        return replace(self, files={**self.files, **new})
+
+    def _with_rows(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Place:
+        named = [name for name, rows in self.tables.items() if {*rows.columns} & {*near}]
+        named = named or [name for name in self.tables if name in known] or [*self.tables]
+        name = draw.choice(named)
+        rows = self.tables[name]
+        ids, pointed = dict[str, list[Any]](), list[int]()
+        for column, other in rows.refers.items():
+            whole = self.tables[other]
+            ids[column] = whole.column("id")
+            marked = {ids[column][place] for place in whole.places(known)}
+            pointed += [n for n, value in enumerate(rows.column(column)) if value in marked]
+        grown = rows.grown(draw, near, known, ids, pointed)
+        return replace(self, tables={**self.tables, name: grown})
+
+    def contents(self) -> dict[str, bytes | PurePosixPath]:
+        """Return the content of each file, by path from the data folder."""
+        files = dict(self.files)
+        if self.tables:
+            tables = (rows.statements(name) for name, rows in self.tables.items())
+            files[f"databases/{self.facts['db']}.sql"] = "\n".join(tables)
+        return {
+            path: content if isinstance(content, PurePosixPath) else bytes_of(content)
+            for path, content in files.items()
+        }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Question:
     """A question about a place, with a gold. <NAME> in a text stands for the parameter NAME.
 
@@ -131,6 +132,10 @@ class Question:
     wrong: Sequence[str] = ()
     equivalents: Sequence[str] = ()
     held_out: bool = False
+    examples: Sequence[str] = ()
+    """The arguments of calls of a Python function, each a tuple in Python with <parameters>."""
+    allows: str = "True"
+    """An expression in Python that says of the arguments whether the function takes them."""
 
 
 @dataclass(frozen=True)
@@ -174,12 +179,11 @@ class Family:
     """Questions about places of one kind, in the file `questions/NAME.toml`.
 
     `place` makes a place from a name; `draw` returns the parameters of one task that are not facts
-    of the place. `inputs` returns the arguments of a Python task's tests from its kind and
-    parameters. A data folder has one place for every `tasks_per_place` tasks, and for each task of
-    difficulty 3 one that no other of them shares. `answer` returns the
-    answer of a gold that was executed, or "" if there is none. `judge` returns, for a place and a
-    gold, a function that says whether a mistake is refused, or None if only the reward can say: it
-    is fast, so that parameters are drawn again where they tell too little.
+    of the place. `inputs` returns the first inputs of a Python task's tests from its question and
+    parameters. A data folder has one place for every `tasks_per_place` tasks, of which at most one
+    has difficulty 3. `answer` returns the answer of a gold that was executed, or "" if there is
+    none. A family with `compose` has no questions: it makes a place with one task of so many steps,
+    or returns the reason why it cannot.
     """
 
     name: str
@@ -187,15 +191,15 @@ class Family:
     about: str
     place: Callable[[Draw, str], Place]
     draw: Callable[[Draw, Place], Parameters]
-    inputs: Callable[[Draw, str, Parameters], Sequence[tuple[Any, ...]]] | None = None
-    tasks_per_place: int = 8
+    inputs: Callable[[Draw, Question, Parameters], Inputs] | None = None
+    tasks_per_place: int = 4
     answer: Callable[[str, GoldRun], str] = outcome_of
-    judge: Callable[[Place, str], Callable[[str], bool | None]] = lambda place, gold: (
-        lambda mistake: None
-    )
+    compose: Callable[..., tuple[Place, Question] | str] | None = None
 
     @cached_property
     def questions(self) -> Sequence[Question]:
+        if self.compose:
+            return []
         path = Path(__file__).with_name("questions") / f"{self.name}.toml"
         return [
             Question(kind, **fields)

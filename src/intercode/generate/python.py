@@ -8,7 +8,7 @@ repeated items among them, and the results are the gold's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from intercode.generate.families import (
@@ -19,8 +19,11 @@ from intercode.generate.families import (
     Family,
     Parameters,
     Place,
+    Question,
+    fill,
     text_of,
 )
+from intercode.generate.ground import Inputs
 
 SIGNS = "#;|~^%&+=@!:?$*"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -562,6 +565,25 @@ def _ticket(draw: Draw, parameters: Parameters, fault: int) -> str:
     return faulty.get(fault, f"{letter}{digits}")
 
 
+def _old(
+    inputs: Callable[[Draw, str, Parameters], Arguments],
+) -> Callable[[Draw, Question, Parameters], Inputs]:
+    """Take the inputs of a function that draws all of them; they do not grow."""
+
+    def drawn(draw: Draw, question: Question, parameters: Parameters) -> Inputs:
+        return Inputs(tuple(inputs(draw, question.kind, parameters)), lambda *arguments: False)
+
+    return drawn
+
+
+def from_examples(draw: Draw, question: Question, parameters: Parameters) -> Inputs:
+    """Return the inputs that a question has as examples; they grow as far as it allows."""
+    examples = [eval(fill(text, parameters)) for text in question.examples]
+    names = question.gold.partition("(")[2].partition(")")[0]
+    allows = eval(f"lambda {names}: {fill(question.allows, parameters)}")
+    return Inputs(tuple(examples), allows)
+
+
 FAMILIES = (
     Family(
         "python-text",
@@ -569,7 +591,7 @@ FAMILIES = (
         "make and encode text",
         _scribe,
         _script,
-        _texts,
+        _old(_texts),
         tasks_per_place=5,
         answer=text_of,
     ),
@@ -579,7 +601,7 @@ FAMILIES = (
         "lists of records: filter, group, charge",
         _office,
         _ledger,
-        _records,
+        _old(_records),
         tasks_per_place=5,
         answer=text_of,
     ),
@@ -589,7 +611,7 @@ FAMILIES = (
         "read settings, measures, fields and telegrams",
         _station,
         _message,
-        _messages,
+        _old(_messages),
         tasks_per_place=5,
         answer=text_of,
     ),

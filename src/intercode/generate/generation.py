@@ -1,0 +1,527 @@
+"""The generation of a data folder, place by place.
+
+    units ──► a place, drafts of tasks, growth ──► golds executed ──► merged and written
+      ▲                                                                      │
+      └───────────────── another round until each kind is full ◄────────────┘
+
+A unit is one place and the kinds of its tasks. Units are independent of each other, so several are
+worked on at once; they are merged in their order, so the bytes depend on the plan alone. Each unit
+is a line of `progress.jsonl` until the folder is finished: an interrupted generation goes on from
+there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
+from math import ceil
+from pathlib import Path, PurePosixPath
+from queue import SimpleQueue
+from typing import Any, get_args
+
+from intercode import __version__
+from intercode.env import GoldRun
+from intercode.envs import prepare
+from intercode.errors import UsageError
+from intercode.generate.drafts import (
+    KNOWN,
+    NEW_FAMILY,
+    NEW_KIND,
+    ONE_CHANGED,
+    TWO_CHANGED,
+    Draft,
+    Record,
+    Wanted,
+    composed,
+    draft,
+    reserved,
+)
+from intercode.generate.draws import Draw, Split
+from intercode.generate.families import Family, Place, Question, with_placeholders
+from intercode.generate.grower import grow
+from intercode.generate.judges import SHOWN, bash_judge, python_judge, sql_judge, write_tests
+from intercode.generate.trial import Trial
+
+SHARE = 0.03
+"""The largest part of a split's tasks that may have the same answer."""
+TRIES = 60
+"""If none of this many drafts is kept, the kind yields no tasks."""
+DRAWS = 8
+"""The number of times that a task is drawn for one of a unit's kinds."""
+PATIENCE = 8
+"""After this many rounds in a row without a new task, the kind is exhausted."""
+TEST_EVERY = 5
+"""One of so many tasks is a test task."""
+BATCH = 24
+"""The number of units whose golds are executed at once."""
+BUDGET = {"bash": 10, "sql": 80, "python": 300}
+"""The number of changes that may be tried for one task."""
+FIRST = {"bash": 12, "sql": 6, "python": 24}
+"""The number of changes before any mistake is tried."""
+LADDER = {KNOWN: 0.3, ONE_CHANGED: 0.2, TWO_CHANGED: 0.15, NEW_KIND: 0.25, NEW_FAMILY: 0.1}
+"""The parts of the test split, by distance."""
+PROGRESS, CARD, TASKS = "progress.jsonl", "card.json", "tasks.jsonl"
+_GOLD_TRIES = 3
+"""The number of times that a gold may run out of time, on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The options that decide the bytes of a data folder."""
+
+    family: Family
+    n: int
+    seed: int
+    asks: int = 0
+    steps: int = 0
+    kinds: Collection[str] = ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        optional = {"asks": self.asks, "steps": self.steps, "kinds": sorted(self.kinds)}
+        return {
+            "family": self.family.name,
+            "n": self.n,
+            "seed": self.seed,
+            **{name: value for name, value in optional.items() if value},
+        }
+
+    @property
+    def sizes(self) -> dict[Split, int]:
+        return {"train": self.n - self.n // TEST_EVERY, "test": self.n // TEST_EVERY}
+
+    def draw(self, unit: int, split: Split) -> Draw:
+        """Return the random draws of a unit. Every second place looks real."""
+        seed = f"{self.family.name} {self.n} {self.seed} {unit}"
+        return Draw(seed, split, real=unit % 2 == 0)
+
+    def able(self, family: Family) -> list[Question]:
+        """Return the questions of a family that can leave out as many clauses as are asked for."""
+        return [one for one in family.questions if len(family.omissions(one)) >= self.asks]
+
+
+@dataclass(frozen=True)
+class Unit:
+    number: int
+    split: Split
+    site: str
+    family: Family
+    wanted: Sequence[Wanted]
+
+
+@dataclass
+class Work:
+    """The place and the tasks of a unit, and by kind the reasons why drafts were dropped."""
+
+    unit: Unit
+    place: Place
+    drafts: list[Draft] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+    dropped: list[tuple[str, str]] = field(default_factory=list)
+
+    def line(self) -> dict[str, Any]:
+        """Return what `progress.jsonl` keeps."""
+        tasks = [
+            {"wanted": drafted.wanted, "answer": answer, "keys": sorted(drafted.keys)}
+            | {"record": drafted.record}
+            for drafted, answer in zip(self.drafts, self.answers, strict=True)
+        ]
+        return {"unit": self.unit.number, "tasks": tasks, "dropped": self.dropped}
+
+
+def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
+    """Return the kinds that a split wants. `beyond` is the family of the tasks that are farthest
+    from those of training."""
+    size = plan.sizes[split]
+    if plan.family.compose:
+        return [Wanted(None)] * size
+    able = [one for one in plan.able(plan.family) if not plan.kinds or one.kind in plan.kinds]
+    known = [one for one in able if not one.held_out]
+    rungs: dict[int, list[Wanted]] = {KNOWN: [Wanted(one) for one in known]}
+    if split == "test" and not plan.kinds:
+        for distance in (ONE_CHANGED, TWO_CHANGED):
+            fit = [one for one in known if len(reserved(one)) >= distance]
+            rungs[distance] = [Wanted(one, distance) for one in fit]
+        rungs[NEW_KIND] = [Wanted(one, NEW_KIND) for one in able if one.held_out]
+        easy = [one for one in plan.able(beyond) if one.difficulty < 3] if beyond else []
+        rungs[NEW_FAMILY] = [Wanted(one, NEW_FAMILY) for one in easy if not one.held_out]
+    rungs = {distance: wanted for distance, wanted in rungs.items() if wanted}
+    total = sum(LADDER[distance] for distance in rungs)
+    shared, before = list[Wanted](), 0.0
+    for distance, wanted in rungs.items():
+        upto = before + LADDER[distance] / total * size
+        shared += islice(cycle(wanted), round(upto) - round(before))
+        before = upto
+    return shared
+
+
+class Generation:
+    """The generation of one data folder. `beyond` is the family of its farthest test tasks."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: Path,
+        workers: int,
+        on_task: Callable[[], object],
+        beyond: Family | None,
+    ) -> None:
+        self.plan, self.folder, self.workers = plan, folder, workers
+        self.on_task, self.beyond = on_task, beyond
+        self.names = {
+            (split, unit): plan.draw(unit, split).sites()
+            for split in get_args(Split)
+            for unit in (0, 1)
+        }
+        self.units = 0
+        self.tasks = list[Record]()
+        self.kept = Counter[tuple[str, str]]()
+        """The number of tasks by split and label of what was wanted."""
+        self.kinds = Counter[str]()
+        self.answers = {split: Counter[str]() for split in plan.sizes}
+        self.dropped = defaultdict[str, Counter[str]](Counter)
+        self.seen = set[str]()
+        self._local, self._stack = threading.local(), ExitStack()
+
+    def run(self) -> None:
+        """Write the folder."""
+        wanted = {split: Counter(share_out(self.plan, split, self.beyond)) for split in self.sizes}
+        done = self._read_progress()
+        fruitless = Counter[tuple[str, Wanted]]()
+        with self._stack, ThreadPoolExecutor(self.workers) as pool:
+            while missing := self._missing(wanted):
+                units = list(self._units(missing))
+                for start in range(0, len(units), BATCH):
+                    self._work_on(units[start : start + BATCH], pool, done)
+                still = self._missing(wanted)
+                for key, count in missing.items():
+                    fruitless[key] = fruitless[key] + 1 if still.get(key) == count else 0
+                    self._give_up(*key, fruitless[key])
+        self._finish()
+
+    @property
+    def sizes(self) -> dict[Split, int]:
+        return self.plan.sizes
+
+    @property
+    def splits(self) -> Counter[str]:
+        return Counter(task["split"] for task in self.tasks)
+
+    # -- rounds ------------------------------------------------------------------------------------
+
+    def _missing(self, wanted: Mapping[Split, Counter[Wanted]]) -> dict[tuple[Split, Wanted], int]:
+        return {
+            (split, one): count - self.kept[split, one.label]
+            for split, counts in wanted.items()
+            for one, count in counts.items()
+            if self.kept[split, one.label] < count
+        }
+
+    def _give_up(self, split: str, wanted: Wanted, fruitless: int) -> None:
+        """Raise `UsageError` if a kind has no tasks, or no more of them."""
+        name, kind, dropped = self.plan.family.name, wanted.kind, self.dropped[wanted.kind]
+        tasks = self.kept[split, wanted.label]
+        if not tasks and dropped.total() >= TRIES:
+            reasons = "; ".join(f"{reason}: {count}" for reason, count in dropped.most_common(5))
+            raise UsageError(f"no task of the kind {kind} of {name} could be kept ({reasons})")
+        if fruitless == PATIENCE:
+            raise UsageError(
+                f"the family {name} has fewer than {self.plan.n} different tasks (of the kind "
+                f"{kind}, {tasks} for the split {split}); give a smaller n"
+            )
+
+    def _units(self, missing: Mapping[tuple[Split, Wanted], int]) -> Iterator[Unit]:
+        """Yield units for what is missing."""
+        for split in self.sizes:
+            for family in (self.plan.family, self.beyond):
+                waiting = Counter[Wanted]()
+                for (where, one), count in missing.items():
+                    if where == split and (one.distance == NEW_FAMILY) is (family is self.beyond):
+                        waiting[one] = count
+                while family and (wanted := _take(waiting, family.tasks_per_place)):
+                    self.units += 1
+                    if (site := next(self.names[split, self.units % 2], None)) is None:
+                        raise UsageError("there are no more names of places; give a smaller n")
+                    yield Unit(self.units, split, site, family, wanted)
+
+    def _work_on(
+        self, units: Sequence[Unit], pool: ThreadPoolExecutor, done: dict[int, Any]
+    ) -> None:
+        """Work on units that are not done, and merge all of them."""
+        new = [unit for unit in units if unit.number not in done]
+        works = {work.unit.number: work for work in pool.map(self._work, new)}
+        self._execute([*works.values()], pool)
+        with (self.folder / PROGRESS).open("a", encoding="utf-8") as progress:
+            for unit in units:
+                if work := works.get(unit.number):
+                    self._write_place(work)
+                    done[unit.number] = work.line()
+                    progress.write(json.dumps(done[unit.number], ensure_ascii=False) + "\n")
+                self._merge(unit.split, done.pop(unit.number))
+
+    def _merge(self, split: Split, line: Mapping[str, Any]) -> None:
+        """Keep the tasks of a unit, but those that were drawn before or whose answer is too
+        frequent."""
+        for kind, reason in line["dropped"]:
+            self.dropped[kind][reason] += 1
+        most = ceil(SHARE * self.sizes["test" if split == "test" else "train"])
+        new = list[str]()
+        for task in line["tasks"]:
+            record, answer, keys = task["record"], task["answer"], {*task["keys"]}
+            kind = record["kind"].partition("/")[0]
+            if keys & self.seen:
+                self.dropped[kind]["drawn before"] += 1
+            elif self.answers[split][answer] >= most:
+                self.dropped[kind]["a frequent answer"] += 1
+            else:
+                self.seen |= keys
+                self.answers[split][answer] += 1
+                self.kept[split, task["wanted"]] += 1
+                self.kinds[kind] += 1
+                number = len(self.tasks) + 1
+                self.tasks.append({"id": f"{self.plan.family.name}-{number}", **record})
+                new.append(json.dumps(self.tasks[-1], ensure_ascii=False) + "\n")
+                self.on_task()
+        with (self.folder / TASKS).open("a", encoding="utf-8") as tasks:
+            tasks.writelines(new)
+
+    # -- one unit ----------------------------------------------------------------------------------
+
+    def _work(self, unit: Unit) -> Work:
+        draw = self.plan.draw(unit.number, unit.split)
+        if unit.family.compose:
+            return self._compose(draw, unit)
+        work = Work(unit, unit.family.place(draw, unit.site))
+        for wanted in unit.wanted:
+            for _ in range(DRAWS):
+                drafted = draft(draw, unit.family, work.place, wanted, self.plan.asks)
+                if not (reason := self._try(draw, work, drafted)):
+                    break
+                work.dropped.append((wanted.kind, reason))
+        self._settle(draw, work)
+        return work
+
+    def _settle(self, draw: Draw, work: Work) -> None:
+        """Let the place grow until it suits all tasks at once; drop those that it never suits."""
+        shared = [drafted for drafted in work.drafts if "tests" not in drafted.record]
+        for turn in range(len(shared)):
+            place = work.place
+            for drafted in work.drafts[:]:
+                grown, left = self._grow(draw, drafted, work.place, first=0)
+                if not left and left is not None:
+                    work.place = grown
+                elif turn:
+                    work.drafts.remove(drafted)
+                    work.dropped.append((drafted.question.kind, "it needs a place of its own"))
+            if work.place is place:
+                break
+
+    def _compose(self, draw: Draw, unit: Unit) -> Work:
+        compose = unit.family.compose
+        assert compose
+        more = {"trial": self._trial()} if unit.family.env == "bash" else {}
+        composition = compose(draw, unit.site, self.plan.steps, **more)
+        if isinstance(composition, str):
+            return Work(unit, Place(unit.site), dropped=[("composed", composition)])
+        place, question = composition
+        place.grows.clear()
+        work = Work(unit, place)
+        reason = self._try(draw, work, composed(unit.family, place, question, unit.split))
+        work.dropped += [("composed", reason)] if reason else []
+        return work
+
+    def _try(self, draw: Draw, work: Work, drafted: Draft) -> str:
+        """Let the ground of a task grow, and add the task to the work. Return why it cannot be
+        added, "" if it was."""
+        family = work.unit.family
+        if any(drafted.keys & other.keys for other in work.drafts):
+            return "drawn before"
+        ground: Any = work.place
+        if family.inputs:
+            ground = family.inputs(draw, drafted.question, drafted.parameters)
+        ground, left = self._grow(draw, drafted, ground, first=FIRST[family.env])
+        if left is None:
+            return "the gold fails, or it prints nothing and changes nothing"
+        if left:
+            return with_placeholders(f"this passes too: {left[0]}", drafted.parameters)
+        if isinstance(ground, Place):
+            work.place = ground
+        else:
+            tests = write_tests(drafted.gold, ground.arguments)
+            if isinstance(tests, str):
+                return with_placeholders(tests, drafted.parameters)
+            parts = {"tests": tests[:SHOWN], "hidden": tests[SHOWN:]}
+            drafted = replace(drafted, record=drafted.record | parts)
+        work.drafts.append(drafted)
+        return ""
+
+    def _grow(
+        self, draw: Draw, drafted: Draft, ground: Any, *, first: int
+    ) -> tuple[Any, list[str] | None]:
+        """Let the ground of a task grow, if it can, and return the mistakes that are still
+        accepted."""
+        env = self.plan.family.env
+        fixed = isinstance(ground, Place) and not ground.tables and not ground.grows
+        return grow(
+            draw,
+            ground,
+            drafted.gold,
+            drafted.mistakes,
+            self._judge(drafted),
+            budget=0 if fixed else BUDGET[env],
+            first=0 if fixed else first,
+        )
+
+    def _judge(self, drafted: Draft) -> Any:
+        match self.plan.family.env:
+            case "bash":
+                return bash_judge(self._trial(), drafted.record["query"])
+            case "sql":
+                return sql_judge
+            case _:
+                return python_judge
+
+    def _trial(self) -> Trial:
+        """Return the trial of this thread."""
+        if not hasattr(self._local, "trial"):
+            self._local.trial = self._stack.enter_context(Trial())
+        trial: Trial = self._local.trial
+        return trial
+
+    # -- golds -------------------------------------------------------------------------------------
+
+    def _execute(self, works: Sequence[Work], pool: ThreadPoolExecutor) -> None:
+        """Execute the golds in the family's environment, and drop tasks with faulty ones."""
+        drafts = [(work, drafted) for work in works for drafted in work.drafts]
+        if not drafts:
+            return
+        with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=".golds-") as name:
+            for work in works:
+                write_files(Path(name), work.place)
+            records = (json.dumps(drafted.record) for _, drafted in drafts)
+            (Path(name) / TASKS).write_text("\n".join(records) + "\n", "utf-8")
+            factory = prepare(self.plan.family.env, data=name)
+            idle: SimpleQueue[Any] = SimpleQueue()
+
+            def execute(task: Any) -> GoldRun:
+                env = idle.get()
+                try:
+                    return run_gold(env, task)
+                finally:
+                    idle.put(env)
+
+            with ExitStack() as stack:
+                for _ in range(self.workers):
+                    idle.put(stack.enter_context(closing(factory())))
+                runs = list(pool.map(execute, factory.tasks))
+        for (work, drafted), run in zip(drafts, runs, strict=True):
+            answer = work.unit.family.answer(drafted.gold, run)
+            if run.faults or not answer:
+                reason = str(run.faults[0]) if run.faults else "the gold has no answer"
+                work.drafts.remove(drafted)
+                work.dropped.append((drafted.question.kind, reason))
+            else:
+                work.answers.append(hashlib.sha256(answer.encode()).hexdigest())
+
+    # -- files -------------------------------------------------------------------------------------
+
+    def _read_progress(self) -> dict[int, Any]:
+        """Return the lines of the units that an interrupted generation merged."""
+        (self.folder / TASKS).write_text("", "utf-8")
+        path = self.folder / PROGRESS
+        if not path.exists():
+            path.write_text(json.dumps(self.plan.facts) + "\n", "utf-8")
+            return {}
+        text, rest, _ = path.read_text("utf-8").rpartition("\n")
+        path.write_text(text + rest, "utf-8")  # without a line that was not finished
+        first, *lines = map(json.loads, text.splitlines())
+        if first != self.plan.facts:
+            raise UsageError(f"{self.folder} was begun with other options: {json.dumps(first)}")
+        return {line["unit"]: line for line in lines}
+
+    def _write_place(self, work: Work) -> None:
+        if work.drafts:
+            write_files(self.folder, work.place)
+
+    def _finish(self) -> None:
+        """Write the card, and end the progress."""
+        yields = {
+            kind: round(count / (count + self.dropped[kind].total()), 3)
+            for kind, count in sorted(self.kinds.items())
+        }
+        card = {
+            **self.plan.facts,
+            "intercode": __version__,
+            "splits": self.splits,
+            "distances": Counter(str(task.get("distance", 0)) for task in self.tasks),
+            "yields": yields,
+            "digests": digests(self.folder),
+        }
+        (self.folder / CARD).write_text(json.dumps(card, indent=2) + "\n", "utf-8")
+        (self.folder / PROGRESS).unlink()
+
+
+def _take(waiting: Counter[Wanted], count: int) -> list[Wanted]:
+    """Take kinds for one place: different ones, as far as there are some, and at most one of
+    difficulty 3."""
+    taken = list[Wanted]()
+    for one in cycle([*waiting]) if waiting else ():
+        if len(taken) == count or not waiting.total():
+            break
+        hard = one.question is not None and one.question.difficulty == 3
+        if waiting[one] and not (hard and any(_is_hard(other) for other in taken)):
+            taken.append(one)
+            waiting[one] -= 1
+        elif taken and all(_is_hard(other) or not waiting[other] for other in waiting):
+            break
+    return taken
+
+
+def _is_hard(wanted: Wanted) -> bool:
+    return wanted.question is not None and wanted.question.difficulty == 3
+
+
+def run_gold(env: Any, task: Any) -> GoldRun:
+    """Execute a gold, again if a busy machine let it run out of time."""
+    for _ in range(_GOLD_TRIES):
+        run: GoldRun = env.run_gold(task)
+        if not any("out of time" in str(fault) for fault in run.faults):
+            break
+    return run
+
+
+def write_files(folder: Path, place: Place) -> None:
+    """Write the files of a place, with the usual permissions."""
+    for name, content in place.contents().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, PurePosixPath):
+            path.unlink(missing_ok=True)
+            path.symlink_to(content)
+        else:
+            path.write_bytes(content)
+            path.chmod(0o755 if name in place.programs else 0o644)
+        for parent in path.relative_to(folder).parents:
+            (folder / parent).chmod(0o755)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return a digest of the tasks, and one of all other files: names, contents, links and
+    permissions."""
+    tasks, files = hashlib.sha256((folder / TASKS).read_bytes()), hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            files.update(f"{name} -> {path.readlink()}\n".encode())
+        elif path.is_file() and name not in (TASKS, PROGRESS, CARD):
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            files.update(f"{name} {path.stat().st_mode & 0o777:o} {digest}\n".encode())
+    return {"tasks": tasks.hexdigest(), "files": files.hexdigest()}

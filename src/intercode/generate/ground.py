@@ -1,0 +1,420 @@
+"""The contents of places, which can grow: each returns a copy with one small change near some
+words.
+
+    Prose     lines of text
+    Rows      a table: rows of an SQL table, of a CSV file or of a log
+    Archive   members of a tar.gz file
+    Inputs    the arguments of a function's tests
+
+The changes are those that tell careless solutions from right ones: a name within another, other
+cases, ties, empty things, values at a limit, doubles. The words are those of a gold, or the part of
+a gold that a mistake changes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from intercode.generate.draws import Draw
+
+Cell = str | int | None
+Content = "str | bytes | PurePosixPath | Prose | Rows | Archive"
+
+
+def numbers_in(near: Sequence[str]) -> list[int]:
+    return [int(word) for word in near if word.isdecimal() and len(word) < 10]
+
+
+def similar(draw: Draw, name: str) -> str:
+    """Return a name that contains this one, or differs from it in case only."""
+    joint = " " if " " in name or name[:1].isupper() else "-"
+    return draw.choice(
+        (
+            f"{name}s",
+            f"{draw.choice(('new', 'old', 'my'))}-{name}",
+            f"{name}{joint}{draw.choice(('Old', 'North', 'II'))}",
+            f"{draw.choice(('New', 'Old', 'East'))}{joint}{name}",
+            f"re{name}",
+            f"{name}ed",
+            f"sub{name}",
+            name.capitalize(),
+            name.lower(),
+            name.upper(),
+        )
+    )
+
+
+def _word_in(text: str, near: Sequence[str], draw: Draw) -> str | None:
+    """Return one of the words that the text contains."""
+    there = [word for word in near if word and word in text]
+    return draw.choice(there) if there else None
+
+
+class Prose(str):
+    """Lines of text that can grow. `even`: no line gets a space at an end, or two spaces."""
+
+    __slots__ = ()
+
+    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Prose:
+        lines = self.splitlines()
+        pointed = [line for line in lines if _word_in(line, known, draw)]
+        line = draw.choice(pointed if pointed and draw.random() < 0.8 else lines or [""])
+        word = _word_in(line, near, draw) or draw.choice(line.split() or ["x"])
+        words = line.split()
+        new = draw.choice(
+            (
+                line,
+                *(line.replace(word, similar(draw, word)) for _ in range(4)),
+                f"{line} {word}",
+                f"{word} {line}",
+                f" {line}",
+                f"{line} ",
+                line.replace(" ", "  ", 1),
+                line.capitalize(),
+                " ".join(draw.sample(words, len(words))),
+                line.replace(word, "").strip(),
+                line.replace(word, draw.choice([*near, word])),
+                word,
+                f"{draw.randint(2, 12)} {line}",
+                f"{word} café",
+                "",
+                "  ",
+            )
+        )
+        spot = lines.index(line) if line in lines else 0
+        spot = draw.choice((spot, spot + 1, 0, 1, len(lines), draw.randint(0, len(lines))))
+        lines[spot:spot] = [new] * draw.choice((1, 1, 2))
+        return Prose("".join(f"{line}\n" for line in lines))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table that can grow by rows and by other values in them.
+
+    The values of the column `key`, if there is one, are all different. A column in `closed` only
+    has values that it has now, and one in `refers` the ids of a table. `allows` says of a row, by
+    column, whether the world permits it. As text, rows are joined by `separator`, with the names of
+    the columns in the first line if `heading`.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    key: str = ""
+    closed: frozenset[str] = frozenset()
+    refers: Mapping[str, str] = field(default_factory=dict)
+    """The table in whose column `id` the values of a column are, by column."""
+    separator: str = ","
+    heading: bool = True
+    allows: Callable[[Mapping[str, Any]], bool] = field(default=lambda row: True, compare=False)
+    sort: Callable[[Mapping[str, Any]], Any] | None = field(default=None, compare=False)
+    """The order in which the rows always are, for a log."""
+
+    def __str__(self) -> str:
+        heading = [self.columns] if self.heading else []
+        return "".join(
+            f"{self.separator.join('' if cell is None else str(cell) for cell in row)}\n"
+            for row in (*heading, *self.rows)
+        )
+
+    def definition(self, name: str) -> str:
+        """Return the SQL that makes this table; the values of a column decide its type."""
+        definitions = []
+        for column in self.columns:
+            text = any(isinstance(value, str) for value in self.column(column))
+            key = " NOT NULL PRIMARY KEY" if column == self.key else ""
+            definitions.append(f"{column} {'VARCHAR(200)' if text else 'INTEGER'}{key}")
+        columns_text = ",\n  ".join(definitions)
+        return f"CREATE TABLE {name} (\n  {columns_text}\n);\n"
+
+    def statements(self, name: str) -> str:
+        """Return the SQL that makes this table and its rows."""
+        rows = [
+            ", ".join("NULL" if value is None else repr(value) for value in row)
+            for row in self.rows
+        ]
+        rows_text = "),\n  (".join(rows)
+        return f"{self.definition(name)}INSERT INTO {name} VALUES\n  ({rows_text});\n"
+
+    def as_dict(self, row: Sequence[Cell]) -> dict[str, Any]:
+        return dict(zip(self.columns, row, strict=True))
+
+    def column(self, name: str) -> list[Cell]:
+        place = self.columns.index(name)
+        return [row[place] for row in self.rows]
+
+    def grown(
+        self,
+        draw: Draw,
+        near: Sequence[str],
+        known: Sequence[str],
+        ids: Mapping[str, Sequence[Cell]] | None = None,
+        pointed: Sequence[int] = (),
+    ) -> Rows:
+        """`ids` are the values that columns in `refers` may have; `pointed` are the numbers of rows
+        that belong to rows of other tables which contain known words."""
+        if not self.rows:
+            return self
+        places = [*pointed, *self.places(known)]
+        spot = draw.choice(places if places and draw.random() < 0.8 else range(len(self.rows)))
+        new, kind = list(self.rows[spot]), draw.random()
+        touched = [name for name in self.columns if name in near and name != self.key]
+        others = [name for name in self.columns if name != self.key]
+        for _ in range(draw.choice((0, 1, 1, 1, 2)) if kind < 0.6 else 1):
+            column = draw.choice(touched if touched and draw.random() < 0.8 else others)
+            place = self.columns.index(column)
+            new[place] = self._value(draw, column, new[place], near, (ids or {}).get(column, ()))
+        rows = list(self.rows)
+        if kind < 0.6:
+            if self.key:
+                new[self.columns.index(self.key)] = self._new_key(draw)
+            rows.insert(draw.choice((spot, spot + 1, 0, len(rows))), tuple(new))
+        elif kind < 0.9:
+            rows[spot] = tuple(new)
+        elif not self.key and kind < 0.93 and len(rows) > 3:
+            del rows[spot]
+        else:
+            other = draw.randrange(len(rows))
+            rows[spot], rows[other] = rows[other], rows[spot]
+        if not self.allows(self.as_dict(new)):
+            return self
+        if self.sort:
+            order = self.sort
+            rows.sort(key=lambda row: order(self.as_dict(row)))
+        return replace(self, rows=tuple(rows))
+
+    def places(self, known: Sequence[str]) -> list[int]:
+        """Return the numbers of the rows that contain one of the words."""
+        words = {*known}
+        return [
+            number
+            for number, row in enumerate(self.rows)
+            if any(isinstance(cell, str) and cell in words for cell in row)
+        ]
+
+    def _new_key(self, draw: Draw) -> Any:
+        used = self.column(self.key)
+        numbers = [cell for cell in used if isinstance(cell, int)]
+        if len(numbers) == len(used):
+            free = [*{*range(min(numbers), max(numbers) + len(used) + 2)} - {*numbers}]
+            return draw.choice(sorted(free))
+        new = similar(draw, str(draw.choice(used)))
+        return new if new not in used else f"{new}{len(used)}"
+
+    def _value(
+        self, draw: Draw, name: str, old: Cell, near: Sequence[str], ids: Sequence[Cell]
+    ) -> Any:
+        """Return a value for a column: one that it has, or one near the words."""
+        column = self.column(name)
+        if ids:
+            return draw.choice(ids)
+        options = [draw.choice(column)]
+        if name in self.closed:
+            return options[0]
+        if None in column:
+            options.append(None)
+        numbers = [cell for cell in column if isinstance(cell, int)]
+        if numbers:
+            limits = numbers_in(near) or numbers
+            options += [draw.choice(limits) + step for step in (-1, 0, 0, 1)]
+            options += [min(numbers), max(numbers), draw.choice(numbers) + draw.choice((-1, 1))]
+        else:
+            options += [similar(draw, str(old)), similar(draw, draw.choice([*near, str(old)]))]
+        return draw.choice(options)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A tar.gz file; equal members give equal bytes."""
+
+    members: Mapping[str, Any]
+
+    def packed(self) -> bytes:
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+            for name, text in self.members.items():
+                (member := tarfile.TarInfo(name)).size = len(str(text).encode())
+                tar.addfile(member, io.BytesIO(str(text).encode()))
+        return gzip.compress(packed.getvalue(), mtime=0)
+
+    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Archive:
+        return Archive(grow_files(draw, self.members, near, known))
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The arguments of each call in a function's tests. `allows` says whether the function takes
+    them."""
+
+    arguments: tuple[tuple[Any, ...], ...]
+    allows: Callable[..., bool] = field(default=lambda *arguments: True, compare=False)
+
+    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Inputs:
+        old = list(draw.choice(self.arguments))
+        place = draw.randrange(len(old))
+        pool = [arguments[place] for arguments in self.arguments]
+        old[place] = value_near(draw, old[place], pool, near)
+        new = tuple(old)
+        if new in self.arguments or not self._allowed(new):
+            return self
+        return replace(self, arguments=(*self.arguments, new))
+
+    def _allowed(self, arguments: tuple[Any, ...]) -> bool:
+        try:
+            return bool(self.allows(*arguments))
+        except Exception:
+            return False
+
+
+def value_near(draw: Draw, value: Any, pool: Sequence[Any], near: Sequence[str]) -> Any:
+    """Return a value like this one: another of the pool, one at its edges, or one near the words.
+    The items of lists and tuples keep their types."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            limits = [*numbers_in(near), value]
+            steps = [draw.choice(limits) + step for step in (-1, 0, 1)]
+            return draw.choice([*steps, 0, 1, -value, value * 10, value // 2, draw.choice(pool)])
+        case str():
+            return _text_near(draw, value, pool, near)
+        case list() if value:
+            return _list_near(draw, value, near)
+        case tuple() if value:
+            items = list(value)
+            place = draw.randrange(len(items))
+            others = [
+                other[place] for other in pool if isinstance(other, tuple) and len(other) > place
+            ]
+            items[place] = value_near(draw, items[place], others or [items[place]], near)
+            return tuple(items)
+        case _:
+            return draw.choice(pool)
+
+
+def _list_near(draw: Draw, items: list[Any], near: Sequence[str]) -> list[Any]:
+    new, place = list(items), draw.randrange(len(items))
+    item = items[place]
+    match draw.randrange(7):
+        case 0:
+            del new[place]
+        case 1:
+            new.insert(draw.randint(0, len(new)), item)
+        case 2:
+            draw.shuffle(new)
+        case 3:
+            new = new[:place] if draw.random() < 0.3 else new
+        case 4:
+            new.append(value_near(draw, item, items, near))
+        case _:
+            new[place] = value_near(draw, item, items, near)
+    return new
+
+
+def _text_near(draw: Draw, text: str, pool: Sequence[str], near: Sequence[str]) -> str:
+    word, other = draw.choice([*near, *text.split(), "a"]), draw.choice(pool)
+    start = draw.randint(0, len(text))
+    stop = draw.randint(start, min(len(text), start + 3))
+    piece = text[start:stop]
+    numbers = [str(number + draw.choice((-1, 0, 1))) for number in numbers_in(near)]
+    middle = draw.choice(
+        ("", piece * 2, piece[::-1], piece.swapcase(), word, similar(draw, word), " ", "  ", "0")
+    )
+    middle = draw.choice((middle, middle, *numbers[:1]))
+    return draw.choice(
+        (
+            text[:start] + middle + text[stop:],
+            text[:start] + middle + text[stop:],
+            text[:start] + middle + text[start:],
+            f" {text}",
+            f"{text} ",
+            text[:start],
+            text[start:],
+            text + other,
+            other,
+            text.upper(),
+            text.capitalize(),
+            text + text,
+        )
+    )
+
+
+def bytes_of(content: Any) -> bytes:
+    """Return what a file with this content consists of."""
+    match content:
+        case bytes():
+            return content
+        case Archive():
+            return content.packed()
+        case _:
+            return str(content).encode()
+
+
+def grow_files(
+    draw: Draw, files: Mapping[str, Any], near: Sequence[str], known: Sequence[str]
+) -> dict[str, Any]:
+    """Return the files with another one near one of them, or with a change in one."""
+    paths = [path for path in files if not isinstance(files[path], PurePosixPath)]
+    if not paths:
+        return dict(files)
+    words = {*known}
+    named = [path for path in paths if path.rpartition("/")[2] in words]
+    pointed = named or [path for path in paths if words & {*re.findall(r"\w+", path)}]
+    path = draw.choice(pointed if pointed and draw.random() < 0.8 else paths)
+    content, changed = files[path], dict(files)
+    if hasattr(content, "grown") and draw.random() < 0.6:
+        changed[path] = content.grown(draw, near, known)
+    else:
+        name = _path_near(draw, path, near)
+        if name in files or any(f"{name}/" in other or f"{other}/" in name for other in files):
+            return changed
+        changed[name] = _content_near(draw, content, near, known)
+    return changed
+
+
+def _path_near(draw: Draw, path: str, near: Sequence[str]) -> str:
+    """Return a path in the same folder, in one below it or above it, whose name is similar."""
+    folder, _, name = path.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    stem, word = stem or name, _word_in(name, [one for one in near if len(one) > 1], draw)
+    new = draw.choice(
+        (
+            f".{name}",
+            f"{name}.{draw.choice(('bak', 'old', 'orig'))}",
+            f"{stem}-{draw.randint(2, 99)}{dot}{ending}",
+            f"{stem}{ending}",
+            f"{stem}{dot}{ending.upper()}",
+            f"{stem}{dot}x{ending}",
+            name.capitalize(),
+            name.lower(),
+            f"{draw.choice(('old', 'new'))}-{name}",
+            name.replace(word, similar(draw, word)) if word else f"{name}s",
+            name,
+        )
+    )
+    above = folder.rpartition("/")[0]
+    below = f"{folder}/{draw.choice(('old', 'archive', '.cache', 'tmp', f'{name}.d'))}"
+    where = draw.choice((folder, folder, folder, below, above))
+    return f"{where}/{new}".lstrip("/")
+
+
+def _content_near(draw: Draw, content: Any, near: Sequence[str], known: Sequence[str]) -> Any:
+    """Return the content for a file near another: the same, none, a changed one, or one that has a
+    size near a number."""
+    kind = draw.random()
+    if kind < 0.3 or isinstance(content, bytes | Archive):
+        return content
+    if kind < 0.4:
+        return type(content)("") if isinstance(content, str) else content
+    if kind < 0.7 and hasattr(content, "grown"):
+        return content.grown(draw, near, known)
+    if not isinstance(content, str) or not (numbers := numbers_in(near)):
+        return content
+    size = max(1, draw.choice(numbers) + draw.choice((-1, 0, 1)))
+    text = content * (size // max(1, len(content.encode())) + 1)
+    return type(content)(text.encode()[: size - 1].decode(errors="ignore") + "\n")

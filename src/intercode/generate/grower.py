@@ -1,0 +1,98 @@
+"""Places grow until they tell a gold from its mistakes.
+
+    the words of a gold ──► changes near them ──► which mistakes still have the gold's outcome?
+                                   ▲                              │
+                                   └── changes near the words ◄───┘
+                                       that such a mistake touches
+
+A change stays if it leaves the gold sound and refutes a mistake that was not refuted before. Near
+misses are not planted by families, then, but found.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from typing import Protocol, Self, TypeVar
+
+from intercode.generate.draws import Draw
+
+_WORD = re.compile(r"[A-Za-z_]\w*|\d+")
+_FILE = re.compile(r"(?<=/)[\w-]+(?:\.\w+)+")
+_QUOTED = re.compile(r"'[^'\n]+'|\"[^\"\n]+\"")
+_TOKEN = re.compile(r"[\w./-]*\w|\S")
+MOST_AT_ONCE = 12
+
+
+class Ground(Protocol):
+    """What can grow: a place, or the inputs of a function's tests."""
+
+    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Self:
+        """Return a copy with one small change near some words, where the words `known` are."""
+
+
+G = TypeVar("G", bound=Ground)
+Judge = Callable[[G, str, Sequence[str]], list[str] | None]
+"""Takes a ground, a gold and mistakes. Returns the mistakes that have the gold's outcome there, or
+None if the gold is not sound there."""
+
+
+def words_of(solution: str) -> list[str]:
+    """Return the words, the numbers, the names of files and the quoted texts of a solution."""
+    quoted = [text[1:-1] for text in _QUOTED.findall(solution)]
+    return list(dict.fromkeys([*_WORD.findall(solution), *_FILE.findall(solution), *quoted]))
+
+
+def touched(gold: str, mistake: str) -> list[str]:
+    """Return the words of a gold near those that a mistake changes, and the mistake's own."""
+    old, new = _TOKEN.findall(gold), _TOKEN.findall(mistake)
+    words = []
+    for kind, a, a_end, b, b_end in difflib.SequenceMatcher(
+        None, old, new, autojunk=False
+    ).get_opcodes():
+        if kind != "equal":
+            words += [*old[max(0, a - 3) : a_end + 3], *new[b:b_end]]
+    return words_of(" ".join(words))
+
+
+def grow(
+    draw: Draw,
+    ground: G,
+    gold: str,
+    mistakes: Sequence[str],
+    judge: Judge[G],
+    *,
+    budget: int,
+    first: int,
+) -> tuple[G, list[str] | None]:
+    """Return the ground after it grew, and the mistakes that it does not refute; None if the gold
+    is not sound on it. The first changes, near its words, are made before any mistake is tried. At
+    most `budget` changes are tried, each of which costs an execution of the
+    gold and of the mistakes that are left."""
+    known = words_of(gold)
+    ground = _first(draw, ground, gold, first, judge)
+    left = judge(ground, gold, mistakes)
+    while left:
+        before = left
+        while left and budget > 0:
+            budget -= 1
+            near = touched(gold, draw.choice(left)) or known
+            changed = ground
+            for _ in range(draw.randint(1, MOST_AT_ONCE)):
+                changed = changed.grown(draw, near, known)
+            still = judge(changed, gold, left)
+            if still is not None and len(still) < len(left):
+                ground, left = changed, still
+        if left == before or budget <= 0:
+            return ground, judge(ground, gold, mistakes)
+        left = judge(ground, gold, mistakes)
+    return ground, left
+
+
+def _first(draw: Draw, ground: G, gold: str, count: int, judge: Judge[G]) -> G:
+    """Return the ground with the first changes, or as it is if the gold is not sound then."""
+    changed, known = ground, words_of(gold)
+    for _ in range(count):
+        changed = changed.grown(draw, draw.sample(known, min(3, len(known))), known)
+    return ground if count and judge(changed, gold, ()) is None else changed
