@@ -56,7 +56,7 @@ def sql_judge(place: Place, gold: str, mistakes: Sequence[str]) -> list[str] | N
         if right is None or not right.rows:
             return None
         order = _ordering(gold)
-        full = (table for text in order.derived if (table := _rows(connection, text)) is not None)
+        full = (rows for text in order.derived if (rows := _rows(connection, text)) is not None)
         meant = order_of(right, order, next(full, None))
         return [
             mistake
