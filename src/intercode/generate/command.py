@@ -30,26 +30,43 @@ from intercode.options import RunOptions
     metavar="N",
     help="Leave out N clauses (1 or 2) of each query, about which the agent can ask the user.",
 )
+@click.option(
+    "--steps",
+    type=click.IntRange(2, 8),
+    metavar="N",
+    help="Compose each task of N steps, 2 to 8 (for families of composed tasks; usually 4).",
+)
 @declared(RunOptions, "seed")
 @click.option(
     "--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder."
 )
-def data_generate(family: str, n: int, asks: int, seed: int, out: str) -> None:
+def data_generate(
+    family: str, n: int, asks: int, steps: int | None, seed: int, out: str, resume: bool
+) -> None:
     """Generate tasks of FAMILY, with files or databases and solutions.
 
     `data list` lists the families. The folder has the splits train and test, and works like any
-    data folder. The same options give the same bytes.
+    data folder; its card.json says how it was made. The same options give the same bytes.
     """
     from intercode.generate import FAMILIES, generate
 
     with bar("generating", n, quiet=False) as advance:
         generated = generate(
-            family, n=n, seed=seed, asks=asks, out=out, on_task=lambda: advance("generating")
+            family,
+            n=n,
+            seed=seed,
+            asks=asks,
+            steps=steps,
+            out=out,
+            resume=resume,
+            on_task=lambda: advance("generating"),
         )
     splits = [f"{count} tasks of the split {split}" for split, count in generated.splits.items()]
     click.echo(f"{out}: {', '.join(splits)}")
     yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]
-    click.echo(f"kept of the candidates: {', '.join(yields)}")
+    click.echo(f"kept of what was drawn: {', '.join(yields)}")
+    for kind, mistake in generated.unrefuted().items():
+        click.echo(f"most often accepted ({kind}): {mistake}")
     click.echo(
         f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} --split "
         "test --agent gold"

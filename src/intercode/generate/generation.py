@@ -194,6 +194,7 @@ class Generation:
     def run(self) -> None:
         """Write the folder."""
         wanted = {split: Counter(share_out(self.plan, split, self.beyond)) for split in self.sizes}
+        self._require_names(wanted)
         done = self._read_progress()
         fruitless = Counter[tuple[str, Wanted]]()
         with self._stack, ThreadPoolExecutor(self.workers) as pool:
@@ -216,6 +217,18 @@ class Generation:
         return Counter(task["split"] for task in self.tasks)
 
     # -- rounds ------------------------------------------------------------------------------------
+
+    def _require_names(self, wanted: Mapping[Split, Counter[Wanted]]) -> None:
+        """Raise `UsageError` if there are too few names for the places of so many tasks."""
+        for split, counts in wanted.items():
+            hard = sum(count for one, count in counts.items() if _is_hard(one))
+            places = max(hard, counts.total() // self.plan.family.tasks_per_place)
+            names = sum(1 for unit in (0, 1) for _ in self.plan.draw(unit, split).sites())
+            if places > names:
+                raise UsageError(
+                    f"{self.plan.n} tasks need {places} places, and there are {names} names; "
+                    "give a smaller n"
+                )
 
     def _missing(self, wanted: Mapping[Split, Counter[Wanted]]) -> dict[tuple[Split, Wanted], int]:
         return {
@@ -461,7 +474,9 @@ class Generation:
             **self.plan.facts,
             "intercode": __version__,
             "splits": self.splits,
-            "distances": Counter(str(task.get("distance", 0)) for task in self.tasks),
+            "distances": Counter(
+                str(task["distance"]) for task in self.tasks if "distance" in task
+            ),
             "yields": yields,
             "digests": digests(self.folder),
         }

@@ -80,6 +80,7 @@ def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str
     return {
         "by_turn": by_turn(scored),
         "by_data": groups(config.get("data_set") or {}, scored),
+        "by_distance": groups(config.get("distance") or {}, scored),
         "actions": {
             "all": actions(scored, language),
             "solved": actions([episode for episode in scored if episode.success], language),

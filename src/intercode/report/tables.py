@@ -114,15 +114,6 @@ def details(analysis: Analysis) -> Iterator[Section]:
         for at, row in enumerate(analysis["by_turn"], 1)
         if at <= EACH_TURN or at & (at - 1) == 0 or at == len(analysis["by_turn"])
     ]
-    data_sets = [
-        {
-            "data set": label,
-            "episodes": str(part["episodes"]),
-            "success %": number(part["success_rate"], 100),
-        }
-        | {"95 %": span(part["ci95"])}
-        for label, part in analysis["by_data"].items()
-    ]
     failures = [
         {"category": row["name"], "episodes": str(row["episodes"]), "%": number(row["share"], 100)}
         | {
@@ -139,10 +130,21 @@ def details(analysis: Analysis) -> Iterator[Section]:
     if analysis["actions"]["all"]["turns"]:
         yield Section("turns by what happened", action_rows(analysis))
     yield from map(Section, sentences(analysis))
-    if len(data_sets) > 1:
-        yield Section("success by data set", data_sets)
+    for name, column in (("by_data", "data set"), ("by_distance", "distance")):
+        if len(analysis[name]) > 1:
+            yield Section(f"success by {column}", list(_grouped(analysis[name], column)))
     if failures:
         yield Section("why episodes failed", failures)
+
+
+def _grouped(groups: Mapping[str, Mapping[str, Any]], column: str) -> Iterator[dict[str, str]]:
+    for label, part in groups.items():
+        yield {
+            column: label,
+            "episodes": str(part["episodes"]),
+            "success %": number(part["success_rate"], 100),
+            "95 %": span(part["ci95"]),
+        }
 
 
 def comparison(compared: Analysis | None) -> Iterator[Section]:

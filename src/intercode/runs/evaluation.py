@@ -301,12 +301,26 @@ def _model(agent: Agent, options: RunOptions) -> Model | None:
     return model
 
 
+_LABELS = {
+    "hardness": ("hardness", "difficulty"),
+    "data_set": ("db", "db_id"),
+    "distance": ("distance",),
+}
+"""The labels of tasks by the fields that may contain them; the first counts."""
+
+
 def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
-    """Return the hardness and the database of each task as the data names them, for the report."""
+    """Return the hardness, the database and the distance from training of each task as the data
+    names them, for the report."""
     labels = {}
-    for label, names in (("hardness", ("hardness", "difficulty")), ("data_set", ("db", "db_id"))):
-        values = {task.id: next(filter(None, map(task.extra.get, names)), None) for task in tasks}
-        if known := {id: str(value) for id, value in values.items() if value}:
+    for label, names in _LABELS.items():
+        known = {
+            task.id: str(task.extra[name])
+            for task in tasks
+            for name in reversed(names)
+            if task.extra.get(name) not in (None, "")
+        }
+        if known:
             labels[label] = known
     return labels
 

@@ -15,7 +15,7 @@ from intercode.report.transcript import State
 
 RANKS: Mapping[State, int] = {"failed": 0, "ambiguous": 0, "fault": 1, "unscored": 1, "solved": 2}
 """The facts that a reader wants to see first."""
-_UNSHOWN = {"run", "options", "signature", "verdicts", "hardness", "data_set"}
+_UNSHOWN = {"run", "options", "signature", "verdicts", "hardness", "data_set", "distance"}
 """Facts that say nothing as a setting: labels of each task, and what other facts say again."""
 _LONGEST = 300
 """Characters of a setting."""

@@ -1,0 +1,112 @@
+"""The generation of a data folder: interrupted, resumed, described, and with tasks at known
+distances from training."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kept import needs_bwrap
+
+from intercode.errors import UsageError
+from intercode.generate import FAMILIES, generate
+from intercode.generate.drafts import KNOWN, ONE_CHANGED, TWO_CHANGED, reserved
+from intercode.generate.families import Family
+
+SQL = "sql-shop"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "tasks.jsonl").read_text().splitlines()]
+
+
+class Stopped(Exception):
+    """An interruption in the middle of a generation."""
+
+
+def stop_after(count: int) -> Any:
+    left = iter(range(count))
+
+    def on_task() -> None:
+        if next(left, None) is None:
+            raise Stopped
+
+    return on_task
+
+
+@pytest.mark.slow
+def test_an_interrupted_generation_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    needs_bwrap()
+    generate(SQL, n=40, seed=2, out=tmp_path / "whole")
+    with pytest.raises(Stopped):
+        generate(SQL, n=40, seed=2, out=tmp_path / "parts", on_task=stop_after(30))
+    assert len(records(tmp_path / "parts")) > 0
+    with pytest.raises(UsageError, match="parts exists; resume it, name a new folder"):
+        generate(SQL, n=40, seed=2, out=tmp_path / "parts")
+    with pytest.raises(UsageError, match="begun with other options"):
+        generate(SQL, n=40, seed=3, out=tmp_path / "parts", resume=True)
+    progress = tmp_path / "parts" / "progress.jsonl"
+    progress.write_text(progress.read_text() + '{"unit": 99, "ta')  # a line cut off by a crash
+    generate(SQL, n=40, seed=2, out=tmp_path / "parts", resume=True)
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+    with pytest.raises(UsageError, match="finished; nothing is left to resume"):
+        generate(SQL, n=40, seed=2, out=tmp_path / "parts", resume=True)
+
+
+@pytest.mark.slow
+def test_a_card_says_how_a_folder_was_made_and_the_test_split_is_a_ladder(tmp_path: Path) -> None:
+    needs_bwrap()
+    generate(SQL, n=60, seed=4, out=tmp_path / "data")
+    card = json.loads((tmp_path / "data" / "card.json").read_text())
+    assert (card["family"], card["n"], card["seed"]) == (SQL, 60, 4)
+    assert card["splits"] == {"train": 48, "test": 12}
+    assert set(card["digests"]) == {"tasks", "files"}
+    assert all(0 < part <= 1 for part in card["yields"].values())
+    tasks = records(tmp_path / "data")
+    distances = Counter(task["distance"] for task in tasks if task["split"] == "test")
+    assert set(distances) == {0, 1, 2, 3, 4}
+    assert card["distances"] == {str(key): count for key, count in distances.items()}
+    assert not any("distance" in task for task in tasks if task["split"] == "train")
+    known = {task["kind"] for task in tasks if task["split"] == "train"}
+    for task in tasks:
+        if task["split"] == "test":
+            kind, _, changed = task["kind"].partition("/")
+            steps = len(changed.split("/")) if changed else 0
+            assert steps == (task["distance"] if task["distance"] in (1, 2) else 0)
+            assert task.get("held_out", False) is (task["distance"] >= 3)
+            assert (kind in known) is (task["distance"] < 3)
+
+
+@pytest.mark.slow
+def test_some_kinds_alone_can_be_generated(tmp_path: Path) -> None:
+    needs_bwrap()
+    generate("bash-files", n=10, seed=1, out=tmp_path / "data", kinds=["lines", "words"])
+    tasks = records(tmp_path / "data")
+    assert Counter(task["kind"] for task in tasks) == {"lines": 5, "words": 5}
+    assert {task["split"] for task in tasks} == {"train", "test"}
+    with pytest.raises(UsageError, match="bash-files has no kind 'lyrics' for training"):
+        generate("bash-files", n=10, seed=1, out=tmp_path / "more", kinds=["lyrics"])
+
+
+def test_steps_are_for_composed_tasks(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the tasks of sql-shop have no steps"):
+        generate(SQL, n=10, seed=1, out=tmp_path / "data", steps=3)
+
+
+@pytest.mark.parametrize("family", [one for one in FAMILIES.values() if not one.compose])
+def test_families_have_kinds_at_each_distance(family: Family) -> None:
+    known = [question for question in family.questions if not question.held_out]
+    near = {distance: 0 for distance in (KNOWN, ONE_CHANGED, TWO_CHANGED)}
+    for question in known:
+        for distance in near:
+            near[distance] += len(reserved(question)) >= distance
+    assert near[KNOWN] >= near[ONE_CHANGED] >= 2
+    assert near[TWO_CHANGED] >= 1
