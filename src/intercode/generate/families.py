@@ -105,6 +105,13 @@ class Place:
         """Add a symbolic link of the tree, which may lead nowhere; `path` is absolute."""
         self.files[f"tree{path}"] = PurePosixPath(target)
 
+    def contents(self) -> dict[str, bytes | PurePosixPath]:
+        """Return the content of each file, by path from the data folder."""
+        return {
+            path: content.encode() if isinstance(content, str) else content
+            for path, content in self.files.items()
+        }
+
     def explain(self, path: str, rules: str) -> None:
         """Add a file with the rules of the place."""
         self.rules = rules
