@@ -123,6 +123,8 @@ class Language:
 
     env: str
     writers: Mapping[str, Writer]
+    begin = "start"
+    """The type of what the first step takes."""
 
     def __init__(self) -> None:
         data = tomllib.loads((FOLDER / f"{self.env}.toml").read_text("utf-8"))
@@ -153,6 +155,13 @@ class Language:
         """Return the whole solution."""
         raise NotImplementedError
 
+    def near(self, draw: Draw, place: Place, key: str) -> str:
+        """Return a key that looks like this one."""
+        if key.isdigit():
+            return str(int(key) + draw.choice((-2, -1, 1, 2, 10)))
+        position = draw.randrange(len(key))
+        return key[:position] + draw.choice("abcdef0123456789") + key[position + 1 :]
+
     def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
         """Write the first instruction where the query says, and all that is still missing."""
         raise NotImplementedError
@@ -169,12 +178,14 @@ def is_held_out(walk: Sequence[Primitive]) -> bool:
     return in_fifth or any(primitive.held_out for primitive in walk)
 
 
-def draw_walk(draw: Draw, primitives: Sequence[Primitive], steps: int) -> list[Primitive]:
+def draw_walk(
+    draw: Draw, primitives: Sequence[Primitive], steps: int, begin: str = "start"
+) -> list[Primitive]:
     """Return different primitives (if there are enough) each of which takes what the one before
     gives. Half of the compositions of the test split are held out, none of the train split."""
     held_out = draw.split == "test" and draw.random() < 0.5
     while True:
-        walk, given = list[Primitive](), "start"
+        walk, given = list[Primitive](), begin
         while len(walk) < steps:
             fits = [
                 one
@@ -278,14 +289,6 @@ def key_of(digest: Digest, text: str) -> str:
     return key if KEY.fullmatch(key) else ""
 
 
-def _near(draw: Draw, key: str) -> str:
-    """Return a key that looks like this one."""
-    if key.isdigit():
-        return str(int(key) + draw.choice((-2, -1, 1, 2, 10)))
-    place = draw.randrange(len(key))
-    return key[:place] + draw.choice("abcdef0123456789") + key[place + 1 :]
-
-
 def _draw_digest(
     draw: Draw, digests: Sequence[Digest], step: _Step
 ) -> tuple[Digest, str, list[str]] | None:
@@ -308,7 +311,7 @@ def _lead(draw: Draw, composition: _Composition, step: _Step, after: _Step) -> s
     if (drawn := _draw_digest(draw, language.digests, step)) is None:
         return None
     digest, key, others = drawn
-    others += [_near(draw, key) for _ in range(draw.randint(3, 5))]
+    others += [language.near(draw, place, key) for _ in range(draw.randint(3, 5))]
     entries = {key: after.instruction}
     for other in others:
         if KEY.fullmatch(other) and other.lower() not in {known.lower() for known in entries}:
@@ -336,7 +339,7 @@ def compose(
     draw: Draw, name: str, steps: int, language: Language, walk: Sequence[Primitive] = ()
 ) -> tuple[Place, Question] | str:
     """Return a place and its one question, or the reason why this walk has none."""
-    walk = walk or draw_walk(draw, language.primitives, steps)
+    walk = walk or draw_walk(draw, language.primitives, steps, language.begin)
     composition = _Composition(language, language.place(draw, name))
     for primitive in walk:
         for _ in range(TRIES):
