@@ -108,6 +108,8 @@ DIGESTS: Mapping[str, Callable[[str], str]] = {
     "third": lambda text: _first(text.splitlines()[2:3]),
     "value": str.strip,
     "sum": lambda text: str(sum(int(line.split()[-1]) for line in text.splitlines())),
+    "largest": lambda text: str(max(int(line.split()[-1]) for line in text.splitlines())),
+    "first_value": lambda text: text.splitlines()[0].split()[-1],
     "md5": lambda text: hashlib.md5(text.encode()).hexdigest()[:6],
     "size": lambda text: str(len(text.encode())),
 }
