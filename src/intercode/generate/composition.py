@@ -23,7 +23,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from intercode.generate.families import Draw, Parameters, Place, Question, fill
 
@@ -40,8 +40,9 @@ class Primitive:
     """One thing to compute. `takes` and `gives` are types of results; `start` is no result.
 
     <NAME> in a text stands for a parameter of the material. `options` are words in `says` and code
-    in `gold`, each a list of pairs `[words, code]`. `wrong` are plausible mistakes, golds with the
-    same parameters. `material` names the function of the language that makes the material.
+    in `gold`, each a list of `[words, code]` or `[words, code, mistake]`. `wrong` are plausible
+    mistakes: golds with the same parameters, in which <wrong_NAME> is the mistake of an option.
+    `material` names the function of the language that makes the material.
     """
 
     name: str
@@ -124,7 +125,7 @@ class Language:
     """
 
     env: str
-    writers: Mapping[str, Writer]
+    writers: ClassVar[Mapping[str, Writer]]
     begin = "start"
     """The type of what the first step takes."""
 
@@ -214,6 +215,7 @@ def instruct(draw: Draw, primitive: Primitive, parameters: Parameters) -> Instru
     pairs = {name: draw.choice(options) for name, options in primitive.options.items()}
     words = values | {name: fill(pair[0], values) for name, pair in pairs.items()}
     code = values | {name: fill(pair[1], values) for name, pair in pairs.items()}
+    code |= {f"wrong_{name}": fill(pair[-1], values) for name, pair in pairs.items()}
     wrong = tuple(fill(text, code) for text in primitive.wrong)
     task = fill(draw.choice(primitive.says), words)
     return Instruction(task, fill(primitive.gold, code), wrong)
@@ -246,9 +248,9 @@ class _Composition:
 
     def add(self, draw: Draw, primitive: Primitive) -> str:
         """Add a step; return the reason if it cannot be added, "" if it is."""
-        before = self.steps[-1].result.text if self.steps else ""
+        before = self.steps[-1].result if self.steps else Result("")
         place = replace(self.place, files=dict(self.place.files), programs=set(self.place.programs))
-        parameters = self.language.material(draw, place, primitive, before)
+        parameters = self.language.material(draw, place, primitive, before.text)
         if isinstance(parameters, str):
             return parameters
         instruction = instruct(draw, primitive, parameters)
@@ -256,14 +258,16 @@ class _Composition:
         wrong = [(*chain, mistake) for mistake in instruction.wrong]
         carried = [(*mistake, gold) for mistakes in self.mistakes for mistake in mistakes]
         result, *others = self.language.run(place, [(*chain, gold), *wrong, *carried])
-        if result is None or not _is_sound(result, before):
+        if result is None or result == before or not _is_sound(result.text):
             return "its result is empty, too long, or the one before"
         outcomes = dict(zip([*wrong, *carried], others, strict=True))
         alive = [
             [(*mistake, gold) for mistake in mistakes if outcomes[*mistake, gold] != result]
             for mistakes in self.mistakes
         ]
-        alive.append([mistake for mistake in wrong if outcomes[mistake] != result][:2])
+        alive.append(
+            [mistake for mistake in wrong if outcomes[mistake] != result][: 1 if chain else 2]
+        )
         if chain:
             alive[-1].append(chain)  # the step is skipped
         if not all(alive) or (wrong and alive[-1] == [chain]):
@@ -274,9 +278,9 @@ class _Composition:
         return ""
 
 
-def _is_sound(result: Result, before: str) -> bool:
-    lines = result.text.splitlines()
-    return 0 < len(lines) <= MOST_LINES and all(lines) and result.text != before
+def _is_sound(text: str) -> bool:
+    lines = text.splitlines()
+    return 0 < len(lines) <= MOST_LINES and all(lines)
 
 
 # -- keys and leads --------------------------------------------------------------------------------
@@ -301,7 +305,7 @@ def _draw_digest(
         key = key_of(digest, step.result.text)
         keys = [key_of(digest, mistake.text) for mistake in step.mistaken]
         others = [other for other in keys if other and other.lower() != key.lower()]
-        if key and (others or not step.mistaken):
+        if key and (others or all(one.text == step.result.text for one in step.mistaken)):
             return digest, key, others
     return None
 
@@ -320,8 +324,9 @@ def _lead(draw: Draw, composition: _Composition, step: _Step, after: _Step) -> s
             entries[other] = _decoy(draw, after)
     keys = draw.sample(list(entries), len(entries))
     form = draw.choice(language.forms)
+    key_words = fill(draw.choice(digest.says), place.facts)
     parameters = language.writers[form.write](draw, place, {each: entries[each] for each in keys})
-    return fill(draw.choice(form.says), {**parameters, "key": draw.choice(digest.says)})
+    return fill(draw.choice(form.says), {**parameters, "key": key_words})
 
 
 def _decoy(draw: Draw, after: _Step) -> Instruction:

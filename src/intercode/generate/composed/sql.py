@@ -15,6 +15,7 @@ import json
 import sqlite3
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 from intercode.generate.composition import (
     FOLDER,
@@ -23,6 +24,7 @@ from intercode.generate.composition import (
     Language,
     Primitive,
     Result,
+    Writer,
     text_of,
 )
 from intercode.generate.families import Draw, Parameters, Place
@@ -34,94 +36,6 @@ _WORDS: Mapping[str, Sequence[str]] = {
     name: words.split() if isinstance(words, str) else words
     for name, words in _DATA["words"].items()
 }
-
-
-class Sql(Language):
-    env = "sql"
-    begin = "rows"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writers = {
-            "row": _row,
-            "table": _table,
-            "document": _document,
-            "log": _log,
-            "parts": _parts,
-            "reference": _reference,
-            "attributes": _attributes,
-            "columns": _columns,
-            "mail": _mail,
-        }
-
-    def place(self, draw: Draw, name: str) -> Place:
-        world = draw.choice(list(_DATA["worlds"].values()))
-        columns = {name: draw.choice(world[name]) for name in ("who", "day", "kind", "amount")}
-        people = draw.words(_WORDS[world.get("names", "surnames")], PEOPLE)
-        kinds = draw.sample(world["kinds"], KINDS)
-        data = {"world": world, "people": people, "kinds": kinds, "days": _days(draw)}
-        db = name.replace("-", "_")
-        place = Place(name, facts={"db": db, "start": draw.choice(_WORDS["start"]), **columns})
-        place.data = data
-        data["base"] = _facts(draw, place)["table"]
-        return place
-
-    def material(
-        self, draw: Draw, place: Place, primitive: Primitive, before: str
-    ) -> Parameters | str:
-        if not before and (result := self.run(place, [()])[0]):
-            before = result.text
-        rows = [line.split("\t") for line in before.splitlines()]
-        parameters = {**place.facts, "few": [2, 3], **_limits(draw, [row[-1] for row in rows])}
-        if primitive.takes == "rows":
-            parameters |= _choices(draw, place, rows)
-        if primitive.material:
-            material = _MATERIALS[primitive.material](draw, place)
-            parameters |= material
-        if primitive.name == "share" and not _has_shares([int(row[-1]) for row in rows]):
-            return "percentages are not exact"
-        return parameters
-
-    def run(self, place: Place, chains: Sequence[Chain]) -> Sequence[Result | None]:
-        connection = sqlite3.connect(":memory:")
-        connection.executescript("".join(map(str, place.files.values())))
-        results = list[Result | None]()
-        for chain in chains:
-            try:
-                rows = connection.execute(self.gold(place, chain)).fetchall()
-            except sqlite3.Error:
-                results.append(None)
-            else:
-                results.append(Result(_text(rows)))
-        connection.close()
-        return results
-
-    def gold(self, place: Place, chain: Chain) -> str:
-        base = place.data["base"]
-        names = [base, *(f"step{number}" for number in range(1, len(chain)))]
-        steps = [step.replace("$in", name) for step, name in zip(chain, names, strict=False)]
-        *steps, last = steps or [f"SELECT * FROM {base}"]
-        named = [f"{name} AS (\n  {step}\n)" for name, step in zip(names[1:], steps, strict=True)]
-        return f"WITH {', '.join(named)}\n{last}" if named else last
-
-    def near(self, draw: Draw, place: Place, key: str) -> str:
-        return (
-            draw.choice(place.data["people"]) if key.isalpha() else super().near(draw, place, key)
-        )
-
-    def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
-        begin = draw.choice(_DATA["begin"]).replace("<table>", place.data["base"])
-        first = Instruction(f"{begin} {first.task}", first.gold, next=first.next)
-        _add(place, place.facts["start"], _WORDS["text"][:1], [(text_of(draw, first).strip(),)])
-        script = "\n".join(map(str, draw.sample(list(place.files.values()), len(place.files))))
-        place.files = {f"databases/{place.facts['db']}.sql": script}
-
-
-def _text(rows: Sequence[Row]) -> str:
-    """Return rows in a fixed order, as lines of cells."""
-    lines = [[f"{v:.9g}" if isinstance(v, float) else v for v in row] for row in rows]
-    lines.sort(key=lambda row: [(isinstance(value, str), value or 0) for value in row])
-    return "".join("\t".join(map(str, row)) + "\n" for row in lines)
 
 
 # -- material --------------------------------------------------------------------------------------
@@ -384,3 +298,89 @@ def _mail(draw: Draw, place: Place, entries: Entries) -> Parameters:
     ]
     _add(place, names["table"], ["sender", "subject", "body"], rows)
     return names
+
+
+def _text(rows: Sequence[Row]) -> str:
+    """Return rows in a fixed order, as lines of cells."""
+    lines = [[f"{v:.9g}" if isinstance(v, float) else v for v in row] for row in rows]
+    lines.sort(key=lambda row: [(isinstance(value, str), value or 0) for value in row])
+    return "".join("\t".join(map(str, row)) + "\n" for row in lines)
+
+
+class Sql(Language):
+    env = "sql"
+    begin = "rows"
+
+    writers: ClassVar[Mapping[str, Writer]] = {
+        "row": _row,
+        "table": _table,
+        "document": _document,
+        "log": _log,
+        "parts": _parts,
+        "reference": _reference,
+        "attributes": _attributes,
+        "columns": _columns,
+        "mail": _mail,
+    }
+
+    def place(self, draw: Draw, name: str) -> Place:
+        world = draw.choice(list(_DATA["worlds"].values()))
+        columns = {name: draw.choice(world[name]) for name in ("who", "day", "kind", "amount")}
+        people = draw.words(_WORDS[world.get("names", "surnames")], PEOPLE)
+        kinds = draw.sample(world["kinds"], KINDS)
+        data = {"world": world, "people": people, "kinds": kinds, "days": _days(draw)}
+        db = name.replace("-", "_")
+        place = Place(name, facts={"db": db, "start": draw.choice(_WORDS["start"]), **columns})
+        place.data = data
+        data["base"] = _facts(draw, place)["table"]
+        return place
+
+    def material(
+        self, draw: Draw, place: Place, primitive: Primitive, before: str
+    ) -> Parameters | str:
+        if not before and (result := self.run(place, [()])[0]):
+            before = result.text
+        rows = [line.split("\t") for line in before.splitlines()]
+        parameters = {**place.facts, "few": [2, 3], **_limits(draw, [row[-1] for row in rows])}
+        if primitive.takes == "rows":
+            parameters |= _choices(draw, place, rows)
+        if primitive.material:
+            material = _MATERIALS[primitive.material](draw, place)
+            parameters |= material
+        if primitive.name == "share" and not _has_shares([int(row[-1]) for row in rows]):
+            return "percentages are not exact"
+        return parameters
+
+    def run(self, place: Place, chains: Sequence[Chain]) -> Sequence[Result | None]:
+        connection = sqlite3.connect(":memory:")
+        connection.executescript("".join(map(str, place.files.values())))
+        results = list[Result | None]()
+        for chain in chains:
+            try:
+                rows = connection.execute(self.gold(place, chain)).fetchall()
+            except sqlite3.Error:
+                results.append(None)
+            else:
+                results.append(Result(_text(rows)))
+        connection.close()
+        return results
+
+    def gold(self, place: Place, chain: Chain) -> str:
+        base = place.data["base"]
+        names = [base, *(f"step{number}" for number in range(1, len(chain)))]
+        steps = [step.replace("$in", name) for step, name in zip(chain, names, strict=False)]
+        *steps, last = steps or [f"SELECT * FROM {base}"]
+        named = [f"{name} AS (\n  {step}\n)" for name, step in zip(names[1:], steps, strict=True)]
+        return f"WITH {', '.join(named)}\n{last}" if named else last
+
+    def near(self, draw: Draw, place: Place, key: str) -> str:
+        return (
+            draw.choice(place.data["people"]) if key.isalpha() else super().near(draw, place, key)
+        )
+
+    def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
+        begin = draw.choice(_DATA["begin"]).replace("<table>", place.data["base"])
+        first = Instruction(f"{begin} {first.task}", first.gold, next=first.next)
+        _add(place, place.facts["start"], _WORDS["text"][:1], [(text_of(draw, first).strip(),)])
+        script = "\n".join(map(str, draw.sample(list(place.files.values()), len(place.files))))
+        place.files = {f"databases/{place.facts['db']}.sql": script}
