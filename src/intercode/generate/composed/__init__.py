@@ -1,0 +1,1 @@
+"""Tasks of several steps by language; see `intercode.generate.composition`."""

@@ -1,0 +1,582 @@
+"""Bash tasks of several steps: their places, materials, and forms of instructions.
+
+    /srv/NAME/START            the first instruction
+    /srv/NAME/inbox/…          materials and further instructions, each in a file or folder of its
+                               own: tables, logs, trees, repositories, archives, scripts, …
+
+The result of a step is a text, and the gold a pipeline. A material has names that occur in the
+result before, names that look like them, and others.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from functools import partial
+from typing import Any, ClassVar
+
+from intercode.generate.composed.git import Commit, repository
+from intercode.generate.composition import (
+    FOLDER,
+    Chain,
+    Instruction,
+    Language,
+    Primitive,
+    Result,
+    Writer,
+    as_lines,
+    compose,
+    text_of,
+)
+from intercode.generate.families import Draw, Parameters, Place, Question
+from intercode.generate.trial import Trial
+
+_DATA = tomllib.loads((FOLDER / "words.toml").read_text("utf-8"))
+KINDS = {name: values.split() for name, values in _DATA.pop("kinds").items()}
+WORDS = {name: words.split() for name, words in _DATA.items()}
+SEPARATORS = {",": "-F,", ";": "-F';'", "|": "-F'|'", "\t": "-F'\\t'", ":": "-F:"}
+LEVELS = ["DEBUG", "INFO", "WARN", "ERROR", "FATAL"]
+LARGEST = 1_000_000
+
+
+def path_of(draw: Draw, place: Place, *endings: str) -> str:
+    """Return the absolute path of a new file or folder of the site."""
+    taken = place.facts["taken"]
+    while True:
+        folder, word = draw.word(WORDS["folders"]), draw.word(WORDS["words"])
+        if draw.random() < 0.3:
+            word = f"{word}-{draw.randint(2, 40)}"
+        path = f"{place.facts['site']}/{folder}/{word}"
+        if path not in taken:
+            taken.add(path)
+            return path + draw.choice(endings or ("",))
+
+
+def _day(draw: Draw) -> str:
+    return str(date(2025, 1, 1) + timedelta(days=draw.randrange(600)))
+
+
+def _near(draw: Draw, name: str) -> str:
+    """Return a name that looks like this one."""
+    return draw.choice((f"{name}2", f"{name}-old", f"old-{name}", f"{name}x", name[:-1] or "x"))
+
+
+def _names(draw: Draw, primitive: Primitive, before: str, count: int = 8) -> list[str]:
+    """Return names in random order: those of the result before, others that look like them, and
+    `count` more, of services or of people."""
+    lines = before.splitlines() if primitive.takes in ("lines", "pairs", "word") else []
+    known = list(dict.fromkeys(line.split()[0] for line in lines))
+    near = [_near(draw, name) for name in draw.sample(known, min(5, len(known)))]
+    more = draw.words(WORDS[draw.choice(("names", "names", "people"))], count)
+    names = list(dict.fromkeys([*known, *near, *more]))
+    return draw.sample(names, len(names))
+
+
+def _number(draw: Draw) -> int:
+    return draw.choice((draw.randint(1, 30), draw.randint(10, 400)))
+
+
+def _columns(draw: Draw) -> Parameters:
+    """Return names of columns, and the values of the column `kind`."""
+    kind, kind2 = draw.sample(list(KINDS), 2)
+    much, much2 = draw.sample(WORDS["numbers"], 2)
+    return {
+        "who": draw.choice(("name", "service", "account", "project", "login", "host", "component")),
+        "ref": draw.choice(("owner", "parent", "source", "contact", "backup", "origin")),
+        "when": draw.choice(WORDS["dates"]),
+        "kind": kind,
+        "kind2": kind2,
+        "much": much,
+        "much2": much2,
+        "value": KINDS[kind],
+    }
+
+
+# -- materials -------------------------------------------------------------------------------------
+
+
+def _rows(
+    draw: Draw, columns: Parameters, names: Sequence[str], numbers: Callable[[], int]
+) -> list[dict[str, Any]]:
+    """Return rows with a kind, two numbers and a date for each name."""
+    return [
+        {
+            columns["who"]: name,
+            columns["kind"]: draw.choice(KINDS[columns["kind"]]),
+            columns["kind2"]: draw.choice(KINDS[columns["kind2"]]),
+            columns["much"]: numbers(),
+            columns["much2"]: numbers(),
+            columns["when"]: _day(draw),
+        }
+        for name in names
+    ]
+
+
+def _table(
+    draw: Draw, place: Place, primitive: Primitive, before: str, *, repeats: bool = False
+) -> Parameters | str:
+    """A delimited file with a header. With `repeats`, it has several rows per name."""
+    columns, numbers = _columns(draw), partial(_number, draw)
+    if primitive.takes == "number":
+        if not 5 < (number := int(before)) < LARGEST:
+            return "the number is too small or large"
+        spread = (1, number // 5) if primitive.name == "reached" else (number // 2, number * 2)
+        numbers = partial(
+            lambda: draw.choice((number, draw.randint(*spread), draw.randint(*spread)))
+        )
+        if primitive.name == "reached":
+            numbers = partial(draw.randint, *spread)
+    names = _names(draw, primitive, before, 24)
+    if primitive.takes != "number" and len(names) > 30:
+        names = [name for name in names if draw.random() < 0.9]
+    if repeats:
+        names = draw.choices(names[:12], k=draw.randint(20, 40))
+    rows = _rows(draw, columns, names, numbers)
+    if primitive.takes == "word":
+        word = before.strip()
+        for row in rows:
+            row[columns["ref"]] = draw.choice((word, word, _near(draw, word), *names[:2]))
+    header = draw.sample(list(rows[0]), len(rows[0]))
+    separator = draw.choice(list(SEPARATORS))
+    path = path_of(draw, place, ".csv" if separator in ",;" else ".txt", ".dat")
+    lines = as_lines([header, *([row[name] for name in header] for row in rows)], separator)
+    place.write(path, lines)
+    days = sorted(row[columns["when"]] for row in rows)
+    middle = len(days) // 2
+    at = {
+        f"{key}_at": header.index(columns[key]) + 1
+        for key in ("who", "kind", "kind2", "ref", "much", "much2", "when")
+        if columns[key] in header
+    }
+    span = {"day": days[1 : middle - 2], "day2": days[middle + 2 : -1]}
+    return {**columns, **at, **span, "table": path, "sep": SEPARATORS[separator]}
+
+
+def _log(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
+    names, lines = _names(draw, primitive, before)[:24], list[str]()
+    day, times = _day(draw), list[int]()
+    for second in sorted(draw.sample(range(86400), draw.randint(50, 90))):
+        clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+        times.append(_number(draw))
+        end = draw.choice(("", "", f" after {draw.choice(LEVELS)}", f" for {draw.choice(names)}"))
+        lines.append(
+            f"{day} {clock} {draw.choice(LEVELS)} {draw.choice(names)} took={times[-1]} ms{end}\n"
+        )
+    place.write(path := path_of(draw, place, ".log", ".out"), "".join(lines))
+    return {"log": path, "level": LEVELS, "least": sorted(times)[len(times) * 2 // 3 :]}
+
+
+def _tree(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
+    """Files in folders, in lines of which are `kind: value`, names, and what looks like them."""
+    folder, names = path_of(draw, place), _names(draw, primitive, before, 14)
+    kind, much = place.facts["kind"], place.facts["much"]
+    groups, endings = draw.words(WORDS["words"], 3), draw.words(WORDS["endings"], 3)
+    folders = [folder, *(f"{folder}/{group}" for group in groups), f"{folder}/{groups[0]}/old"]
+    texts = list[str]()
+    for name in names[:40]:
+        lines = [
+            *(f"last {kind}: {draw.choice(KINDS[kind])}", f"max {much}: {_number(draw)}"),
+            f"{much}: {_number(draw)}",
+            *draw.sample(names, min(3, len(names))),
+            _near(draw, draw.choice(names)),
+            f"see {draw.choice(names)}",
+        ]
+        lines = [f"{kind}: {draw.choice(KINDS[kind])}", *draw.sample(lines, draw.randint(4, 8))]
+        lines = [line for line in lines if not line.startswith(f"{much}: ")]
+        lines = [*draw.sample(lines, len(lines)), f"{much}: {_number(draw)}"]
+        texts.append("".join(f"{line}\n" for line in lines))
+        if len(texts) > 3 and draw.random() < 0.3:
+            texts[-1] = draw.choice(texts)
+        ending = draw.choice((*endings, *endings, f"{endings[0]}.{endings[1]}", f"{endings[1]}2"))
+        path = f"{draw.choice(folders)}/{name}.{ending}"
+        place.write(path, texts[-1], program=draw.random() < 0.3)
+    return {"folder": folder, "ext": endings, "kind": kind, "value": KINDS[kind]}
+
+
+def _links(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
+    folder, target = path_of(draw, place), path_of(draw, place)
+    names = _names(draw, primitive, before, 16)
+    for name in names:
+        place.write(f"{target}/{name}", f"{draw.choice(names)}\n")
+        if draw.random() < 0.2:
+            place.write(f"{folder}/{name}", "")
+        else:
+            place.link(f"{folder}/{name}", f"{target}/{name}" + draw.choice(("", ".1")))
+    return {"folder": folder}
+
+
+def _scripts(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
+    """Scripts that exit with a status, which their text does not always show."""
+    folder = path_of(draw, place)
+    for name in _names(draw, primitive, before, 12):
+        status, other = draw.randrange(5), draw.randint(1, 5)
+        end = draw.choice(
+            (
+                f"exit {status}",
+                f"# exit {other}\nexit {status}",
+                f"code={status + other}\nexit $((code - {other}))",
+                f"sh -c 'exit {status}'\nexit $?",
+            )
+        )
+        text = f'#!/bin/sh\n# Checks {name}.\necho "{draw.randint(1, 90)} checked"\n{end}\n'
+        place.write(f"{folder}/{name}.sh", text, program=True)
+    return {"folder": folder, "status": ["0", "1", "2", "3", "4"]}
+
+
+def _repo(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters | str:
+    """A bare repository of files NAME.conf. Subjects end with numbers; one is the result before."""
+    word = before.strip() if primitive.takes in ("number", "word") else ""
+    if primitive.takes == "number" and not 0 < int(word) < LARGEST:
+        return "the number is too small or large"
+    people, names = draw.words(WORDS["people"], 5), _names(draw, primitive, before, 7)
+    files = [f"{name}.conf" for name in names]
+    numbers = draw.sample(range(10, 999), 24)
+    if primitive.takes == "number":
+        numbers[4:8] = [int(f"1{word}"), int(word), int(f"{word}0"), int(word) + 1]
+    commits, now = list[Commit](), dict.fromkeys(files, "enabled = yes\n")
+    for place_of, number in enumerate(dict.fromkeys(numbers[: draw.randint(14, 22)])):
+        changed = draw.sample(files, draw.randint(1, 4))
+        if word and primitive.takes == "word" and draw.random() < 0.4:
+            changed.append(f"{word}.conf")
+        for file in changed:
+            now[file] = f"{now.get(file, '')}{draw.choice(WORDS['numbers'])} = {_number(draw)}\n"
+        if place_of and draw.random() < 0.4 and len(now) > 3:
+            del now[draw.choice(sorted(now))]
+        verb = draw.choice(("Update", "Tune", "Fix", "Adjust", "Review"))
+        subject = f"{verb} {changed[0].removesuffix('.conf')} (#{number})"
+        commits.append(Commit(draw.choice(people), subject, dict(now)))
+    tag = f"v{draw.randint(1, 4)}.{draw.randint(0, 9)}"
+    repo = path_of(draw, place, ".git")
+    for path, content in repository(commits, {tag: draw.randint(5, 9)}).items():
+        place.write(f"{repo}/{path}", content)
+    return {"repo": repo, "tag": tag, "file": sorted(files)}
+
+
+def _archive(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
+    """An archive of files in folders; if it takes a word, of lists with names like the word."""
+    names, endings = _names(draw, primitive, before, 20), draw.words(WORDS["endings"], 3)
+    members = dict[str, str]()
+    if primitive.takes == "word":
+        for name in names[:12]:
+            for folder in ("lists", "old"):
+                lines = draw.choices(names, k=draw.randint(6, 14))
+                members[f"{folder}/{name}.txt"] = "".join(f"{line}\n" for line in lines)
+        for folder in ("lists", "old"):
+            lines = draw.choices(names, k=draw.randint(6, 14))
+            members[f"{folder}/{before.strip()}.txt"] = "".join(f"{line}\n" for line in lines)
+    else:
+        folders = draw.words(WORDS["words"], 3)
+        for name in names:
+            ending = draw.choice((*endings, *endings, f"{endings[0]}.{endings[1]}"))
+            members[f"{draw.choice(folders)}/{name}.{ending}"] = f"{draw.choice(names)}\n"
+    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), _packed(members))
+    return {"archive": path, "ext": endings}
+
+
+def _packed(members: Mapping[str, str]) -> bytes:
+    """Return a tar.gz file; equal files give equal bytes."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, text in members.items():
+            (member := tarfile.TarInfo(name)).size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return gzip.compress(packed.getvalue(), mtime=0)
+
+
+def _jsonl(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
+    columns, names = _columns(draw), _names(draw, primitive, before, 14)
+    lines = list[str]()
+    for row in _rows(draw, columns, names * 2, partial(_number, draw)):
+        note = f"was {draw.choice(KINDS[columns['kind']])} on {_day(draw)}"
+        lines.append(json.dumps({**row, "note": note} if draw.random() < 0.4 else row) + "\n")
+    draw.shuffle(lines)
+    place.write(path := path_of(draw, place, ".jsonl", ".json"), "".join(lines))
+    return {**columns, "json": path}
+
+
+def _ini(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
+    columns, text = _columns(draw), ""
+    kind, much, much2 = (columns[name] for name in ("kind", "much", "much2"))
+    for name in _names(draw, primitive, before, 12):
+        lines = [
+            f"{kind} = {draw.choice(KINDS[kind])}",
+            f"old_{kind} = {draw.choice(KINDS[kind])}",
+            f"{much} = {_number(draw)}",
+            f"{much2} = {_number(draw)}",
+        ]
+        if primitive.takes == "word":
+            more = draw.sample(WORDS["numbers"], draw.randint(4, 9))
+            lines = [f"{one} = {_number(draw)}" for one in more]
+        text += f"[{name}]\n" + "".join(f"{line}\n" for line in draw.sample(lines, len(lines)))
+        text += "\n"
+    place.write(path := path_of(draw, place, ".ini", ".conf", ".cfg"), text)
+    return {**columns, "ini": path}
+
+
+def _list(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
+    """A list with most of the names, or with a number for each of them."""
+    names = [name for name in _names(draw, primitive, before, 10) if draw.random() < 0.7]
+    numbers = [f" {_number(draw)}" if primitive.takes == "pairs" else "" for _ in names]
+    text = "".join(f"{name}{number}\n" for name, number in zip(names, numbers, strict=True))
+    path = path_of(draw, place, ".txt", ".lst", "")
+    place.write(path, text)
+    return {"list": path, "amounts": path}
+
+
+def _limits(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters | str:
+    numbers = sorted({line.split()[1] for line in before.splitlines()})
+    return {"limit": numbers} if len(numbers) > 2 else "too few numbers"
+
+
+def _copies(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters | str:
+    folder = path_of(draw, place)
+    for path in before.splitlines():
+        content = place.files.get(f"tree{path}")
+        if not isinstance(content, str):
+            return "a file has been moved"
+        changed = draw.choice((content, content.upper(), content + "\n"))
+        place.write(f"{folder}/{path.rpartition('/')[2]}", changed)
+    return {"folder": folder}
+
+
+def _facts(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
+    """The keys of the lines in files, a day, and a folder with one file."""
+    folder = path_of(draw, place)
+    if primitive.name == "linked":
+        place.write(f"{folder}/README", "Links to the files of this week.\n")
+    kind, much = place.facts["kind"], place.facts["much"]
+    return {"kind": kind, "much": much, "day": [_day(draw) for _ in range(4)], "folder": folder}
+
+
+MATERIALS: Mapping[str, Callable[[Draw, Place, Primitive, str], Parameters | str]] = {
+    "table": _table,
+    "records": partial(_table, repeats=True),
+    "log": _log,
+    "tree": _tree,
+    "links": _links,
+    "scripts": _scripts,
+    "repo": _repo,
+    "archive": _archive,
+    "lists": _archive,
+    "jsonl": _jsonl,
+    "ini": _ini,
+    "words_ini": _ini,
+    "list": _list,
+    "amounts": _list,
+    "limits": _limits,
+    "copies": _copies,
+    "keys": _facts,
+    "day": _facts,
+    "target": _facts,
+}
+
+
+# -- forms of instructions -------------------------------------------------------------------------
+
+Entries = Mapping[str, Instruction]
+
+
+def _folder(draw: Draw, place: Place, entries: Entries, *, packed: bool = False) -> Parameters:
+    folder, ending = path_of(draw, place), draw.choice(("", ".txt", ".md"))
+    for key, instruction in entries.items():
+        text = text_of(draw, instruction)
+        path = f"{folder}/{key}{ending}"
+        if packed:
+            place.write(f"{path}.gz", gzip.compress(text.encode(), mtime=0))
+        else:
+            place.write(path, text)
+    return {"folder": folder}
+
+
+def _scattered(draw: Draw, place: Place, entries: Entries) -> dict[str, str]:
+    """Write each instruction to a file, and return the paths by key."""
+    folder = path_of(draw, place)
+    names = draw.sample(range(100, 999), len(entries))
+    paths = {key: f"{folder}/note-{number}" for key, number in zip(entries, names, strict=True)}
+    for key, path in paths.items():
+        place.write(path, text_of(draw, entries[key]))
+    return paths
+
+
+def _link(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    folder = path_of(draw, place)
+    for key, path in _scattered(draw, place, entries).items():
+        place.link(f"{folder}/{key}", path)
+    return {"folder": folder}
+
+
+def _cells(draw: Draw) -> tuple[str, str, str]:
+    """Return names for a key, a task and what follows."""
+    code = draw.choice(("code", "key", "ref", "token", "id", "tag", "mark"))
+    return code, *draw.choice(
+        (("task", "next"), ("do", "then"), ("job", "after"), ("work", "lead"))
+    )
+
+
+def _table_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    code, task, lead = header = _cells(draw)
+    separator, path = draw.choice(",;|\t"), path_of(draw, place, ".csv", ".tsv", ".txt")
+    rows = [{code: key, task: each.task, lead: each.next} for key, each in entries.items()]
+    order = draw.sample(header, 3)
+    text = as_lines([order, *([row[name] for name in order] for row in rows)], separator)
+    place.write(path, text)
+    return {"path": path, "column": code}
+
+
+def _records_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    code, task, lead = _cells(draw)
+    path = path_of(draw, place, ".jsonl", ".ndjson", ".json")
+    rows = [{code: key, task: each.task, lead: each.next} for key, each in entries.items()]
+    place.write(path, "".join(json.dumps(row) + "\n" for row in rows))
+    return {"path": path, "column": code}
+
+
+def _sections(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    _, task, lead = _cells(draw)
+    path, equals = path_of(draw, place, ".ini", ".cfg", ".conf"), draw.choice((" = ", "=", ": "))
+    parts = (
+        f"[{key}]\n{task}{equals}{each.task}\n{lead}{equals}{each.next}\n"
+        for key, each in entries.items()
+    )
+    place.write(path, "\n".join(parts))
+    return {"path": path}
+
+
+def _log_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    code, *_ = _cells(draw)
+    path, day = path_of(draw, place, ".log", ""), _day(draw)
+    start = draw.randint(100, 999)
+    lines = (
+        f"{day}T{draw.randint(10, 23)}:{draw.randint(10, 59)} {draw.choice(LEVELS)} "
+        f"[{start + place_of}] {code}={key} {each.task} {each.next}\n"
+        for place_of, (key, each) in enumerate(entries.items())
+    )
+    place.write(path, "".join(lines))
+    return {"path": path, "column": code}
+
+
+def _script(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    path = path_of(draw, place, ".sh", "")
+    cases = "".join(
+        f"    {key}) missing {file} ;;\n" for key, file in _scattered(draw, place, entries).items()
+    )
+    error = draw.choice(("see", "not done yet:", "cannot go on without", "needs"))
+    text = (
+        f'#!/bin/sh\nmissing() {{ echo "$0: {error} $1" >&2; exit {draw.randint(1, 9)}; }}\n'
+        f'case "$1" in\n{cases}    *) echo "$0: unknown argument $1" >&2; exit 64 ;;\nesac\n'
+    )
+    place.write(path, text, program=True)
+    return {"path": path}
+
+
+def _commits(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    repo, (author, other) = path_of(draw, place, ".git"), draw.words(WORDS["people"], 2)
+    subject = draw.choice(("Note for", "Step", "After", "Plan for", "Continue at"))
+    commits = [
+        Commit(draw.choice((author, other)), f"{subject} {key}\n\n{each.task}\n{each.next}", {})
+        for key, each in entries.items()
+    ]
+    for path, content in repository(commits).items():
+        place.write(f"{repo}/{path}", content)
+    return {"repo": repo}
+
+
+def _archive_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    folder, ending = draw.choice(("", "steps/", "notes/")), draw.choice(("", ".txt", ".md"))
+    members = {f"{folder}{key}{ending}": text_of(draw, each) for key, each in entries.items()}
+    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), _packed(members))
+    return {"path": path}
+
+
+def _headings(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    path, mark = path_of(draw, place, ".md", ".txt"), draw.choice(("#", "##", "==", "**"))
+    parts = (f"{mark} {key}\n{text_of(draw, each)}" for key, each in entries.items())
+    place.write(path, "\n".join(parts))
+    return {"path": path}
+
+
+def _index(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    path, between = path_of(draw, place, ".txt", ".idx", ""), draw.choice((" ", "\t", " -> ", ": "))
+    lines = _scattered(draw, place, entries).items()
+    place.write(path, "".join(f"{key}{between}{file}\n" for key, file in lines))
+    return {"path": path}
+
+
+class Bash(Language):
+    env = "bash"
+    writers: ClassVar[Mapping[str, Writer]] = {
+        "folder": _folder,
+        "packed": partial(_folder, packed=True),
+        "link": _link,
+        "table": _table_form,
+        "records": _records_form,
+        "sections": _sections,
+        "log": _log_form,
+        "script": _script,
+        "commits": _commits,
+        "archive": _archive_form,
+        "headings": _headings,
+        "index": _index,
+    }
+
+    def __init__(self, trial: Trial) -> None:
+        super().__init__()
+        self.trial = trial
+        self.results = dict[Chain, Result]()
+
+    def place(self, draw: Draw, name: str) -> Place:
+        self.results.clear()
+        site = f"/{draw.choice(WORDS['roots'])}/{name}"
+        facts = {
+            "site": site,
+            "start": f"{site}/{draw.choice(WORDS['starts'])}",
+            "result": f"{site}/{draw.choice(WORDS['results'])}",
+            "kind": draw.choice(list(KINDS)),
+            "much": draw.choice(WORDS["numbers"]),
+            "taken": set(),
+        }
+        return Place(name, facts=facts)
+
+    def material(
+        self, draw: Draw, place: Place, primitive: Primitive, before: str
+    ) -> Parameters | str:
+        if not primitive.material:
+            return {}
+        return MATERIALS[primitive.material](draw, place, primitive, before)
+
+    def run(self, place: Place, chains: Sequence[Chain]) -> Sequence[Result | None]:
+        """Run the chains, and of those whose results so far are known only the last command."""
+        copy, commands = replace(place, files=dict(place.files)), list[str]()
+        for number, chain in enumerate(chains):
+            before = self.results.get(chain[:-1])
+            if before is None or before.effects:
+                commands.append(" | ".join(chain))
+            else:
+                copy.write(f"/tmp/before/{number}", before.text)
+                commands.append(f"{{ {chain[-1]}; }} < /tmp/before/{number}")
+        results = list[Result | None]()
+        for chain, outcome in zip(chains, self.trial.outcomes(copy, commands), strict=True):
+            result = None if outcome.failed else Result(outcome.output, outcome.changes)
+            results.append(result)
+            if result:
+                self.results[chain] = result
+        return results
+
+    def gold(self, place: Place, chain: Chain) -> str:
+        return f"{' | '.join(chain)} > {place.facts['result']}"
+
+    def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
+        place.write(place.facts["start"], text_of(draw, first))
+
+
+def compose_bash(
+    draw: Draw, name: str, steps: int, *, trial: Trial, walk: Sequence[Primitive] = ()
+) -> tuple[Place, Question] | str:
+    """Return a place and its one question, or the reason why there is none."""
+    return compose(draw, name, steps, Bash(trial), walk)

@@ -1,0 +1,400 @@
+"""Compose tasks of several steps, each of which is only known from the result of the one before.
+
+    START ──► instruction 1 ──► result 1 ──► key ──► instruction 2 ──► result 2 ──► … ──► result N
+                                  │                    (in a file, a row, a commit, … under the key)
+                                  └─ a mistake ──► another key ──► a decoy: an instruction that
+                                                                   leads elsewhere
+
+A primitive computes a result from the one before, and perhaps from material of its own (a table, a
+folder, a repository). An instruction says what to compute and where the next instruction is: in
+one of many forms, under a key that is a digest of the result. The gold is the chain of the
+primitives' golds. `Language` is what Bash, SQL and Python do differently; the primitives, digests
+and forms of each are in `composed/*.toml`.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from intercode.generate.families import Draw, Parameters, Place, Question, fill
+
+FOLDER = Path(__file__).with_name("composed")
+KEY = re.compile(r"[A-Za-z0-9][\w.-]{0,40}")
+TRIES = 6
+"""The number of times that one step's material is drawn."""
+MOST_LINES = 60
+LAST = ("This is the last step.", "There are no more steps.", "The result of this step is final.")
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """One thing to compute. `takes` and `gives` are types of results; `start` is no result.
+
+    <NAME> in a text stands for a parameter of the material. `options` are words in `says` and code
+    in `gold`, each a list of `[words, code]` or `[words, code, mistake]`. `wrong` are plausible
+    mistakes: golds with the same parameters, in which <wrong_NAME> is the mistake of an option.
+    `material` names the function of the language that makes the material.
+    """
+
+    name: str
+    takes: str
+    gives: str
+    says: Sequence[str]
+    gold: str
+    wrong: Sequence[str] = ()
+    options: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    material: str = ""
+    held_out: bool = False
+
+
+@dataclass(frozen=True)
+class Digest:
+    """A key made from a result: `of` names a function of `DIGESTS`, `types` are the results that
+    it is for."""
+
+    says: Sequence[str]
+    of: str
+    types: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A place for instructions under keys; `write` names a function of the language's `writers`.
+    In `says`, <key> stands for the words of a digest."""
+
+    says: Sequence[str]
+    write: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a chain of golds computes: its text, and other effects that a reward would compare."""
+
+    text: str
+    effects: object = None
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """What to compute, and where the next instruction is; `wrong` are golds of mistakes."""
+
+    task: str
+    gold: str
+    wrong: tuple[str, ...] = ()
+    next: str = ""
+
+
+Chain = tuple[str, ...]
+Writer = Callable[[Draw, Place, Mapping[str, Instruction]], Parameters]
+"""Writes the instructions by their keys, and returns the parameters of the form's `says`."""
+
+
+def _first(lines: Sequence[str]) -> str:
+    return lines[0].split()[0].rpartition("/")[2]
+
+
+DIGESTS: Mapping[str, Callable[[str], str]] = {
+    "count": lambda text: str(len(text.splitlines())),
+    "first": lambda text: _first(text.splitlines()),
+    "last": lambda text: _first(text.splitlines()[-1:]),
+    "third": lambda text: _first(text.splitlines()[2:3]),
+    "value": str.strip,
+    "sum": lambda text: str(sum(int(line.split()[-1]) for line in text.splitlines())),
+    "largest": lambda text: str(max(int(line.split()[-1]) for line in text.splitlines())),
+    "first_value": lambda text: text.splitlines()[0].split()[-1],
+    "md5": lambda text: hashlib.md5(text.encode()).hexdigest()[:6],
+    "size": lambda text: str(len(text.encode())),
+}
+"""Functions from the text of a result to a key; they may raise `ValueError` or `IndexError`."""
+
+
+class Language:
+    """What composing needs to know of a language: a class for each overrides the methods.
+
+    `env` names the TOML file with primitives, digests and forms, and `writers` has the functions
+    that the forms name.
+    """
+
+    env: str
+    writers: ClassVar[Mapping[str, Writer]]
+    begin = "start"
+    """The type of what the first step takes."""
+
+    def __init__(self) -> None:
+        data = tomllib.loads((FOLDER / f"{self.env}.toml").read_text("utf-8"))
+        self.primitives = [Primitive(name, **entry) for name, entry in data["primitives"].items()]
+        self.digests = [Digest(**entry) for entry in data["digests"].values()]
+        self.forms = [Form(**entry) for entry in data["forms"].values()]
+        self.queries: Sequence[str] = data["queries"]
+
+    def place(self, draw: Draw, name: str) -> Place:
+        """Return a place without material; its facts are parameters of the query."""
+        raise NotImplementedError
+
+    def material(
+        self, draw: Draw, place: Place, primitive: Primitive, before: str
+    ) -> Parameters | str:
+        """Add the material of a step to the place, given the text of the result before.
+
+        Return its parameters, or the reason why there is none. Of a parameter that is a list, each
+        instruction draws one value.
+        """
+        raise NotImplementedError
+
+    def run(self, place: Place, chains: Sequence[Chain]) -> Sequence[Result | None]:
+        """Return the result of each chain of golds, None for one that fails."""
+        raise NotImplementedError
+
+    def gold(self, place: Place, chain: Chain) -> str:
+        """Return the whole solution."""
+        raise NotImplementedError
+
+    def near(self, draw: Draw, place: Place, key: str) -> str:
+        """Return a key that looks like this one."""
+        if key.isdigit():
+            return str(int(key) + draw.choice((-2, -1, 1, 2, 10)))
+        position = draw.randrange(len(key))
+        return key[:position] + draw.choice("abcdef0123456789") + key[position + 1 :]
+
+    def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
+        """Write the first instruction where the query says, and all that is still missing."""
+        raise NotImplementedError
+
+
+# -- walks -----------------------------------------------------------------------------------------
+
+
+def is_held_out(walk: Sequence[Primitive]) -> bool:
+    """Return whether a composition is for the test split only: for a primitive that is, or else a
+    fifth of all compositions."""
+    names = "+".join(primitive.name for primitive in walk)
+    in_fifth = hashlib.sha256(names.encode()).digest()[0] % 5 == 0
+    return in_fifth or any(primitive.held_out for primitive in walk)
+
+
+def draw_walk(
+    draw: Draw, primitives: Sequence[Primitive], steps: int, begin: str = "start"
+) -> list[Primitive]:
+    """Return different primitives (if there are enough) each of which takes what the one before
+    gives. Half of the compositions of the test split are held out, none of the train split."""
+    held_out = draw.split == "test" and draw.random() < 0.5
+    while True:
+        walk, given = list[Primitive](), begin
+        while len(walk) < steps:
+            fits = [
+                one
+                for one in primitives
+                if one.takes == given and one not in walk and (held_out or not one.held_out)
+            ]
+            if not fits:
+                break
+            walk.append(draw.choice(fits))
+            given = walk[-1].gives
+        if len(walk) == steps and is_held_out(walk) == held_out:
+            return walk
+
+
+# -- steps -----------------------------------------------------------------------------------------
+
+
+def instruct(draw: Draw, primitive: Primitive, parameters: Parameters) -> Instruction:
+    """Return an instruction with one value of each parameter and option."""
+    values = {
+        name: draw.choice(value) if isinstance(value, list) else value
+        for name, value in parameters.items()
+    }
+    pairs = {name: draw.choice(options) for name, options in primitive.options.items()}
+    words = values | {name: fill(pair[0], values) for name, pair in pairs.items()}
+    code = values | {name: fill(pair[1], values) for name, pair in pairs.items()}
+    code |= {f"wrong_{name}": fill(pair[-1], values) for name, pair in pairs.items()}
+    wrong = tuple(fill(text, code) for text in primitive.wrong)
+    task = fill(draw.choice(primitive.says), words)
+    return Instruction(task, fill(primitive.gold, code), wrong)
+
+
+@dataclass
+class _Step:
+    """A step that was executed: `mistaken` are the results of its mistakes, `parameters` those from
+    which decoys are drawn."""
+
+    primitive: Primitive
+    instruction: Instruction
+    result: Result
+    mistaken: list[Result]
+    parameters: Parameters
+
+
+@dataclass
+class _Composition:
+    """The steps so far, and by step the chains of its mistakes that still differ from the gold."""
+
+    language: Language
+    place: Place
+    steps: list[_Step] = field(default_factory=list)
+    mistakes: list[list[Chain]] = field(default_factory=list)
+
+    @property
+    def chain(self) -> Chain:
+        return tuple(step.instruction.gold for step in self.steps)
+
+    def add(self, draw: Draw, primitive: Primitive) -> str:
+        """Add a step; return the reason if it cannot be added, "" if it is."""
+        before = self.steps[-1].result if self.steps else Result("")
+        place = replace(self.place, files=dict(self.place.files), programs=set(self.place.programs))
+        parameters = self.language.material(draw, place, primitive, before.text)
+        if isinstance(parameters, str):
+            return parameters
+        instruction = instruct(draw, primitive, parameters)
+        chain, gold = self.chain, instruction.gold
+        wrong = [(*chain, mistake) for mistake in instruction.wrong]
+        carried = [(*mistake, gold) for mistakes in self.mistakes for mistake in mistakes]
+        result, *others = self.language.run(place, [(*chain, gold), *wrong, *carried])
+        if result is None or result == before or not _is_sound(result.text):
+            return "its result is empty, too long, or the one before"
+        outcomes = dict(zip([*wrong, *carried], others, strict=True))
+        alive = [
+            [(*mistake, gold) for mistake in mistakes if outcomes[*mistake, gold] != result]
+            for mistakes in self.mistakes
+        ]
+        alive.append(
+            [mistake for mistake in wrong if outcomes[mistake] != result][: 1 if chain else 2]
+        )
+        if chain:
+            alive[-1].append(chain)  # the step is skipped
+        if not all(alive) or (wrong and alive[-1] == [chain]):
+            return "a mistake has no effect"
+        mistaken = [other for other in others[: len(wrong)] if other and other != result]
+        self.steps.append(_Step(primitive, instruction, result, mistaken, parameters))
+        self.mistakes, self.place = alive, place
+        return ""
+
+
+def _is_sound(text: str) -> bool:
+    lines = text.splitlines()
+    return 0 < len(lines) <= MOST_LINES and all(lines)
+
+
+# -- keys and leads --------------------------------------------------------------------------------
+
+
+def key_of(digest: Digest, text: str) -> str:
+    """Return the key of a result, "" if it has none of this kind."""
+    try:
+        key = DIGESTS[digest.of](text)
+    except (ValueError, IndexError):
+        return ""
+    return key if KEY.fullmatch(key) else ""
+
+
+def _draw_digest(
+    draw: Draw, digests: Sequence[Digest], step: _Step
+) -> tuple[Digest, str, list[str]] | None:
+    """Return a digest that tells a step's result from one of its mistakes, its key, and the keys of
+    the mistakes."""
+    fits = [digest for digest in digests if step.primitive.gives in digest.types]
+    for digest in draw.sample(fits, len(fits)):
+        key = key_of(digest, step.result.text)
+        keys = [key_of(digest, mistake.text) for mistake in step.mistaken]
+        others = [other for other in keys if other and other.lower() != key.lower()]
+        if key and (others or all(one.text == step.result.text for one in step.mistaken)):
+            return digest, key, others
+    return None
+
+
+def _lead(draw: Draw, composition: _Composition, step: _Step, after: _Step) -> str | None:
+    """Write the instruction of the step after under its key, with decoys under others; return the
+    words that say where it is, or None if no digest tells mistakes."""
+    language, place = composition.language, composition.place
+    if (drawn := _draw_digest(draw, language.digests, step)) is None:
+        return None
+    digest, key, others = drawn
+    others += [language.near(draw, place, key) for _ in range(draw.randint(3, 5))]
+    entries = {key: after.instruction}
+    for other in others:
+        if KEY.fullmatch(other) and other.lower() not in {known.lower() for known in entries}:
+            entries[other] = _decoy(draw, after)
+    keys = draw.sample(list(entries), len(entries))
+    form = draw.choice(language.forms)
+    key_words = fill(draw.choice(digest.says), place.facts)
+    parameters = language.writers[form.write](draw, place, {each: entries[each] for each in keys})
+    return fill(draw.choice(form.says), {**parameters, "key": key_words})
+
+
+def _decoy(draw: Draw, after: _Step) -> Instruction:
+    """Return an instruction with the parameters of a step that computes something else, or else
+    ends the task too early."""
+    for _ in range(TRIES):
+        decoy = instruct(draw, after.primitive, after.parameters)
+        if decoy.gold != after.instruction.gold:
+            return replace(decoy, next=draw.choice([after.instruction.next, draw.choice(LAST)]))
+    return replace(after.instruction, next=draw.choice(LAST))
+
+
+# -- tasks -----------------------------------------------------------------------------------------
+
+
+def compose(
+    draw: Draw, name: str, steps: int, language: Language, walk: Sequence[Primitive] = ()
+) -> tuple[Place, Question] | str:
+    """Return a place and its one question, or the reason why this walk has none."""
+    walk = walk or draw_walk(draw, language.primitives, steps, language.begin)
+    composition = _Composition(language, language.place(draw, name))
+    for primitive in walk:
+        for _ in range(TRIES):
+            if not (reason := composition.add(draw, primitive)):
+                break
+        else:
+            return f"{primitive.name}: {reason}"
+    for step, after in reversed(list(zip(composition.steps, composition.steps[1:], strict=False))):
+        if not after.instruction.next:
+            after.instruction = replace(after.instruction, next=draw.choice(LAST))
+        if (lead := _lead(draw, composition, step, after)) is None:
+            return f"{step.primitive.name}: no key tells its mistakes"
+        step.instruction = replace(step.instruction, next=lead)
+    place = composition.place
+    language.finish(draw, place, composition.steps[0].instruction)
+    wrong = [chain for mistakes in composition.mistakes for chain in mistakes]
+    return place, Question(
+        kind="+".join(primitive.name for primitive in walk),
+        difficulty=steps,
+        gold=language.gold(place, composition.chain),
+        query=[fill(draw.choice(language.queries), place.facts)],
+        wrong=[language.gold(place, chain) for chain in wrong],
+        held_out=is_held_out(walk),
+    )
+
+
+# -- forms of instructions and of places for them --------------------------------------------------
+
+
+def text_of(draw: Draw, instruction: Instruction) -> str:
+    """Return an instruction as a text: sentences, a list, fields or JSON."""
+    task, lead = instruction.task, instruction.next
+    label, after = draw.choice((("Task", "Next"), ("Do", "Then"), ("step", "next"), ("job", "go")))
+    return draw.choice(
+        (
+            f"{task} {lead}\n",
+            f"{task}\n{lead}\n",
+            f"1. {task}\n2. {lead}\n",
+            f"- {task}\n- {lead}\n",
+            f"{label}: {task}\n{after}: {lead}\n",
+            f"{after}: {lead}\n{label}: {task}\n",
+            json.dumps({label.lower(): task, after.lower(): lead}, indent=2) + "\n",
+        )
+    )
+
+
+def as_lines(rows: Sequence[Sequence[Any]], separator: str) -> str:
+    """Return rows as a delimited text."""
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
+    return text.getvalue()
