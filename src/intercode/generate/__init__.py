@@ -31,14 +31,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from intercode.errors import UsageError
-from intercode.generate import bash, python, repair, sql
+from intercode.generate import bash, composed, python, repair, sql
 from intercode.generate.families import Family, Place, Question
 from intercode.generate.generation import CARD, PROGRESS, Generation, Plan
 from intercode.types import Score
 
 FAMILIES: Mapping[str, Family] = {
     family.name: family
-    for family in (*bash.FAMILIES, *repair.FAMILIES, *sql.FAMILIES, *python.FAMILIES)
+    for module in (bash, repair, sql, python, composed)
+    for family in module.FAMILIES
 }
 FEWEST = 10
 MOST_STEPS = 8

@@ -125,7 +125,9 @@ def composed(family: Family, place: Place, question: Question, split: str) -> Dr
         **({"db": place.facts["db"]} if "db" in place.facts else {}),
     }
     keys = frozenset({question.query[0].lower(), question.gold})
-    return Draft(Wanted(None).label, record, question, place.facts, list(question.wrong), keys)
+    inputs = place.data["inputs"] if family.env == "python" else ()
+    parameters = {**place.facts, "inputs": inputs}
+    return Draft(Wanted(None).label, record, question, parameters, question.wrong, keys)
 
 
 def _distance(draw: Draw, distance: int) -> Record:

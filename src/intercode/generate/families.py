@@ -189,8 +189,8 @@ class Family:
     name: str
     env: Literal["bash", "sql", "python"]
     about: str
-    place: Callable[[Draw, str], Place]
-    draw: Callable[[Draw, Place], Parameters]
+    place: Callable[[Draw, str], Place] = lambda draw, name: Place(name)
+    draw: Callable[[Draw, Place], Parameters] = lambda draw, place: {}
     inputs: Callable[[Draw, Question, Parameters], Inputs] | None = None
     tasks_per_place: int = 4
     answer: Callable[[str, GoldRun], str] = outcome_of

@@ -289,7 +289,7 @@ class Generation:
         new = list[str]()
         for task in line["tasks"]:
             record, answer, keys = task["record"], task["answer"], {*task["keys"]}
-            kind = record["kind"].partition("/")[0]
+            kind = task["wanted"].partition(" ")[0]
             if keys & self.seen:
                 self.dropped[kind]["drawn before"] += 1
             elif self.answers[split][answer] >= most:
@@ -340,15 +340,16 @@ class Generation:
     def _compose(self, draw: Draw, unit: Unit) -> Work:
         compose = unit.family.compose
         assert compose
-        more = {"trial": self._trial()} if unit.family.env == "bash" else {}
-        composition = compose(draw, unit.site, self.plan.steps, **more)
-        if isinstance(composition, str):
-            return Work(unit, Place(unit.site), dropped=[("composed", composition)])
-        place, question = composition
-        place.grows.clear()
-        work = Work(unit, place)
-        reason = self._try(draw, work, composed(unit.family, place, question, unit.split))
-        work.dropped += [("composed", reason)] if reason else []
+        work = Work(unit, Place(unit.site))
+        for _ in range(DRAWS):
+            reason = composition = compose(draw, unit.site, self.plan.steps, self._trial)
+            if not isinstance(composition, str):
+                work.place, question = composition
+                drafted = composed(unit.family, work.place, question, unit.split)
+                reason = self._try(draw, work, drafted)
+            if not reason:
+                break
+            work.dropped.append((Wanted(None).kind, str(reason)))
         return work
 
     def _try(self, draw: Draw, work: Work, drafted: Draft) -> str:
@@ -358,7 +359,8 @@ class Generation:
         if any(drafted.keys & other.keys for other in work.drafts):
             return "drawn before"
         ground: Any = work.place
-        if family.inputs:
+        if family.env == "python":
+            assert family.inputs
             ground = family.inputs(draw, drafted.question, drafted.parameters)
         ground, left = self._grow(draw, drafted, ground, first=FIRST[family.env])
         if left is None:

@@ -48,6 +48,8 @@ def bash_judge(trial: Trial, query: str) -> Judge[Place]:
 def sql_judge(place: Place, gold: str, mistakes: Sequence[str]) -> list[str] | None:
     connection = sqlite3.connect(":memory:")
     try:
+        for script in place.files.values():
+            connection.executescript(str(script))
         for name, table in place.tables.items():
             connection.execute(table.definition(name))
             marks = ", ".join("?" * len(table.columns))
