@@ -390,6 +390,8 @@ SUSPICIOUS = {
     "golds_disagree": "an alternative gold and the gold do not match each other",
     "alternative_fails": "an alternative gold does not run, so it accepts nothing",
     "near_duplicate": "the same gold as another task, in almost the same words",
+    "in_both": "the set that `--against` names has a task with the same query or gold",
+    "near_in_both": "that set has almost the same task, in other folders or another database",
     "plain_flag": "the assets contain the flag in plain text",
     "solution": "the assets contain a solution, which the agent does not get",
     "disagrees": "query and gold name different things",

@@ -137,6 +137,20 @@ def test_a_sound_set_passes(cli: Any, box: Path) -> None:
     )
 
 
+def test_tasks_of_another_set_are_named_and_counted(cli: Any, box: Path, tmp_path: Path) -> None:
+    copied = {"id": "copy", "query": "how many entries does /box have", "gold": "ls -A /box|wc -l"}
+    moved = {"id": "moved", "query": "Print what /pot/c holds.", "gold": "cat /pot/c"}
+    other = write_tasks(tmp_path / "other.jsonl", [copied, moved])
+    done = cli("check", "bash", "--data", box, "--against", other)
+    lines = done.out.splitlines()
+    assert (done.status, done.err, len(lines)) == (0, "", 4)
+    assert lines[-1] == f"in {other} too: 1, and almost the same: 1"
+    assert "in_both: asks the same as task copy of the other set but has another gold" in lines[0]
+    assert "near_in_both: is almost task moved of the other set" in lines[1]
+    alone = cli("check", "bash", "--static", "--against", "starter", alone=True)
+    assert (alone.status, "choose a --split" in alone.err) == (2, True)
+
+
 def test_a_misspelt_field_fails_the_check(cli: Any, tmp_path: Path) -> None:
     task = {"query": "Make the folder /box/new.", "gold": "mkdir -p /box/new", "verfy": "false"}
     data = write_tasks(tmp_path / "t.jsonl", [task])

@@ -25,9 +25,16 @@ _NAMED = 8
     is_flag=True,
     help="Read the texts of the tasks only: execute nothing and need no databases.",
 )
+@click.option(
+    "--against",
+    metavar="OTHER",
+    help="Find the tasks that are in OTHER too: what --data takes, or `starter`.",
+)
 @shared.declared(RunOptions, "workers")
 @shared.json_flag
-def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -> None:
+def check(
+    env: str, static: bool, against: str | None, workers: int, as_json: bool, **options: Any
+) -> None:
     """Find broken and suspicious tasks of ENV.
 
     A task is broken if its gold fails, prints something else the second time or does not score, or
@@ -35,10 +42,14 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
     --exclude-broken` uses the result. ENV is bash, sql, python, ctf, harbor, module:Class or
     path.py:Class.
     """
+    from intercode.validate.overlap import read_others
+
+    world = {name: value for name, value in options.items() if name != "task"}
+    others = read_others(env, against, **world) if against else []
     if static:
         from intercode.validate.check import check_texts
 
-        findings = check_texts(env, **options)
+        findings = check_texts(env, others=others, **options)
         _print_issues(findings, as_json)
     else:
         from intercode.envs import environment_class
@@ -54,6 +65,7 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
                 factory,
                 tasks,
                 left_out=left_out,
+                others=others,
                 workers=workers,
                 on_task=lambda: advance("checking"),
             )
@@ -66,6 +78,9 @@ def check(env: str, static: bool, workers: int, as_json: bool, **options: Any) -
             validation_cache.write(env, factory, findings)
         except OSError as error:  # without the cache, the next `eval --exclude-broken` checks again
             say(f"intercode: the findings cannot be kept for --exclude-broken ({error})", err=True)
+    if against and not as_json:
+        same, near = (findings["kinds"].get(kind, 0) for kind in ("in_both", "near_in_both"))
+        click.echo(f"in {against} too: {same}, and almost the same: {near}")
     sys.exit(1 if findings["broken"] or "misspelt" in findings else 0)
 
 

@@ -44,6 +44,7 @@ _OTHER_SECTIONS = {
     "live": "Reward",
     "judge": "Reward",
     "static": "Run",
+    "against": "Tasks",
     "agents": "Agent and model",
     "allow_base_url": "Agent and model",
 } | dict.fromkeys(("out", "resume", "trust", "retry_errors", "allow_code_change"), "Run")

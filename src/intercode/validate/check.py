@@ -7,6 +7,7 @@ task's gold.
     doing nothing succeeds            → noop_solves
     a hack of the verifier succeeds   → hack_pays
     two tasks ask the same            → duplicate, near_…
+    another set has the task (overlap)→ in_both, near_…
     a neighbour's gold succeeds       → retrieval_solves
     the solution `unclarified` does   → counted (a part of them is right by chance)
     the texts disagree (`lint`)       → disagrees, weak_tests …
@@ -39,11 +40,10 @@ from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
 from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue
 from intercode.user import facet_issues
+from intercode.validate.overlap import NEAR, find_overlap
 
 PAUSE = 1.1
 """Seconds between the two raw executions of all golds."""
-NEAR = 0.8
-"""Two queries are almost the same if the cosine of their TF-IDF vectors is at least this."""
 
 Issues = Sequence[tuple[Task, TaskIssue]]
 
@@ -53,6 +53,7 @@ def check(
     tasks: Sequence[Task],
     *,
     left_out: Issues = (),
+    others: Sequence[Task] = (),
     workers: int = 1,
     on_task: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
@@ -60,6 +61,7 @@ def check(
     each issue of a task.
 
     Tasks that are `left_out` because they cannot be played count too, and their texts are checked.
+    `others` are the tasks of another set, which should have none of these tasks.
     `on_task` is called `count_steps` times.
     """
     with closing(make_env()) as env:
@@ -118,6 +120,7 @@ def check(
         for task, issue in _lint(every, owner)
         if issue.kind not in ("gold_fails", "no_tests")
     ]
+    texts += find_overlap(every, others)
     counts: dict[str, Any] = {
         "gold_ok": sum(by_gold[task.id].success and task.id not in failing for task in tasks),
         "noop_paid": len(paid),
@@ -179,7 +182,12 @@ def _with_passing_gold(tasks: Sequence[Task], runs: Sequence[GoldRun]) -> list[T
 
 
 def check_texts(
-    env: str, *, task: Sequence[str] = (), limit: int | None = None, **options: Any
+    env: str,
+    *,
+    task: Sequence[str] = (),
+    limit: int | None = None,
+    others: Sequence[Task] = (),
+    **options: Any,
 ) -> dict[str, Any]:
     """Return the keys of `check` for texts and files only. Nothing is executed or built, so the
     counts are None."""
@@ -190,6 +198,7 @@ def check_texts(
     by_task = env_class.lint_files(data, settings)
     issues = [
         *_lint(tasks, env_class),
+        *find_overlap(tasks, others),
         *((task, issue) for task in tasks for issue in by_task.get(task.id, ())),
     ]
     counts = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
