@@ -124,7 +124,7 @@ def composed(family: Family, place: Place, question: Question, split: str) -> Dr
         "place": place.name,
         **({"db": place.facts["db"]} if "db" in place.facts else {}),
     }
-    keys = frozenset({question.query[0].lower(), question.gold})
+    keys = frozenset({question.gold})
     inputs = place.data["inputs"] if family.env == "python" else ()
     parameters = {**place.facts, "inputs": inputs}
     return Draft(Wanted(None).label, record, question, parameters, question.wrong, keys)
