@@ -29,8 +29,10 @@ from intercode.generate.families import Draw, Parameters, Place, Question, fill
 
 FOLDER = Path(__file__).with_name("composed")
 KEY = re.compile(r"[A-Za-z0-9][\w.-]{0,40}")
-TRIES = 6
-"""The number of times that one step's material is drawn."""
+TRIES = 5
+"""The number of times that a step is drawn, on average."""
+BACK = 0.4
+"""How often the step before is drawn again after one that failed."""
 MOST_LINES = 60
 LAST = ("This is the last step.", "There are no more steps.", "The result of this step is final.")
 
@@ -131,6 +133,8 @@ class Language:
         self.digests = [Digest(**entry) for entry in data["digests"].values()]
         self.forms = [Form(**entry) for entry in data["forms"].values()]
         self.queries: Sequence[str] = data["queries"]
+        self.mistaken: Sequence[str] = ()
+        """The texts of results of earlier mistakes, which the next material should tell apart."""
 
     def place(self, draw: Draw, name: str) -> Place:
         """Return a place without material; its facts are parameters of the query."""
@@ -220,14 +224,23 @@ class _Step:
     parameters: Parameters
 
 
+@dataclass(frozen=True)
+class _State:
+    """The place after a step; by step, the chains of the mistakes that still differ from the gold;
+    and the texts of their results."""
+
+    place: Place
+    mistakes: Sequence[Sequence[Chain]] = ()
+    texts: Sequence[str] = ()
+
+
 @dataclass
 class _Composition:
-    """The steps so far, and by step the chains of its mistakes that still differ from the gold."""
+    """The steps so far. There is a state before the first step, and one after each."""
 
     language: Language
-    place: Place
+    states: list[_State]
     steps: list[_Step] = field(default_factory=list)
-    mistakes: list[list[Chain]] = field(default_factory=list)
 
     @property
     def chain(self) -> Chain:
@@ -236,33 +249,44 @@ class _Composition:
     def add(self, draw: Draw, primitive: Primitive) -> str:
         """Add a step; return the reason if it cannot be added, "" if it is."""
         before = self.steps[-1].result if self.steps else Result("")
-        place = replace(self.place, files=dict(self.place.files), programs=set(self.place.programs))
+        state = self.states[-1]
+        place = replace(
+            state.place, files=dict(state.place.files), programs=set(state.place.programs)
+        )
+        self.language.mistaken = state.texts
         parameters = self.language.material(draw, place, primitive, before.text)
         if isinstance(parameters, str):
             return parameters
         instruction = instruct(draw, primitive, parameters)
         chain, gold = self.chain, instruction.gold
         wrong = [(*chain, mistake) for mistake in instruction.wrong]
-        carried = [(*mistake, gold) for mistakes in self.mistakes for mistake in mistakes]
-        result, *others = self.language.run(place, [(*chain, gold), *wrong, *carried])
+        carried = [[(*mistake, gold) for mistake in chains] for chains in state.mistakes]
+        chains = [*wrong, *(mistake for listed in carried for mistake in listed)]
+        result, *others = self.language.run(place, [(*chain, gold), *chains])
         if result is None or result == before or not _is_sound(result.text):
             return "its result is empty, too long, or the one before"
-        outcomes = dict(zip([*wrong, *carried], others, strict=True))
-        alive = [
-            [(*mistake, gold) for mistake in mistakes if outcomes[*mistake, gold] != result]
-            for mistakes in self.mistakes
-        ]
-        alive.append(
-            [mistake for mistake in wrong if outcomes[mistake] != result][: 1 if chain else 2]
-        )
-        if chain:
-            alive[-1].append(chain)  # the step is skipped
-        if not all(alive) or (wrong and alive[-1] == [chain]):
+        outcomes = dict(zip(chains, others, strict=True))
+        alive = [[one for one in listed if outcomes[one] != result] for listed in carried]
+        telling = [mistake for mistake in wrong if outcomes[mistake] != result]
+        telling.sort(key=lambda mistake: _lines(outcomes[mistake]) == _lines(result))
+        if not all(alive) or not telling:
             return "a mistake has no effect"
-        mistaken = [other for other in others[: len(wrong)] if other and other != result]
+        skipped = [chain] if chain else []
+        alive.append([telling[0], *(skipped or telling[1:2])])
+        mistaken = [outcome for outcome in map(outcomes.get, telling) if outcome]
+        theirs = (outcomes.get(mistake) for listed in alive for mistake in listed)
         self.steps.append(_Step(primitive, instruction, result, mistaken, parameters))
-        self.mistakes, self.place = alive, place
+        self.states.append(_State(place, alive, [one.text for one in theirs if one]))
         return ""
+
+    def remove(self) -> None:
+        """Remove the last step."""
+        self.steps.pop()
+        self.states.pop()
+
+
+def _lines(result: Result | None) -> set[str]:
+    return set(result.text.splitlines()) if result else set()
 
 
 def _is_sound(text: str) -> bool:
@@ -308,7 +332,7 @@ def _draw_digest(
 def _lead(draw: Draw, composition: _Composition, step: _Step, after: _Step) -> str | None:
     """Write the instruction of the step after under its key, with decoys under others; return the
     words that say where it is, or None if no digest tells mistakes."""
-    language, place = composition.language, composition.place
+    language, place = composition.language, composition.states[-1].place
     if (drawn := _draw_digest(draw, language.digests, step)) is None:
         return None
     digest, key, others = drawn
@@ -341,22 +365,24 @@ def compose(
 ) -> tuple[Place, Question] | str:
     """Return a place and its one question, or the reason why this walk has none."""
     walk = walk or draw_walk(draw, language.primitives, steps)
-    composition = _Composition(language, language.place(draw, name))
-    for primitive in walk:
-        for _ in range(TRIES):
-            if not (reason := composition.add(draw, primitive)):
-                break
-        else:
-            return f"{primitive.name}: {reason}"
+    composition = _Composition(language, [_State(language.place(draw, name))])
+    for _ in range(TRIES * len(walk)):
+        reason = composition.add(draw, walk[len(composition.steps)])
+        if len(composition.steps) == len(walk):
+            break
+        if reason and composition.steps and draw.random() < BACK:
+            composition.remove()
+    else:
+        return f"{walk[len(composition.steps)].name}: {reason}"
     for step, after in reversed(list(zip(composition.steps, composition.steps[1:], strict=False))):
         if not after.instruction.next:
             after.instruction = replace(after.instruction, next=draw.choice(LAST))
         if (lead := _lead(draw, composition, step, after)) is None:
             return f"{step.primitive.name}: no key tells its mistakes"
         step.instruction = replace(step.instruction, next=lead)
-    place = composition.place
+    place = composition.states[-1].place
     language.finish(draw, place, composition.steps[0].instruction)
-    wrong = [chain for mistakes in composition.mistakes for chain in mistakes]
+    wrong = [chain for chains in composition.states[-1].mistakes for chain in chains]
     return place, Question(
         kind="+".join(primitive.name for primitive in walk),
         difficulty=steps,
