@@ -111,6 +111,8 @@ DIGESTS: Mapping[str, Callable[[str], str]] = {
     "third": lambda text: _first(text.splitlines()[2:3]),
     "value": str.strip,
     "sum": lambda text: str(sum(int(line.split()[-1]) for line in text.splitlines())),
+    "largest": lambda text: str(max(int(line.split()[-1]) for line in text.splitlines())),
+    "first_value": lambda text: text.splitlines()[0].split()[-1],
     "md5": lambda text: hashlib.md5(text.encode()).hexdigest()[:6],
     "size": lambda text: str(len(text.encode())),
 }
@@ -126,6 +128,8 @@ class Language:
 
     env: str
     writers: ClassVar[Mapping[str, Writer]]
+    begin = "start"
+    """The type of what the first step takes."""
 
     def __init__(self) -> None:
         data = tomllib.loads((FOLDER / f"{self.env}.toml").read_text("utf-8"))
@@ -158,6 +162,13 @@ class Language:
         """Return the whole solution."""
         raise NotImplementedError
 
+    def near(self, draw: Draw, place: Place, key: str) -> str:
+        """Return a key that looks like this one."""
+        if key.isdigit():
+            return str(int(key) + draw.choice((-2, -1, 1, 2, 10)))
+        position = draw.randrange(len(key))
+        return key[:position] + draw.choice("abcdef0123456789") + key[position + 1 :]
+
     def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
         """Write the first instruction where the query says, and all that is still missing."""
         raise NotImplementedError
@@ -174,12 +185,14 @@ def is_held_out(walk: Sequence[Primitive]) -> bool:
     return in_fifth or any(primitive.held_out for primitive in walk)
 
 
-def draw_walk(draw: Draw, primitives: Sequence[Primitive], steps: int) -> list[Primitive]:
+def draw_walk(
+    draw: Draw, primitives: Sequence[Primitive], steps: int, begin: str = "start"
+) -> list[Primitive]:
     """Return different primitives (if there are enough) each of which takes what the one before
     gives. Half of the compositions of the test split are held out, none of the train split."""
     held_out = draw.split == "test" and draw.random() < 0.5
     while True:
-        walk, given = list[Primitive](), "start"
+        walk, given = list[Primitive](), begin
         while len(walk) < steps:
             fits = [
                 one
@@ -306,14 +319,6 @@ def key_of(digest: Digest, text: str) -> str:
     return key if KEY.fullmatch(key) else ""
 
 
-def _near(draw: Draw, key: str) -> str:
-    """Return a key that looks like this one."""
-    if key.isdigit():
-        return str(int(key) + draw.choice((-2, -1, 1, 2, 10)))
-    place = draw.randrange(len(key))
-    return key[:place] + draw.choice("abcdef0123456789") + key[place + 1 :]
-
-
 def _draw_digest(
     draw: Draw, digests: Sequence[Digest], step: _Step
 ) -> tuple[Digest, str, list[str]] | None:
@@ -329,32 +334,108 @@ def _draw_digest(
     return None
 
 
-def _lead(draw: Draw, composition: _Composition, step: _Step, after: _Step) -> str | None:
-    """Write the instruction of the step after under its key, with decoys under others; return the
-    words that say where it is, or None if no digest tells mistakes."""
-    language, place = composition.language, composition.states[-1].place
-    if (drawn := _draw_digest(draw, language.digests, step)) is None:
-        return None
-    digest, key, others = drawn
-    others += [_near(draw, key) for _ in range(draw.randint(3, 5))]
-    entries = {key: after.instruction}
-    for other in others:
-        if KEY.fullmatch(other) and other.lower() not in {known.lower() for known in entries}:
-            entries[other] = _decoy(draw, after)
-    keys = draw.sample(list(entries), len(entries))
-    form = draw.choice(language.forms)
-    parameters = language.writers[form.write](draw, place, {each: entries[each] for each in keys})
-    return fill(draw.choice(form.says), {**parameters, "key": draw.choice(digest.says)})
+@dataclass
+class _Leads:
+    """Writes instructions under keys, the last ones first, with decoys under other keys. `leads`
+    are the words written so far that say where an instruction is, with <key> for a digest."""
 
+    draw: Draw
+    composition: _Composition
+    leads: list[str] = field(default_factory=list)
 
-def _decoy(draw: Draw, after: _Step) -> Instruction:
-    """Return an instruction with the parameters of a step that computes something else, or else
-    ends the task too early."""
-    for _ in range(TRIES):
-        decoy = instruct(draw, after.primitive, after.parameters)
-        if decoy.gold != after.instruction.gold:
-            return replace(decoy, next=draw.choice([after.instruction.next, draw.choice(LAST)]))
-    return replace(after.instruction, next=draw.choice(LAST))
+    def dead_end(self) -> None:
+        """Write decoys for after the last step, to which only other decoys lead."""
+        step = self.composition.steps[-1]
+        digests = self.composition.language.digests
+        keys = [
+            key_of(one, step.result.text) for one in digests if step.primitive.gives in one.types
+        ]
+        key = self.draw.choice([key for key in keys if key] or ["7"])
+        if entries := self._decoys(step.primitive.gives, step.result.text, [key], []):
+            self._write(entries)
+
+    def lead(self, step: _Step, after: _Step) -> str:
+        """Write the instruction of the step after under its key; return the words that say where it
+        is, or "" if no digest tells mistakes."""
+        if (drawn := _draw_digest(self.draw, self.composition.language.digests, step)) is None:
+            return ""
+        digest, key, others = drawn
+        known = [(after.primitive, after.parameters)]
+        entries = self._decoys(after.primitive.takes, step.result.text, others, known)
+        gold = after.instruction.gold
+        decoys = {
+            other: decoy
+            for other, decoy in entries.items()
+            if other.lower() != key.lower() and decoy.gold != gold
+        }
+        if not decoys:
+            return ""
+        return self._with_key(self._write({key: after.instruction, **decoys}), digest)
+
+    def _with_key(self, lead: str, digest: Digest) -> str:
+        words = self.draw.choice(digest.says)
+        place = self.composition.states[-1].place
+        return lead.replace("<key>", fill(words, place.facts))
+
+    def _write(self, entries: Mapping[str, Instruction]) -> str:
+        """Write instructions in a form, and return the words that say where."""
+        draw, language = self.draw, self.composition.language
+        form = draw.choice(language.forms)
+        order = {key: entries[key] for key in draw.sample(list(entries), len(entries))}
+        parameters = language.writers[form.write](draw, self.composition.states[-1].place, order)
+        self.leads.append(fill(draw.choice(form.says), {**parameters, "key": "<key>"}))
+        return self.leads[-1]
+
+    def _decoys(
+        self,
+        takes: str,
+        before: str,
+        keys: Sequence[str],
+        known: Sequence[tuple[Primitive, Parameters]],
+    ) -> dict[str, Instruction]:
+        """Return instructions that take a result of this type, under these keys and others that
+        look like them."""
+        draw, language = self.draw, self.composition.language
+        place = self.composition.states[-1].place
+        near = [language.near(draw, place, draw.choice(keys)) for _ in range(draw.randint(3, 5))]
+        choices = [*known, *self._alternatives(takes, before, known)]
+        decoys = dict[str, Instruction]()
+        for key in [*keys, *near] if choices else ():
+            if not KEY.fullmatch(key) or key.lower() in map(str.lower, decoys):
+                continue
+            primitive, parameters = draw.choice(choices)
+            lead = draw.choice([draw.choice(LAST), *self.leads[-3:]])
+            digest = draw.choice([one for one in language.digests if primitive.gives in one.types])
+            instruction = instruct(draw, primitive, parameters)
+            decoys[key] = replace(instruction, next=self._with_key(lead, digest))
+        return decoys
+
+    def _alternatives(
+        self, takes: str, before: str, known: Sequence[tuple[Primitive, Parameters]]
+    ) -> list[tuple[Primitive, Parameters]]:
+        """Return other primitives with parameters: those that need the known material or none, and
+        one with material of its own."""
+        draw, language = self.draw, self.composition.language
+        place = self.composition.states[-1].place
+        materials = {primitive.material: parameters for primitive, parameters in known}
+        fits = [
+            one
+            for one in language.primitives
+            if one.takes == takes and (draw.split == "test" or not one.held_out)
+        ]
+        own = [one for one in fits if one.material and one.material not in materials]
+        alternatives = list[tuple[Primitive, Parameters]]()
+        for primitive in [
+            *draw.sample(own, min(1, len(own))),
+            *(one for one in fits if one not in own),
+        ]:
+            parameters = materials.get(primitive.material)
+            if parameters is None:
+                drawn = language.material(draw, place, primitive, before)
+                parameters = None if isinstance(drawn, str) else drawn
+            if parameters is not None:
+                alternatives.append((primitive, parameters))
+        return draw.sample(alternatives, min(4, len(alternatives)))
 
 
 # -- tasks -----------------------------------------------------------------------------------------
@@ -364,7 +445,7 @@ def compose(
     draw: Draw, name: str, steps: int, language: Language, walk: Sequence[Primitive] = ()
 ) -> tuple[Place, Question] | str:
     """Return a place and its one question, or the reason why this walk has none."""
-    walk = walk or draw_walk(draw, language.primitives, steps)
+    walk = walk or draw_walk(draw, language.primitives, steps, language.begin)
     composition = _Composition(language, [_State(language.place(draw, name))])
     for _ in range(TRIES * len(walk)):
         reason = composition.add(draw, walk[len(composition.steps)])
@@ -374,21 +455,23 @@ def compose(
             composition.remove()
     else:
         return f"{walk[len(composition.steps)].name}: {reason}"
+    leads = _Leads(draw, composition)
+    leads.dead_end()
+    (*_, last) = composition.steps
+    last.instruction = replace(last.instruction, next=draw.choice(LAST))
     for step, after in reversed(list(zip(composition.steps, composition.steps[1:], strict=False))):
-        if not after.instruction.next:
-            after.instruction = replace(after.instruction, next=draw.choice(LAST))
-        if (lead := _lead(draw, composition, step, after)) is None:
+        if not (lead := leads.lead(step, after)):
             return f"{step.primitive.name}: no key tells its mistakes"
         step.instruction = replace(step.instruction, next=lead)
-    place = composition.states[-1].place
-    language.finish(draw, place, composition.steps[0].instruction)
-    wrong = [chain for chains in composition.states[-1].mistakes for chain in chains]
+    place, first = composition.states[-1].place, composition.steps[0].instruction
+    language.finish(draw, place, first)
+    mistakes = [chain for chains in composition.states[-1].mistakes for chain in chains]
     return place, Question(
         kind="+".join(primitive.name for primitive in walk),
         difficulty=steps,
         gold=language.gold(place, composition.chain),
         query=[fill(draw.choice(language.queries), place.facts)],
-        wrong=[language.gold(place, chain) for chain in wrong],
+        wrong=[language.gold(place, chain) for chain in mistakes],
         held_out=is_held_out(walk),
     )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import tarfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +44,7 @@ WORDS = {name: words.split() for name, words in _DATA.items()}
 SEPARATORS = {",": "-F,", ";": "-F';'", "|": "-F'|'", "\t": "-F'\\t'", ":": "-F:"}
 LEVELS = ["DEBUG", "INFO", "WARN", "ERROR", "FATAL"]
 LARGEST = 1_000_000
+NAME = re.compile(r"[\w.-]+( |$)")
 
 
 def _path(draw: Draw, place: Place, *endings: str) -> str:
@@ -76,8 +78,8 @@ def _names(
     known = list(dict.fromkeys(line.split()[0] for line in lines))
     near = [_near(draw, name) for name in draw.sample(known, min(5, len(known)))]
     if known:
-        lines = [line for text in place.facts["mistaken"] for line in text.splitlines() if line]
-        others = sorted({line.split()[0] for line in lines if line.strip()} - {*known})
+        lines = [line for text in place.facts["mistaken"] for line in text.splitlines()]
+        others = sorted({line.split()[0] for line in lines if NAME.match(line)} - {*known})
         near += draw.sample(others, min(6, len(others)))
     more = draw.words(WORDS[draw.choice(("names", "names", "people"))], count)
     names = list(dict.fromkeys([*known, *near, *more]))
