@@ -47,7 +47,7 @@ LARGEST = 1_000_000
 NAME = re.compile(r"[\w.-]+( |$)")
 
 
-def _path(draw: Draw, place: Place, *endings: str) -> str:
+def path_of(draw: Draw, place: Place, *endings: str) -> str:
     """Return the absolute path of a new file or folder of the site."""
     taken = place.facts["taken"]
     while True:
@@ -155,7 +155,7 @@ def _table(
             row[columns["ref"]] = draw.choice((word, word, _near(draw, word), *refs))
     header = draw.sample(list(rows[0]), len(rows[0]))
     separator = draw.choice(list(SEPARATORS))
-    path = _path(draw, place, ".csv" if separator in ",;" else ".txt", ".dat")
+    path = path_of(draw, place, ".csv" if separator in ",;" else ".txt", ".dat")
     lines = as_lines([header, *([row[name] for name in header] for row in rows)], separator)
     place.write(path, lines)
     days = sorted(row[columns["when"]] for row in rows)
@@ -179,13 +179,13 @@ def _log(draw: Draw, place: Place, primitive: Primitive, before: str) -> Paramet
         lines.append(
             f"{day} {clock} {draw.choice(LEVELS)} {draw.choice(names)} took={times[-1]} ms{end}\n"
         )
-    place.write(path := _path(draw, place, ".log", ".out"), "".join(lines))
+    place.write(path := path_of(draw, place, ".log", ".out"), "".join(lines))
     return {"log": path, "level": LEVELS, "least": sorted(times)[len(times) * 2 // 3 :]}
 
 
 def _tree(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     """Files in folders, in lines of which are `kind: value`, names, and what looks like them."""
-    folder, names = _path(draw, place), _names(draw, place, primitive, before, 14)
+    folder, names = path_of(draw, place), _names(draw, place, primitive, before, 14)
     kind, much = place.facts["kind"], place.facts["much"]
     groups, endings = draw.words(WORDS["words"], 3), draw.words(WORDS["endings"], 3)
     folders = [folder, *(f"{folder}/{group}" for group in groups), f"{folder}/{groups[0]}/old"]
@@ -211,7 +211,7 @@ def _tree(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
 
 
 def _links(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
-    folder, target = _path(draw, place), _path(draw, place)
+    folder, target = path_of(draw, place), path_of(draw, place)
     names = _names(draw, place, primitive, before, 16)
     for name in names:
         place.write(f"{target}/{name}", f"{draw.choice(names)}\n")
@@ -224,7 +224,7 @@ def _links(draw: Draw, place: Place, primitive: Primitive, before: str) -> Param
 
 def _scripts(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     """Scripts that exit with a status, which their text does not always show."""
-    folder = _path(draw, place)
+    folder = path_of(draw, place)
     for name in _names(draw, place, primitive, before, 12):
         status, other = draw.randrange(5), draw.randint(1, 5)
         end = draw.choice(
@@ -263,7 +263,7 @@ def _repo(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
         subject = f"{verb} {changed[0].removesuffix('.conf')} (#{number})"
         commits.append(Commit(draw.choice(people), subject, dict(now)))
     tag = f"v{draw.randint(1, 4)}.{draw.randint(0, 9)}"
-    repo = _path(draw, place, ".git")
+    repo = path_of(draw, place, ".git")
     for path, content in repository(commits, {tag: draw.randint(5, 9)}).items():
         place.write(f"{repo}/{path}", content)
     return {"repo": repo, "tag": tag, "file": sorted(files)}
@@ -286,7 +286,7 @@ def _archive(draw: Draw, place: Place, primitive: Primitive, before: str) -> Par
         for name in names:
             ending = draw.choice((*endings, *endings, f"{endings[0]}.{endings[1]}"))
             members[f"{draw.choice(folders)}/{name}.{ending}"] = f"{draw.choice(names)}\n"
-    place.write(path := _path(draw, place, ".tar.gz", ".tgz"), _packed(members))
+    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), _packed(members))
     return {"archive": path, "ext": endings}
 
 
@@ -307,7 +307,7 @@ def _jsonl(draw: Draw, place: Place, primitive: Primitive, before: str) -> Param
         note = f"was {draw.choice(KINDS[columns['kind']])} on {_day(draw)}"
         lines.append(json.dumps({**row, "note": note} if draw.random() < 0.4 else row) + "\n")
     draw.shuffle(lines)
-    place.write(path := _path(draw, place, ".jsonl", ".json"), "".join(lines))
+    place.write(path := path_of(draw, place, ".jsonl", ".json"), "".join(lines))
     return {**columns, "json": path}
 
 
@@ -326,7 +326,7 @@ def _ini(draw: Draw, place: Place, primitive: Primitive, before: str) -> Paramet
             lines = [f"{one} = {_number(draw)}" for one in more]
         text += f"[{name}]\n" + "".join(f"{line}\n" for line in draw.sample(lines, len(lines)))
         text += "\n"
-    place.write(path := _path(draw, place, ".ini", ".conf", ".cfg"), text)
+    place.write(path := path_of(draw, place, ".ini", ".conf", ".cfg"), text)
     return {**columns, "ini": path}
 
 
@@ -335,7 +335,7 @@ def _list(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
     names = [name for name in _names(draw, place, primitive, before, 10) if draw.random() < 0.7]
     numbers = [f" {_number(draw)}" if primitive.takes == "pairs" else "" for _ in names]
     text = "".join(f"{name}{number}\n" for name, number in zip(names, numbers, strict=True))
-    path = _path(draw, place, ".txt", ".lst", "")
+    path = path_of(draw, place, ".txt", ".lst", "")
     place.write(path, text)
     return {"list": path, "amounts": path}
 
@@ -346,7 +346,7 @@ def _limits(draw: Draw, place: Place, primitive: Primitive, before: str) -> Para
 
 
 def _copies(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters | str:
-    folder = _path(draw, place)
+    folder = path_of(draw, place)
     for path in before.splitlines():
         content = place.files.get(f"tree{path}")
         if not isinstance(content, str):
@@ -358,7 +358,7 @@ def _copies(draw: Draw, place: Place, primitive: Primitive, before: str) -> Para
 
 def _facts(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     """The keys of the lines in files, a day, and a folder with one file."""
-    folder = _path(draw, place)
+    folder = path_of(draw, place)
     if primitive.name == "linked":
         place.write(f"{folder}/README", "Links to the files of this week.\n")
     kind, much = place.facts["kind"], place.facts["much"]
@@ -394,7 +394,7 @@ Entries = Mapping[str, Instruction]
 
 
 def _folder(draw: Draw, place: Place, entries: Entries, *, packed: bool = False) -> Parameters:
-    folder, ending = _path(draw, place), draw.choice(("", ".txt", ".md"))
+    folder, ending = path_of(draw, place), draw.choice(("", ".txt", ".md"))
     for key, instruction in entries.items():
         text = text_of(draw, instruction)
         path = f"{folder}/{key}{ending}"
@@ -407,7 +407,7 @@ def _folder(draw: Draw, place: Place, entries: Entries, *, packed: bool = False)
 
 def _scattered(draw: Draw, place: Place, entries: Entries) -> dict[str, str]:
     """Write each instruction to a file, and return the paths by key."""
-    folder = _path(draw, place)
+    folder = path_of(draw, place)
     names = draw.sample(range(100, 999), len(entries))
     paths = {key: f"{folder}/note-{number}" for key, number in zip(entries, names, strict=True)}
     for key, path in paths.items():
@@ -416,7 +416,7 @@ def _scattered(draw: Draw, place: Place, entries: Entries) -> dict[str, str]:
 
 
 def _link(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    folder = _path(draw, place)
+    folder = path_of(draw, place)
     for key, path in _scattered(draw, place, entries).items():
         place.link(f"{folder}/{key}", path)
     return {"folder": folder}
@@ -432,7 +432,7 @@ def _cells(draw: Draw) -> tuple[str, str, str]:
 
 def _table_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
     code, task, lead = header = _cells(draw)
-    separator, path = draw.choice(",;|\t"), _path(draw, place, ".csv", ".tsv", ".txt")
+    separator, path = draw.choice(",;|\t"), path_of(draw, place, ".csv", ".tsv", ".txt")
     rows = [{code: key, task: each.task, lead: each.next} for key, each in entries.items()]
     order = draw.sample(header, 3)
     text = as_lines([order, *([row[name] for name in order] for row in rows)], separator)
@@ -442,7 +442,7 @@ def _table_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
 
 def _records_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
     code, task, lead = _cells(draw)
-    path = _path(draw, place, ".jsonl", ".ndjson", ".json")
+    path = path_of(draw, place, ".jsonl", ".ndjson", ".json")
     rows = [{code: key, task: each.task, lead: each.next} for key, each in entries.items()]
     place.write(path, "".join(json.dumps(row) + "\n" for row in rows))
     return {"path": path, "column": code}
@@ -450,7 +450,7 @@ def _records_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
 
 def _sections(draw: Draw, place: Place, entries: Entries) -> Parameters:
     _, task, lead = _cells(draw)
-    path, equals = _path(draw, place, ".ini", ".cfg", ".conf"), draw.choice((" = ", "=", ": "))
+    path, equals = path_of(draw, place, ".ini", ".cfg", ".conf"), draw.choice((" = ", "=", ": "))
     parts = (
         f"[{key}]\n{task}{equals}{each.task}\n{lead}{equals}{each.next}\n"
         for key, each in entries.items()
@@ -461,7 +461,7 @@ def _sections(draw: Draw, place: Place, entries: Entries) -> Parameters:
 
 def _log_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
     code, *_ = _cells(draw)
-    path, day = _path(draw, place, ".log", ""), _day(draw)
+    path, day = path_of(draw, place, ".log", ""), _day(draw)
     start = draw.randint(100, 999)
     lines = (
         f"{day}T{draw.randint(10, 23)}:{draw.randint(10, 59)} {draw.choice(LEVELS)} "
@@ -473,7 +473,7 @@ def _log_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
 
 
 def _script(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    path = _path(draw, place, ".sh", "")
+    path = path_of(draw, place, ".sh", "")
     cases = "".join(
         f"    {key}) missing {file} ;;\n" for key, file in _scattered(draw, place, entries).items()
     )
@@ -487,7 +487,7 @@ def _script(draw: Draw, place: Place, entries: Entries) -> Parameters:
 
 
 def _commits(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    repo, (author, other) = _path(draw, place, ".git"), draw.words(WORDS["people"], 2)
+    repo, (author, other) = path_of(draw, place, ".git"), draw.words(WORDS["people"], 2)
     subject = draw.choice(("Note for", "Step", "After", "Plan for", "Continue at"))
     commits = [
         Commit(draw.choice((author, other)), f"{subject} {key}\n\n{each.task}\n{each.next}", {})
@@ -501,19 +501,19 @@ def _commits(draw: Draw, place: Place, entries: Entries) -> Parameters:
 def _archive_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
     folder, ending = draw.choice(("", "steps/", "notes/")), draw.choice(("", ".txt", ".md"))
     members = {f"{folder}{key}{ending}": text_of(draw, each) for key, each in entries.items()}
-    place.write(path := _path(draw, place, ".tar.gz", ".tgz"), _packed(members))
+    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), _packed(members))
     return {"path": path}
 
 
 def _headings(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    path, mark = _path(draw, place, ".md", ".txt"), draw.choice(("#", "##", "==", "**"))
+    path, mark = path_of(draw, place, ".md", ".txt"), draw.choice(("#", "##", "==", "**"))
     parts = (f"{mark} {key}\n{text_of(draw, each)}" for key, each in entries.items())
     place.write(path, "\n".join(parts))
     return {"path": path}
 
 
 def _index(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    path, between = _path(draw, place, ".txt", ".idx", ""), draw.choice((" ", "\t", " -> ", ": "))
+    path, between = path_of(draw, place, ".txt", ".idx", ""), draw.choice((" ", "\t", " -> ", ": "))
     lines = _scattered(draw, place, entries).items()
     place.write(path, "".join(f"{key}{between}{file}\n" for key, file in lines))
     return {"path": path}

@@ -32,7 +32,8 @@ from intercode.generate.families import Draw, Parameters, Place
 ROWS, PEOPLE, KINDS = 46, 9, 5
 Row = Sequence[str | int]
 _DATA = tomllib.loads((FOLDER / "sql.toml").read_text("utf-8"))
-_WORDS: Mapping[str, Sequence[str]] = {
+WORLDS: Mapping[str, Parameters] = _DATA["worlds"]
+WORDS: Mapping[str, Sequence[str]] = {
     name: words.split() if isinstance(words, str) else words
     for name, words in _DATA["words"].items()
 }
@@ -67,7 +68,7 @@ def _unused(draw: Draw, place: Place, names: Sequence[str]) -> str:
     return draw.choice(free) if free else f"{draw.choice(names)}_{len(taken)}"
 
 
-def _days(draw: Draw) -> list[str]:
+def days_of(draw: Draw) -> list[str]:
     """Return days of four months, which all tables of events share."""
     year, month = draw.number(2015, 2030), draw.randint(1, 9)
     days = {f"{year}-{month + draw.randrange(4):02}-{draw.randint(1, 28):02}" for _ in range(16)}
@@ -110,7 +111,7 @@ def _register(draw: Draw, place: Place) -> Parameters:
 def _listed(draw: Draw, place: Place) -> Parameters:
     """Add a table with entries of some people: a day and a reason."""
     world, people = place.data["world"], place.data["people"]
-    since = draw.choice(_WORDS["since"])
+    since = draw.choice(WORDS["since"])
     rows = [
         (person, draw.choice(place.data["days"]), draw.choice(world["reasons"]))
         for person in [*draw.sample(people, 5), *draw.sample(people, 2)]
@@ -204,7 +205,7 @@ def _texts(draw: Draw, entries: Entries) -> list[str]:
 def _names(draw: Draw, place: Place, *names: str) -> Parameters:
     """Return a name of each sort, that of a table unused."""
     return {
-        name: _unused(draw, place, _WORDS[name]) if name == "table" else draw.choice(_WORDS[name])
+        name: _unused(draw, place, WORDS[name]) if name == "table" else draw.choice(WORDS[name])
         for name in names
     }
 
@@ -218,8 +219,8 @@ def _row(draw: Draw, place: Place, entries: Entries) -> Parameters:
 
 def _table(draw: Draw, place: Place, entries: Entries) -> Parameters:
     used = {name.partition("_")[0] for name in place.files}
-    prefix = draw.choice([prefix for prefix in _WORDS["prefix"] if prefix not in used])
-    column = draw.choice(_WORDS["text"])
+    prefix = draw.choice([prefix for prefix in WORDS["prefix"] if prefix not in used])
+    column = draw.choice(WORDS["text"])
     for key, text in zip(entries, _texts(draw, entries), strict=True):
         _add(place, f"{prefix}_{key}", [column], [(text,)])
     return {"prefix": prefix}
@@ -265,7 +266,7 @@ def _reference(draw: Draw, place: Place, entries: Entries) -> Parameters:
     numbers = draw.sample(range(10, 100), len(entries))
     rows = list(zip(numbers, _texts(draw, entries), strict=True))
     _add(place, names["table"], [names["ref"], names["text"]], sorted(rows))
-    index = _unused(draw, place, _WORDS["table"])
+    index = _unused(draw, place, WORDS["table"])
     pairs = list(zip(_keys(entries), numbers, strict=True))
     _add(place, index, [names["code"], names["ref"]], pairs)
     return names | {"index": index}
@@ -293,7 +294,7 @@ def _columns(draw: Draw, place: Place, entries: Entries) -> Parameters:
 def _mail(draw: Draw, place: Place, entries: Entries) -> Parameters:
     names = _names(draw, place, "table", "subject")
     rows = [
-        (draw.choice(_WORDS["surnames"]), f"{names['subject']} {key}", text)
+        (draw.choice(WORDS["surnames"]), f"{names['subject']} {key}", text)
         for key, text in zip(entries, _texts(draw, entries), strict=True)
     ]
     _add(place, names["table"], ["sender", "subject", "body"], rows)
@@ -324,13 +325,13 @@ class Sql(Language):
     }
 
     def place(self, draw: Draw, name: str) -> Place:
-        world = draw.choice(list(_DATA["worlds"].values()))
+        world = draw.choice(list(WORLDS.values()))
         columns = {name: draw.choice(world[name]) for name in ("who", "day", "kind", "amount")}
-        people = draw.words(_WORDS[world.get("names", "surnames")], PEOPLE)
+        people = draw.words(WORDS[world.get("names", "surnames")], PEOPLE)
         kinds = draw.sample(world["kinds"], KINDS)
-        data = {"world": world, "people": people, "kinds": kinds, "days": _days(draw)}
+        data = {"world": world, "people": people, "kinds": kinds, "days": days_of(draw)}
         db = name.replace("-", "_")
-        place = Place(name, facts={"db": db, "start": draw.choice(_WORDS["start"]), **columns})
+        place = Place(name, facts={"db": db, "start": draw.choice(WORDS["start"]), **columns})
         place.data = data
         data["base"] = _facts(draw, place)["table"]
         return place
@@ -381,6 +382,6 @@ class Sql(Language):
     def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
         begin = draw.choice(_DATA["begin"]).replace("<table>", place.data["base"])
         first = Instruction(f"{begin} {first.task}", first.gold, next=first.next)
-        _add(place, place.facts["start"], _WORDS["text"][:1], [(text_of(draw, first).strip(),)])
+        _add(place, place.facts["start"], WORDS["text"][:1], [(text_of(draw, first).strip(),)])
         script = "\n".join(map(str, draw.sample(list(place.files.values()), len(place.files))))
         place.files = {f"databases/{place.facts['db']}.sql": script}

@@ -1,0 +1,222 @@
+"""Composed Python tasks: the task is one function, each step a few of its statements.
+
+    def monthly_report(records):
+        rows = [row for row in records if row["channel"] == "web"]
+        names = sorted({row["customer"] for row in rows})
+        return names
+
+Instructions are in text files and modules of the tree. Keys are digests of what the steps return
+for the list in a sample file; the tests use other lists. Golds are executed in this process.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from intercode.generate.composed.bash import WORDS as FILES
+from intercode.generate.composed.bash import Bash, path_of
+from intercode.generate.composed.sql import WORDS, WORLDS, days_of
+from intercode.generate.composition import (
+    Chain,
+    Instruction,
+    Language,
+    Primitive,
+    Result,
+    Writer,
+    text_of,
+)
+from intercode.generate.families import Draw, Parameters, Place
+
+SIZES = (0, 3, 8, 10, 12, 12, 14, 14, 16)
+"""The numbers of records in the tests."""
+SAMPLE = 30
+VARIABLE = re.compile(r"^(rows|values|names) = ", re.MULTILINE)
+Record = dict[str, Any]
+
+
+def _records(draw: Draw, place: Place, count: int) -> list[Record]:
+    """Return random records; some differ from an earlier one only in the number."""
+    columns = [place.facts[name] for name in ("day", "who", "kind", "amount")]
+    records = list[Record]()
+    for _ in range(count):
+        row = [draw.choice(place.data[name]) for name in ("days", "people", "kinds", "amounts")]
+        if records and draw.random() < 0.25:
+            row[:3] = list(draw.choice(records).values())[:3]
+        records.append(dict(zip(columns, row, strict=True)))
+    return records
+
+
+def _text(place: Place, result: Any) -> str:
+    """Return a result as lines that begin with a name and, if it has numbers, end with one."""
+    if isinstance(result, dict):
+        lines = [f"{name} {value}" for name, value in result.items()]
+    else:
+        who, amount = place.facts["who"], place.facts["amount"]
+        lines = [
+            row if isinstance(row, str) else f"{row[who]} {list(row.values())} {row[amount]}"
+            for row in result
+        ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _limits(draw: Draw, numbers: Sequence[int]) -> Parameters:
+    """Return numbers from the lower and the upper half."""
+    ordered = sorted(numbers)
+    cut = len(ordered) // 2
+    low, high = ordered[cut // 3 : cut + 1], ordered[cut : len(ordered) - cut // 3]
+    return {
+        "limit": [draw.limit(low) for _ in range(4)],
+        "high": [draw.limit(high) + 1 for _ in range(4)],
+    }
+
+
+# -- forms -----------------------------------------------------------------------------------------
+
+Entries = Mapping[str, Instruction]
+
+
+def _literal(key: str) -> str:
+    return key if key.isdigit() else repr(key)
+
+
+def _dict(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    path, name = path_of(draw, place, ".py"), draw.choice(("STEPS", "NOTES", "TASKS", "LEADS"))
+    pairs = (f"    {_literal(key)}: {text_of(draw, each)!r},\n" for key, each in entries.items())
+    place.write(path, f"{name} = {{\n{''.join(pairs)}}}\n")
+    return {"path": path, "name": name}
+
+
+def _docstring(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    path, name = path_of(draw, place, ".py"), draw.choice(("step", "after", "task", "part"))
+    functions = (
+        f'def {name}_{key}():\n    """{text_of(draw, each).strip()}"""\n'
+        for key, each in entries.items()
+    )
+    place.write(path, "\n\n".join(functions))
+    return {"path": path, "name": name}
+
+
+def _call(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    """Write a module whose texts are packed: a function unpacks the one for a key."""
+    path, name = (
+        path_of(draw, place, ".py"),
+        draw.choice(("next_step", "lookup", "step_for", "ask")),
+    )
+    pairs = "".join(
+        f"    {zlib.crc32(key.encode())}: "
+        f'"{base64.b64encode(zlib.compress(text_of(draw, each).encode())).decode()}",\n'
+        for key, each in entries.items()
+    )
+    place.write(
+        path,
+        f"import base64\nimport zlib\n\nTEXTS = {{\n{pairs}}}\n\n\ndef {name}(key):\n"
+        "    text = TEXTS[zlib.crc32(str(key).encode())]\n"
+        "    return zlib.decompress(base64.b64decode(text)).decode()\n",
+    )
+    return {"path": path, "name": name}
+
+
+class Python(Language):
+    env = "python"
+    begin = "rows"
+    writers: ClassVar[Mapping[str, Writer]] = {
+        **Bash.writers,
+        "dict": _dict,
+        "docstring": _docstring,
+        "call": _call,
+    }
+
+    def place(self, draw: Draw, name: str) -> Place:
+        world = draw.choice(list(WORLDS.values()))
+        site = f"/{draw.choice(FILES['roots'])}/{name}"
+        facts = {
+            **{name: draw.choice(world[name]) for name in ("who", "day", "kind", "amount")},
+            "site": site,
+            "taken": set(),
+            "start": f"{site}/{draw.choice(FILES['starts'])}",
+            "function": f"{draw.choice(WORDS['verb'])}_{draw.choice(world['facts'])}",
+            "sample": f"{site}/{draw.choice(WORDS['sample'])}.json",
+        }
+        place = Place(name, facts=facts)
+        place.data = {
+            "people": draw.words(WORDS[world.get("names", "surnames")], 9),
+            "kinds": draw.sample(world["kinds"], 5),
+            "days": days_of(draw),
+            "amounts": [draw.randint(5, 240) for _ in range(20)],
+        }
+        place.data["sample"] = _records(draw, place, SAMPLE)
+        place.data["inputs"] = [(_records(draw, place, size),) for size in SIZES]
+        lines = ",\n".join(map(json.dumps, place.data["sample"]))
+        place.write(place.facts["sample"], f"[\n{lines}\n]\n")
+        return place
+
+    def material(
+        self, draw: Draw, place: Place, primitive: Primitive, before: str
+    ) -> Parameters | str:
+        data, days = place.data, place.data["days"]
+        kinds, people = draw.sample(data["kinds"], 5), draw.sample(data["people"], 4)
+        cells = [line.split()[-1] for line in before.splitlines()]
+        numbers = [int(cell) for cell in cells if cell.lstrip("-").isdigit()]
+        parameters = {
+            **{name: place.facts[name] for name in ("who", "day", "kind", "amount")},
+            **_limits(draw, numbers or data["amounts"]),
+            "few": [2, 3],
+            "many": [5, 6, 7],
+            "value": kinds[:2],
+            "other": kinds[2:4],
+            "date": days[2:8],
+            "late": days[6:-2],
+            "month": sorted({day[:7] for day in days}),
+            "letter": list("aeiorn"),
+        }
+        if primitive.material == "fees":
+            table = {kind: draw.randint(2, 60) for kind in kinds[:4]}
+            path = path_of(draw, place, ".json")
+            place.write(path, json.dumps(table, indent=1) + "\n")
+            return parameters | {"path": path, "numbers": repr(table)}
+        if primitive.material == "listed":
+            path = path_of(draw, place, ".txt")
+            place.write(path, "\n".join(people) + "\n")
+            return parameters | {"path": path, "names": repr(people)}
+        return parameters
+
+    def run(self, place: Place, chains: Sequence[Chain]) -> Sequence[Result | None]:
+        results = list[Result | None]()
+        inputs = [(place.data["sample"],), *place.data["inputs"]]
+        for chain in chains:
+            scope: Parameters = {"itertools": itertools}
+            try:
+                exec(self.gold(place, chain), scope)
+                function = scope[place.facts["function"]]
+                sample, *others = (function(*arguments) for arguments in inputs)
+            except Exception:
+                results.append(None)
+                continue
+            most = max(Counter(map(repr, others)).values())
+            weak = most > len(others) // 2
+            results.append(None if weak else Result(_text(place, sample), repr(others)))
+        return results
+
+    def gold(self, place: Place, chain: Chain) -> str:
+        variable, lines = "records", list[str]()
+        for step in chain:
+            lines += step.strip().replace("$in", variable).split("\n")
+            variable = VARIABLE.findall(step)[-1]
+        body = "".join(f"    {line}\n" for line in [*lines, f"return {variable}"])
+        start = "import itertools\n\n\n" if "itertools" in body else ""
+        return f"{start}def {place.facts['function']}(records):\n{body}"
+
+    def near(self, draw: Draw, place: Place, key: str) -> str:
+        return (
+            draw.choice(place.data["people"]) if key.isalpha() else super().near(draw, place, key)
+        )
+
+    def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
+        place.write(place.facts["start"], text_of(draw, first))
