@@ -1,7 +1,8 @@
 """Are generated tasks sound, and can they be answered without solving them? Each family is
 generated, checked and played.
 
-    yield         the smallest part of a kind's candidates that was kept
+    CPU-seconds   at most 0.6 a task, 1.5 for a composed one of four steps: all processes
+    yield         the smallest part of a kind's drawn tasks that was kept
     shapes        different golds, without words, numbers and paths
     broken        none: tasks that `check` calls broken
     noop          none: tasks that doing nothing solves
@@ -9,9 +10,9 @@ generated, checked and played.
                   rows, or code)
     retrieval     at most 20 % of the test split: test tasks that the gold of the most similar
                   training task solves
-    nearest       training and test tasks of each difficulty that the gold of the most similar
-                  training task solves once its names are replaced; at each step fewer, over all
-                  families
+    nearest       training tasks of each difficulty, and test tasks of each distance from training,
+                  that the gold of the most similar training task solves once its names are
+                  replaced; at each step fewer, over all families that are not composed
     accepted, refused
                   with --solutions: at most 3 % of the wrong ones (Python: 2 %) are accepted, and
                   1 % of the right ones refused
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import sys
 import tempfile
 import time
@@ -47,12 +49,14 @@ from intercode.validate.check import check
 
 MOST_WRONG = {"bash": 0.03, "sql": 0.03, "python": 0.02}
 MOST_REFUSED = 0.01
+MOST_SECONDS, MOST_COMPOSED = 0.6, 1.5
+"""CPU-seconds a task."""
 
 
 @dataclass
 class Tally:
     """What is counted over all families: shapes of golds; tasks that `nearest` solves and all that
-    it plays, by split and difficulty; solutions by environment, sort and success."""
+    it plays, by split and difficulty or distance; solutions by environment, sort and success."""
 
     shapes: set[str] = field(default_factory=set)
     solved: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -69,6 +73,12 @@ def shape(task: Task) -> str:
     )
 
 
+def cpu_seconds() -> float:
+    """Return the time that this process and those that it waited for have used, in seconds."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 def rows(
     name: str,
     tally: Tally,
@@ -81,9 +91,11 @@ def rows(
     """Yield the rows of a family, and add to the tally."""
     env = FAMILIES[name].env
     with tempfile.TemporaryDirectory() as folder:
-        begin = time.monotonic()
+        begin, used = time.monotonic(), cpu_seconds()
         written = generate(name, n=n, seed=seed, out=(out := Path(folder) / name))
         yield Row(f"{name}: generating {n} tasks", time.monotonic() - begin)
+        most = MOST_COMPOSED if FAMILIES[name].compose else MOST_SECONDS
+        yield Row(f"{name}: CPU-seconds", cpu_seconds() - used, n, most, unit="")
         kind, least = min(written.yields().items(), key=lambda pair: pair[1])
         yield Row(f"{name}: yield ({kind})", least, unit="")
         factory = prepare(env, data=str(out))
@@ -112,9 +124,11 @@ def rows(
             f"{name}: retrieval", sum(each.success for each in copied), len(test), 0.2, unit=""
         )
         by_id = {task.id: task for task in factory.tasks}
-        for episode in evaluate(factory, nearest(train), tasks=factory.tasks, workers=2):
+        tasks = [] if FAMILIES[name].compose else factory.tasks
+        for episode in evaluate(factory, nearest(train), tasks=tasks, workers=2):
             extra = by_id[episode.task].extra
-            key = extra["split"], extra["difficulty"]
+            level = "distance" if extra["split"] == "test" else "difficulty"
+            key = f"{extra['split']}, {level}", extra[level]
             tally.played[key] += 1
             tally.solved[key] += episode.success
 
@@ -122,14 +136,11 @@ def rows(
 def overall(tally: Tally) -> Iterator[Row]:
     """Yield the rows of all families together."""
     yield Row("shapes", len(tally.shapes), unit="")
-    for split in ("train", "test"):
+    for what in ("train, difficulty", "test, distance"):
         before = 1.0
-        for difficulty in sorted({number for _, number in tally.played}):
-            solved, played = (count[split, difficulty] for count in (tally.solved, tally.played))
-            if not played:
-                continue
-            what = f"nearest: {split}, difficulty {difficulty}"
-            yield Row(what, solved, played, before, unit="")
+        for level in sorted({number for name, number in tally.played if name == what}):
+            solved, played = (count[what, level] for count in (tally.solved, tally.played))
+            yield Row(f"nearest: {what} {level}", solved, played, before, unit="")
             before = solved / played
     for env, most in MOST_WRONG.items():
         for sort, success, bound in (("wrong", True, most), ("right", False, MOST_REFUSED)):
