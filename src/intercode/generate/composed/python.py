@@ -18,6 +18,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from intercode.generate.composed.bash import WORDS as FILES
@@ -41,6 +42,13 @@ VARIABLE = re.compile(r"^(rows|values|names) = ", re.MULTILINE)
 Record = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Tested(Result):
+    """What a function returns for the sample as a text, and for the tests, which alone count."""
+
+    text: str = field(compare=False)
+
+
 def _records(draw: Draw, place: Place, count: int) -> list[Record]:
     """Return random records; some differ from an earlier one only in the number."""
     columns = [place.facts[name] for name in ("day", "who", "kind", "amount")]
@@ -56,7 +64,7 @@ def _records(draw: Draw, place: Place, count: int) -> list[Record]:
 def _text(place: Place, result: Any) -> str:
     """Return a result as lines that begin with a name and, if it has numbers, end with one."""
     if isinstance(result, dict):
-        lines = [f"{name} {value}" for name, value in result.items()]
+        lines = [f"{name} {value}" for name, value in sorted(result.items())]
     else:
         who, amount = place.facts["who"], place.facts["amount"]
         lines = [
@@ -199,9 +207,11 @@ class Python(Language):
             except Exception:
                 results.append(None)
                 continue
-            most = max(Counter(map(repr, others)).values())
-            weak = most > len(others) // 2
-            results.append(None if weak else Result(_text(place, sample), repr(others)))
+            # the order of a dict does not count
+            returned = [sorted(one.items()) if isinstance(one, dict) else one for one in others]
+            most = max(Counter(map(repr, returned)).values())
+            weak = most > len(returned) // 2
+            results.append(None if weak else Tested(_text(place, sample), repr(returned)))
         return results
 
     def gold(self, place: Place, chain: Chain) -> str:
