@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 from intercode.generate.composed.bash import WORDS as FILES
 from intercode.generate.composed.bash import Bash, path_of
-from intercode.generate.composed.sql import WORDS, WORLDS, days_of
+from intercode.generate.composed.sql import WORDS, draw_events, draw_world, limits
 from intercode.generate.composition import (
     Chain,
     Instruction,
@@ -50,15 +50,10 @@ class Tested(Result):
 
 
 def _records(draw: Draw, place: Place, count: int) -> list[Record]:
-    """Return random records; some differ from an earlier one only in the number."""
     columns = [place.facts[name] for name in ("day", "who", "kind", "amount")]
-    records = list[Record]()
-    for _ in range(count):
-        row = [draw.choice(place.data[name]) for name in ("days", "people", "kinds", "amounts")]
-        if records and draw.random() < 0.25:
-            row[:3] = list(draw.choice(records).values())[:3]
-        records.append(dict(zip(columns, row, strict=True)))
-    return records
+    return [
+        dict(zip(columns, event, strict=True)) for event in draw_events(draw, place.data, count)
+    ]
 
 
 def _text(place: Place, result: Any) -> str:
@@ -72,17 +67,6 @@ def _text(place: Place, result: Any) -> str:
             for row in result
         ]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _limits(draw: Draw, numbers: Sequence[int]) -> Parameters:
-    """Return numbers from the lower and the upper half."""
-    ordered = sorted(numbers)
-    cut = len(ordered) // 2
-    low, high = ordered[cut // 3 : cut + 1], ordered[cut : len(ordered) - cut // 3]
-    return {
-        "limit": [draw.limit(low) for _ in range(4)],
-        "high": [draw.limit(high) + 1 for _ in range(4)],
-    }
 
 
 # -- forms -----------------------------------------------------------------------------------------
@@ -142,39 +126,33 @@ class Python(Language):
     }
 
     def place(self, draw: Draw, name: str) -> Place:
-        world = draw.choice(list(WORLDS.values()))
+        columns, data = draw_world(draw)
         site = f"/{draw.choice(FILES['roots'])}/{name}"
         facts = {
-            **{name: draw.choice(world[name]) for name in ("who", "day", "kind", "amount")},
             "site": site,
             "taken": set(),
             "start": f"{site}/{draw.choice(FILES['starts'])}",
-            "function": f"{draw.choice(WORDS['verb'])}_{draw.choice(world['facts'])}",
             "sample": f"{site}/{draw.choice(WORDS['sample'])}.json",
+            "function": f"{draw.choice(WORDS['verb'])}_{draw.choice(data['facts'])}",
+            **columns,
         }
-        place = Place(name, facts=facts)
-        place.data = {
-            "people": draw.words(WORDS[world.get("names", "surnames")], 9),
-            "kinds": draw.sample(world["kinds"], 5),
-            "days": days_of(draw),
-            "amounts": [draw.randint(5, 240) for _ in range(20)],
-        }
-        place.data["sample"] = _records(draw, place, SAMPLE)
-        place.data["inputs"] = [(_records(draw, place, size),) for size in SIZES]
-        lines = ",\n".join(map(json.dumps, place.data["sample"]))
-        place.write(place.facts["sample"], f"[\n{lines}\n]\n")
+        place = Place(name, facts=facts, data=data)
+        data["sample"] = _records(draw, place, SAMPLE)
+        data["inputs"] = [(_records(draw, place, size),) for size in SIZES]
+        lines = ",\n".join(map(json.dumps, data["sample"]))
+        place.write(facts["sample"], f"[\n{lines}\n]\n")
         return place
 
     def material(
         self, draw: Draw, place: Place, primitive: Primitive, before: str
     ) -> Parameters | str:
         data, days = place.data, place.data["days"]
-        kinds, people = draw.sample(data["kinds"], 5), draw.sample(data["people"], 4)
+        kinds, people = draw.sample(data["kinds"], 5), draw.sample(data["whos"], 4)
         cells = [line.split()[-1] for line in before.splitlines()]
         numbers = [int(cell) for cell in cells if cell.lstrip("-").isdigit()]
         parameters = {
             **{name: place.facts[name] for name in ("who", "day", "kind", "amount")},
-            **_limits(draw, numbers or data["amounts"]),
+            **limits(draw, numbers or data["amounts"]),
             "few": [2, 3],
             "many": [5, 6, 7],
             "value": kinds[:2],
@@ -224,9 +202,9 @@ class Python(Language):
         return f"{start}def {place.facts['function']}(records):\n{body}"
 
     def near(self, draw: Draw, place: Place, key: str) -> str:
-        return (
-            draw.choice(place.data["people"]) if key.isalpha() else super().near(draw, place, key)
-        )
+        if key.isalpha():
+            return str(draw.choice(place.data["whos"]))
+        return super().near(draw, place, key)
 
     def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
         place.write(place.facts["start"], text_of(draw, first))
