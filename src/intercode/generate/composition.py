@@ -29,8 +29,10 @@ from intercode.generate.families import Draw, Parameters, Place, Question, fill
 
 FOLDER = Path(__file__).with_name("composed")
 KEY = re.compile(r"[A-Za-z0-9][\w.-]{0,40}")
-TRIES = 6
-"""The number of times that one step's material is drawn."""
+TRIES = 5
+"""The number of times that a step is drawn, on average."""
+BACK = 0.4
+"""How often the step before is drawn again after one that failed."""
 MOST_LINES = 60
 LAST = ("This is the last step.", "There are no more steps.", "The result of this step is final.")
 
@@ -135,6 +137,8 @@ class Language:
         self.digests = [Digest(**entry) for entry in data["digests"].values()]
         self.forms = [Form(**entry) for entry in data["forms"].values()]
         self.queries: Sequence[str] = data["queries"]
+        self.mistaken: Sequence[str] = ()
+        """The texts of results of earlier mistakes, which the next material should tell apart."""
 
     def place(self, draw: Draw, name: str) -> Place:
         """Return a place without material; its facts are parameters of the query."""
@@ -233,14 +237,23 @@ class _Step:
     parameters: Parameters
 
 
+@dataclass(frozen=True)
+class _State:
+    """The place after a step; by step, the chains of the mistakes that still differ from the gold;
+    and the texts of their results."""
+
+    place: Place
+    mistakes: Sequence[Sequence[Chain]] = ()
+    texts: Sequence[str] = ()
+
+
 @dataclass
 class _Composition:
-    """The steps so far, and by step the chains of its mistakes that still differ from the gold."""
+    """The steps so far. There is a state before the first step, and one after each."""
 
     language: Language
-    place: Place
+    states: list[_State]
     steps: list[_Step] = field(default_factory=list)
-    mistakes: list[list[Chain]] = field(default_factory=list)
 
     @property
     def chain(self) -> Chain:
@@ -249,33 +262,44 @@ class _Composition:
     def add(self, draw: Draw, primitive: Primitive) -> str:
         """Add a step; return the reason if it cannot be added, "" if it is."""
         before = self.steps[-1].result if self.steps else Result("")
-        place = replace(self.place, files=dict(self.place.files), programs=set(self.place.programs))
+        state = self.states[-1]
+        place = replace(
+            state.place, files=dict(state.place.files), programs=set(state.place.programs)
+        )
+        self.language.mistaken = state.texts
         parameters = self.language.material(draw, place, primitive, before.text)
         if isinstance(parameters, str):
             return parameters
         instruction = instruct(draw, primitive, parameters)
         chain, gold = self.chain, instruction.gold
         wrong = [(*chain, mistake) for mistake in instruction.wrong]
-        carried = [(*mistake, gold) for mistakes in self.mistakes for mistake in mistakes]
-        result, *others = self.language.run(place, [(*chain, gold), *wrong, *carried])
+        carried = [[(*mistake, gold) for mistake in chains] for chains in state.mistakes]
+        chains = [*wrong, *(mistake for listed in carried for mistake in listed)]
+        result, *others = self.language.run(place, [(*chain, gold), *chains])
         if result is None or result == before or not _is_sound(result.text):
             return "its result is empty, too long, or the one before"
-        outcomes = dict(zip([*wrong, *carried], others, strict=True))
-        alive = [
-            [(*mistake, gold) for mistake in mistakes if outcomes[*mistake, gold] != result]
-            for mistakes in self.mistakes
-        ]
-        alive.append(
-            [mistake for mistake in wrong if outcomes[mistake] != result][: 1 if chain else 2]
-        )
-        if chain:
-            alive[-1].append(chain)  # the step is skipped
-        if not all(alive) or (wrong and alive[-1] == [chain]):
+        outcomes = dict(zip(chains, others, strict=True))
+        alive = [[one for one in listed if outcomes[one] != result] for listed in carried]
+        telling = [mistake for mistake in wrong if outcomes[mistake] != result]
+        telling.sort(key=lambda mistake: _lines(outcomes[mistake]) == _lines(result))
+        if not all(alive) or not telling:
             return "a mistake has no effect"
-        mistaken = [other for other in others[: len(wrong)] if other and other != result]
+        skipped = [chain] if chain else []
+        alive.append([telling[0], *(skipped or telling[1:2])])
+        mistaken = [outcome for outcome in map(outcomes.get, telling) if outcome]
+        theirs = (outcomes.get(mistake) for listed in alive for mistake in listed)
         self.steps.append(_Step(primitive, instruction, result, mistaken, parameters))
-        self.mistakes, self.place = alive, place
+        self.states.append(_State(place, alive, [one.text for one in theirs if one]))
         return ""
+
+    def remove(self) -> None:
+        """Remove the last step."""
+        self.steps.pop()
+        self.states.pop()
+
+
+def _lines(result: Result | None) -> set[str]:
+    return set(result.text.splitlines()) if result else set()
 
 
 def _is_sound(text: str) -> bool:
@@ -310,33 +334,108 @@ def _draw_digest(
     return None
 
 
-def _lead(draw: Draw, composition: _Composition, step: _Step, after: _Step) -> str | None:
-    """Write the instruction of the step after under its key, with decoys under others; return the
-    words that say where it is, or None if no digest tells mistakes."""
-    language, place = composition.language, composition.place
-    if (drawn := _draw_digest(draw, language.digests, step)) is None:
-        return None
-    digest, key, others = drawn
-    others += [language.near(draw, place, key) for _ in range(draw.randint(3, 5))]
-    entries = {key: after.instruction}
-    for other in others:
-        if KEY.fullmatch(other) and other.lower() not in {known.lower() for known in entries}:
-            entries[other] = _decoy(draw, after)
-    keys = draw.sample(list(entries), len(entries))
-    form = draw.choice(language.forms)
-    key_words = fill(draw.choice(digest.says), place.facts)
-    parameters = language.writers[form.write](draw, place, {each: entries[each] for each in keys})
-    return fill(draw.choice(form.says), {**parameters, "key": key_words})
+@dataclass
+class _Leads:
+    """Writes instructions under keys, the last ones first, with decoys under other keys. `leads`
+    are the words written so far that say where an instruction is, with <key> for a digest."""
 
+    draw: Draw
+    composition: _Composition
+    leads: list[str] = field(default_factory=list)
 
-def _decoy(draw: Draw, after: _Step) -> Instruction:
-    """Return an instruction with the parameters of a step that computes something else, or else
-    ends the task too early."""
-    for _ in range(TRIES):
-        decoy = instruct(draw, after.primitive, after.parameters)
-        if decoy.gold != after.instruction.gold:
-            return replace(decoy, next=draw.choice([after.instruction.next, draw.choice(LAST)]))
-    return replace(after.instruction, next=draw.choice(LAST))
+    def dead_end(self) -> None:
+        """Write decoys for after the last step, to which only other decoys lead."""
+        step = self.composition.steps[-1]
+        digests = self.composition.language.digests
+        keys = [
+            key_of(one, step.result.text) for one in digests if step.primitive.gives in one.types
+        ]
+        key = self.draw.choice([key for key in keys if key] or ["7"])
+        if entries := self._decoys(step.primitive.gives, step.result.text, [key], []):
+            self._write(entries)
+
+    def lead(self, step: _Step, after: _Step) -> str:
+        """Write the instruction of the step after under its key; return the words that say where it
+        is, or "" if no digest tells mistakes."""
+        if (drawn := _draw_digest(self.draw, self.composition.language.digests, step)) is None:
+            return ""
+        digest, key, others = drawn
+        known = [(after.primitive, after.parameters)]
+        entries = self._decoys(after.primitive.takes, step.result.text, others, known)
+        gold = after.instruction.gold
+        decoys = {
+            other: decoy
+            for other, decoy in entries.items()
+            if other.lower() != key.lower() and decoy.gold != gold
+        }
+        if not decoys:
+            return ""
+        return self._with_key(self._write({key: after.instruction, **decoys}), digest)
+
+    def _with_key(self, lead: str, digest: Digest) -> str:
+        words = self.draw.choice(digest.says)
+        place = self.composition.states[-1].place
+        return lead.replace("<key>", fill(words, place.facts))
+
+    def _write(self, entries: Mapping[str, Instruction]) -> str:
+        """Write instructions in a form, and return the words that say where."""
+        draw, language = self.draw, self.composition.language
+        form = draw.choice(language.forms)
+        order = {key: entries[key] for key in draw.sample(list(entries), len(entries))}
+        parameters = language.writers[form.write](draw, self.composition.states[-1].place, order)
+        self.leads.append(fill(draw.choice(form.says), {**parameters, "key": "<key>"}))
+        return self.leads[-1]
+
+    def _decoys(
+        self,
+        takes: str,
+        before: str,
+        keys: Sequence[str],
+        known: Sequence[tuple[Primitive, Parameters]],
+    ) -> dict[str, Instruction]:
+        """Return instructions that take a result of this type, under these keys and others that
+        look like them."""
+        draw, language = self.draw, self.composition.language
+        place = self.composition.states[-1].place
+        near = [language.near(draw, place, draw.choice(keys)) for _ in range(draw.randint(3, 5))]
+        choices = [*known, *self._alternatives(takes, before, known)]
+        decoys = dict[str, Instruction]()
+        for key in [*keys, *near] if choices else ():
+            if not KEY.fullmatch(key) or key.lower() in map(str.lower, decoys):
+                continue
+            primitive, parameters = draw.choice(choices)
+            lead = draw.choice([draw.choice(LAST), *self.leads[-3:]])
+            digest = draw.choice([one for one in language.digests if primitive.gives in one.types])
+            instruction = instruct(draw, primitive, parameters)
+            decoys[key] = replace(instruction, next=self._with_key(lead, digest))
+        return decoys
+
+    def _alternatives(
+        self, takes: str, before: str, known: Sequence[tuple[Primitive, Parameters]]
+    ) -> list[tuple[Primitive, Parameters]]:
+        """Return other primitives with parameters: those that need the known material or none, and
+        one with material of its own."""
+        draw, language = self.draw, self.composition.language
+        place = self.composition.states[-1].place
+        materials = {primitive.material: parameters for primitive, parameters in known}
+        fits = [
+            one
+            for one in language.primitives
+            if one.takes == takes and (draw.split == "test" or not one.held_out)
+        ]
+        own = [one for one in fits if one.material and one.material not in materials]
+        alternatives = list[tuple[Primitive, Parameters]]()
+        for primitive in [
+            *draw.sample(own, min(1, len(own))),
+            *(one for one in fits if one not in own),
+        ]:
+            parameters = materials.get(primitive.material)
+            if parameters is None:
+                drawn = language.material(draw, place, primitive, before)
+                parameters = None if isinstance(drawn, str) else drawn
+            if parameters is not None:
+                alternatives.append((primitive, parameters))
+        return draw.sample(alternatives, min(4, len(alternatives)))
 
 
 # -- tasks -----------------------------------------------------------------------------------------
@@ -347,28 +446,32 @@ def compose(
 ) -> tuple[Place, Question] | str:
     """Return a place and its one question, or the reason why this walk has none."""
     walk = walk or draw_walk(draw, language.primitives, steps, language.begin)
-    composition = _Composition(language, language.place(draw, name))
-    for primitive in walk:
-        for _ in range(TRIES):
-            if not (reason := composition.add(draw, primitive)):
-                break
-        else:
-            return f"{primitive.name}: {reason}"
+    composition = _Composition(language, [_State(language.place(draw, name))])
+    for _ in range(TRIES * len(walk)):
+        reason = composition.add(draw, walk[len(composition.steps)])
+        if len(composition.steps) == len(walk):
+            break
+        if reason and composition.steps and draw.random() < BACK:
+            composition.remove()
+    else:
+        return f"{walk[len(composition.steps)].name}: {reason}"
+    leads = _Leads(draw, composition)
+    leads.dead_end()
+    (*_, last) = composition.steps
+    last.instruction = replace(last.instruction, next=draw.choice(LAST))
     for step, after in reversed(list(zip(composition.steps, composition.steps[1:], strict=False))):
-        if not after.instruction.next:
-            after.instruction = replace(after.instruction, next=draw.choice(LAST))
-        if (lead := _lead(draw, composition, step, after)) is None:
+        if not (lead := leads.lead(step, after)):
             return f"{step.primitive.name}: no key tells its mistakes"
         step.instruction = replace(step.instruction, next=lead)
-    place = composition.place
-    language.finish(draw, place, composition.steps[0].instruction)
-    wrong = [chain for mistakes in composition.mistakes for chain in mistakes]
+    place, first = composition.states[-1].place, composition.steps[0].instruction
+    language.finish(draw, place, first)
+    mistakes = [chain for chains in composition.states[-1].mistakes for chain in chains]
     return place, Question(
         kind="+".join(primitive.name for primitive in walk),
         difficulty=steps,
         gold=language.gold(place, composition.chain),
         query=[fill(draw.choice(language.queries), place.facts)],
-        wrong=[language.gold(place, chain) for chain in wrong],
+        wrong=[language.gold(place, chain) for chain in mistakes],
         held_out=is_held_out(walk),
     )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import tarfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +44,7 @@ WORDS = {name: words.split() for name, words in _DATA.items()}
 SEPARATORS = {",": "-F,", ";": "-F';'", "|": "-F'|'", "\t": "-F'\\t'", ":": "-F:"}
 LEVELS = ["DEBUG", "INFO", "WARN", "ERROR", "FATAL"]
 LARGEST = 1_000_000
+NAME = re.compile(r"[\w.-]+( |$)")
 
 
 def path_of(draw: Draw, place: Place, *endings: str) -> str:
@@ -67,12 +69,18 @@ def _near(draw: Draw, name: str) -> str:
     return draw.choice((f"{name}2", f"{name}-old", f"old-{name}", f"{name}x", name[:-1] or "x"))
 
 
-def _names(draw: Draw, primitive: Primitive, before: str, count: int = 8) -> list[str]:
+def _names(
+    draw: Draw, place: Place, primitive: Primitive, before: str, count: int = 8
+) -> list[str]:
     """Return names in random order: those of the result before, others that look like them, and
     `count` more, of services or of people."""
     lines = before.splitlines() if primitive.takes in ("lines", "pairs", "word") else []
     known = list(dict.fromkeys(line.split()[0] for line in lines))
     near = [_near(draw, name) for name in draw.sample(known, min(5, len(known)))]
+    if known:
+        lines = [line for text in place.facts["mistaken"] for line in text.splitlines()]
+        others = sorted({line.split()[0] for line in lines if NAME.match(line)} - {*known})
+        near += draw.sample(others, min(6, len(others)))
     more = draw.words(WORDS[draw.choice(("names", "names", "people"))], count)
     names = list(dict.fromkeys([*known, *near, *more]))
     return draw.sample(names, len(names))
@@ -124,15 +132,17 @@ def _table(
     """A delimited file with a header. With `repeats`, it has several rows per name."""
     columns, numbers = _columns(draw), partial(_number, draw)
     if primitive.takes == "number":
-        if not 5 < (number := int(before)) < LARGEST:
+        if not 1 < (number := int(before)) < LARGEST:
             return "the number is too small or large"
-        spread = (1, number // 5) if primitive.name == "reached" else (number // 2, number * 2)
+        spread = (
+            (1, max(2, number // 5)) if primitive.name == "reached" else (number // 2, number * 2)
+        )
         numbers = partial(
             lambda: draw.choice((number, draw.randint(*spread), draw.randint(*spread)))
         )
         if primitive.name == "reached":
             numbers = partial(draw.randint, *spread)
-    names = _names(draw, primitive, before, 24)
+    names = _names(draw, place, primitive, before, 24)
     if primitive.takes != "number" and len(names) > 30:
         names = [name for name in names if draw.random() < 0.9]
     if repeats:
@@ -140,8 +150,9 @@ def _table(
     rows = _rows(draw, columns, names, numbers)
     if primitive.takes == "word":
         word = before.strip()
+        refs = [text.strip() for text in place.facts["mistaken"]] + names[:2]
         for row in rows:
-            row[columns["ref"]] = draw.choice((word, word, _near(draw, word), *names[:2]))
+            row[columns["ref"]] = draw.choice((word, word, _near(draw, word), *refs))
     header = draw.sample(list(rows[0]), len(rows[0]))
     separator = draw.choice(list(SEPARATORS))
     path = path_of(draw, place, ".csv" if separator in ",;" else ".txt", ".dat")
@@ -159,7 +170,7 @@ def _table(
 
 
 def _log(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
-    names, lines = _names(draw, primitive, before)[:24], list[str]()
+    names, lines = _names(draw, place, primitive, before)[:24], list[str]()
     day, times = _day(draw), list[int]()
     for second in sorted(draw.sample(range(86400), draw.randint(50, 90))):
         clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
@@ -174,7 +185,7 @@ def _log(draw: Draw, place: Place, primitive: Primitive, before: str) -> Paramet
 
 def _tree(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     """Files in folders, in lines of which are `kind: value`, names, and what looks like them."""
-    folder, names = path_of(draw, place), _names(draw, primitive, before, 14)
+    folder, names = path_of(draw, place), _names(draw, place, primitive, before, 14)
     kind, much = place.facts["kind"], place.facts["much"]
     groups, endings = draw.words(WORDS["words"], 3), draw.words(WORDS["endings"], 3)
     folders = [folder, *(f"{folder}/{group}" for group in groups), f"{folder}/{groups[0]}/old"]
@@ -201,7 +212,7 @@ def _tree(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
 
 def _links(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     folder, target = path_of(draw, place), path_of(draw, place)
-    names = _names(draw, primitive, before, 16)
+    names = _names(draw, place, primitive, before, 16)
     for name in names:
         place.write(f"{target}/{name}", f"{draw.choice(names)}\n")
         if draw.random() < 0.2:
@@ -214,7 +225,7 @@ def _links(draw: Draw, place: Place, primitive: Primitive, before: str) -> Param
 def _scripts(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     """Scripts that exit with a status, which their text does not always show."""
     folder = path_of(draw, place)
-    for name in _names(draw, primitive, before, 12):
+    for name in _names(draw, place, primitive, before, 12):
         status, other = draw.randrange(5), draw.randint(1, 5)
         end = draw.choice(
             (
@@ -234,7 +245,7 @@ def _repo(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
     word = before.strip() if primitive.takes in ("number", "word") else ""
     if primitive.takes == "number" and not 0 < int(word) < LARGEST:
         return "the number is too small or large"
-    people, names = draw.words(WORDS["people"], 5), _names(draw, primitive, before, 7)
+    people, names = draw.words(WORDS["people"], 5), _names(draw, place, primitive, before, 7)
     files = [f"{name}.conf" for name in names]
     numbers = draw.sample(range(10, 999), 24)
     if primitive.takes == "number":
@@ -260,7 +271,7 @@ def _repo(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
 
 def _archive(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     """An archive of files in folders; if it takes a word, of lists with names like the word."""
-    names, endings = _names(draw, primitive, before, 20), draw.words(WORDS["endings"], 3)
+    names, endings = _names(draw, place, primitive, before, 20), draw.words(WORDS["endings"], 3)
     members = dict[str, str]()
     if primitive.takes == "word":
         for name in names[:12]:
@@ -290,7 +301,7 @@ def _packed(members: Mapping[str, str]) -> bytes:
 
 
 def _jsonl(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
-    columns, names = _columns(draw), _names(draw, primitive, before, 14)
+    columns, names = _columns(draw), _names(draw, place, primitive, before, 14)
     lines = list[str]()
     for row in _rows(draw, columns, names * 2, partial(_number, draw)):
         note = f"was {draw.choice(KINDS[columns['kind']])} on {_day(draw)}"
@@ -303,7 +314,7 @@ def _jsonl(draw: Draw, place: Place, primitive: Primitive, before: str) -> Param
 def _ini(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     columns, text = _columns(draw), ""
     kind, much, much2 = (columns[name] for name in ("kind", "much", "much2"))
-    for name in _names(draw, primitive, before, 12):
+    for name in _names(draw, place, primitive, before, 12):
         lines = [
             f"{kind} = {draw.choice(KINDS[kind])}",
             f"old_{kind} = {draw.choice(KINDS[kind])}",
@@ -321,7 +332,7 @@ def _ini(draw: Draw, place: Place, primitive: Primitive, before: str) -> Paramet
 
 def _list(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     """A list with most of the names, or with a number for each of them."""
-    names = [name for name in _names(draw, primitive, before, 10) if draw.random() < 0.7]
+    names = [name for name in _names(draw, place, primitive, before, 10) if draw.random() < 0.7]
     numbers = [f" {_number(draw)}" if primitive.takes == "pairs" else "" for _ in names]
     text = "".join(f"{name}{number}\n" for name, number in zip(names, numbers, strict=True))
     path = path_of(draw, place, ".txt", ".lst", "")
@@ -331,7 +342,7 @@ def _list(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
 
 def _limits(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters | str:
     numbers = sorted({line.split()[1] for line in before.splitlines()})
-    return {"limit": numbers} if len(numbers) > 2 else "too few numbers"
+    return {"limit": numbers} if len(numbers) > 1 else "too few numbers"
 
 
 def _copies(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters | str:
@@ -548,6 +559,7 @@ class Bash(Language):
     ) -> Parameters | str:
         if not primitive.material:
             return {}
+        place.facts["mistaken"] = self.mistaken
         return MATERIALS[primitive.material](draw, place, primitive, before)
 
     def run(self, place: Place, chains: Sequence[Chain]) -> Sequence[Result | None]:
