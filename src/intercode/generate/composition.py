@@ -361,7 +361,7 @@ class _Leads:
             return ""
         digest, key, others = drawn
         known = [(after.primitive, after.parameters)]
-        entries = self._decoys(after.primitive.takes, step.result.text, others, known)
+        entries = self._decoys(after.primitive.takes, step.result.text, [key, *others], known)
         gold = after.instruction.gold
         decoys = {
             other: decoy

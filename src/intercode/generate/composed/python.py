@@ -74,13 +74,9 @@ def _text(place: Place, result: Any) -> str:
 Entries = Mapping[str, Instruction]
 
 
-def _literal(key: str) -> str:
-    return key if key.isdigit() else repr(key)
-
-
 def _dict(draw: Draw, place: Place, entries: Entries) -> Parameters:
     path, name = path_of(draw, place, ".py"), draw.choice(("STEPS", "NOTES", "TASKS", "LEADS"))
-    pairs = (f"    {_literal(key)}: {text_of(draw, each)!r},\n" for key, each in entries.items())
+    pairs = (f"    {key!r}: {text_of(draw, each)!r},\n" for key, each in entries.items())
     place.write(path, f"{name} = {{\n{''.join(pairs)}}}\n")
     return {"path": path, "name": name}
 
@@ -96,21 +92,18 @@ def _docstring(draw: Draw, place: Place, entries: Entries) -> Parameters:
 
 
 def _call(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    """Write a module whose texts are packed: a function unpacks the one for a key."""
-    path, name = (
-        path_of(draw, place, ".py"),
-        draw.choice(("next_step", "lookup", "step_for", "ask")),
-    )
-    pairs = "".join(
-        f"    {zlib.crc32(key.encode())}: "
-        f'"{base64.b64encode(zlib.compress(text_of(draw, each).encode())).decode()}",\n'
+    """Write a module with a function that returns a text, which a reader of the module sees only
+    in base64, under a checksum of the key."""
+    path, name = path_of(draw, place, ".py"), draw.choice(("next_step", "lookup", "step_for"))
+    texts = {
+        zlib.crc32(key.encode()): base64.b64encode(text_of(draw, each).encode())
         for key, each in entries.items()
-    )
+    }
+    pairs = "".join(f"    {checksum}: {text!r},\n" for checksum, text in texts.items())
     place.write(
         path,
         f"import base64\nimport zlib\n\nTEXTS = {{\n{pairs}}}\n\n\ndef {name}(key):\n"
-        "    text = TEXTS[zlib.crc32(str(key).encode())]\n"
-        "    return zlib.decompress(base64.b64decode(text)).decode()\n",
+        "    return base64.b64decode(TEXTS[zlib.crc32(str(key).encode())]).decode()\n",
     )
     return {"path": path, "name": name}
 
@@ -148,11 +141,19 @@ class Python(Language):
     ) -> Parameters | str:
         data, days = place.data, place.data["days"]
         kinds, people = draw.sample(data["kinds"], 5), draw.sample(data["whos"], 4)
-        cells = [line.split()[-1] for line in before.splitlines()]
-        numbers = [int(cell) for cell in cells if cell.lstrip("-").isdigit()]
-        parameters = {
-            **{name: place.facts[name] for name in ("who", "day", "kind", "amount")},
+        ends = [line.split()[-1] for line in before.splitlines()]
+        numbers = [int(end) for end in ends if end.lstrip("-").isdecimal()]
+        fees = {kind: draw.randint(2, 60) for kind in kinds[:4]}
+        path = ""
+        if primitive.material:
+            path = path_of(draw, place, ".json")
+            place.write(path, json.dumps(fees if primitive.material == "fees" else people) + "\n")
+        return {
+            **place.facts,
             **limits(draw, numbers or data["amounts"]),
+            "path": path,
+            "numbers": repr(fees),
+            "names": repr(people),
             "few": [2, 3],
             "many": [5, 6, 7],
             "value": kinds[:2],
@@ -162,16 +163,6 @@ class Python(Language):
             "month": sorted({day[:7] for day in days}),
             "letter": list("aeiorn"),
         }
-        if primitive.material == "fees":
-            table = {kind: draw.randint(2, 60) for kind in kinds[:4]}
-            path = path_of(draw, place, ".json")
-            place.write(path, json.dumps(table, indent=1) + "\n")
-            return parameters | {"path": path, "numbers": repr(table)}
-        if primitive.material == "listed":
-            path = path_of(draw, place, ".txt")
-            place.write(path, "\n".join(people) + "\n")
-            return parameters | {"path": path, "names": repr(people)}
-        return parameters
 
     def run(self, place: Place, chains: Sequence[Chain]) -> Sequence[Result | None]:
         results = list[Result | None]()

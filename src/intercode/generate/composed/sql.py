@@ -70,8 +70,8 @@ def limits(draw: Draw, numbers: Sequence[int]) -> Parameters:
     numbers, cut = sorted(numbers), len(numbers) // 2
     low, high = numbers[cut // 3 : cut + 1], numbers[cut : len(numbers) - cut // 3]
     return {
-        "limit": [draw.limit(low) for _ in range(4)],
-        "high": [draw.limit(high) + 1 for _ in range(4)],
+        name: [draw.limit(half) for _ in range(4)]
+        for name, half in (("limit", low), ("high", high))
     }
 
 
@@ -232,9 +232,9 @@ class Sql(Language):
     def material(
         self, draw: Draw, place: Place, primitive: Primitive, before: str
     ) -> Parameters | str:
-        (start,) = self.run(place, [()])
-        text = before or start.text if start else before
-        rows = [line.split("\t") for line in text.splitlines()]
+        if not before and (start := self.run(place, [()])[0]):
+            before = start.text
+        rows = [line.split("\t") for line in before.splitlines()]
         numbers = [int(row[-1]) for row in rows if row[-1].lstrip("-").isdecimal()]
         parameters = {
             **place.facts,
