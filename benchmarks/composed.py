@@ -10,7 +10,7 @@
                     looks at nothing but what it has read, and the actions that it takes
 
 `python benchmarks/composed.py [--json] [--n N] [--seed N] [--steps 2,4,6,8] [LANGUAGE …]`; exit
-status 1 if a bound is missed. `--shapes N` composes N more tasks a language, and counts only their golds.
+status 1 if a bound is missed. `--shapes N` counts the golds of N more tasks a language.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _pattern(text: str, options: Mapping[str, Sequence[str]]) -> str:
             return f"(?P={name})"
         seen.add(name)
         if name not in options:
-            return rf"(?P<{name}>[^\s'\"]+?)"
+            return rf"(?P<{name}>[^\s='\"]+?)"
         values = "|".join(
             re.sub(r"<([a-z]\w*)>", group, re.escape(value))
             for value in sorted(options[name], key=len, reverse=True)
@@ -168,7 +168,7 @@ class Reader:
             ]
 
     def task(self, text: str) -> tuple[Primitive, Parameters]:
-        """Return the primitive of an instruction, with the code of its parameters."""
+        """Return the primitive of an instruction and its parameters, with the codes of options."""
         matches = [
             (match, primitive)
             for pattern, primitive in self.patterns
@@ -179,7 +179,7 @@ class Reader:
         for name, pairs in primitive.options.items():
             for words, code, *_ in pairs:
                 if name in values and fill(words, values) == match[name]:
-                    values[name] = fill(code, values)
+                    values[name] = code
                     break
         return primitive, values
 
@@ -220,7 +220,8 @@ def _read_bash(reader: Reader, task: Task) -> StrategySteps:
             }
             values["sep"] = SEPARATORS[separator]
         path = f"/tmp/result{number}"
-        code = f"{{ {fill(primitive.gold, values)}; }} < {before} > {path}; cat {path}"
+        gold_step = fill(fill(primitive.gold, values), values)
+        code = f"{{ {gold_step}; }} < {before} > {path}; cat {path}"
         step: Step = yield Act(code)
         result = step.observation.strip("\n") + "\n"
         if (lead := reader.lead(_plain(text), result)) is None:

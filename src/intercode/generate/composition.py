@@ -137,6 +137,8 @@ class Language:
         self.digests = [Digest(**entry) for entry in data["digests"].values()]
         self.forms = [Form(**entry) for entry in data["forms"].values()]
         self.queries: Sequence[str] = data["queries"]
+        self.types: Mapping[str, str] = data.get("types", {})
+        """A regular expression for each line of a result, by type."""
         self.mistaken: Sequence[str] = ()
         """The texts of results of earlier mistakes, which the next material should tell apart."""
 
@@ -276,8 +278,8 @@ class _Composition:
         carried = [[(*mistake, gold) for mistake in chains] for chains in state.mistakes]
         chains = [*wrong, *(mistake for listed in carried for mistake in listed)]
         result, *others = self.language.run(place, [(*chain, gold), *chains])
-        if result is None or result == before or not _is_sound(result.text):
-            return "its result is empty, too long, or the one before"
+        if result is None or result == before or not self._is_sound(primitive, result):
+            return "its result is empty, too long, not of its type, or the one before"
         outcomes = dict(zip(chains, others, strict=True))
         alive = [[one for one in listed if outcomes[one] != result] for listed in carried]
         telling = [mistake for mistake in wrong if outcomes[mistake] != result]
@@ -292,6 +294,11 @@ class _Composition:
         self.states.append(_State(place, alive, [one.text for one in theirs if one]))
         return ""
 
+    def _is_sound(self, primitive: Primitive, result: Result) -> bool:
+        lines = result.text.splitlines()
+        line = self.language.types.get(primitive.gives, ".+")
+        return 0 < len(lines) <= MOST_LINES and all(re.fullmatch(line, one) for one in lines)
+
     def remove(self) -> None:
         """Remove the last step."""
         self.steps.pop()
@@ -300,11 +307,6 @@ class _Composition:
 
 def _lines(result: Result | None) -> set[str]:
     return set(result.text.splitlines()) if result else set()
-
-
-def _is_sound(text: str) -> bool:
-    lines = text.splitlines()
-    return 0 < len(lines) <= MOST_LINES and all(lines)
 
 
 # -- keys and leads --------------------------------------------------------------------------------

@@ -81,7 +81,8 @@ def _names(
         lines = [line for text in place.facts["mistaken"] for line in text.splitlines()]
         others = sorted({line.split()[0] for line in lines if NAME.match(line)} - {*known})
         near += draw.sample(others, min(6, len(others)))
-    more = draw.words(WORDS[draw.choice(("names", "names", "people"))], count)
+    pool = draw.part(WORDS[draw.choice(("names", "names", "people"))])
+    more = draw.sample(pool, min(count, len(pool)))
     names = list(dict.fromkeys([*known, *near, *more]))
     return draw.sample(names, len(names))
 
