@@ -261,7 +261,7 @@ class Sql(Language):
                 except sqlite3.Error:
                     results.append(None)
                 else:
-                    results.append(Result(_text(rows)))
+                    results.append(Result(lines_of(rows)))
         return results
 
     def gold(self, place: Place, chain: Chain) -> str:
@@ -284,7 +284,7 @@ class Sql(Language):
         place.files = {f"databases/{place.facts['db']}.sql": script}
 
 
-def _text(rows: Sequence[Sequence[Any]]) -> str:
+def lines_of(rows: Sequence[Sequence[Any]]) -> str:
     """Return rows in a fixed order, as lines of cells."""
     lines = [[f"{v:.9g}" if isinstance(v, float) else v for v in row] for row in rows]
     lines.sort(key=lambda row: [(isinstance(value, str), value or 0) for value in row])
