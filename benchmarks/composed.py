@@ -6,8 +6,8 @@
     renamed         at most 10 % at four steps: tasks that the gold of another task of the same
                     composition solves in one action, its words replaced by those of the query
     nearest         at most 3 % at four steps: tasks that the agent `nearest` solves
-    reader          Bash tasks that a script solves which inverts the phrasings of instructions and
-                    looks at nothing but what it has read, and the actions that it takes
+    reader          Bash and SQL tasks that a script solves which inverts the phrasings of
+                    instructions and looks at nothing but what it has read, and its actions
 
 `python benchmarks/composed.py [--json] [--n N] [--seed N] [--steps 2,4,6,8] [LANGUAGE …]`; exit
 status 1 if a bound is missed. `--shapes N` counts the golds of N more tasks a language.
@@ -15,6 +15,7 @@ status 1 if a bound is missed. `--shapes N` counts the golds of N more tasks a l
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import re
@@ -26,6 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path, PurePosixPath
 from statistics import mean
 from typing import Any
@@ -40,7 +42,7 @@ from intercode.envs import prepare
 from intercode.generate import _write_tests, accepts
 from intercode.generate.composed.bash import SEPARATORS, Bash
 from intercode.generate.composed.python import Python
-from intercode.generate.composed.sql import Sql
+from intercode.generate.composed.sql import Sql, lines_of
 from intercode.generate.composition import Language, Primitive, compose, draw_walk, key_of
 from intercode.generate.families import Draw, Parameters, Place, Question, fill
 from intercode.generate.trial import Trial
@@ -125,26 +127,31 @@ def write(folder: Path, env: str, tasks: Sequence[tuple[Place, Question]]) -> No
 
 
 def _pattern(text: str, options: Mapping[str, Sequence[str]]) -> str:
-    """Return a regular expression that matches a phrasing, with a group for each parameter."""
-    seen = set[str]()
+    """Return a regular expression that matches a phrasing, with groups NAME__NUMBER for each
+    parameter."""
+    numbers = count()
 
     def group(match: re.Match[str]) -> str:
         name = match[1]
-        if name in seen:
-            return f"(?P={name})"
-        seen.add(name)
+        own = f"{name}__{next(numbers)}"
         if name not in options:
-            return rf"(?P<{name}>[^\s='\"]+?)"
+            return rf"(?P<{own}>[^\s='\"]+?)"
         values = "|".join(
             re.sub(r"<([a-z]\w*)>", group, re.escape(value))
             for value in sorted(options[name], key=len, reverse=True)
         )
-        return f"(?P<{name}>{values})"
+        return f"(?P<{own}>{values})"
 
     return re.sub(r"<([a-z]\w*)>", group, re.escape(text).replace(r"\<", "<").replace(r"\>", ">"))
 
 
-@dataclass
+def _values(match: re.Match[str]) -> Parameters:
+    """Return the parameters that a phrasing has."""
+    values = {name: text for name, text in match.groupdict().items() if text is not None}
+    return {name.partition("__")[0]: text for name, text in values.items()}
+
+
+@dataclass(repr=False)
 class Reader:
     """Inverts the phrasings of a language."""
 
@@ -175,11 +182,11 @@ class Reader:
             if (match := pattern.search(text))
         ]
         match, primitive = max(matches, key=lambda pair: len(pair[0][0]))
-        values: Parameters = {k: v for k, v in match.groupdict().items() if v is not None}
+        values, texts = _values(match), _values(match)
         for name, pairs in primitive.options.items():
             for words, code, *_ in pairs:
-                if name in values and fill(words, values) == match[name]:
-                    values[name] = code
+                if name in texts and re.fullmatch(_pattern(words, {}), texts[name]):
+                    values[name] = texts[name] if words == code else code
                     break
         return primitive, values
 
@@ -190,8 +197,9 @@ class Reader:
         if not matches:
             return None
         match, form = max(matches, key=lambda pair: len(pair[0][0]))
-        (digest,) = (one for one in self.language.digests if match["key"] in one.says)
-        return form, {**match.groupdict(), "key": key_of(digest, result)}
+        values = _values(match)
+        (digest,) = (one for one in self.language.digests if values["key"] in one.says)
+        return form, {**values, "key": key_of(digest, result)}
 
 
 def read_bash(reader: Reader, task: Task, protocol: str) -> StrategySteps:
@@ -205,7 +213,7 @@ def read_bash(reader: Reader, task: Task, protocol: str) -> StrategySteps:
 
 def _read_bash(reader: Reader, task: Task) -> StrategySteps:
     queries = [re.compile(_pattern(query, {})) for query in reader.language.queries]
-    (query,) = (match for one in queries if (match := one.fullmatch(task.query)))
+    (query,) = (_values(match) for one in queries if (match := one.fullmatch(task.query)))
     text, before = (yield Act(f"cat {query['start']}")).observation, "/dev/null"
     for number in range(1, TURNS):
         primitive, values = reader.task(_plain(text))
@@ -286,6 +294,57 @@ def _entry(form: str, text: str, key: str, column: str) -> str:
     return match[1] if match else text
 
 
+SQL_FORMS = {
+    "row": "SELECT * FROM <table> WHERE <code> = '<key>'",
+    "tables": "SELECT * FROM <prefix>_<key>",
+    "document": 'SELECT * FROM <table> WHERE document LIKE \'%"<code>": "<key>"%\'',
+    "log": "SELECT message FROM <table> WHERE message LIKE '[<key>]%'",
+    "parts": "SELECT <text> FROM <table> WHERE <code> = '<key>' ORDER BY <number>",
+    "reference": "SELECT * FROM <table> WHERE <ref> = "
+    "(SELECT <ref> FROM <index> WHERE <code> = '<key>')",
+    "fields": "SELECT content FROM <table> WHERE <code> = '<key>' ORDER BY field DESC",
+    "columns": "SELECT <prefix>_<key> FROM <table>",
+    "mail": "SELECT body FROM <table> WHERE subject = '<subject> <key>'",
+}
+
+
+def read_sql(reader: Reader, task: Task, protocol: str) -> StrategySteps:
+    """Solve an SQL task by reading one instruction after another; give up where none is found."""
+    try:
+        yield from _read_sql(reader, task)
+    except (LookupError, SyntaxError, TypeError, ValueError) as error:
+        print(f"task {task.id}: {error!r}", file=sys.stderr)
+    yield Act(SUBMIT)
+
+
+def _read_sql(reader: Reader, task: Task) -> StrategySteps:
+    queries = [re.compile(_pattern(query, {})) for query in reader.language.queries]
+    (query,) = (_values(match) for one in queries if (match := one.fullmatch(task.query)))
+    text = _cells((yield Act(f"SELECT * FROM {query['start']}")).observation)
+    base = re.search(r"(?:all rows of|the table) (\w+)\.", text)
+    schema = (yield Act(f"SELECT sql FROM sqlite_master WHERE name = '{base[1]}'")).observation
+    columns = re.findall(r"(\w+) (?:INTEGER|VARCHAR)", schema)
+    columns = dict(zip(("id", "day", "who", "kind", "amount"), columns, strict=True))
+    place, chain = Place("", data={"base": base[1]}), list[str]()
+    for _ in range(TURNS):
+        primitive, values = reader.task(_plain(text))
+        values |= columns
+        chain.append(fill(fill(primitive.gold, values), values))
+        step = yield Act(reader.language.gold(place, tuple(chain)))
+        result = lines_of(ast.literal_eval(step.observation))
+        if (lead := reader.lead(_plain(text), result)) is None:
+            break
+        form, values = lead
+        text = _cells((yield Act(fill(SQL_FORMS[form], values))).observation)
+
+
+def _cells(observation: str) -> str:
+    return " ".join(str(cell) for row in ast.literal_eval(observation) for cell in row)
+
+
+READERS = {"bash": read_bash, "sql": read_sql}
+
+
 # -- figures ---------------------------------------------------------------------------------------
 
 
@@ -328,8 +387,8 @@ def rows(
         yield Row(
             f"{label}: renamed", renamed, len(twins), MOST_RENAMED if at_four else None, unit=""
         )
-        if env == "bash":
-            episodes = play(partial(read_bash, Reader(language)))
+        if env in READERS:
+            episodes = play(partial(READERS[env], Reader(language)))
             solved = sum(episode.success for episode in episodes)
             yield Row(f"{label}: reader", solved, len(tasks), 0.95, floor=True, unit="")
             actions = mean(len(episode.turns) - 1 for episode in episodes)

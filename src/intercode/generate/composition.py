@@ -112,7 +112,7 @@ DIGESTS: Mapping[str, Callable[[str], str]] = {
     "last": lambda text: _first(text.splitlines()[-1:]),
     "third": lambda text: _first(text.splitlines()[2:3]),
     "value": str.strip,
-    "sum": lambda text: str(sum(int(line.split()[-1]) for line in text.splitlines())),
+    "sum": lambda text: str(abs(sum(int(line.split()[-1]) for line in text.splitlines()))),
     "largest": lambda text: str(max(int(line.split()[-1]) for line in text.splitlines())),
     "first_value": lambda text: text.splitlines()[0].split()[-1],
     "md5": lambda text: hashlib.md5(text.encode()).hexdigest()[:6],

@@ -69,10 +69,8 @@ def limits(draw: Draw, numbers: Sequence[int]) -> Parameters:
     """Return limits from the lower and from the upper half of the numbers."""
     numbers, cut = sorted(numbers), len(numbers) // 2
     low, high = numbers[cut // 3 : cut + 1], numbers[cut : len(numbers) - cut // 3]
-    return {
-        name: [draw.limit(half) for _ in range(4)]
-        for name, half in (("limit", low), ("high", high))
-    }
+    halves = {"limit": low, "high": high}
+    return {name: [draw.limit(half) for _ in range(4)] for name, half in halves.items()}
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -120,16 +118,21 @@ def _material(
 ) -> Parameters:
     """Add a table about `count` of the people or kinds, and `again` some of them.
 
-    `columns` are further columns with the lists that their values are from. Return the name of the
-    table and of each COLUMN, and its values as COLUMN_value and COLUMN_other.
+    `columns` are further columns with the list, or the lists by name, of their values. Return the
+    name of the table and of each COLUMN, and its values as COLUMN_value and COLUMN_other.
     """
     data = place.data
     names = [*draw.sample(data[f"{key}s"], count), *draw.sample(data[f"{key}s"], again)]
-    header = {column: draw.choice(data.get(column) or WORDS[column]) for column in columns}
-    values = {column: draw.sample(data[source], 3) for column, source in columns.items()}
+    header, values = dict[str, str](), dict[str, list[str]]()
+    for column, source in columns.items():
+        lists = data[source]
+        if not isinstance(lists, dict):
+            lists = dict.fromkeys(data.get(column) or WORDS[column], lists)
+        header[column] = draw.choice(list(lists))
+        values[column] = draw.sample(lists[header[column]], 3)
     rows = [[name, *map(draw.choice, values.values())] for name in names]
     table = _unused(draw, place, data[tables])
-    parameters = {"table": table, **header}
+    parameters: Parameters = {"table": table, **header}
     for column, (*some, other) in values.items():
         parameters |= {f"{column}_value": some, f"{column}_other": other}
     _add(place, table, [place.facts[key], *header.values()], rows)
@@ -227,14 +230,14 @@ class Sql(Language):
         facts = {"db": name.replace("-", "_"), "start": draw.choice(WORDS["start"]), **columns}
         place = Place(name, facts=facts, data=data)
         data["base"] = _facts(draw, place)["table"]
+        (start,) = self.run(place, [()])
+        data["text"] = start.text if start else ""
         return place
 
     def material(
         self, draw: Draw, place: Place, primitive: Primitive, before: str
     ) -> Parameters | str:
-        if not before and (start := self.run(place, [()])[0]):
-            before = start.text
-        rows = [line.split("\t") for line in before.splitlines()]
+        rows = [line.split("\t") for line in (before or place.data["text"]).splitlines()]
         numbers = [int(row[-1]) for row in rows if row[-1].lstrip("-").isdecimal()]
         parameters = {
             **place.facts,
@@ -258,7 +261,7 @@ class Sql(Language):
                 except sqlite3.Error:
                     results.append(None)
                 else:
-                    results.append(Result(_text(rows)))
+                    results.append(Result(lines_of(rows)))
         return results
 
     def gold(self, place: Place, chain: Chain) -> str:
@@ -281,7 +284,7 @@ class Sql(Language):
         place.files = {f"databases/{place.facts['db']}.sql": script}
 
 
-def _text(rows: Sequence[Sequence[Any]]) -> str:
+def lines_of(rows: Sequence[Sequence[Any]]) -> str:
     """Return rows in a fixed order, as lines of cells."""
     lines = [[f"{v:.9g}" if isinstance(v, float) else v for v in row] for row in rows]
     lines.sort(key=lambda row: [(isinstance(value, str), value or 0) for value in row])
