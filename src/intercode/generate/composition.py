@@ -32,7 +32,9 @@ KEY = re.compile(r"[A-Za-z0-9][\w.-]{0,40}")
 TRIES = 5
 """The number of times that a step is drawn, on average."""
 BACK = 0.4
-"""How often the step before is drawn again after one that failed."""
+"""How often the step before one that failed is drawn again, and then the one before that."""
+LOST = 0.34
+"""The largest part of the steps whose mistakes may all have lost their effect some steps later."""
 MOST_LINES = 60
 LAST = ("This is the last step.", "There are no more steps.", "The result of this step is final.")
 
@@ -281,10 +283,10 @@ class _Composition:
         if result is None or result == before or not self._is_sound(primitive, result):
             return "its result is empty, too long, not of its type, or the one before"
         outcomes = dict(zip(chains, others, strict=True))
-        alive = [[one for one in listed if outcomes[one] != result] for listed in carried]
+        alive = [[one for one in listed if outcomes[one] != result][:1] for listed in carried]
         telling = [mistake for mistake in wrong if outcomes[mistake] != result]
         telling.sort(key=lambda mistake: _lines(outcomes[mistake]) == _lines(result))
-        if not all(alive) or not telling:
+        if not telling or sum(not listed for listed in alive) > len(alive) * LOST:
             return "a mistake has no effect"
         skipped = [chain] if chain else []
         alive.append([telling[0], *(skipped or telling[1:2])])
@@ -453,7 +455,7 @@ def compose(
         reason = composition.add(draw, walk[len(composition.steps)])
         if len(composition.steps) == len(walk):
             break
-        if reason and composition.steps and draw.random() < BACK:
+        while reason and composition.steps and draw.random() < BACK:
             composition.remove()
     else:
         return f"{walk[len(composition.steps)].name}: {reason}"
