@@ -364,7 +364,7 @@ class _Leads:
         for other in [key, *others, *near] if choices else ():
             if KEY.fullmatch(other) and other.lower() not in map(str.lower, entries):
                 decoys = [self._decoy(choices) for _ in range(TRIES)]
-                entries |= {other: one for one in decoys if one.gold != gold}
+                entries.update((other, one) for one in decoys if one.gold != gold)
         if after:
             entries[key] = after.instruction
         if len(entries) < FEWEST:
