@@ -126,13 +126,15 @@ def write(folder: Path, env: str, tasks: Sequence[tuple[Place, Question]]) -> No
 # -- a solver that reads ---------------------------------------------------------------------------
 
 
-def _pattern(text: str, options: Mapping[str, Sequence[str]]) -> str:
+def _pattern(text: str, options: Mapping[str, Sequence[str]], known: Mapping[str, str] = {}) -> str:
     """Return a regular expression that matches a phrasing, with groups NAME__NUMBER for each
     parameter."""
     numbers = count()
 
     def group(match: re.Match[str]) -> str:
         name = match[1]
+        if name in known:
+            return re.escape(known[name])
         own = f"{name}__{next(numbers)}"
         if name not in options:
             return rf"(?P<{own}>[^\s='\"]+?)"
@@ -153,9 +155,10 @@ def _values(match: re.Match[str]) -> Parameters:
 
 @dataclass(repr=False)
 class Reader:
-    """Inverts the phrasings of a language."""
+    """Inverts the phrasings of a language, some of whose parameters are known."""
 
     language: Language
+    known: Mapping[str, str] = field(default_factory=dict)
     patterns: list[tuple[re.Pattern[str], Primitive]] = field(default_factory=list)
     leads: list[tuple[re.Pattern[str], str]] = field(default_factory=list)
 
@@ -165,7 +168,7 @@ class Reader:
                 name: [pair[0] for pair in pairs] for name, pairs in primitive.options.items()
             }
             self.patterns += [
-                (re.compile(_pattern(text, options) + r"(?=\W|$)"), primitive)
+                (re.compile(_pattern(text, options, self.known) + r"(?=\W|$)"), primitive)
                 for text in primitive.says
             ]
         words = [text for digest in self.language.digests for text in digest.says]
@@ -185,8 +188,8 @@ class Reader:
         values, texts = _values(match), _values(match)
         for name, pairs in primitive.options.items():
             for words, code, *_ in pairs:
-                if name in texts and re.fullmatch(_pattern(words, {}), texts[name]):
-                    values[name] = texts[name] if words == code else code
+                if name in texts and re.fullmatch(_pattern(words, {}, self.known), texts[name]):
+                    values[name] = code
                     break
         return primitive, values
 
@@ -325,6 +328,7 @@ def _read_sql(reader: Reader, task: Task) -> StrategySteps:
     schema = (yield Act(f"SELECT sql FROM sqlite_master WHERE name = '{base[1]}'")).observation
     columns = re.findall(r"(\w+) (?:INTEGER|VARCHAR)", schema)
     columns = dict(zip(("id", "day", "who", "kind", "amount"), columns, strict=True))
+    reader = Reader(reader.language, columns)
     place, chain = Place("", data={"base": base[1]}), list[str]()
     for _ in range(TURNS):
         primitive, values = reader.task(_plain(text))
