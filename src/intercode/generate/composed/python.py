@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from intercode.generate.composed.bash import WORDS as FILES
-from intercode.generate.composed.bash import Bash, path_of
+from intercode.generate.composed.forms import WORDS as FILES
+from intercode.generate.composed.forms import WRITERS, path_of
 from intercode.generate.composed.sql import WORDS, draw_events, draw_world, limits
 from intercode.generate.composition import (
     Chain,
@@ -112,7 +112,7 @@ class Python(Language):
     env = "python"
     begin = "rows"
     writers: ClassVar[Mapping[str, Writer]] = {
-        **Bash.writers,
+        **WRITERS,
         "dict": _dict,
         "docstring": _docstring,
         "call": _call,
