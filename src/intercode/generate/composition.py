@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import json
 import re
 import tomllib
@@ -32,7 +33,11 @@ KEY = re.compile(r"[A-Za-z0-9][\w.-]{0,40}")
 TRIES = 5
 """The number of times that a step is drawn, on average."""
 BACK = 0.4
-"""How often the step before is drawn again after one that failed."""
+"""How often the step before one that failed is drawn again, and then the one before that."""
+LOST = 0.34
+"""The largest part of the steps whose mistakes may all have lost their effect some steps later."""
+FEWEST = 4
+"""The smallest number of instructions in one place."""
 MOST_LINES = 60
 LAST = ("This is the last step.", "There are no more steps.", "The result of this step is final.")
 
@@ -110,7 +115,7 @@ DIGESTS: Mapping[str, Callable[[str], str]] = {
     "last": lambda text: _first(text.splitlines()[-1:]),
     "third": lambda text: _first(text.splitlines()[2:3]),
     "value": str.strip,
-    "sum": lambda text: str(sum(int(line.split()[-1]) for line in text.splitlines())),
+    "sum": lambda text: str(abs(sum(int(line.split()[-1]) for line in text.splitlines()))),
     "largest": lambda text: str(max(int(line.split()[-1]) for line in text.splitlines())),
     "first_value": lambda text: text.splitlines()[0].split()[-1],
     "md5": lambda text: hashlib.md5(text.encode()).hexdigest()[:6],
@@ -137,6 +142,8 @@ class Language:
         self.digests = [Digest(**entry) for entry in data["digests"].values()]
         self.forms = [Form(**entry) for entry in data["forms"].values()]
         self.queries: Sequence[str] = data["queries"]
+        self.types: Mapping[str, str] = data.get("types", {})
+        """A regular expression for each line of a result, by type."""
         self.mistaken: Sequence[str] = ()
         """The texts of results of earlier mistakes, which the next material should tell apart."""
 
@@ -276,13 +283,13 @@ class _Composition:
         carried = [[(*mistake, gold) for mistake in chains] for chains in state.mistakes]
         chains = [*wrong, *(mistake for listed in carried for mistake in listed)]
         result, *others = self.language.run(place, [(*chain, gold), *chains])
-        if result is None or result == before or not _is_sound(result.text):
-            return "its result is empty, too long, or the one before"
+        if result is None or result == before or not self._is_sound(primitive, result):
+            return "its result is empty, too long, not of its type, or the one before"
         outcomes = dict(zip(chains, others, strict=True))
-        alive = [[one for one in listed if outcomes[one] != result] for listed in carried]
+        alive = [[one for one in listed if outcomes[one] != result][:1] for listed in carried]
         telling = [mistake for mistake in wrong if outcomes[mistake] != result]
         telling.sort(key=lambda mistake: _lines(outcomes[mistake]) == _lines(result))
-        if not all(alive) or not telling:
+        if not telling or sum(not listed for listed in alive) > len(alive) * LOST:
             return "a mistake has no effect"
         skipped = [chain] if chain else []
         alive.append([telling[0], *(skipped or telling[1:2])])
@@ -292,6 +299,11 @@ class _Composition:
         self.states.append(_State(place, alive, [one.text for one in theirs if one]))
         return ""
 
+    def _is_sound(self, primitive: Primitive, result: Result) -> bool:
+        lines = result.text.splitlines()
+        line = self.language.types.get(primitive.gives, ".+")
+        return 0 < len(lines) <= MOST_LINES and all(re.fullmatch(line, one) for one in lines)
+
     def remove(self) -> None:
         """Remove the last step."""
         self.steps.pop()
@@ -300,11 +312,6 @@ class _Composition:
 
 def _lines(result: Result | None) -> set[str]:
     return set(result.text.splitlines()) if result else set()
-
-
-def _is_sound(text: str) -> bool:
-    lines = text.splitlines()
-    return 0 < len(lines) <= MOST_LINES and all(lines)
 
 
 # -- keys and leads --------------------------------------------------------------------------------
@@ -340,102 +347,67 @@ class _Leads:
     are the words written so far that say where an instruction is, with <key> for a digest."""
 
     draw: Draw
-    composition: _Composition
+    language: Language
+    place: Place
     leads: list[str] = field(default_factory=list)
 
-    def dead_end(self) -> None:
-        """Write decoys for after the last step, to which only other decoys lead."""
-        step = self.composition.steps[-1]
-        digests = self.composition.language.digests
-        keys = [
-            key_of(one, step.result.text) for one in digests if step.primitive.gives in one.types
-        ]
-        key = self.draw.choice([key for key in keys if key] or ["7"])
-        if entries := self._decoys(step.primitive.gives, step.result.text, [key], []):
-            self._write(entries)
-
-    def lead(self, step: _Step, after: _Step) -> str:
-        """Write the instruction of the step after under its key; return the words that say where it
-        is, or "" if no digest tells mistakes."""
-        if (drawn := _draw_digest(self.draw, self.composition.language.digests, step)) is None:
+    def lead(self, step: _Step, after: _Step | None) -> str:
+        """Write the instruction of the step after (or else only decoys) under the key of a step;
+        return the words that say where it is, or "" if no key tells mistakes."""
+        if (drawn := _draw_digest(self.draw, self.language.digests, step)) is None:
             return ""
         digest, key, others = drawn
-        known = [(after.primitive, after.parameters)]
-        entries = self._decoys(after.primitive.takes, step.result.text, others, known)
-        gold = after.instruction.gold
-        decoys = {
-            other: decoy
-            for other, decoy in entries.items()
-            if other.lower() != key.lower() and decoy.gold != gold
-        }
-        if not decoys:
+        near = [self.language.near(self.draw, self.place, key) for _ in range(4)]
+        entries = dict[str, Instruction]()
+        choices = self._choices(step, after)
+        gold = after.instruction.gold if after else ""
+        for other in [key, *others, *near] if choices else ():
+            if KEY.fullmatch(other) and other.lower() not in map(str.lower, entries):
+                decoys = [self._decoy(choices) for _ in range(TRIES)]
+                entries.update((other, one) for one in decoys if one.gold != gold)
+        if after:
+            entries[key] = after.instruction
+        if len(entries) < FEWEST:
             return ""
-        return self._with_key(self._write({key: after.instruction, **decoys}), digest)
+        form = self.draw.choice(self.language.forms)
+        order = {other: entries[other] for other in self.draw.sample(list(entries), len(entries))}
+        parameters = self.language.writers[form.write](self.draw, self.place, order)
+        self.leads.append(fill(self.draw.choice(form.says), {**parameters, "key": "<key>"}))
+        return self._with_key(self.leads[-1], digest)
 
     def _with_key(self, lead: str, digest: Digest) -> str:
-        words = self.draw.choice(digest.says)
-        place = self.composition.states[-1].place
-        return lead.replace("<key>", fill(words, place.facts))
+        words = fill(self.draw.choice(digest.says), self.place.facts)
+        return lead.replace("<key>", words)
 
-    def _write(self, entries: Mapping[str, Instruction]) -> str:
-        """Write instructions in a form, and return the words that say where."""
-        draw, language = self.draw, self.composition.language
-        form = draw.choice(language.forms)
-        order = {key: entries[key] for key in draw.sample(list(entries), len(entries))}
-        parameters = language.writers[form.write](draw, self.composition.states[-1].place, order)
-        self.leads.append(fill(draw.choice(form.says), {**parameters, "key": "<key>"}))
-        return self.leads[-1]
+    def _decoy(self, choices: Sequence[tuple[Primitive, Parameters]]) -> Instruction:
+        """Return an instruction that leads to one of the later ones, or nowhere."""
+        primitive, parameters = self.draw.choice(choices)
+        digests = [one for one in self.language.digests if primitive.gives in one.types]
+        lead = self.draw.choice([self.draw.choice(LAST), *self.leads[-3:]])
+        lead = self._with_key(lead, self.draw.choice(digests))
+        return replace(instruct(self.draw, primitive, parameters), next=lead)
 
-    def _decoys(
-        self,
-        takes: str,
-        before: str,
-        keys: Sequence[str],
-        known: Sequence[tuple[Primitive, Parameters]],
-    ) -> dict[str, Instruction]:
-        """Return instructions that take a result of this type, under these keys and others that
-        look like them."""
-        draw, language = self.draw, self.composition.language
-        place = self.composition.states[-1].place
-        near = [language.near(draw, place, draw.choice(keys)) for _ in range(draw.randint(3, 5))]
-        choices = [*known, *self._alternatives(takes, before, known)]
-        decoys = dict[str, Instruction]()
-        for key in [*keys, *near] if choices else ():
-            if not KEY.fullmatch(key) or key.lower() in map(str.lower, decoys):
-                continue
-            primitive, parameters = draw.choice(choices)
-            lead = draw.choice([draw.choice(LAST), *self.leads[-3:]])
-            digest = draw.choice([one for one in language.digests if primitive.gives in one.types])
-            instruction = instruct(draw, primitive, parameters)
-            decoys[key] = replace(instruction, next=self._with_key(lead, digest))
-        return decoys
-
-    def _alternatives(
-        self, takes: str, before: str, known: Sequence[tuple[Primitive, Parameters]]
-    ) -> list[tuple[Primitive, Parameters]]:
-        """Return other primitives with parameters: those that need the known material or none, and
-        one with material of its own."""
-        draw, language = self.draw, self.composition.language
-        place = self.composition.states[-1].place
-        materials = {primitive.material: parameters for primitive, parameters in known}
+    def _choices(self, step: _Step, after: _Step | None) -> list[tuple[Primitive, Parameters]]:
+        """Return the primitives of decoys with their parameters: those that need no other material
+        than the step after, and one with material of its own."""
+        draw = self.draw
+        materials = {after.primitive.material: after.parameters} if after else {}
         fits = [
             one
-            for one in language.primitives
-            if one.takes == takes and (draw.split == "test" or not one.held_out)
+            for one in self.language.primitives
+            if one.takes == step.primitive.gives and (draw.split == "test" or not one.held_out)
         ]
+        fits = draw.sample(fits, len(fits))
         own = [one for one in fits if one.material and one.material not in materials]
-        alternatives = list[tuple[Primitive, Parameters]]()
-        for primitive in [
-            *draw.sample(own, min(1, len(own))),
-            *(one for one in fits if one not in own),
-        ]:
-            parameters = materials.get(primitive.material)
-            if parameters is None:
-                drawn = language.material(draw, place, primitive, before)
-                parameters = None if isinstance(drawn, str) else drawn
-            if parameters is not None:
-                alternatives.append((primitive, parameters))
-        return draw.sample(alternatives, min(4, len(alternatives)))
+        choices = [(after.primitive, after.parameters)] if after else []
+        for primitive in [*own[:1], *(one for one in fits if one not in own)][:5]:
+            parameters: Parameters | str = materials.get(primitive.material, "")
+            if not parameters:
+                before = step.result.text
+                parameters = self.language.material(draw, self.place, primitive, before)
+            if not isinstance(parameters, str):
+                choices.append((primitive, parameters))
+        return choices
 
 
 # -- tasks -----------------------------------------------------------------------------------------
@@ -448,22 +420,23 @@ def compose(
     walk = walk or draw_walk(draw, language.primitives, steps, language.begin)
     composition = _Composition(language, [_State(language.place(draw, name))])
     for _ in range(TRIES * len(walk)):
-        reason = composition.add(draw, walk[len(composition.steps)])
+        primitive = walk[len(composition.steps)]
+        reason = composition.add(draw, primitive)
         if len(composition.steps) == len(walk):
             break
-        if reason and composition.steps and draw.random() < BACK:
+        while reason and composition.steps and draw.random() < BACK:
             composition.remove()
     else:
-        return f"{walk[len(composition.steps)].name}: {reason}"
-    leads = _Leads(draw, composition)
-    leads.dead_end()
-    (*_, last) = composition.steps
-    last.instruction = replace(last.instruction, next=draw.choice(LAST))
-    for step, after in reversed(list(zip(composition.steps, composition.steps[1:], strict=False))):
+        return f"{primitive.name}: {reason or 'the step before was drawn too often'}"
+    place, done = composition.states[-1].place, composition.steps
+    leads = _Leads(draw, language, place)
+    leads.lead(done[-1], None)
+    done[-1].instruction = replace(done[-1].instruction, next=draw.choice(LAST))
+    for step, after in reversed(list(itertools.pairwise(done))):
         if not (lead := leads.lead(step, after)):
             return f"{step.primitive.name}: no key tells its mistakes"
         step.instruction = replace(step.instruction, next=lead)
-    place, first = composition.states[-1].place, composition.steps[0].instruction
+    first = done[0].instruction
     language.finish(draw, place, first)
     mistakes = [chain for chains in composition.states[-1].mistakes for chain in chains]
     return place, Question(

@@ -1,4 +1,4 @@
-"""Bash tasks of several steps: their places, materials, and forms of instructions.
+"""Bash tasks of several steps: their places and materials.
 
     /srv/NAME/START            the first instruction
     /srv/NAME/inbox/…          materials and further instructions, each in a file or folder of its
@@ -10,27 +10,29 @@ result before, names that look like them, and others.
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import re
-import tarfile
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
+from intercode.generate.composed.forms import (
+    KINDS,
+    LEVELS,
+    WORDS,
+    WRITERS,
+    day_of,
+    packed,
+    path_of,
+)
 from intercode.generate.composed.git import Commit, repository
 from intercode.generate.composition import (
-    FOLDER,
     Chain,
     Instruction,
     Language,
     Primitive,
     Result,
-    Writer,
     as_lines,
     compose,
     text_of,
@@ -38,30 +40,9 @@ from intercode.generate.composition import (
 from intercode.generate.families import Draw, Parameters, Place, Question
 from intercode.generate.trial import Trial
 
-_DATA = tomllib.loads((FOLDER / "words.toml").read_text("utf-8"))
-KINDS = {name: values.split() for name, values in _DATA.pop("kinds").items()}
-WORDS = {name: words.split() for name, words in _DATA.items()}
 SEPARATORS = {",": "-F,", ";": "-F';'", "|": "-F'|'", "\t": "-F'\\t'", ":": "-F:"}
-LEVELS = ["DEBUG", "INFO", "WARN", "ERROR", "FATAL"]
 LARGEST = 1_000_000
 NAME = re.compile(r"[\w.-]+( |$)")
-
-
-def path_of(draw: Draw, place: Place, *endings: str) -> str:
-    """Return the absolute path of a new file or folder of the site."""
-    taken = place.facts["taken"]
-    while True:
-        folder, word = draw.word(WORDS["folders"]), draw.word(WORDS["words"])
-        if draw.random() < 0.3:
-            word = f"{word}-{draw.randint(2, 40)}"
-        path = f"{place.facts['site']}/{folder}/{word}"
-        if path not in taken:
-            taken.add(path)
-            return path + draw.choice(endings or ("",))
-
-
-def _day(draw: Draw) -> str:
-    return str(date(2025, 1, 1) + timedelta(days=draw.randrange(600)))
 
 
 def _near(draw: Draw, name: str) -> str:
@@ -81,13 +62,20 @@ def _names(
         lines = [line for text in place.facts["mistaken"] for line in text.splitlines()]
         others = sorted({line.split()[0] for line in lines if NAME.match(line)} - {*known})
         near += draw.sample(others, min(6, len(others)))
-    more = draw.words(WORDS[draw.choice(("names", "names", "people"))], count)
+    pool = draw.part(WORDS[draw.choice(("names", "names", "people"))])
+    more = draw.sample(pool, min(count, len(pool)))
     names = list(dict.fromkeys([*known, *near, *more]))
     return draw.sample(names, len(names))
 
 
 def _number(draw: Draw) -> int:
     return draw.choice((draw.randint(1, 30), draw.randint(10, 400)))
+
+
+def _around(draw: Draw, number: int) -> int:
+    return draw.choice(
+        (number, draw.randint(number // 2, number), draw.randint(number, number * 2))
+    )
 
 
 def _columns(draw: Draw) -> Parameters:
@@ -120,7 +108,7 @@ def _rows(
             columns["kind2"]: draw.choice(KINDS[columns["kind2"]]),
             columns["much"]: numbers(),
             columns["much2"]: numbers(),
-            columns["when"]: _day(draw),
+            columns["when"]: day_of(draw),
         }
         for name in names
     ]
@@ -134,14 +122,9 @@ def _table(
     if primitive.takes == "number":
         if not 1 < (number := int(before)) < LARGEST:
             return "the number is too small or large"
-        spread = (
-            (1, max(2, number // 5)) if primitive.name == "reached" else (number // 2, number * 2)
-        )
-        numbers = partial(
-            lambda: draw.choice((number, draw.randint(*spread), draw.randint(*spread)))
-        )
-        if primitive.name == "reached":
-            numbers = partial(draw.randint, *spread)
+        numbers = partial(draw.randint, 1, max(2, number // 5))
+        if primitive.name != "reached":
+            numbers = partial(_around, draw, number)
     names = _names(draw, place, primitive, before, 24)
     if primitive.takes != "number" and len(names) > 30:
         names = [name for name in names if draw.random() < 0.9]
@@ -171,7 +154,7 @@ def _table(
 
 def _log(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     names, lines = _names(draw, place, primitive, before)[:24], list[str]()
-    day, times = _day(draw), list[int]()
+    day, times = day_of(draw), list[int]()
     for second in sorted(draw.sample(range(86400), draw.randint(50, 90))):
         clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
         times.append(_number(draw))
@@ -286,48 +269,29 @@ def _archive(draw: Draw, place: Place, primitive: Primitive, before: str) -> Par
         for name in names:
             ending = draw.choice((*endings, *endings, f"{endings[0]}.{endings[1]}"))
             members[f"{draw.choice(folders)}/{name}.{ending}"] = f"{draw.choice(names)}\n"
-    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), _packed(members))
+    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), packed(members))
     return {"archive": path, "ext": endings}
 
 
-def _packed(members: Mapping[str, str]) -> bytes:
-    """Return a tar.gz file; equal files give equal bytes."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, text in members.items():
-            (member := tarfile.TarInfo(name)).size = len(text.encode())
-            tar.addfile(member, io.BytesIO(text.encode()))
-    return gzip.compress(packed.getvalue(), mtime=0)
-
-
-def _jsonl(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
-    columns, names = _columns(draw), _names(draw, place, primitive, before, 14)
-    lines = list[str]()
-    for row in _rows(draw, columns, names * 2, partial(_number, draw)):
-        note = f"was {draw.choice(KINDS[columns['kind']])} on {_day(draw)}"
-        lines.append(json.dumps({**row, "note": note} if draw.random() < 0.4 else row) + "\n")
-    draw.shuffle(lines)
-    place.write(path := path_of(draw, place, ".jsonl", ".json"), "".join(lines))
-    return {**columns, "json": path}
-
-
-def _ini(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
-    columns, text = _columns(draw), ""
-    kind, much, much2 = (columns[name] for name in ("kind", "much", "much2"))
-    for name in _names(draw, place, primitive, before, 12):
-        lines = [
-            f"{kind} = {draw.choice(KINDS[kind])}",
-            f"old_{kind} = {draw.choice(KINDS[kind])}",
-            f"{much} = {_number(draw)}",
-            f"{much2} = {_number(draw)}",
-        ]
+def _objects(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
+    """JSON lines and an INI file with entries for names; with old values among them."""
+    columns, names = _columns(draw), _names(draw, place, primitive, before, 12)
+    kind, lines, sections = columns["kind"], list[str](), list[str]()
+    for row in _rows(draw, columns, names, partial(_number, draw)):
+        old = draw.choice(KINDS[kind])
+        more = {"note": f"was {old} on {day_of(draw)}"} if draw.random() < 0.4 else {}
+        lines += [json.dumps({**row, **more}), json.dumps({**row, kind: old})]
+        settings = {**row, f"old_{kind}": old}
         if primitive.takes == "word":
-            more = draw.sample(WORDS["numbers"], draw.randint(4, 9))
-            lines = [f"{one} = {_number(draw)}" for one in more]
-        text += f"[{name}]\n" + "".join(f"{line}\n" for line in draw.sample(lines, len(lines)))
-        text += "\n"
-    place.write(path := path_of(draw, place, ".ini", ".conf", ".cfg"), text)
-    return {**columns, "ini": path}
+            numbers = draw.sample(WORDS["numbers"], draw.randint(4, 9))
+            settings = {name: _number(draw) for name in numbers}
+        name, items = row[columns["who"]], draw.sample(list(settings.items()), len(settings))
+        sections.append(f"[{name}]\n" + "".join(f"{one} = {value}\n" for one, value in items))
+    if primitive.material == "jsonl":
+        place.write(path := path_of(draw, place, ".jsonl", ".json"), "\n".join([*lines, ""]))
+    else:
+        place.write(path := path_of(draw, place, ".ini", ".conf", ".cfg"), "\n".join(sections))
+    return {**columns, "json": path, "ini": path}
 
 
 def _list(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
@@ -338,11 +302,6 @@ def _list(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
     path = path_of(draw, place, ".txt", ".lst", "")
     place.write(path, text)
     return {"list": path, "amounts": path}
-
-
-def _limits(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters | str:
-    numbers = sorted({line.split()[1] for line in before.splitlines()})
-    return {"limit": numbers} if len(numbers) > 1 else "too few numbers"
 
 
 def _copies(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters | str:
@@ -356,13 +315,14 @@ def _copies(draw: Draw, place: Place, primitive: Primitive, before: str) -> Para
     return {"folder": folder}
 
 
-def _facts(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
-    """The keys of the lines in files, a day, and a folder with one file."""
-    folder = path_of(draw, place)
-    if primitive.name == "linked":
-        place.write(f"{folder}/README", "Links to the files of this week.\n")
-    kind, much = place.facts["kind"], place.facts["much"]
-    return {"kind": kind, "much": much, "day": [_day(draw) for _ in range(4)], "folder": folder}
+def _facts(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters | str:
+    """The keys of the lines in files, days, a folder with one file, and the numbers of pairs."""
+    place.write(f"{(folder := path_of(draw, place))}/README", "Links to the files of this week.\n")
+    numbers = sorted({line.split()[-1] for line in before.splitlines()})
+    if primitive.takes == "pairs" and len(numbers) < 2:
+        return "too few numbers"
+    facts = {name: place.facts[name] for name in ("kind", "much")}
+    return {**facts, "day": [day_of(draw) for _ in range(4)], "folder": folder, "limit": numbers}
 
 
 MATERIALS: Mapping[str, Callable[[Draw, Place, Primitive, str], Parameters | str]] = {
@@ -375,12 +335,12 @@ MATERIALS: Mapping[str, Callable[[Draw, Place, Primitive, str], Parameters | str
     "repo": _repo,
     "archive": _archive,
     "lists": _archive,
-    "jsonl": _jsonl,
-    "ini": _ini,
-    "words_ini": _ini,
+    "jsonl": _objects,
+    "ini": _objects,
+    "words_ini": _objects,
     "list": _list,
     "amounts": _list,
-    "limits": _limits,
+    "limits": _facts,
     "copies": _copies,
     "keys": _facts,
     "day": _facts,
@@ -388,153 +348,9 @@ MATERIALS: Mapping[str, Callable[[Draw, Place, Primitive, str], Parameters | str
 }
 
 
-# -- forms of instructions -------------------------------------------------------------------------
-
-Entries = Mapping[str, Instruction]
-
-
-def _folder(draw: Draw, place: Place, entries: Entries, *, packed: bool = False) -> Parameters:
-    folder, ending = path_of(draw, place), draw.choice(("", ".txt", ".md"))
-    for key, instruction in entries.items():
-        text = text_of(draw, instruction)
-        path = f"{folder}/{key}{ending}"
-        if packed:
-            place.write(f"{path}.gz", gzip.compress(text.encode(), mtime=0))
-        else:
-            place.write(path, text)
-    return {"folder": folder}
-
-
-def _scattered(draw: Draw, place: Place, entries: Entries) -> dict[str, str]:
-    """Write each instruction to a file, and return the paths by key."""
-    folder = path_of(draw, place)
-    names = draw.sample(range(100, 999), len(entries))
-    paths = {key: f"{folder}/note-{number}" for key, number in zip(entries, names, strict=True)}
-    for key, path in paths.items():
-        place.write(path, text_of(draw, entries[key]))
-    return paths
-
-
-def _link(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    folder = path_of(draw, place)
-    for key, path in _scattered(draw, place, entries).items():
-        place.link(f"{folder}/{key}", path)
-    return {"folder": folder}
-
-
-def _cells(draw: Draw) -> tuple[str, str, str]:
-    """Return names for a key, a task and what follows."""
-    code = draw.choice(("code", "key", "ref", "token", "id", "tag", "mark"))
-    return code, *draw.choice(
-        (("task", "next"), ("do", "then"), ("job", "after"), ("work", "lead"))
-    )
-
-
-def _table_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    code, task, lead = header = _cells(draw)
-    separator, path = draw.choice(",;|\t"), path_of(draw, place, ".csv", ".tsv", ".txt")
-    rows = [{code: key, task: each.task, lead: each.next} for key, each in entries.items()]
-    order = draw.sample(header, 3)
-    text = as_lines([order, *([row[name] for name in order] for row in rows)], separator)
-    place.write(path, text)
-    return {"path": path, "column": code}
-
-
-def _records_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    code, task, lead = _cells(draw)
-    path = path_of(draw, place, ".jsonl", ".ndjson", ".json")
-    rows = [{code: key, task: each.task, lead: each.next} for key, each in entries.items()]
-    place.write(path, "".join(json.dumps(row) + "\n" for row in rows))
-    return {"path": path, "column": code}
-
-
-def _sections(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    _, task, lead = _cells(draw)
-    path, equals = path_of(draw, place, ".ini", ".cfg", ".conf"), draw.choice((" = ", "=", ": "))
-    parts = (
-        f"[{key}]\n{task}{equals}{each.task}\n{lead}{equals}{each.next}\n"
-        for key, each in entries.items()
-    )
-    place.write(path, "\n".join(parts))
-    return {"path": path}
-
-
-def _log_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    code, *_ = _cells(draw)
-    path, day = path_of(draw, place, ".log", ""), _day(draw)
-    start = draw.randint(100, 999)
-    lines = (
-        f"{day}T{draw.randint(10, 23)}:{draw.randint(10, 59)} {draw.choice(LEVELS)} "
-        f"[{start + place_of}] {code}={key} {each.task} {each.next}\n"
-        for place_of, (key, each) in enumerate(entries.items())
-    )
-    place.write(path, "".join(lines))
-    return {"path": path, "column": code}
-
-
-def _script(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    path = path_of(draw, place, ".sh", "")
-    cases = "".join(
-        f"    {key}) missing {file} ;;\n" for key, file in _scattered(draw, place, entries).items()
-    )
-    error = draw.choice(("see", "not done yet:", "cannot go on without", "needs"))
-    text = (
-        f'#!/bin/sh\nmissing() {{ echo "$0: {error} $1" >&2; exit {draw.randint(1, 9)}; }}\n'
-        f'case "$1" in\n{cases}    *) echo "$0: unknown argument $1" >&2; exit 64 ;;\nesac\n'
-    )
-    place.write(path, text, program=True)
-    return {"path": path}
-
-
-def _commits(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    repo, (author, other) = path_of(draw, place, ".git"), draw.words(WORDS["people"], 2)
-    subject = draw.choice(("Note for", "Step", "After", "Plan for", "Continue at"))
-    commits = [
-        Commit(draw.choice((author, other)), f"{subject} {key}\n\n{each.task}\n{each.next}", {})
-        for key, each in entries.items()
-    ]
-    for path, content in repository(commits).items():
-        place.write(f"{repo}/{path}", content)
-    return {"repo": repo}
-
-
-def _archive_form(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    folder, ending = draw.choice(("", "steps/", "notes/")), draw.choice(("", ".txt", ".md"))
-    members = {f"{folder}{key}{ending}": text_of(draw, each) for key, each in entries.items()}
-    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), _packed(members))
-    return {"path": path}
-
-
-def _headings(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    path, mark = path_of(draw, place, ".md", ".txt"), draw.choice(("#", "##", "==", "**"))
-    parts = (f"{mark} {key}\n{text_of(draw, each)}" for key, each in entries.items())
-    place.write(path, "\n".join(parts))
-    return {"path": path}
-
-
-def _index(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    path, between = path_of(draw, place, ".txt", ".idx", ""), draw.choice((" ", "\t", " -> ", ": "))
-    lines = _scattered(draw, place, entries).items()
-    place.write(path, "".join(f"{key}{between}{file}\n" for key, file in lines))
-    return {"path": path}
-
-
 class Bash(Language):
     env = "bash"
-    writers: ClassVar[Mapping[str, Writer]] = {
-        "folder": _folder,
-        "packed": partial(_folder, packed=True),
-        "link": _link,
-        "table": _table_form,
-        "records": _records_form,
-        "sections": _sections,
-        "log": _log_form,
-        "script": _script,
-        "commits": _commits,
-        "archive": _archive_form,
-        "headings": _headings,
-        "index": _index,
-    }
+    writers = WRITERS
 
     def __init__(self, trial: Trial) -> None:
         super().__init__()

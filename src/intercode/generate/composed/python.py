@@ -18,11 +18,12 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from intercode.generate.composed.bash import WORDS as FILES
-from intercode.generate.composed.bash import Bash, path_of
-from intercode.generate.composed.sql import WORDS, WORLDS, days_of
+from intercode.generate.composed.forms import WORDS as FILES
+from intercode.generate.composed.forms import WRITERS, path_of
+from intercode.generate.composed.sql import WORDS, draw_events, draw_world, limits
 from intercode.generate.composition import (
     Chain,
     Instruction,
@@ -41,22 +42,24 @@ VARIABLE = re.compile(r"^(rows|values|names) = ", re.MULTILINE)
 Record = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Tested(Result):
+    """What a function returns for the sample as a text, and for the tests, which alone count."""
+
+    text: str = field(compare=False)
+
+
 def _records(draw: Draw, place: Place, count: int) -> list[Record]:
-    """Return random records; some differ from an earlier one only in the number."""
     columns = [place.facts[name] for name in ("day", "who", "kind", "amount")]
-    records = list[Record]()
-    for _ in range(count):
-        row = [draw.choice(place.data[name]) for name in ("days", "people", "kinds", "amounts")]
-        if records and draw.random() < 0.25:
-            row[:3] = list(draw.choice(records).values())[:3]
-        records.append(dict(zip(columns, row, strict=True)))
-    return records
+    return [
+        dict(zip(columns, event, strict=True)) for event in draw_events(draw, place.data, count)
+    ]
 
 
-def _text(place: Place, result: Any) -> str:
+def lines_of(place: Place, result: Any) -> str:
     """Return a result as lines that begin with a name and, if it has numbers, end with one."""
     if isinstance(result, dict):
-        lines = [f"{name} {value}" for name, value in result.items()]
+        lines = [f"{name} {value}" for name, value in sorted(result.items())]
     else:
         who, amount = place.facts["who"], place.facts["amount"]
         lines = [
@@ -66,29 +69,14 @@ def _text(place: Place, result: Any) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _limits(draw: Draw, numbers: Sequence[int]) -> Parameters:
-    """Return numbers from the lower and the upper half."""
-    ordered = sorted(numbers)
-    cut = len(ordered) // 2
-    low, high = ordered[cut // 3 : cut + 1], ordered[cut : len(ordered) - cut // 3]
-    return {
-        "limit": [draw.limit(low) for _ in range(4)],
-        "high": [draw.limit(high) + 1 for _ in range(4)],
-    }
-
-
 # -- forms -----------------------------------------------------------------------------------------
 
 Entries = Mapping[str, Instruction]
 
 
-def _literal(key: str) -> str:
-    return key if key.isdigit() else repr(key)
-
-
 def _dict(draw: Draw, place: Place, entries: Entries) -> Parameters:
     path, name = path_of(draw, place, ".py"), draw.choice(("STEPS", "NOTES", "TASKS", "LEADS"))
-    pairs = (f"    {_literal(key)}: {text_of(draw, each)!r},\n" for key, each in entries.items())
+    pairs = (f"    {key!r}: {text_of(draw, each)!r},\n" for key, each in entries.items())
     place.write(path, f"{name} = {{\n{''.join(pairs)}}}\n")
     return {"path": path, "name": name}
 
@@ -104,21 +92,18 @@ def _docstring(draw: Draw, place: Place, entries: Entries) -> Parameters:
 
 
 def _call(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    """Write a module whose texts are packed: a function unpacks the one for a key."""
-    path, name = (
-        path_of(draw, place, ".py"),
-        draw.choice(("next_step", "lookup", "step_for", "ask")),
-    )
-    pairs = "".join(
-        f"    {zlib.crc32(key.encode())}: "
-        f'"{base64.b64encode(zlib.compress(text_of(draw, each).encode())).decode()}",\n'
+    """Write a module with a function that returns a text, which a reader of the module sees only
+    in base64, under a checksum of the key."""
+    path, name = path_of(draw, place, ".py"), draw.choice(("next_step", "lookup", "step_for"))
+    texts = {
+        zlib.crc32(key.encode()): base64.b64encode(text_of(draw, each).encode())
         for key, each in entries.items()
-    )
+    }
+    pairs = "".join(f"    {checksum}: {text!r},\n" for checksum, text in texts.items())
     place.write(
         path,
         f"import base64\nimport zlib\n\nTEXTS = {{\n{pairs}}}\n\n\ndef {name}(key):\n"
-        "    text = TEXTS[zlib.crc32(str(key).encode())]\n"
-        "    return zlib.decompress(base64.b64decode(text)).decode()\n",
+        "    return base64.b64decode(TEXTS[zlib.crc32(str(key).encode())]).decode()\n",
     )
     return {"path": path, "name": name}
 
@@ -127,46 +112,48 @@ class Python(Language):
     env = "python"
     begin = "rows"
     writers: ClassVar[Mapping[str, Writer]] = {
-        **Bash.writers,
+        **WRITERS,
         "dict": _dict,
         "docstring": _docstring,
         "call": _call,
     }
 
     def place(self, draw: Draw, name: str) -> Place:
-        world = draw.choice(list(WORLDS.values()))
+        columns, data = draw_world(draw)
         site = f"/{draw.choice(FILES['roots'])}/{name}"
         facts = {
-            **{name: draw.choice(world[name]) for name in ("who", "day", "kind", "amount")},
             "site": site,
             "taken": set(),
             "start": f"{site}/{draw.choice(FILES['starts'])}",
-            "function": f"{draw.choice(WORDS['verb'])}_{draw.choice(world['facts'])}",
             "sample": f"{site}/{draw.choice(WORDS['sample'])}.json",
+            "function": f"{draw.choice(WORDS['verb'])}_{draw.choice(data['facts'])}",
+            **columns,
         }
-        place = Place(name, facts=facts)
-        place.data = {
-            "people": draw.words(WORDS[world.get("names", "surnames")], 9),
-            "kinds": draw.sample(world["kinds"], 5),
-            "days": days_of(draw),
-            "amounts": [draw.randint(5, 240) for _ in range(20)],
-        }
-        place.data["sample"] = _records(draw, place, SAMPLE)
-        place.data["inputs"] = [(_records(draw, place, size),) for size in SIZES]
-        lines = ",\n".join(map(json.dumps, place.data["sample"]))
-        place.write(place.facts["sample"], f"[\n{lines}\n]\n")
+        place = Place(name, facts=facts, data=data)
+        data["sample"] = _records(draw, place, SAMPLE)
+        data["inputs"] = [(_records(draw, place, size),) for size in SIZES]
+        lines = ",\n".join(map(json.dumps, data["sample"]))
+        place.write(facts["sample"], f"[\n{lines}\n]\n")
         return place
 
     def material(
         self, draw: Draw, place: Place, primitive: Primitive, before: str
     ) -> Parameters | str:
         data, days = place.data, place.data["days"]
-        kinds, people = draw.sample(data["kinds"], 5), draw.sample(data["people"], 4)
-        cells = [line.split()[-1] for line in before.splitlines()]
-        numbers = [int(cell) for cell in cells if cell.lstrip("-").isdigit()]
-        parameters = {
-            **{name: place.facts[name] for name in ("who", "day", "kind", "amount")},
-            **_limits(draw, numbers or data["amounts"]),
+        kinds, people = draw.sample(data["kinds"], 5), draw.sample(data["whos"], 4)
+        ends = [line.split()[-1] for line in before.splitlines()]
+        numbers = [int(end) for end in ends if end.lstrip("-").isdecimal()]
+        fees = {kind: draw.randint(2, 60) for kind in kinds[:4]}
+        path = ""
+        if primitive.material:
+            path = path_of(draw, place, ".json")
+            place.write(path, json.dumps(fees if primitive.material == "fees" else people) + "\n")
+        return {
+            **place.facts,
+            **limits(draw, numbers or data["amounts"]),
+            "path": path,
+            "numbers": repr(fees),
+            "names": repr(people),
             "few": [2, 3],
             "many": [5, 6, 7],
             "value": kinds[:2],
@@ -176,16 +163,6 @@ class Python(Language):
             "month": sorted({day[:7] for day in days}),
             "letter": list("aeiorn"),
         }
-        if primitive.material == "fees":
-            table = {kind: draw.randint(2, 60) for kind in kinds[:4]}
-            path = path_of(draw, place, ".json")
-            place.write(path, json.dumps(table, indent=1) + "\n")
-            return parameters | {"path": path, "numbers": repr(table)}
-        if primitive.material == "listed":
-            path = path_of(draw, place, ".txt")
-            place.write(path, "\n".join(people) + "\n")
-            return parameters | {"path": path, "names": repr(people)}
-        return parameters
 
     def run(self, place: Place, chains: Sequence[Chain]) -> Sequence[Result | None]:
         results = list[Result | None]()
@@ -199,9 +176,11 @@ class Python(Language):
             except Exception:
                 results.append(None)
                 continue
-            most = max(Counter(map(repr, others)).values())
-            weak = most > len(others) // 2
-            results.append(None if weak else Result(_text(place, sample), repr(others)))
+            # the order of a dict does not count
+            returned = [sorted(one.items()) if isinstance(one, dict) else one for one in others]
+            most = max(Counter(map(repr, returned)).values())
+            weak = most > len(returned) // 2
+            results.append(None if weak else Tested(lines_of(place, sample), repr(returned)))
         return results
 
     def gold(self, place: Place, chain: Chain) -> str:
@@ -214,9 +193,9 @@ class Python(Language):
         return f"{start}def {place.facts['function']}(records):\n{body}"
 
     def near(self, draw: Draw, place: Place, key: str) -> str:
-        return (
-            draw.choice(place.data["people"]) if key.isalpha() else super().near(draw, place, key)
-        )
+        if key.isalpha():
+            return str(draw.choice(place.data["whos"]))
+        return super().near(draw, place, key)
 
     def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
         place.write(place.facts["start"], text_of(draw, first))

@@ -1,0 +1,181 @@
+"""Forms of instructions in a tree: each writer puts instructions under their keys into files of its
+own, and returns the parameters of the words that say where they are."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+import tomllib
+from collections.abc import Mapping
+from datetime import date, timedelta
+from functools import partial
+
+from intercode.generate.composed.git import Commit, repository
+from intercode.generate.composition import FOLDER, Instruction, Writer, as_lines, text_of
+from intercode.generate.families import Draw, Parameters, Place
+
+_DATA = tomllib.loads((FOLDER / "words.toml").read_text("utf-8"))
+KINDS = {name: values.split() for name, values in _DATA.pop("kinds").items()}
+WORDS = {name: words.split() for name, words in _DATA.items()}
+LEVELS = ["DEBUG", "INFO", "WARN", "ERROR", "FATAL"]
+Entries = Mapping[str, Instruction]
+
+
+def path_of(draw: Draw, place: Place, *endings: str) -> str:
+    """Return the absolute path of a new file or folder of the site."""
+    taken = place.facts["taken"]
+    while True:
+        folder, word = draw.word(WORDS["folders"]), draw.word(WORDS["words"])
+        number = draw.choice(("", "", f"-{draw.randint(2, 40)}"))
+        path = f"{place.facts['site']}/{folder}/{word}{number}"
+        if path not in taken:
+            taken.add(path)
+            return path + draw.choice(endings or ("",))
+
+
+def day_of(draw: Draw) -> str:
+    return str(date(2025, 1, 1) + timedelta(days=draw.randrange(600)))
+
+
+def packed(members: Mapping[str, str]) -> bytes:
+    """Return a tar.gz file; equal files give equal bytes."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, text in members.items():
+            (member := tarfile.TarInfo(name)).size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return gzip.compress(content.getvalue(), mtime=0)
+
+
+def _folder(draw: Draw, place: Place, entries: Entries, *, compress: bool = False) -> Parameters:
+    folder, ending = path_of(draw, place), draw.choice(("", ".txt", ".md"))
+    for key, instruction in entries.items():
+        text = text_of(draw, instruction)
+        if compress:
+            place.write(f"{folder}/{key}{ending}.gz", gzip.compress(text.encode(), mtime=0))
+        else:
+            place.write(f"{folder}/{key}{ending}", text)
+    return {"folder": folder}
+
+
+def _archive(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    folder, ending = draw.choice(("", "steps/", "notes/")), draw.choice(("", ".txt", ".md"))
+    members = {f"{folder}{key}{ending}": text_of(draw, each) for key, each in entries.items()}
+    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), packed(members))
+    return {"path": path}
+
+
+def _commits(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    repo, authors = path_of(draw, place, ".git"), draw.words(WORDS["people"], 2)
+    subject = draw.choice(("Note for", "Step", "After", "Plan for", "Continue at"))
+    commits = [
+        Commit(draw.choice(authors), f"{subject} {key}\n\n{each.task}\n{each.next}", {})
+        for key, each in entries.items()
+    ]
+    for path, content in repository(commits).items():
+        place.write(f"{repo}/{path}", content)
+    return {"repo": repo}
+
+
+def _notes(draw: Draw, place: Place, entries: Entries) -> dict[str, str]:
+    """Write each instruction to a file whose name says nothing, and return the paths by key."""
+    folder, numbers = path_of(draw, place), draw.sample(range(100, 999), len(entries))
+    paths = {key: f"{folder}/note-{number}" for key, number in zip(entries, numbers, strict=True)}
+    for key, path in paths.items():
+        place.write(path, text_of(draw, entries[key]))
+    return paths
+
+
+def _link(draw: Draw, place: Place, entries: Entries) -> Parameters:
+    folder = path_of(draw, place)
+    for key, path in _notes(draw, place, entries).items():
+        place.link(f"{folder}/{key}", path)
+    return {"folder": folder}
+
+
+def _labels(draw: Draw) -> tuple[str, str, str]:
+    """Return names for a key, a task and what follows."""
+    code = draw.choice(("code", "key", "ref", "token", "id", "tag", "mark"))
+    return code, *draw.choice(
+        (("task", "next"), ("do", "then"), ("job", "after"), ("work", "lead"))
+    )
+
+
+def _rows(draw: Draw, place: Place, entries: Entries, *, endings: str) -> Parameters:
+    """A row with a header, or a JSON object, for each instruction."""
+    labels, path = _labels(draw), path_of(draw, place, *endings.split())
+    rows = [(key, each.task, each.next) for key, each in entries.items()]
+    if "json" in endings:
+        text = "".join(json.dumps(dict(zip(labels, row, strict=True))) + "\n" for row in rows)
+    else:
+        order = draw.sample(range(3), 3)
+        lines = [[row[column] for column in order] for row in (labels, *rows)]
+        text = as_lines(lines, draw.choice(",;|\t"))
+    place.write(path, text)
+    return {"path": path, "column": labels[0]}
+
+
+def _text(
+    draw: Draw, place: Place, entries: Entries, *, entry: str, endings: str, around: str = "{}"
+) -> Parameters:
+    """A text with an entry for each instruction, in a style that is the same in all entries."""
+    code, task, lead = _labels(draw)
+    style = {
+        "code": code,
+        "task": task,
+        "lead": lead,
+        "is": draw.choice((" = ", "=", ": ")),
+        "to": draw.choice((" ", "\t", " -> ", ": ")),
+        "mark": draw.choice(("#", "##", "==", "**")),
+        "day": day_of(draw),
+    }
+    paths = _notes(draw, place, entries) if "{file}" in entry else {}
+    texts = [
+        entry.format(
+            key=key,
+            each=each,
+            text=text_of(draw, each),
+            file=paths.get(key),
+            time=f"{draw.randint(10, 23)}:{draw.randint(10, 59)}",
+            level=draw.choice(LEVELS),
+            **style,
+        )
+        for key, each in entries.items()
+    ]
+    path = path_of(draw, place, *endings.split())
+    error = draw.choice(("see", "not done yet:", "cannot go on without", "needs"))
+    text = around.replace("ERROR", error).replace("{}", "".join(texts))
+    place.write(path, text, program="sh" in endings)
+    return {"path": path, "column": code}
+
+
+_SCRIPT = """#!/bin/sh
+missing() { echo "$0: ERROR $1" >&2; exit 2; }
+case "$1" in
+{}    *) echo "$0: unknown argument $1" >&2; exit 64 ;;
+esac
+"""
+WRITERS: Mapping[str, Writer] = {
+    "folder": _folder,
+    "packed": partial(_folder, compress=True),
+    "archive": _archive,
+    "commits": _commits,
+    "link": _link,
+    "table": partial(_rows, endings=".csv .tsv .txt"),
+    "records": partial(_rows, endings=".jsonl .ndjson .json"),
+    "sections": partial(
+        _text,
+        entry="[{key}]\n{task}{is}{each.task}\n{lead}{is}{each.next}\n\n",
+        endings=".ini .cfg .conf",
+    ),
+    "log": partial(
+        _text,
+        entry="{day}T{time} {level} {code}={key} {each.task} {each.next}\n",
+        endings=".log .out",
+    ),
+    "headings": partial(_text, entry="{mark} {key}\n{text}\n", endings=".md .txt"),
+    "index": partial(_text, entry="{key}{to}{file}\n", endings=".txt .idx"),
+    "script": partial(_text, entry="    {key}) missing {file} ;;\n", endings=".sh", around=_SCRIPT),
+}
