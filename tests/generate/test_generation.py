@@ -104,7 +104,7 @@ def test_steps_are_for_composed_tasks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", [one for one in FAMILIES.values() if not one.compose])
 def test_families_have_kinds_at_each_distance(family: Family) -> None:
     known = [question for question in family.questions if not question.held_out]
-    near = {distance: 0 for distance in (KNOWN, ONE_CHANGED, TWO_CHANGED)}
+    near = dict.fromkeys((KNOWN, ONE_CHANGED, TWO_CHANGED), 0)
     for question in known:
         for distance in near:
             near[distance] += len(reserved(question)) >= distance
