@@ -65,13 +65,13 @@ class Generated:
     def unrefuted(self) -> dict[str, str]:
         """Return by kind the mistake that places accepted most often after they grew, where that
         was the fate of most drafts: it may mean what the gold means."""
-        found = dict[str, str]()
+        passed = dict[str, str]()
         for kind, reasons in self.dropped.items():
             passing = {text: count for text, count in reasons.items() if text.startswith(_PASSES)}
             if sum(passing.values()) > self.kept.get(kind, 0):
                 most = max(passing, key=lambda text: passing[text])
-                found[kind] = most.removeprefix(_PASSES)
-        return found
+                passed[kind] = most.removeprefix(_PASSES)
+        return passed
 
 
 _PASSES = "this passes too: "

@@ -40,6 +40,9 @@ from intercode.options import RunOptions
 @click.option(
     "--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder."
 )
+@click.option(
+    "--resume", is_flag=True, help="Go on with a generation into DIR that was interrupted."
+)
 def data_generate(
     family: str, n: int, asks: int, steps: int | None, seed: int, out: str, resume: bool
 ) -> None:

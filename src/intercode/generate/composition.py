@@ -294,9 +294,9 @@ class _Composition:
         skipped = [chain] if chain else []
         alive.append([telling[0], *(skipped or telling[1:2])])
         mistaken = [outcome for outcome in map(outcomes.get, telling) if outcome]
-        theirs = (outcomes.get(mistake) for listed in alive for mistake in listed)
+        results = (outcomes.get(mistake) for listed in alive for mistake in listed)
         self.steps.append(_Step(primitive, instruction, result, mistaken, parameters))
-        self.states.append(_State(place, alive, [one.text for one in theirs if one]))
+        self.states.append(_State(place, alive, [one.text for one in results if one]))
         return ""
 
     def _is_sound(self, primitive: Primitive, result: Result) -> bool:
@@ -398,9 +398,9 @@ class _Leads:
             if one.takes == step.primitive.gives and (draw.split == "test" or not one.held_out)
         ]
         fits = draw.sample(fits, len(fits))
-        own = [one for one in fits if one.material and one.material not in materials]
+        new = [one for one in fits if one.material and one.material not in materials]
         choices = [(after.primitive, after.parameters)] if after else []
-        for primitive in [*own[:1], *(one for one in fits if one not in own)][:5]:
+        for primitive in [*new[:1], *(one for one in fits if one not in new)][:5]:
             parameters: Parameters | str = materials.get(primitive.material, "")
             if not parameters:
                 before = step.result.text

@@ -62,7 +62,7 @@ def _folder(draw: Draw, place: Place, entries: Entries, *, compress: bool = Fals
 
 def _archive(draw: Draw, place: Place, entries: Entries) -> Parameters:
     folder, ending = draw.choice(("", "steps/", "notes/")), draw.choice(("", ".txt", ".md"))
-    members = {f"{folder}{key}{ending}": text_of(draw, each) for key, each in entries.items()}
+    members = {f"{folder}{key}{ending}": text_of(draw, entry) for key, entry in entries.items()}
     place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), packed(members))
     return {"path": path}
 
@@ -71,8 +71,8 @@ def _commits(draw: Draw, place: Place, entries: Entries) -> Parameters:
     repo, authors = path_of(draw, place, ".git"), draw.words(WORDS["people"], 2)
     subject = draw.choice(("Note for", "Step", "After", "Plan for", "Continue at"))
     commits = [
-        Commit(draw.choice(authors), f"{subject} {key}\n\n{each.task}\n{each.next}", {})
-        for key, each in entries.items()
+        Commit(draw.choice(authors), f"{subject} {key}\n\n{entry.task}\n{entry.next}", {})
+        for key, entry in entries.items()
     ]
     for path, content in repository(commits).items():
         place.write(f"{repo}/{path}", content)
@@ -106,7 +106,7 @@ def _labels(draw: Draw) -> tuple[str, str, str]:
 def _rows(draw: Draw, place: Place, entries: Entries, *, endings: str) -> Parameters:
     """A row with a header, or a JSON object, for each instruction."""
     labels, path = _labels(draw), path_of(draw, place, *endings.split())
-    rows = [(key, each.task, each.next) for key, each in entries.items()]
+    rows = [(key, entry.task, entry.next) for key, entry in entries.items()]
     if "json" in endings:
         text = "".join(json.dumps(dict(zip(labels, row, strict=True))) + "\n" for row in rows)
     else:
@@ -118,7 +118,7 @@ def _rows(draw: Draw, place: Place, entries: Entries, *, endings: str) -> Parame
 
 
 def _text(
-    draw: Draw, place: Place, entries: Entries, *, entry: str, endings: str, around: str = "{}"
+    draw: Draw, place: Place, entries: Entries, *, form: str, endings: str, around: str = "{}"
 ) -> Parameters:
     """A text with an entry for each instruction, in a style that is the same in all entries."""
     code, task, lead = _labels(draw)
@@ -131,18 +131,18 @@ def _text(
         "mark": draw.choice(("#", "##", "==", "**")),
         "day": day_of(draw),
     }
-    paths = _notes(draw, place, entries) if "{file}" in entry else {}
+    paths = _notes(draw, place, entries) if "{file}" in form else {}
     texts = [
-        entry.format(
+        form.format(
             key=key,
-            each=each,
-            text=text_of(draw, each),
+            entry=entry,
+            text=text_of(draw, entry),
             file=paths.get(key),
             time=f"{draw.randint(10, 23)}:{draw.randint(10, 59)}",
             level=draw.choice(LEVELS),
             **style,
         )
-        for key, each in entries.items()
+        for key, entry in entries.items()
     ]
     path = path_of(draw, place, *endings.split())
     error = draw.choice(("see", "not done yet:", "cannot go on without", "needs"))
@@ -167,15 +167,15 @@ WRITERS: Mapping[str, Writer] = {
     "records": partial(_rows, endings=".jsonl .ndjson .json"),
     "sections": partial(
         _text,
-        entry="[{key}]\n{task}{is}{each.task}\n{lead}{is}{each.next}\n\n",
+        form="[{key}]\n{task}{is}{entry.task}\n{lead}{is}{entry.next}\n\n",
         endings=".ini .cfg .conf",
     ),
     "log": partial(
         _text,
-        entry="{day}T{time} {level} {code}={key} {each.task} {each.next}\n",
+        form="{day}T{time} {level} {code}={key} {entry.task} {entry.next}\n",
         endings=".log .out",
     ),
-    "headings": partial(_text, entry="{mark} {key}\n{text}\n", endings=".md .txt"),
-    "index": partial(_text, entry="{key}{to}{file}\n", endings=".txt .idx"),
-    "script": partial(_text, entry="    {key}) missing {file} ;;\n", endings=".sh", around=_SCRIPT),
+    "headings": partial(_text, form="{mark} {key}\n{text}\n", endings=".md .txt"),
+    "index": partial(_text, form="{key}{to}{file}\n", endings=".txt .idx"),
+    "script": partial(_text, form="    {key}) missing {file} ;;\n", endings=".sh", around=_SCRIPT),
 }

@@ -76,7 +76,7 @@ Entries = Mapping[str, Instruction]
 
 def _dict(draw: Draw, place: Place, entries: Entries) -> Parameters:
     path, name = path_of(draw, place, ".py"), draw.choice(("STEPS", "NOTES", "TASKS", "LEADS"))
-    pairs = (f"    {key!r}: {text_of(draw, each)!r},\n" for key, each in entries.items())
+    pairs = (f"    {key!r}: {text_of(draw, entry)!r},\n" for key, entry in entries.items())
     place.write(path, f"{name} = {{\n{''.join(pairs)}}}\n")
     return {"path": path, "name": name}
 
@@ -84,8 +84,8 @@ def _dict(draw: Draw, place: Place, entries: Entries) -> Parameters:
 def _docstring(draw: Draw, place: Place, entries: Entries) -> Parameters:
     path, name = path_of(draw, place, ".py"), draw.choice(("step", "after", "task", "part"))
     functions = (
-        f'def {name}_{key}():\n    """{text_of(draw, each).strip()}"""\n'
-        for key, each in entries.items()
+        f'def {name}_{key}():\n    """{text_of(draw, entry).strip()}"""\n'
+        for key, entry in entries.items()
     )
     place.write(path, "\n\n".join(functions))
     return {"path": path, "name": name}
@@ -96,8 +96,8 @@ def _call(draw: Draw, place: Place, entries: Entries) -> Parameters:
     in base64, under a checksum of the key."""
     path, name = path_of(draw, place, ".py"), draw.choice(("next_step", "lookup", "step_for"))
     texts = {
-        zlib.crc32(key.encode()): base64.b64encode(text_of(draw, each).encode())
-        for key, each in entries.items()
+        zlib.crc32(key.encode()): base64.b64encode(text_of(draw, entry).encode())
+        for key, entry in entries.items()
     }
     pairs = "".join(f"    {checksum}: {text!r},\n" for checksum, text in texts.items())
     place.write(
