@@ -6,8 +6,8 @@
     renamed         at most 10 % at four steps: tasks that the gold of another task of the same
                     composition solves in one action, its words replaced by those of the query
     nearest         at most 3 % at four steps: tasks that the agent `nearest` solves
-    reader          Bash and SQL tasks that a script solves which inverts the phrasings of
-                    instructions and looks at nothing but what it has read, and its actions
+    reader          tasks that a script solves which inverts the phrasings of instructions and
+                    looks at nothing but what it has read, and the actions that it takes
 
 `python benchmarks/composed.py [--json] [--n N] [--seed N] [--steps 2,4,6,8] [LANGUAGE …]`; exit
 status 1 if a bound is missed. `--shapes N` counts the golds of N more tasks a language.
@@ -42,8 +42,9 @@ from intercode.envs import prepare
 from intercode.generate import _write_tests, accepts
 from intercode.generate.composed.bash import SEPARATORS, Bash
 from intercode.generate.composed.python import Python
+from intercode.generate.composed.python import lines_of as lines_of_records
 from intercode.generate.composed.sql import Sql, lines_of
-from intercode.generate.composition import Language, Primitive, compose, draw_walk, key_of
+from intercode.generate.composition import Digest, Language, Primitive, compose, draw_walk, key_of
 from intercode.generate.families import Draw, Parameters, Place, Question, fill
 from intercode.generate.trial import Trial
 from intercode.runner.run import evaluate
@@ -161,6 +162,7 @@ class Reader:
     known: Mapping[str, str] = field(default_factory=dict)
     patterns: list[tuple[re.Pattern[str], Primitive]] = field(default_factory=list)
     leads: list[tuple[re.Pattern[str], str]] = field(default_factory=list)
+    digests: Mapping[str, Digest] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for primitive in self.language.primitives:
@@ -171,10 +173,16 @@ class Reader:
                 (re.compile(_pattern(text, options, self.known) + r"(?=\W|$)"), primitive)
                 for text in primitive.says
             ]
-        words = [text for digest in self.language.digests for text in digest.says]
+        self.digests = {
+            fill(text, dict(self.known)): digest
+            for digest in self.language.digests
+            for text in digest.says
+            if "<" not in text or self.known
+        }
         for form in self.language.forms:
             self.leads += [
-                (re.compile(_pattern(text, {"key": words})), form.write) for text in form.says
+                (re.compile(_pattern(text, {"key": list(self.digests)}, self.known)), form.write)
+                for text in form.says
             ]
 
     def task(self, text: str) -> tuple[Primitive, Parameters]:
@@ -201,8 +209,7 @@ class Reader:
             return None
         match, form = max(matches, key=lambda pair: len(pair[0][0]))
         values = _values(match)
-        (digest,) = (one for one in self.language.digests if values["key"] in one.says)
-        return form, {**values, "key": key_of(digest, result)}
+        return form, {**values, "key": key_of(self.digests[values["key"]], result)}
 
 
 def read_bash(reader: Reader, task: Task, protocol: str) -> StrategySteps:
@@ -346,7 +353,67 @@ def _cells(observation: str) -> str:
     return " ".join(str(cell) for row in ast.literal_eval(observation) for cell in row)
 
 
-READERS = {"bash": read_bash, "sql": read_sql}
+PYTHON_FORMS = {
+    "folder": "import os\nfor path in ('<folder>/<key>' + end for end in ('', '.txt', '.md')):\n"
+    "    if os.path.exists(path):\n        print(open(path).read())",
+    "packed": "import glob, gzip\nfor path in glob.glob('<folder>/*'):\n"
+    "    if path.rpartition('/')[2].partition('.')[0] == '<key>':\n"
+    "        print(gzip.open(path).read().decode())",
+    "archive": "import tarfile\nwith tarfile.open('<path>') as tar:\n    for member in tar:\n"
+    "        if member.name.rpartition('/')[2].partition('.')[0] == '<key>':\n"
+    "            print(tar.extractfile(member).read().decode())",
+    "dict": "import runpy\nprint(runpy.run_path('<path>')['<name>']['<key>'])",
+    "docstring": "import runpy\nprint(runpy.run_path('<path>')['<name>_<key>'].__doc__)",
+    "call": "import runpy\nprint(runpy.run_path('<path>')['<name>']('<key>'))",
+}
+
+
+def read_python(reader: Reader, task: Task, protocol: str) -> StrategySteps:
+    """Solve a Python task by reading one instruction after another; give up where none is found."""
+    try:
+        yield from _read_python(reader, task)
+    except (LookupError, TypeError, ValueError) as error:
+        print(f"task {task.id}: {error!r}", file=sys.stderr)
+        yield Act(SUBMIT)
+
+
+def _read_python(reader: Reader, task: Task) -> StrategySteps:
+    queries = [re.compile(_pattern(query, {})) for query in reader.language.queries]
+    (query,) = (_values(match) for one in queries if (match := one.fullmatch(task.query)))
+    text = (yield _show(query["start"])).observation
+    sample = json.loads((yield _show(query["sample"])).observation)
+    columns = dict(zip(("day", "who", "kind", "amount"), sample[0], strict=True))
+    reader = Reader(reader.language, columns)
+    place, chain = Place("", facts={**query, **columns}), list[str]()
+    call = f"print(__import__('json').dumps({query['function']}({sample!r})))"
+    for _ in range(TURNS):
+        primitive, values = reader.task(_plain(text))
+        if "path" in values:
+            values["numbers"] = (yield _show(values["path"])).observation.strip()
+            values["names"] = values["numbers"]
+        values |= columns
+        chain.append(fill(fill(primitive.gold, values), values))
+        yield Act(reader.language.gold(place, tuple(chain)))
+        result = json.loads((yield Act(call)).observation)
+        if (lead := reader.lead(_plain(text), lines_of_records(place, result))) is None:
+            break
+        form, values = lead
+        if form in PYTHON_FORMS:
+            text = (yield Act(fill(PYTHON_FORMS[form], values))).observation
+            continue
+        text = (yield _show(values["path"])).observation.strip()
+        if form == "index":
+            (path,) = re.findall(rf"(?m)^{values['key']}\W+?(/.*)$", text)
+            text = (yield _show(path)).observation
+        text = _entry(form, text, values["key"], values.get("column", ""))
+    yield Act(f"{SUBMIT} {query['function']}")
+
+
+def _show(path: str) -> Act:
+    return Act(f"print(open('{path}').read())")
+
+
+READERS = {"bash": read_bash, "sql": read_sql, "python": read_python}
 
 
 # -- figures ---------------------------------------------------------------------------------------

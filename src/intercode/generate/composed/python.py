@@ -56,7 +56,7 @@ def _records(draw: Draw, place: Place, count: int) -> list[Record]:
     ]
 
 
-def _text(place: Place, result: Any) -> str:
+def lines_of(place: Place, result: Any) -> str:
     """Return a result as lines that begin with a name and, if it has numbers, end with one."""
     if isinstance(result, dict):
         lines = [f"{name} {value}" for name, value in sorted(result.items())]
@@ -180,7 +180,7 @@ class Python(Language):
             returned = [sorted(one.items()) if isinstance(one, dict) else one for one in others]
             most = max(Counter(map(repr, returned)).values())
             weak = most > len(returned) // 2
-            results.append(None if weak else Tested(_text(place, sample), repr(returned)))
+            results.append(None if weak else Tested(lines_of(place, sample), repr(returned)))
         return results
 
     def gold(self, place: Place, chain: Chain) -> str:
