@@ -170,7 +170,8 @@ def _tree(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
     """Files in folders, in lines of which are `kind: value`, names, and what looks like them."""
     folder, names = path_of(draw, place), _names(draw, place, primitive, before, 14)
     kind, much = place.facts["kind"], place.facts["much"]
-    groups, endings = draw.words(WORDS["words"], 3), draw.words(WORDS["endings"], 3)
+    endings, words = draw.words(WORDS["endings"], 3), draw.words(WORDS["words"], 4)
+    groups = [word for word in words if not folder.endswith(word)][:3]
     folders = [folder, *(f"{folder}/{group}" for group in groups), f"{folder}/{groups[0]}/old"]
     texts = list[str]()
     for name in names[:40]:
