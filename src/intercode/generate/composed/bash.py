@@ -335,17 +335,11 @@ MATERIALS: Mapping[str, Callable[[Draw, Place, Primitive, str], Parameters | str
     "scripts": _scripts,
     "repo": _repo,
     "archive": _archive,
-    "lists": _archive,
     "jsonl": _objects,
     "ini": _objects,
-    "words_ini": _objects,
     "list": _list,
-    "amounts": _list,
-    "limits": _facts,
     "copies": _copies,
-    "keys": _facts,
-    "day": _facts,
-    "target": _facts,
+    "facts": _facts,
 }
 
 
