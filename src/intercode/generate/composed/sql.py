@@ -11,6 +11,7 @@ they mean the same to MariaDB: no concatenation, no functions of dates, no divis
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -237,7 +238,12 @@ class Sql(Language):
         return f"WITH {', '.join(named)}\n{last}" if named else last
 
     def near(self, draw: Draw, place: Place, key: str) -> str:
-        return draw.choice(place.data["whos"]) if key.isalpha() else super().near(draw, place, key)
+        if key.isalpha():
+            return str(draw.choice(place.data["whos"]))
+        ids = re.findall(r"\((\d{4,}), ", "".join(map(str, place.files.values())))
+        if key in ids:  # a number that is no id could be ruled out at a glance
+            return draw.choice([id for id in ids if id[:-3] == key[:-3]])
+        return super().near(draw, place, key)
 
     def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
         begin = fill(draw.choice(_DATA["begin"]), {"table": place.data["base"]})
