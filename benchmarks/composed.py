@@ -19,9 +19,9 @@ import ast
 import csv
 import json
 import re
+import resource
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -51,7 +51,8 @@ from intercode.runner.run import evaluate
 from intercode.types import Task
 
 NAMES = ("atlas", "orion", "vega", "lyra", "nova", "zephyr", "polar", "delta", "sigma", "omega")
-MOST_SHARE, MOST_RENAMED, MOST_NEAREST = 0.01, 0.10, 0.03
+MOST_SHARE, MOST_RENAMED, MOST_NEAREST, MOST_SECONDS = 0.01, 0.10, 0.03, 1.5
+LEAST_SHAPES, LEAST_READ = 3000, 0.95
 TURNS = 60
 
 
@@ -69,8 +70,8 @@ class Composer:
     failed: int = 0
 
     def task(self, walk: Sequence[Primitive] = ()) -> tuple[Place, Question]:
-        """Return a task of this composition, or of any; give up after 50 tries."""
-        for _ in range(50):
+        """Return a task of this composition, or of any; give up after 8 tries."""
+        for _ in range(8):
             self.number += 1
             name = f"{NAMES[self.number % len(NAMES)]}-{self.number}"
             composed = compose(self.draw, name, self.steps, self.language, walk)
@@ -419,51 +420,52 @@ READERS = {"bash": read_bash, "sql": read_sql, "python": read_python}
 # -- figures ---------------------------------------------------------------------------------------
 
 
-def rows(
-    language: Language, steps: int, n: int, seed: int, shapes: Counter[str], more: int
-) -> Iterator[Row]:
+def _cpu() -> float:
+    """Return the CPU seconds of this process and its ended children."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _language(env: str, stack: ExitStack) -> Language:
+    if env == "bash":
+        return Bash(stack.enter_context(Trial()))
+    return Sql() if env == "sql" else Python()
+
+
+def rows(env: str, steps: int, n: int, seed: int, shapes: Counter[str], more: int) -> Iterator[Row]:
     """Yield the figures of a language at a number of steps, and count the shapes."""
-    composer, env = Composer(language, Draw(f"{language.env} {seed}", "train"), steps), language.env
-    begin = time.process_time()
-    tasks = list(composer.pairs(n))
-    label = f"{env}, {steps} steps"
-    bound = 1.5 if steps == 4 else None
-    yield Row(
-        f"{label}: seconds a task in this process",
-        (time.process_time() - begin) / len(tasks),
-        1 if bound else None,
-        bound,
-    )
-    yield Row(f"{label}: walks without a task", composer.failed, unit="")
-    others = [composer.task() for _ in range(more)]
+    label, four, begin = f"{env}, {steps} steps", steps == 4, _cpu()
+    with ExitStack() as stack:
+        language = _language(env, stack)
+        composer = Composer(language, Draw(f"{env} {seed}", "train"), steps)
+        tasks = list(composer.pairs(n))
+        others = [composer.task() for _ in range(more)]
+    seconds = (_cpu() - begin) / (len(tasks) + more)
+    yield Row(f"{label}: CPU seconds a task", seconds, 1 if four else None, MOST_SECONDS)
+    yield Row(f"{label}: walks without a task", composer.failed, len(tasks) + more, unit="")
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), env, tasks)
         factory = prepare(env, data=folder, max_turns=TURNS)
         golds = [Task("", question.query[0], question.gold) for _, question in others]
         shapes.update(map(shape, [*factory.tasks, *golds]))
+        count = len(factory.tasks)
         play = partial(evaluate, factory, tasks=factory.tasks, workers=2)
-        gold_failures = sum(not episode.success for episode in play(gold))
-        yield Row(f"{label}: golds that fail", gold_failures, len(tasks), 0, unit="")
-        done = sum(episode.success for episode in play(noop))
-        yield Row(f"{label}: noop", done, len(tasks), 0, unit="")
+        failures = sum(not episode.success for episode in play(gold))
+        yield Row(f"{label}: golds that fail", failures, count, 0, unit="")
+        solved = sum(episode.success for episode in play(noop))
+        yield Row(f"{label}: noop", solved, count, 0, unit="")
         solved = sum(episode.success for episode in play(nearest(factory.tasks)))
-        at_four = steps == 4
-        yield Row(
-            f"{label}: nearest", solved, len(tasks), MOST_NEAREST if at_four else None, unit=""
-        )
-        with closing(factory()) as env_of:
-            firsts, seconds = factory.tasks[::2], factory.tasks[1::2]
-            twins = [*zip(firsts, seconds, strict=True), *zip(seconds, firsts, strict=True)]
-            renamed = sum(accepts(env_of, task, _renamed(other, task)) for other, task in twins)
-        yield Row(
-            f"{label}: renamed", renamed, len(twins), MOST_RENAMED if at_four else None, unit=""
-        )
-        if env in READERS:
-            episodes = play(partial(READERS[env], Reader(language)))
-            solved = sum(episode.success for episode in episodes)
-            yield Row(f"{label}: reader", solved, len(tasks), 0.95, floor=True, unit="")
-            actions = mean(len(episode.turns) - 1 for episode in episodes)
-            yield Row(f"{label}: actions of the reader", actions, unit="")
+        yield Row(f"{label}: nearest", solved, count, MOST_NEAREST if four else None, unit="")
+        with closing(factory()) as player:
+            firsts, seconds_of = factory.tasks[::2], factory.tasks[1::2]
+            twins = [*zip(firsts, seconds_of, strict=True), *zip(seconds_of, firsts, strict=True)]
+            solved = sum(accepts(player, task, _renamed(other, task)) for other, task in twins)
+        yield Row(f"{label}: renamed", solved, count, MOST_RENAMED if four else None, unit="")
+        episodes = play(partial(READERS[env], Reader(language)))
+        solved = sum(episode.success for episode in episodes)
+        yield Row(f"{label}: reader", solved, count, LEAST_READ, floor=True, unit="")
+        actions = mean(len(episode.turns) - 1 for episode in episodes)
+        yield Row(f"{label}: actions of the reader", actions, unit="")
 
 
 def main() -> int:
@@ -475,21 +477,16 @@ def main() -> int:
     parser.add_argument("--shapes", type=int, default=0, metavar="N")
     options = parser.parse_args()
     measured, shapes = list[Row](), Counter[str]()
-    with ExitStack() as stack:
-        languages = [Bash(stack.enter_context(Trial())), Sql(), Python()]
-        for language in languages:
-            if options.languages and language.env not in options.languages:
-                continue
-            for steps in map(int, options.steps.split(",")):
-                more = options.shapes if steps == 4 else 0
-                how = (steps, options.n, options.seed, shapes, more)
-                measured += rows(language, *how)
+    for env in options.languages or READERS:
+        for steps in map(int, options.steps.split(",")):
+            more = options.shapes if steps == 4 else 0
+            measured += rows(env, steps, options.n, options.seed, shapes, more)
     count = shapes.total()
-    measured.append(Row("shapes", len(shapes), count, unit=""))
+    enough = LEAST_SHAPES if count >= 2 * LEAST_SHAPES else None
+    measured.append(Row("shapes", len(shapes), enough, 1, floor=True, unit=""))
     if count >= 1000:
-        measured.append(
-            Row("most frequent shape", max(shapes.values()), count, MOST_SHARE, unit="")
-        )
+        most = max(shapes.values())
+        measured.append(Row("most frequent shape", most, count, MOST_SHARE, unit=""))
     return finish(options, measured)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path, PurePosixPath
@@ -163,3 +165,20 @@ def test_instructions_have_no_placeholders_left(language: Language) -> None:
         assert question.kind.count("+") + 1 == question.difficulty == 3
     plain = [one for one in language.primitives if not one.material and "<" not in one.gold]
     assert all("<" not in instruct(draw, one, {}).task for one in plain)
+
+
+def test_sql_golds_sort_nothing_and_read_only() -> None:
+    for _, question in composed(Sql(), N, "portable"):
+        assert question.gold.startswith(("SELECT ", "WITH "))
+        outside = re.sub(r"OVER \([^()]*\)", "", question.gold)
+        assert not re.search(r"ORDER BY|LIMIT|\|\||strftime|CAST", outside)
+
+
+def test_python_golds_do_not_change_their_argument() -> None:
+    for place, question in composed(Python(), N, "argument"):
+        scope: Parameters = {}
+        exec(question.gold, scope)
+        for (records,) in place.data["inputs"]:
+            copied = copy.deepcopy(records)
+            scope[place.facts["function"]](records)
+            assert records == copied

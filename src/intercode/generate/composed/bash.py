@@ -170,7 +170,8 @@ def _tree(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
     """Files in folders, in lines of which are `kind: value`, names, and what looks like them."""
     folder, names = path_of(draw, place), _names(draw, place, primitive, before, 14)
     kind, much = place.facts["kind"], place.facts["much"]
-    groups, endings = draw.words(WORDS["words"], 3), draw.words(WORDS["endings"], 3)
+    endings, words = draw.words(WORDS["endings"], 3), draw.words(WORDS["words"], 4)
+    groups = [word for word in words if not folder.endswith(word)][:3]
     folders = [folder, *(f"{folder}/{group}" for group in groups), f"{folder}/{groups[0]}/old"]
     texts = list[str]()
     for name in names[:40]:
@@ -334,17 +335,11 @@ MATERIALS: Mapping[str, Callable[[Draw, Place, Primitive, str], Parameters | str
     "scripts": _scripts,
     "repo": _repo,
     "archive": _archive,
-    "lists": _archive,
     "jsonl": _objects,
     "ini": _objects,
-    "words_ini": _objects,
     "list": _list,
-    "amounts": _list,
-    "limits": _facts,
     "copies": _copies,
-    "keys": _facts,
-    "day": _facts,
-    "target": _facts,
+    "facts": _facts,
 }
 
 

@@ -15,6 +15,7 @@ import base64
 import itertools
 import json
 import re
+import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,8 +24,9 @@ from typing import Any, ClassVar
 
 from intercode.generate.composed.forms import WORDS as FILES
 from intercode.generate.composed.forms import WRITERS, path_of
-from intercode.generate.composed.sql import WORDS, draw_events, draw_world, limits
+from intercode.generate.composed.worlds import draw_events, draw_world, limits
 from intercode.generate.composition import (
+    FOLDER,
     Chain,
     Instruction,
     Language,
@@ -35,6 +37,7 @@ from intercode.generate.composition import (
 )
 from intercode.generate.families import Draw, Parameters, Place
 
+WORDS = tomllib.loads((FOLDER / "python.toml").read_text("utf-8"))["words"]
 SIZES = (0, 3, 8, 10, 12, 12, 14, 14, 16)
 """The numbers of records in the tests."""
 SAMPLE = 30

@@ -4,13 +4,14 @@ instructions are in tables of the same database.
     WITH step1 AS (SELECT … FROM orders …), step2 AS (SELECT … FROM step1 JOIN customers …)
     SELECT … FROM step2 …
 
-A database has one of the worlds of `sql.toml`: tables of events (id, day, who, kind, amount) with
+A database has a world of `worlds.toml`: tables of events (id, day, who, kind, amount) with
 the same columns, and tables about people and kinds. Golds are executed on SQLite, in this process;
 they mean the same to MariaDB: no concatenation, no functions of dates, no division.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
+from intercode.generate.composed.worlds import NAMES, draw_events, draw_world, limits
 from intercode.generate.composition import (
     FOLDER,
     Chain,
@@ -31,46 +33,9 @@ from intercode.generate.composition import (
 )
 from intercode.generate.families import Draw, Parameters, Place, fill
 
-ROWS, PEOPLE, KINDS = 46, 9, 5
+ROWS = 46
 _DATA = tomllib.loads((FOLDER / "sql.toml").read_text("utf-8"))
-WORDS: Mapping[str, Sequence[str]] = {
-    name: words.split() if isinstance(words, str) else words
-    for name, words in _DATA["words"].items()
-}
-
-
-def draw_world(draw: Draw) -> tuple[Parameters, Parameters]:
-    """Return the names of the columns of a world, and its data: the values of the columns."""
-    world = draw.choice(list(_DATA["worlds"].values()))
-    year, month = draw.number(2015, 2030), draw.randint(1, 9)
-    days = {f"{year}-{month + draw.randrange(4):02}-{draw.randint(1, 28):02}" for _ in range(16)}
-    data = {
-        **world,
-        "whos": draw.words(WORDS[world.get("names", "surnames")], PEOPLE),
-        "kinds": draw.sample(world["kinds"], KINDS),
-        "days": sorted(days),
-        "amounts": [draw.randint(5, 240) for _ in range(20)],
-    }
-    return {name: draw.choice(world[name]) for name in ("day", "who", "kind", "amount")}, data
-
-
-def draw_events(draw: Draw, data: Parameters, count: int) -> list[list[Any]]:
-    """Return events (day, who, kind, amount). Some repeat all but the amount of another."""
-    events = list[list[Any]]()
-    for _ in range(count):
-        event = [draw.choice(data[name]) for name in ("days", "whos", "kinds", "amounts")]
-        if events and draw.random() < 0.25:
-            event[:3] = draw.choice(events)[:3]
-        events.append(event)
-    return events
-
-
-def limits(draw: Draw, numbers: Sequence[int]) -> Parameters:
-    """Return limits from the lower and from the upper half of the numbers."""
-    numbers, cut = sorted(numbers), len(numbers) // 2
-    low, high = numbers[cut // 3 : cut + 1], numbers[cut : len(numbers) - cut // 3]
-    halves = {"limit": low, "high": high}
-    return {name: [draw.limit(half) for _ in range(4)] for name, half in halves.items()}
+WORDS: Mapping[str, Sequence[str]] = _DATA["words"]
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -177,7 +142,7 @@ def _cells(draw: Draw, place: Place, key: str, instruction: Instruction) -> Para
         "part2": " ".join(words[third : 2 * third]),
         "part3": " ".join(words[2 * third :]),
         "day": draw.choice(place.data["days"]),
-        "sender": draw.choice(WORDS["surnames"]),
+        "sender": draw.choice(NAMES["surnames"]),
     }
 
 
@@ -273,7 +238,12 @@ class Sql(Language):
         return f"WITH {', '.join(named)}\n{last}" if named else last
 
     def near(self, draw: Draw, place: Place, key: str) -> str:
-        return draw.choice(place.data["whos"]) if key.isalpha() else super().near(draw, place, key)
+        if key.isalpha():
+            return str(draw.choice(place.data["whos"]))
+        ids = re.findall(r"\((\d{4,}), ", "".join(map(str, place.files.values())))
+        if key in ids:  # a number that is no id could be ruled out at a glance
+            return draw.choice([id for id in ids if id[:-3] == key[:-3]])
+        return super().near(draw, place, key)
 
     def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
         begin = fill(draw.choice(_DATA["begin"]), {"table": place.data["base"]})

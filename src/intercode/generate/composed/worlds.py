@@ -1,0 +1,48 @@
+"""The worlds of composed SQL and Python tasks: events of people or services, of several kinds."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from typing import Any
+
+from intercode.generate.composition import FOLDER
+from intercode.generate.families import Draw, Parameters
+
+PEOPLE, KINDS = 9, 5
+_DATA = tomllib.loads((FOLDER / "worlds.toml").read_text("utf-8"))
+NAMES = {name: words.split() for name, words in _DATA["names"].items()}
+
+
+def draw_world(draw: Draw) -> tuple[Parameters, Parameters]:
+    """Return the names of the columns of a world, and its data: the values of the columns."""
+    world = draw.choice(list(_DATA["worlds"].values()))
+    year, month = draw.number(2015, 2030), draw.randint(1, 9)
+    days = {f"{year}-{month + draw.randrange(4):02}-{draw.randint(1, 28):02}" for _ in range(16)}
+    data = {
+        **world,
+        "whos": draw.words(NAMES[world.get("names", "surnames")], PEOPLE),
+        "kinds": draw.sample(world["kinds"], KINDS),
+        "days": sorted(days),
+        "amounts": [draw.randint(5, 240) for _ in range(20)],
+    }
+    return {name: draw.choice(world[name]) for name in ("day", "who", "kind", "amount")}, data
+
+
+def draw_events(draw: Draw, data: Parameters, count: int) -> list[list[Any]]:
+    """Return events (day, who, kind, amount). Some repeat all but the amount of another."""
+    events = list[list[Any]]()
+    for _ in range(count):
+        event = [draw.choice(data[name]) for name in ("days", "whos", "kinds", "amounts")]
+        if events and draw.random() < 0.25:
+            event[:3] = draw.choice(events)[:3]
+        events.append(event)
+    return events
+
+
+def limits(draw: Draw, numbers: Sequence[int]) -> Parameters:
+    """Return limits from the lower and from the upper half of the numbers."""
+    numbers, cut = sorted(numbers), len(numbers) // 2
+    low, high = numbers[cut // 3 : cut + 1], numbers[cut : len(numbers) - cut // 3]
+    halves = {"limit": low, "high": high}
+    return {name: [draw.limit(half) for _ in range(4)] for name, half in halves.items()}
