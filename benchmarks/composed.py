@@ -39,13 +39,14 @@ from intercode.agents import nearest, noop
 from intercode.agents.base import SUBMIT, Act, Step, StrategySteps
 from intercode.agents.baselines import _renamed, gold
 from intercode.envs import prepare
-from intercode.generate import _write_tests, accepts
+from intercode.generate import accepts
 from intercode.generate.composed.bash import SEPARATORS, Bash
 from intercode.generate.composed.python import Python
 from intercode.generate.composed.python import lines_of as lines_of_records
 from intercode.generate.composed.sql import Sql, lines_of
 from intercode.generate.composition import Digest, Language, Primitive, compose, draw_walk, key_of
 from intercode.generate.families import Draw, Parameters, Place, Question, fill
+from intercode.generate.judges import write_tests
 from intercode.generate.trial import Trial
 from intercode.runner.run import evaluate
 from intercode.types import Task
@@ -117,7 +118,7 @@ def write(folder: Path, env: str, tasks: Sequence[tuple[Place, Question]]) -> No
         if env == "sql":
             record["db"] = place.facts["db"]
         if env == "python":
-            tests = _write_tests(question.gold, place.data["inputs"], [])
+            tests = write_tests(question.gold, place.data["inputs"])
             if isinstance(tests, str):
                 raise RuntimeError(tests)
             record |= {"tests": tests[:3], "hidden": tests[3:]}

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -16,7 +16,7 @@ from kept import needs_bwrap
 from intercode.agents import noop
 from intercode.agents.baselines import gold
 from intercode.envs import prepare
-from intercode.generate import _write_tests, accepts
+from intercode.generate import accepts
 from intercode.generate.composed.bash import Bash
 from intercode.generate.composed.python import Python
 from intercode.generate.composed.sql import Sql
@@ -31,6 +31,8 @@ from intercode.generate.composition import (
     key_of,
 )
 from intercode.generate.families import Draw, Parameters, Place, Question, Split
+from intercode.generate.generation import write_files
+from intercode.generate.judges import write_tests
 from intercode.generate.trial import Trial
 from intercode.runner.run import evaluate
 
@@ -64,18 +66,12 @@ def composed(language: Language, count: int, seed: str, split: Split = "train") 
 def written(env: str, tasks: list[Composed], folder: Path) -> Path:
     records = list[Mapping[str, object]]()
     for place, question in tasks:
-        for name, content in place.contents().items():
-            (path := folder / name).parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, PurePosixPath):
-                path.symlink_to(content)
-                continue
-            path.write_bytes(content)
-            path.chmod(0o755 if name in place.programs else 0o644)
+        write_files(folder, place)
         record: dict[str, object] = {"query": question.query[0], "gold": question.gold}
         if env == "sql":
             record["db"] = place.facts["db"]
         if env == "python":
-            tests = _write_tests(question.gold, place.data["inputs"], [])
+            tests = write_tests(question.gold, place.data["inputs"])
             record |= {"tests": tests[:3], "hidden": tests[3:]}
         records.append(record)
     lines = "".join(json.dumps(record) + "\n" for record in records)
