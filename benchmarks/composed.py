@@ -23,7 +23,7 @@ import resource
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -250,12 +250,19 @@ def _read_bash(reader: Reader, task: Task) -> StrategySteps:
         text, before = (yield from _follow(*lead)), path
 
 
+def _first(pattern: str, text: str) -> re.Match[str]:
+    """Return the first match. Raises `LookupError` if there is none."""
+    if (match := re.search(pattern, text)) is None:
+        raise LookupError(pattern)
+    return match
+
+
 def _plain(text: str) -> str:
     """Return an instruction in one line."""
     return " ".join(text.split())
 
 
-def _follow(form: str, values: Parameters) -> StrategySteps:
+def _follow(form: str, values: Parameters) -> Generator[Act, Step, str]:
     """Read the next instruction, and return its text."""
     key, at = values["key"], {name: value for name, value in values.items() if name != "key"}
     (where,) = (value for name, value in at.items() if name != "column")
@@ -281,7 +288,7 @@ def _follow(form: str, values: Parameters) -> StrategySteps:
         text = (yield Act(f"tar -xOzf {where} {member}")).observation
     elif form in ("script", "index"):
         pattern = r"\S*/note-\d+" if form == "script" else rf"(?m)^{re.escape(key)}\W+?(/.*)$"
-        match = re.search(pattern, text)
+        match = _first(pattern, text)
         text = (yield Act(f"cat {match[match.lastindex or 0]}")).observation
     return _entry(form, text, key, values.get("column", ""))
 
@@ -291,8 +298,8 @@ def _entry(form: str, text: str, key: str, column: str) -> str:
     if form == "table":
         header = text.split("\n")[0]
         separator = max(",;|\t", key=header.count)
-        rows = csv.DictReader(text.splitlines(), delimiter=separator)
-        return " ".join(*(row.values() for row in rows if row[column] == key))
+        table = csv.DictReader(text.splitlines(), delimiter=separator)
+        return " ".join(*(row.values() for row in table if row[column] == key))
     if form == "records":
         rows = (json.loads(line) for line in text.splitlines())
         return " ".join(*(map(str, row.values()) for row in rows if str(row[column]) == key))
@@ -333,10 +340,10 @@ def _read_sql(reader: Reader, task: Task) -> StrategySteps:
     queries = [re.compile(_pattern(query, {})) for query in reader.language.queries]
     (query,) = (_values(match) for one in queries if (match := one.fullmatch(task.query)))
     text = _cells((yield Act(f"SELECT * FROM {query['start']}")).observation)
-    base = re.search(r"(?:all rows of|the table) (\w+)\.", text)
+    base = _first(r"(?:all rows of|the table) (\w+)\.", text)
     schema = (yield Act(f"SELECT sql FROM sqlite_master WHERE name = '{base[1]}'")).observation
-    columns = re.findall(r"(\w+) (?:INTEGER|VARCHAR)", schema)
-    columns = dict(zip(("id", "day", "who", "kind", "amount"), columns, strict=True))
+    names = re.findall(r"(\w+) (?:INTEGER|VARCHAR)", schema)
+    columns = dict(zip(("id", "day", "who", "kind", "amount"), names, strict=True))
     reader = Reader(reader.language, columns)
     place, chain = Place("", data={"base": base[1]}), list[str]()
     for _ in range(TURNS):
