@@ -240,7 +240,7 @@ class Sql(Language):
     def near(self, draw: Draw, place: Place, key: str) -> str:
         if key.isalpha():
             return str(draw.choice(place.data["whos"]))
-        ids = re.findall(r"\((\d{4,}), ", "".join(map(str, place.files.values())))
+        ids: list[str] = re.findall(r"\((\d{4,}), ", "".join(map(str, place.files.values())))
         if key in ids:  # a number that is no id could be ruled out at a glance
             return draw.choice([id for id in ids if id[:-3] == key[:-3]])
         return super().near(draw, place, key)
