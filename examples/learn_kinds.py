@@ -11,9 +11,10 @@ names that training does not contain are no obstacle: a test task needs the righ
 slots. The policy acts once and submits, so it cannot read a rule first; tasks of difficulty 3 are
 left out unless their query shows the rule.
 
-It prints the success rate on test tasks whose kind has training tasks, on those of kinds that are
-`held_out`, and on each held-out kind: before training, after imitation, and after GRPO, where
-`intercode` executes and scores the commands that the policy samples for training tasks.
+It prints the success rate on test tasks by their distance from training (the same kind with other
+names, one choice changed, two changed, a new kind, a new family): before training, after imitation,
+and after GRPO, where `intercode` executes and scores the commands that the policy samples for
+training tasks.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ RARE = 0.02
 WIDTH, HEADS, LAYERS, LONGEST = 64, 4, 2, 256
 BATCH, RATE = 32, 2e-3
 TASKS_A_STEP, GROUP, GRPO_RATE = 12, 8, 2e-4
+RUNGS = ("known", "one changed", "two changed", "new kind", "new family")
+"""The distances of test tasks from training."""
 Token = str | int
 """A word, or the number of a slot."""
 
@@ -265,14 +268,12 @@ class Run:
         optimizer.step()
 
     def measure(self, tasks: Sequence[Task]) -> dict[str, float]:
-        """Return the success rate, in percent, of the likeliest reply: `seen` kinds, `held out`
-        kinds, and each held-out kind."""
-        rewards = defaultdict[str, list[float]](list)
+        """Return the success rate, in percent, of the likeliest reply, by distance."""
+        rewards: dict[str, list[float]] = {rung: [] for rung in RUNGS}
         for task, (rollout,) in zip(tasks, self.play(tasks, 1, greedy=True), strict=True):
-            held_out = task.extra.get("held_out", False)
-            for kind in ("held out", task.extra["kind"]) if held_out else ("seen",):
-                rewards[kind] += [rollout.reward] if rollout.reward is not None else []
-        return {kind: 100 * sum(values) / len(values) for kind, values in rewards.items()}
+            if rollout.reward is not None:
+                rewards[RUNGS[task.extra["distance"]]].append(rollout.reward)
+        return {rung: 100 * sum(values) / len(values) for rung, values in rewards.items() if values}
 
 
 def main() -> None:
