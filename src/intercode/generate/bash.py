@@ -198,10 +198,12 @@ MEASURES = ["weight", "volume", "age"]
 
 def _tables_place(draw: Draw, name: str) -> Place:
     site, nouns = f"{draw.home('stock')}/{name}", draw.nouns(6)
-    shelves, people = [town.lower() for town in draw.towns(4)], draw.people(3)
-    quantities, prices = ([draw.number(20, 1150) for _ in range(8)] for _ in range(2))
+    shelves, people = [town.lower() for town in draw.towns(4)], draw.people(2)
+    quantities, prices = (
+        [draw.number(low, 9 * low) for low in (11, 11, 101, 101, 120)] for _ in "12"
+    )
     measures = draw.sample(range(10, 300), 8)
-    codes, ids = draw.sample(range(100, 1000), 6), draw.sample(range(10, 400), 24)
+    codes, ids = draw.sample(range(100, 1000), 6), draw.sample(range(10, 400), 32)
     rows: tuple[tuple[Any, ...], ...] = tuple(
         (
             number,
@@ -210,7 +212,7 @@ def _tables_place(draw: Draw, name: str) -> Place:
             draw.choice(quantities),
             draw.choice(prices),
             *(draw.choice(measures) for _ in MEASURES),
-            draw.choices(codes, range(6, 0, -1))[0],
+            draw.choices(codes, (5, 5, 4, 3, 2, 2))[0],
         )
         for number in ids
     )
@@ -218,11 +220,12 @@ def _tables_place(draw: Draw, name: str) -> Place:
     parts = Rows(
         names, rows, key="id", closed=frozenset({"supplier"}), allows=_positive, spaces=False
     )
-    persons = zip(codes, [*people[:2], *people, people[2]], strict=True)
-    suppliers = Rows(("code", "person"), tuple(persons), key="code", spaces=False)
-    place = Place(name, facts={"site": site, "path": f"{site}/parts.csv", "people": people[:2]})
+    both = [f"{people[0]}-{people[1]}", f"{people[1]}-{people[0]}"]
+    persons = zip(codes, [*people, *people, *both], strict=True)
+    suppliers = Rows(("code", "person"), tuple(persons))
+    place = Place(name, facts={"site": site, "path": f"{site}/parts.csv", "people": people})
     place.write(f"{site}/parts.csv", parts)
-    place.write(f"{site}/suppliers.csv", suppliers)
+    place.fix(f"{site}/suppliers.csv", suppliers)
     place.grows.append(site)
     columns = draw.sample(range(6, 9), 3)
     place.facts |= dict(zip(MEASURES, columns, strict=True))
