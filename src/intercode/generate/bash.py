@@ -198,7 +198,7 @@ MEASURES = ["weight", "volume", "age"]
 
 def _tables_place(draw: Draw, name: str) -> Place:
     site, nouns = f"{draw.home('stock')}/{name}", draw.nouns(6)
-    shelves, people = [town.lower() for town in draw.towns(4)], draw.people(2)
+    shelves, people = [town.lower() for town in draw.towns(3)], draw.people(2)
     quantities, prices = (
         [draw.number(low, 9 * low) for low in (11, 11, 101, 101, 120)] for _ in "12"
     )
@@ -273,13 +273,11 @@ def _logs_place(draw: Draw, name: str) -> Place:
     """Return a log whose clients and pages contain each other, as in a subnet and on a site."""
     site, (one, two, three) = f"{draw.home('gate')}/{name}", draw.nouns(3)
     net = f"{draw.number(10, 200)}.{draw.randint(10, 99)}"
-    hosts = draw.sample(range(2, 24), 3)
-    clients = [f"10.{net}.{host}" for host in hosts]
-    clients += [
-        f"110.{net}.{hosts[0]}",
-        *(f"10.{net}.{host}{draw.randint(0, 9)}" for host in hosts),
-    ]
-    pages = [f"/{one}", f"/{one}/{two}", f"/{two}", f"/{two}s", f"/{three}/{one}", f"/{three}"]
+    clients = [f"10.{net}.{host}" for host in draw.sample(range(2, 24), 3)]
+    clients += [f"{client}{draw.randint(0, 9)}" for client in clients]
+    clients += [f"1{client}" for client in clients[:3]]
+    pages = [f"/{one}", f"/{two}", f"/{three}", f"/{one}/{two}", f"/{two}s", f"/{three}/{one}"]
+    pages += [f"/{two}/{three}", f"/{one}/{three}"]
     sizes, times = (
         [draw.number(low, 10 * low) for low in lows]
         for lows in ((9, 9, 90, 90, 900, 900, 1200), (9, 9, 90, 90, 120, 120))
@@ -289,7 +287,7 @@ def _logs_place(draw: Draw, name: str) -> Place:
     def skewed(items: Sequence[Any]) -> Any:
         return items[min(draw.randrange(len(items)), draw.randrange(len(items)))]
 
-    minutes = sorted(60 * skewed(hours) + draw.randrange(60) for _ in range(70))
+    minutes = sorted(60 * skewed(hours) + draw.randrange(60) for _ in range(90))
     rows = tuple(
         (
             f"{minute // 60:02}:{minute % 60:02}",
@@ -310,10 +308,11 @@ def _logs_place(draw: Draw, name: str) -> Place:
         sort=itemgetter("time"),
     )
     place = Place(name, facts={"site": site, "path": f"{site}/access.log", "requests": rows})
+    place.facts |= {"clients": clients[:3], "pages": pages[:3]}
     place.write(f"{site}/access.log", log)
     place.grows.append(site)
     lists = [f"{site}/{town.lower()}.list" for town in draw.towns(2)]
-    for path, listed in zip(lists, (draw.sample(clients[:3], 2), clients[4:]), strict=True):
+    for path, listed in zip(lists, (draw.sample(clients[:3], 2), clients[3:7]), strict=True):
         place.fix(path, "".join(f"{client}\n" for client in listed))
     than, sign = draw.choice((("more than", ">"), ("at least", ">=")))
     slow, most = draw.limit(_middle(times)), draw.limit(_middle(sizes))
@@ -345,11 +344,10 @@ def _logs_place(draw: Draw, name: str) -> Place:
 
 def _request(draw: Draw, place: Place) -> Parameters:
     requests = place.facts["requests"]
-    _, client, page, status, _, _ = draw.choice(requests)
     return {
-        "client": client,
-        "page": page,
-        "status": status,
+        "client": draw.choice(place.facts["clients"]),
+        "page": draw.choice(place.facts["pages"]),
+        "status": draw.choice(requests)[3],
         "bytes": draw.limit(_middle(row[4] for row in requests)),
         "milliseconds": draw.limit(_middle(row[5] for row in requests)),
         "count": draw.number(3, 30),
