@@ -37,6 +37,8 @@ def numbers_in(near: Sequence[str]) -> list[int]:
 
 def similar(draw: Draw, name: str) -> str:
     """Return a name that contains this one, or differs from it in case only."""
+    if name.startswith("/"):
+        return f"/{similar(draw, name[1:])}"
     joint = " " if " " in name or name[:1].isupper() else "-"
     return draw.choice(
         (

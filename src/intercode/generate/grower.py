@@ -20,7 +20,7 @@ from intercode.generate.draws import Draw
 
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+")
 _FILE = re.compile(r"(?<=/)[\w-]+(?:\.\w+)+")
-_JOINED = re.compile(r"/?\w+(?:[./-]\w+)+")
+_JOINED = re.compile(r"/?\w+(?:[./-]\w+)+|/\w+")
 _QUOTED = re.compile(r"'[^'\n]+'|\"[^\"\n]+\"")
 _TOKEN = re.compile(r"[\w./-]*\w|\S")
 MOST_AT_ONCE = 12
