@@ -403,15 +403,15 @@ def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str])
     stem, word = stem or name, _word_in(name, near_words, draw)
     new = draw.choice(
         (
-            *(f".{name}" for _ in range(3)),
-            f"{name}.{draw.choice(('bak', 'old', 'orig'))}",
+            *(f".{name}" for _ in range(2)),
+            *(f"{name}.{draw.choice(('bak', 'old', 'orig'))}" for _ in range(2)),
             f"{stem}-{draw.randint(2, 99)}{dot}{ending}",
             f"{stem}{ending}",
             f"{stem}{dot}{ending.upper()}",
             f"{stem}{dot}x{ending}",
             name.capitalize(),
             name.lower(),
-            f"{draw.choice(('old', 'new'))}-{name}",
+            *(f"{draw.choice(('old', 'new'))}-{name}" for _ in range(2)),
             name.replace(word, similar(draw, word)) if word else f"{name}s",
             f"{draw.choice(others)}{dot}{ending}",
             f"{draw.choice(others)}-{draw.randint(2, 99)}{dot}{ending}",
