@@ -14,11 +14,12 @@ import gzip
 import io
 import tarfile
 from collections import Counter
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
-from intercode.generate.ground import Prose
+from intercode.generate.ground import Prose, Rows
 
 ENDINGS = [
     "txt",
@@ -47,6 +48,12 @@ def _text(draw: Draw, count: int) -> str:
             draw.choice(lines) if repeat else " ".join(draw.choices(words, k=draw.randint(2, 9)))
         )
     return "".join(f"{line}\n" for line in lines)
+
+
+def _middle(values: Iterable[int]) -> list[int]:
+    """Return the values without the lowest and the highest third."""
+    ordered = sorted(values)
+    return ordered[len(ordered) // 3 : -(len(ordered) // 3)]
 
 
 # -- bash-files ------------------------------------------------------------------------------------
@@ -128,127 +135,59 @@ def _note(draw: Draw, place: Place) -> Parameters:
 
 
 def _find_place(draw: Draw, name: str) -> Place:
-    """Return a tree in which names, endings and sizes come close to those of the questions."""
-    site, endings, words = f"/yard/{name}", draw.sample(ENDINGS, 3), draw.words(NOUNS, 8)
-    hidden, other, deep, *topics = words
-    folders = [
-        "",
-        f"/{hidden}",
-        f"/{hidden}/{topics[0]}/{hidden}",
-        f"/{hidden}s/{other}",
-        f"/{other}",
-        f"/{other}/{hidden}/{other}",
-        f"/{other}/{deep}/{topics[1]}/{deep}",
-        f"/{topics[2]}s",
-        f"/{deep}s/{topics[1]}",
-        f"/{deep.capitalize()}",
-        f"/{other.capitalize()}/{hidden.capitalize()}",
-        f"/old-{hidden}",
-        f"/{other}/old-{deep}/old-{other}",
-    ]
-    middles = sorted(draw.number(12, 1150) for _ in range(4))
-    sizes = [middle + step for middle in middles for step in (-1, 0, 1)]
-    limits = [middle for middle in middles if (middle > 923) is (draw.split == "test")] or middles
-    limit, most = draw.choice(limits), draw.randint(1200, 1400)
-    files = dict[str, str]()
-
-    def add(path: str, size: int, folder: str | None = None) -> None:
-        folder = draw.choice(folders) if folder is None else folder
-        text = (_text(draw, 40) * 9)[: size - 1] + "\n" if size else ""
-        files[f"{site}{folder}/{path}"] = text
-
-    for number, size in enumerate([*sizes, sizes[-1]]):
-        add(f"{draw.choice(topics)}{number}.{draw.choice(endings)}", size)
-    for ending in endings[:2]:  # a folder named like a file, ties, and names that are almost right
-        one, two, three = draw.sample(topics, 3)
-        add(f"{one}.{ending}/{two}.{ending}", most, f"/{hidden}")
-        add(f"{three}.{ending}", most, folders[4])
-        files[f"{site}{draw.choice(folders)}/.{one}.{ending}"] = files[
-            f"{site}{folders[4]}/{three}.{ending}"
-        ]
-        add(f"{two}.{ending}", most)
-        add(f"{two}-{limit}.{ending}", limit)
-        add(f"{one}-{limit + 1}.{ending}", limit + 1)
-        add(f"{two}.{ending}.old", most + 1)
-        add(f"{one}{ending}", draw.randint(2, 9), "")
-        add(f"{three}{ending}", most + 2, folders[2])
-        files[f"{site}{folders[3]}/{two}{ending}"] = files[f"{site}{folders[2]}/{three}{ending}"]
-        add(f"{two}.{ending.upper()}", most)
-        add(f"{one}-{draw.randint(2, 99)}.{ending}", most, f"/{other.capitalize()}")
-        add(f"{three}-{draw.randint(2, 99)}.{ending}", most, "")
-        for name in (f".{one}.{ending.upper()}", f".{two}{ending}"):
-            add(name, draw.choice(sizes))
-        for folder in (f"/{hidden}", f"/{other}"):  # hidden, empty, and in capitals
-            one, two = draw.sample(topics, 2)
-            add(f".{one}-{draw.randint(2, 99)}.{ending}", draw.choice(sizes), folder)
-            add(f"{one}-{draw.randint(100, 999)}.{ending}", 0, folder)
-            add(f"{two}-{draw.randint(2, 99)}.{ending.upper()}", draw.choice(sizes), folder)
-    for folder in ("", *folders[6:9]):  # dots elsewhere than in the middle
-        one, two, three = draw.sample(topics, 3)
-        add(f".{one}/{two}", draw.choice(sizes), folder)
-        add(f"{one}.d/.{three}", draw.choice(sizes), folder)
-    begun = [f"{folder}-list" for folder in (hidden, other, deep)]
-    begun += [name for topic in topics[:3] for name in (topic.capitalize(), f"old-{topic}")]
-    for topic, folder in zip(topics[:3] * 2, folders[4:10], strict=True):
-        add(f"{topic}-list.{endings[0]}", draw.choice(sizes), folder)
-    for name in begun:  # names that begin or go on in another way
-        add(f"{name}.{draw.choice(endings)}", draw.choice((0, 0, *sizes)))
-    for path in draw.sample(sorted(files), 5):  # copies under other names
-        copy = f"{site}{draw.choice(folders)}/{draw.choice(topics)}-{draw.randint(2, 99)}"
-        files[f"{copy}.{draw.choice(endings)}"] = files[path]
-        files[f"{copy}.{draw.choice(endings)}.old"] = files[path][::-1].strip() + "\n"
-    counts, totals = Counter[str](), Counter[str]()
-    for path, text in files.items():
-        counts[path.rpartition("/")[0]] += 1
-        totals[path.rpartition("/")[0]] += len(text)
-    stale = endings[draw.randrange(2)]
-    place = Place(name, facts={"site": site, "endings": endings, "limits": limits})
-    place.facts |= {"topics": topics[:3], "folders": [hidden, other, deep]}
-    place.facts |= {"counts": list(counts.values()), "totals": list(totals.values())}
-    for path, text in files.items():
-        place.write(path, text)
+    site, endings = f"{draw.home('yard')}/{name}", draw.sample(ENDINGS, 3)
+    names = draw.nouns(6)
+    one, two, three = names[:3]
+    place = Place(name, facts={"site": site, "endings": endings[:2], "names": names})
+    texts = ["".join(f"{draw.line(names[3:])}\n" for _ in range(n)) for n in (1, 2, 3, 5, 8)]
+    folders = ["", one, f"{one}/{two}", f"{one}/{two}/{three}"]
+    folders += [two, f"{two}/{three}", f"{two}/{three}/{one}", three, f"{three}/{one}/{two}"]
+    totals = Counter[str]()
+    for number, folder in enumerate([*folders, *folders, *folders]):
+        text, ending = draw.choice(texts), draw.choice(endings)
+        file = f"{names[number % 6]}-{draw.randint(2, 99)}.{ending}"
+        place.write("/".join(filter(None, (site, folder, file))), text)
+        totals[folder] += len(text.encode())
+    place.grows.append(site)
+    sizes = [len(text.encode()) for text in place.files.values()]
+    limit = draw.limit(_middle(sizes))
     old, old_code = draw.choice(
         (
-            (f"more than {limit} bytes", f"-size +{limit}c"),
-            (f"{limit} bytes or more", f"-size +{limit - 1}c"),
-            (f"at most {limit} bytes", f"-size -{limit + 1}c"),
+            (f"larger than {limit} bytes", f"-size +{limit}c"),
+            (f"at least {limit} bytes long", f"-size +{limit - 1}c"),
         )
     )
     both, both_code = draw.choice((("or", "-o "), ("and", "")))
-    bulky, bulky_code = draw.choice((("more than ", limit), ("at least ", limit - 1)))
     private, private_code = draw.choice(
         (
-            (f"below the folder {site}/{hidden}, at any depth,", f"-path '{site}/{hidden}/*'"),
-            (f"below any folder named {hidden}, at any depth,", f"-path '*/{hidden}/*'"),
-            (f"below {site}/{other}, at any depth,", f"-path '{site}/{other}/*'"),
+            (f"anywhere under {site}/{two}", f"-path '{site}/{two}/*'"),
+            (f"anywhere under a folder named {one}", f"-path '*/{one}/*'"),
             ("whose names begin with a dot", "-name '.*'"),
         )
     )
-    place.facts |= {
-        "stale": f"-name '*.{stale}' {both_code}{old_code}",
-        "bulky": f"-size +{bulky_code}c",
-        "private": private_code,
-    }
+    place.facts |= {"sizes": sizes, "totals": [*totals.values()]}
+    place.facts |= {"stale": f"-name '*.{endings[0]}' {both_code}{old_code}"}
+    place.facts |= {"bulky": old_code, "private": private_code}
     place.explain(
         f"{site}/HANDBOOK",
-        f"A file is stale if its name ends in .{stale} {both} it has {old}.\n"
-        f"A file is bulky if it has {bulky}{limit} bytes.\nThe files {private} are private.\n",
+        f"A file is stale if its name ends in .{endings[0]} {both} it is {old}.\n"
+        f"A file is bulky if it is {old}.\nFiles {private} are private.\n",
     )
     return place
 
 
 def _search(draw: Draw, place: Place) -> Parameters:
-    ending, second = draw.sample(place.facts["endings"][:2], 2)
+    ending, second = draw.sample(place.facts["endings"], 2)
     return {
-        "size": draw.choice(place.facts["limits"]) - draw.randint(0, 1),
+        "size": draw.limit(_middle(place.facts["sizes"])),
         "ending": ending,
         "second": second,
-        "prefix": draw.choice(place.facts["topics"])[: draw.randint(1, 4)],
-        "start": draw.choice(place.facts["topics"] + place.facts["folders"])[: draw.randint(1, 3)],
-        "letters": draw.choice(place.facts["folders"])[: draw.randint(1, 4)],
-        "rank": draw.randint(2, 6),
-        "few": draw.choice(place.facts["counts"]),
-        "total": draw.choice(place.facts["totals"]),
+        "start": draw.choice(place.facts["names"]),
+        "word": draw.choice(place.facts["names"][3:]),
+        "letters": draw.choice(place.facts["names"][:3]),
+        "rank": draw.randint(2, 4),
+        "few": draw.randint(3, 4),
+        "total": draw.limit(place.facts["totals"]),
     }
 
 
@@ -258,90 +197,66 @@ MEASURES = ["weight", "volume", "age"]
 
 
 def _tables_place(draw: Draw, name: str) -> Place:
-    """Return two tables with few different values, so that many are at a limit or tied, and with
-    names and numbers that contain each other or are in several columns."""
-    site = f"/stock/{name}"
-    first, second, third = draw.words(TOWNS, 3)
-    asked, shelves = [first, second], [first, second, f"{first}-{second}", f"{second}-{first}"]
-    one, two, three = draw.words(PEOPLE, 3)
-    codes = draw.sample(range(100, 1000), 9)
-    quantities, prices = (  # as text, 92 is more than 734
-        [draw.number(70, 100), draw.number(70, 100), *(draw.number(116, 1150) for _ in range(6))]
-        for _ in range(2)
+    site, nouns = f"{draw.home('stock')}/{name}", draw.nouns(6)
+    shelves, people = [town.lower() for town in draw.towns(3)], draw.people(2)
+    quantities, prices = (
+        [draw.number(low, 9 * low) for low in (11, 11, 101, 101, 120)] for _ in "12"
     )
-    place = Place(name, facts={"site": site, "path": f"{site}/parts.csv", "people": [one, two]})
+    measures = draw.sample(range(10, 300), 8)
+    codes, ids = draw.sample(range(100, 1000), 6), draw.sample(range(10, 400), 32)
+    rows: tuple[tuple[Any, ...], ...] = tuple(
+        (
+            number,
+            f"{draw.choice(nouns)}-{draw.randint(10, 99)}",
+            draw.choice(shelves),
+            draw.choice(quantities),
+            draw.choice(prices),
+            *(draw.choice(measures) for _ in MEASURES),
+            draw.choices(codes, (5, 5, 4, 3, 2, 2))[0],
+        )
+        for number in ids
+    )
+    names = ("id", "name", "shelf", "qty", "price", "a", "b", "c", "supplier")
+    parts = Rows(
+        names, rows, key="id", closed=frozenset({"supplier"}), allows=_positive, spaces=False
+    )
+    both = [f"{people[0]}-{people[1]}", f"{people[1]}-{people[0]}"]
+    persons = zip(codes, [*people, *people, *both], strict=True)
+    suppliers = Rows(("code", "person"), tuple(persons))
+    place = Place(name, facts={"site": site, "path": f"{site}/parts.csv", "people": people})
+    place.write(f"{site}/parts.csv", parts)
+    place.fix(f"{site}/suppliers.csv", suppliers)
+    place.grows.append(site)
     columns = draw.sample(range(6, 9), 3)
     place.facts |= dict(zip(MEASURES, columns, strict=True))
-    ids = [draw.sample(range(*ends), 40) for ends in ((30, 100), (100, 300))]
-    ids += [draw.sample(range(10, 30), 10), draw.sample(range(300, 400), 10)]
-    starts: list[tuple[str, int | None, int | None]]
-    starts = [(draw.choice((*asked, *shelves, third)), None, None) for _ in range(26)]
-    extremes: list[tuple[int | None, int | None]]
-    extremes = [(min(quantities), None), (max(quantities), None)]
-    extremes += [(None, min(prices)), (None, max(prices))]
-    for extreme in extremes:  # ties, of ids whose order as text is another
-        starts += [(shelf, *extreme) for shelf in asked for _ in range(4)]
-    pools = [number % 2 for number in range(len(starts))] + [2, 3] * 10
-    starts += [(shelf, *extreme) for shelf in shelves[2:] for extreme in extremes for _ in range(2)]
-    lone = {f"{first}-{third}": codes.pop(), f"{second}-{third}": codes.pop()}
-    for shelf, end in zip(lone, (min, max), strict=True):  # with no row on one side of a limit
-        starts += [(shelf, end(quantities), end(prices))] * 2
-    rows = list[list[Any]]()
-    for (shelf, quantity, price), pool in zip(starts, pools, strict=True):
-        part = f"{draw.choice((*shelves, *draw.words(NOUNS, 3)))}-{draw.randint(10, 99)}"
-        amounts = quantity or draw.choice(quantities), price or draw.choice(prices)
-        others = draw.sample([*ids[0], *ids[1], *codes], 3)
-        supplier = lone.get(shelf) or draw.choice(codes)
-        rows.append([ids[pool].pop(), part, shelf, *amounts, *others, supplier])
-    largest = rows.pop()
-    rows.sort(key=lambda row: draw.uniform(-1, 1) / (1 + abs(row[0] - 100)))
-    rows.insert(0, largest)  # and of a tie, the first and the last row have middling ids
-    numbers = [row[0] for row in rows]
-    begins, ends = {number // 10 for number in numbers}, {n % 100 for n in numbers if n > 99}
-    place.facts["rows"] = [row for row in rows if row[2] in asked]
-    place.facts["ids"] = [n for n in numbers if n in begins and n in ends] or numbers
-    place.write(
-        f"{site}/parts.csv",
-        "".join(
-            f"{','.join(map(str, row))}\n"
-            for row in [["id", "name", "shelf", "qty", "price", *"abc", "supplier"], *rows]
-        ),
-    )
-    people = [f"{one}-{two}", f"{two}-{one}", one, two, three, one, two, three, three]
-    pairs = [("code", "person"), *zip([*codes, *lone.values()], people, strict=True)]
-    place.write(f"{site}/suppliers.csv", "".join(f"{code},{who}\n" for code, who in pairs))
-    column, words = draw.choice(((4, "qty"), (5, "price")))
-    amount = draw.choice(sorted(quantities if column == 4 else prices)[1:-1])
+    column, words = draw.choice(((6, "a"), (7, "b")))
+    amount = draw.limit(_middle(measures))
     than, sign = draw.choice(
-        (("below", "<"), ("above", ">"), ("not above", "<="), ("not below", ">="))
+        (("below", "<"), ("above", ">"), ("at most", "<="), ("at least", ">="))
     )
     joint, code = draw.choice((("and", "&&"), ("or", "||")))
-    shelf = draw.choice(asked)
-    place.facts["scarce"] = f'${column} {sign} {amount} {code} $3 == "{shelf}"'
-    meanings = [(letter, MEASURES[columns.index(6 + n)]) for n, letter in enumerate("abc")]
-    place.explain(
-        f"{site}/HANDBOOK",
-        "".join(
-            f"In {site}/parts.csv, column {letter} is the {word}.\n" for letter, word in meanings
-        )
-        + f"A part is scarce if its {words} is {than} {amount} {joint} its shelf is {shelf}.\n",
+    place.facts["scarce"] = f'${column} {sign} {amount} {code} $3 == "{shelves[0]}"'
+    place.facts["rows"] = rows
+    meanings = "".join(
+        f"In {site}/parts.csv, column {'abc'[column - 6]} is the {measure}.\n"
+        for measure, column in zip(MEASURES, columns, strict=True)
     )
+    rule = f"its value in column {words} is {than} {amount} {joint} its shelf is {shelves[0]}"
+    place.explain(f"{site}/HANDBOOK", f"{meanings}A part is scarce if {rule}.\n")
     return place
+
+
+def _positive(row: Mapping[str, Any]) -> bool:
+    return all(value > 0 for value in row.values() if isinstance(value, int))
 
 
 def _row(draw: Draw, place: Place) -> Parameters:
     rows, measure = place.facts["rows"], draw.choice(MEASURES)
-    shelf = draw.choice(rows)[2]
-    quantity, price = (
-        draw.choice([row[n] for row in rows if row[2] == shelf and row[n] not in ends] or ends)
-        for n in (3, 4)
-        for ends in [(min(row[n] for row in rows), max(row[n] for row in rows))]
-    )
     return {
-        "id": draw.choice(place.facts["ids"]),
-        "shelf": shelf,
-        "qty": quantity,
-        "price": price,
+        "id": draw.choice(rows)[0],
+        "shelf": draw.choice(rows)[2],
+        "qty": draw.limit(_middle(row[3] for row in rows)),
+        "price": draw.limit(_middle(row[4] for row in rows)),
         "person": draw.choice(place.facts["people"]),
         "measure": measure,
         "column": place.facts[measure],
@@ -351,93 +266,76 @@ def _row(draw: Draw, place: Place) -> Parameters:
 
 # -- bash-logs -------------------------------------------------------------------------------------
 
-STATUSES = [101, 200, 301, 400, 403, 404, 500, 503, 504]
+STATUSES = [200, 404, 301, 500, 403, 400, 503]
 
 
 def _logs_place(draw: Draw, name: str) -> Place:
-    """Return a log with clients and pages that contain each other.
+    """Return a log whose clients and pages contain each other, as in a subnet and on a site."""
+    site, (one, two, three) = f"{draw.home('gate')}/{name}", draw.nouns(3)
+    net = f"{draw.number(10, 200)}.{draw.randint(10, 99)}"
+    clients = [f"10.{net}.{host}" for host in draw.sample(range(2, 24), 3)]
+    clients += [f"{client}{draw.randint(0, 9)}" for client in clients]
+    clients += [f"1{client}" for client in clients[:3]]
+    pages = [f"/{one}", f"/{two}", f"/{three}", f"/{one}/{two}", f"/{two}s", f"/{three}/{one}"]
+    pages += [f"/{two}/{three}", f"/{one}/{three}"]
+    sizes, times = (
+        [draw.number(low, 10 * low) for low in lows]
+        for lows in ((9, 9, 90, 90, 900, 900, 1200), (9, 9, 90, 90, 120, 120))
+    )
+    hours = draw.sample(range(5, 22), 5)
 
-    Some values are frequent, so that many are at a limit or tied, and some occur once, so that
-    each line that is taken by mistake shows. Each status is also a number of bytes and of
-    milliseconds; lines occur twice, and not all lines of a minute are in sorted order.
-    """
-    site = f"/gate/{name}"
-    clients, others = list[str](), list[str]()
-    for _ in range(4):
-        tail = f"{draw.number(10, 200)}.{draw.randint(10, 99)}.{draw.randint(2, 24)}"
-        clients.append(f"10.{tail}")
-        others += [f"10.{tail}{draw.randint(0, 9)}", f"110.{tail}"]
-    one, two, three, four = draw.words(NOUNS, 4)
-    pages = [f"/{one}/{two}", f"/{three}/{four}"]
-    other_pages = [f"{page}s" for page in pages] + [f"/old{page}" for page in pages]
-    other_pages += [f"/trace/{client}" for client in clients]
-    sizes = [draw.number(120, 11500) for _ in range(6)]
-    times = [draw.number(120, 1150) for _ in range(5)]
-    all_sizes = [*sizes, *sizes, *draw.sample(range(91, 100), 2), draw.randint(10_000, 10_999)]
-    all_times = [*times, *times, *draw.sample(range(91, 100), 2), draw.randint(1000, 1099)]
-    place = Place(name, facts={"site": site, "path": f"{site}/access.log"})
-    draws = list[tuple[Any, ...]]()
+    def skewed(items: Sequence[Any]) -> Any:
+        return items[min(draw.randrange(len(items)), draw.randrange(len(items)))]
 
-    def pick(asked: list[Any], others: list[Any], once: Any) -> Any:
-        return draw.choice(draw.choices((asked, others, [once]), (9, 7, 4))[0])
-
-    for _ in range(draw.randint(110, 150)):
-        client = pick(clients, others, f"10.{draw.randint(1, 250)}.{draw.randint(1, 250)}.1")
-        page = pick(pages, other_pages, f"{draw.choice(pages)}/{draw.randint(1, 999)}")
-        size, time = draw.randint(100, 11600), draw.randint(100, 1200)
-        numbers = pick(all_sizes, all_sizes, size), pick(all_times, STATUSES, time)
-        draws.append((client, page, draw.choice(STATUSES), *numbers))
-    for number, (client, size) in enumerate(product(clients, STATUSES)):
-        status = draw.choice([status for status in STATUSES if status != size])
-        draws.append((client, pages[number % 2], status, size, draw.choice(all_times)))
-    for client, page in product(clients, pages):
-        numbers = draw.choice(sizes), draw.choice(times)
-        draws.append((client, page, draw.choice(STATUSES), *numbers))
-    draw.shuffle(draws)
-    minutes = [60 * hour for hour in draw.sample(range(5, 22), 12) for _ in range(3)]
-    minutes += [draw.randrange(24 * 60) for _ in draws[72:]]
-    minutes += [min(minutes), max(minutes)] * 18
-    requests = list[list[str]]()
-    for minute, request in zip(sorted(minutes), draws, strict=True):
-        row = [f"{minute // 60:02}:{minute % 60:02}", *map(str, request)]
-        requests += [row] * draw.choice((1, 1, 1, 2))
-    place.facts["requests"] = [
-        row
-        for row in requests
-        if row[1] in clients and row[2] in pages and int(row[4]) in sizes and int(row[5]) in times
-    ]
-    heading = ["time", "client", "page", "status", "bytes", "milliseconds"]
-    place.write(f"{site}/access.log", "".join(f"{' '.join(row)}\n" for row in [heading, *requests]))
-    robots, *decoys = draw.words(TOWNS, 3)
-    for file in (robots, *decoys):
-        listed = draw.sample(clients + others, 4)
-        place.write(f"{site}/{file.lower()}.list", "".join(f"{client}\n" for client in listed))
+    minutes = sorted(60 * skewed(hours) + draw.randrange(60) for _ in range(90))
+    rows = tuple(
+        (
+            f"{minute // 60:02}:{minute % 60:02}",
+            skewed(clients),
+            skewed(pages),
+            skewed(STATUSES),
+            draw.choice(sizes),
+            draw.choice([*times, *STATUSES]),
+        )
+        for minute in minutes
+    )
+    log = Rows(
+        ("time", "client", "page", "status", "bytes", "milliseconds"),
+        rows,
+        closed=frozenset({"time", "client", "status"}),
+        spaces=False,
+        separator=" ",
+        allows=_positive,
+        sort=itemgetter("time"),
+    )
+    place = Place(name, facts={"site": site, "path": f"{site}/access.log", "requests": rows})
+    place.facts |= {"clients": clients[:3], "pages": pages[:3]}
+    place.write(f"{site}/access.log", log)
+    place.grows.append(site)
+    lists = [f"{site}/{town.lower()}.list" for town in draw.towns(2)]
+    for path, listed in zip(lists, (draw.sample(clients[:3], 2), clients[3:7]), strict=True):
+        place.fix(path, "".join(f"{client}\n" for client in listed))
     than, sign = draw.choice((("more than", ">"), ("at least", ">=")))
-    slow, most = draw.choice(times), draw.choice(sizes)
+    slow, most = draw.limit(_middle(times)), draw.limit(_middle(sizes))
     joint, joint_code = draw.choice(
         (
-            (f"and has at most {most} bytes", f"&& $5 <= {most}"),
-            (f"or has fewer than {most} bytes", f"|| $5 < {most}"),
-            ("and its status is 400 or above", "&& $4 >= 400"),
+            (f"and sent at most {most} bytes", f"&& $5 <= {most}"),
+            (f"or sent fewer than {most} bytes", f"|| $5 < {most}"),
         )
     )
-    failures = (
-        ("500 or above", "$4 >= 500"),
-        ("400 or above, but not 404", "$4 >= 400 && $4 != 404"),
-        ("from 400 to 499", "$4 >= 400 && $4 < 500"),
-        ("403, 500 or 503", "($4 + 0 == 403 || $4 >= 500)"),
-        ("neither 200 nor 404", "$4 != 200 && $4 != 404"),
+    failed, failed_code = draw.choice(
+        (
+            ("500 or higher", "$4 >= 500"),
+            ("400 or higher, but not 404", "$4 >= 400 && $4 != 404"),
+            ("from 400 to 499", "$4 >= 400 && $4 < 500"),
+            ("neither 200 nor 404", "$4 != 200 && $4 != 404"),
+        )
     )
-    failed, failed_code = draw.choice(failures)
-    place.facts |= {
-        "robots": f"{site}/{robots.lower()}.list",
-        "decoy": f"{site}/{decoys[0].lower()}.list",
-        "slow": f"$6 {sign} {slow} {joint_code}",
-        "failed": failed_code,
-    }
+    place.facts |= {"robots": lists[0], "decoy": lists[1], "failed": failed_code}
+    place.facts["slow"] = f"$6 {sign} {slow} {joint_code}"
     place.explain(
         f"{site}/HANDBOOK",
-        f"The clients in the file {robots.lower()}.list are robots.\n"
+        f"The clients in the file {lists[0].rpartition('/')[2]} are robots.\n"
         f"A request is slow if it took {than} {slow} milliseconds {joint}.\n"
         f"A request failed if its status is {failed}.\n",
     )
@@ -445,16 +343,16 @@ def _logs_place(draw: Draw, name: str) -> Place:
 
 
 def _request(draw: Draw, place: Place) -> Parameters:
-    _, client, page, status, size, milliseconds = draw.choice(place.facts["requests"])
+    requests = place.facts["requests"]
     return {
-        "client": client,
-        "page": page,
-        "status": status,
-        "bytes": size,
-        "milliseconds": milliseconds,
-        "count": draw.number(3, 40),
-        "rank": draw.randint(2, 9),
-        "few": draw.randint(2, 5),
+        "client": draw.choice(place.facts["clients"]),
+        "page": draw.choice(place.facts["pages"]),
+        "status": draw.choice(requests)[3],
+        "bytes": draw.limit(_middle(row[4] for row in requests)),
+        "milliseconds": draw.limit(_middle(row[5] for row in requests)),
+        "count": draw.number(3, 30),
+        "rank": draw.randint(2, 4),
+        "few": draw.randint(2, 4),
     }
 
 

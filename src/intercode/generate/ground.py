@@ -28,12 +28,17 @@ Cell = str | int | None
 Content = "str | bytes | PurePosixPath | Prose | Rows | Archive"
 
 
+_NAME = re.compile(r"[\w./-]+")
+
+
 def numbers_in(near: Sequence[str]) -> list[int]:
     return [int(word) for word in near if word.isdecimal() and len(word) < 10]
 
 
 def similar(draw: Draw, name: str) -> str:
     """Return a name that contains this one, or differs from it in case only."""
+    if name.startswith("/"):
+        return f"/{similar(draw, name[1:])}"
     joint = " " if " " in name or name[:1].isupper() else "-"
     return draw.choice(
         (
@@ -80,7 +85,7 @@ class Prose(str):
                 line.capitalize(),
                 " ".join(draw.sample(words, len(words))),
                 line.replace(word, "").strip(),
-                line.replace(word, draw.choice([*near, word])),
+                line.replace(word, draw.choice([*filter(_NAME.fullmatch, near), word])),
                 word,
                 f"{draw.randint(2, 12)} {line}",
                 f"{word} café",
@@ -113,6 +118,8 @@ class Rows:
     separator: str = ","
     heading: bool = True
     allows: Callable[[Mapping[str, Any]], bool] = field(default=lambda row: True, compare=False)
+    spaces: bool = True
+    """Whether values may get spaces."""
     sort: Callable[[Mapping[str, Any]], Any] | None = field(default=None, compare=False)
     """The order in which the rows always are, for a log."""
 
@@ -164,9 +171,11 @@ class Rows:
         places = [*pointed, *self.places(known)]
         spot = draw.choice(places if places and draw.random() < 0.8 else range(len(self.rows)))
         new, kind = list(self.rows[spot]), draw.random()
-        touched = [name for name in self.columns if name in near and name != self.key]
+        named = [name for name in self.columns if name in near]
+        numbered = [name for place, name in enumerate(self.columns, 1) if str(place) in near]
+        touched = [name for name in named or numbered if name != self.key]
         others = [name for name in self.columns if name != self.key]
-        for _ in range(draw.choice((0, 1, 1, 1, 2)) if kind < 0.6 else 1):
+        for _ in range(draw.choice((0, 0, 1, 1, 2)) if kind < 0.6 else 1):
             column = draw.choice(touched if touched and draw.random() < 0.8 else others)
             place = self.columns.index(column)
             new[place] = self._value(draw, column, new[place], near, (ids or {}).get(column, ()))
@@ -195,7 +204,7 @@ class Rows:
         return [
             number
             for number, row in enumerate(self.rows)
-            if any(isinstance(cell, str) and cell in words for cell in row)
+            if any(str(cell) in words for cell in row if isinstance(cell, str) or (cell or 0) > 9)
         ]
 
     def _new_key(self, draw: Draw) -> Any:
@@ -225,8 +234,13 @@ class Rows:
             options += [draw.choice(limits) + step for step in (-1, 0, 0, 1)]
             options += [min(numbers), max(numbers), draw.choice(numbers) + draw.choice((-1, 1))]
         else:
-            options += [similar(draw, str(old)), similar(draw, draw.choice([*near, str(old)]))]
-        return draw.choice(options)
+            words = [word for word in near if _NAME.fullmatch(word)]
+            options += [similar(draw, draw.choice([*words, str(old)]))]
+            options += [similar(draw, str(old)) for _ in range(2)]
+        value = draw.choice(options)
+        if isinstance(value, str) and not self.spaces:
+            return value.replace(" ", "-")
+        return value
 
 
 @dataclass(frozen=True)
@@ -368,54 +382,69 @@ def grow_files(
     pointed = named or [path for path in paths if words & {*re.findall(r"\w+", path)}]
     path = draw.choice(pointed if pointed and draw.random() < 0.8 else paths)
     content, changed = files[path], dict(files)
-    if hasattr(content, "grown") and draw.random() < 0.6:
+    if hasattr(content, "grown") and draw.random() < (0.9 if isinstance(content, Rows) else 0.6):
         changed[path] = content.grown(draw, near, known)
     else:
-        name = _path_near(draw, path, near)
+        name = _path_near(draw, path, near, paths)
         if name in files or any(f"{name}/" in other or f"{other}/" in name for other in files):
             return changed
         changed[name] = _content_near(draw, content, near, known)
     return changed
 
 
-def _path_near(draw: Draw, path: str, near: Sequence[str]) -> str:
-    """Return a path in the same folder, in one below it or above it, whose name is similar."""
+def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str]) -> str:
+    """Return a path in the same folder, in one below or above it or with a similar name, whose
+    name is similar. The folder below may be called like a file."""
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
-    stem, word = stem or name, _word_in(name, [one for one in near if len(one) > 1], draw)
+    used = {*re.findall(r"[a-z]+", " ".join(paths))}
+    others = [word for word in near if word in used] or [name]
+    near_words = [word for word in near if len(word) > 1]
+    stem, word = stem or name, _word_in(name, near_words, draw)
     new = draw.choice(
         (
-            f".{name}",
-            f"{name}.{draw.choice(('bak', 'old', 'orig'))}",
+            *(f".{name}" for _ in range(2)),
+            *(f"{name}.{draw.choice(('bak', 'old', 'orig'))}" for _ in range(2)),
             f"{stem}-{draw.randint(2, 99)}{dot}{ending}",
             f"{stem}{ending}",
             f"{stem}{dot}{ending.upper()}",
             f"{stem}{dot}x{ending}",
             name.capitalize(),
             name.lower(),
-            f"{draw.choice(('old', 'new'))}-{name}",
+            *(f"{draw.choice(('old', 'new'))}-{name}" for _ in range(2)),
             name.replace(word, similar(draw, word)) if word else f"{name}s",
+            f"{draw.choice(others)}{dot}{ending}",
+            f"{draw.choice(others)}-{draw.randint(2, 99)}{dot}{ending}",
             name,
         )
     )
-    above = folder.rpartition("/")[0]
-    below = f"{folder}/{draw.choice(('old', 'archive', '.cache', 'tmp', f'{name}.d'))}"
-    where = draw.choice((folder, folder, folder, below, above))
-    return f"{where}/{new}".lstrip("/")
+    above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
+    below = f"{folder}/{draw.choice(('old', 'archive', '.cache', 'tmp', f'{name}.d', new))}"
+    where = draw.choice((folder, folder, folder, below, above, ""))
+    if "type" in near and draw.random() < 0.5:
+        where = f"{folder}/{stem}-{draw.randint(2, 99)}{dot}{ending}"
+    elif part and draw.random() < 0.5:
+        where = folder.replace(part, similar(draw, part))
+    return f"{where}/{new}".lstrip("/").replace(" ", "-")
 
 
 def _content_near(draw: Draw, content: Any, near: Sequence[str], known: Sequence[str]) -> Any:
-    """Return the content for a file near another: the same, none, a changed one, or one that has a
-    size near a number."""
+    """Return the content for a file near another: the same, none, four times it, one of the same
+    size, with a similar word for a word, of a size near a number, or with another change."""
     kind = draw.random()
-    if kind < 0.3 or isinstance(content, bytes | Archive):
+    if kind < 0.3 or not isinstance(content, str):
         return content
-    if kind < 0.4:
-        return type(content)("") if isinstance(content, str) else content
-    if kind < 0.7 and hasattr(content, "grown"):
+    new = content
+    if (numbers := [number for number in numbers_in(near) if number > 9]) and kind > 0.6:
+        size = max(1, draw.choice(numbers) + draw.choice((-1, 0, 1)))
+        new = (content + "x") * (size // (len(content.encode()) + 1) + 1)
+        new = new.encode()[: size - 1].decode(errors="ignore") + "\n"
+    elif kind < 0.4:
+        new = draw.choice(("", content * 4))
+    elif kind < 0.5:
+        new = content.swapcase()
+    elif word := _word_in(content, near, draw):
+        new = content.replace(word, similar(draw, word))
+    elif isinstance(content, Prose):
         return content.grown(draw, near, known)
-    if not isinstance(content, str) or not (numbers := numbers_in(near)):
-        return content
-    size = max(1, draw.choice(numbers) + draw.choice((-1, 0, 1)))
-    text = content * (size // max(1, len(content.encode())) + 1)
-    return type(content)(text.encode()[: size - 1].decode(errors="ignore") + "\n")
+    return type(content)(new)

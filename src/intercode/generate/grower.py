@@ -20,6 +20,7 @@ from intercode.generate.draws import Draw
 
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+")
 _FILE = re.compile(r"(?<=/)[\w-]+(?:\.\w+)+")
+_JOINED = re.compile(r"/?\w+(?:[./-]\w+)+|/\w+")
 _QUOTED = re.compile(r"'[^'\n]+'|\"[^\"\n]+\"")
 _TOKEN = re.compile(r"[\w./-]*\w|\S")
 MOST_AT_ONCE = 12
@@ -41,7 +42,8 @@ None if the gold is not sound there."""
 def words_of(solution: str) -> list[str]:
     """Return the words, the numbers, the names of files and the quoted texts of a solution."""
     quoted = [text[1:-1] for text in _QUOTED.findall(solution)]
-    return list(dict.fromkeys([*_WORD.findall(solution), *_FILE.findall(solution), *quoted]))
+    names = [*_FILE.findall(solution), *_JOINED.findall(solution)]
+    return list(dict.fromkeys([*_WORD.findall(solution), *names, *quoted]))
 
 
 def touched(gold: str, mistake: str) -> list[str]:

@@ -46,11 +46,12 @@ def _one_more(match: re.Match[str]) -> str:
     return f"{match[1]}{int(match[2]) + 1}"
 
 
+_TESTS = "type|name|path|size|mindepth|maxdepth|iname"
 _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (r" -[a-zA-Z]+(?= )", _dropped),  # an option
+    (rf" -(?!(?:{_TESTS}) )[a-zA-Z]+(?= )", _dropped),  # an option
     (r"(?<= -)[a-zA-Z](?=[a-zA-Z]+ )", _dropped),  # one of several letters
     (r"(?<= -)([a-zA-Z]+)[a-zA-Z](?= )", r"\1"),
-    (r" -(?:type|name|path|size|mindepth|maxdepth|iname) \S+", _dropped),  # a test of find
+    (rf" -(?:{_TESTS}) \S+", _dropped),  # a test of find
     (r"(find \S+)(?= )(?! -maxdepth)", r"\1 -maxdepth 1"),
     (r"( -size [+-])(\d+)", _one_less),
     (r"( -size [+-])(\d+)", _one_more),
