@@ -5,7 +5,9 @@
         refused = not bash_exact(mutants[0], gold, task).success
 
 A trial has one sandbox of this machine's programs, in which places take turns. A command sees the
-files of its place alone, and nothing of the commands before it.
+files of its place alone, and nothing of the commands before it. Only what differs between two
+places is written, and only what a command changed is restored, since the sandbox is asked many
+times for each task.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from __future__ import annotations
 import io
 import secrets
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import intercode.sandbox
 from intercode.generate.families import Place
@@ -23,10 +25,20 @@ from intercode.types import Change, Outcome
 from intercode_sandbox.base import Limits
 from intercode_sandbox.results import Completed
 
-_EACH = 'for code; do bash -c "$code" </dev/null 2>&1; printf "%s %s\\n" "$0" $?; done'
+_EACH = 'for code; do (eval "$code") </dev/null 2>&1; printf "%s %s\\n" "$0" $?; done'
 """Runs each argument, and prints the mark $0 and an exit status after what it prints."""
+_WRITE = 'n=$1; shift; rm -rf -- "${@:1:n}"; tar -xpf - -C /; shift $n; '
+"""Removes the first $1 arguments, and unpacks the files on stdin."""
+_ALONE = 'bash -c "$1" </dev/null 2>&1'
 _TOGETHER = 40
 """The number of commands that run in one program as long as they change nothing."""
+
+
+class _File(NamedTuple):
+    """A file inside; for a folder `content` is None, for a link its target."""
+
+    content: bytes | PurePosixPath | None
+    mode: int
 
 
 class Trial:
@@ -35,9 +47,12 @@ class Trial:
     def __init__(self, seconds: float = 10.0) -> None:
         self._seconds = seconds
         self._sandbox = intercode.sandbox(limits=Limits(seconds=seconds))
-        self._files: bytes | None = None
-        """The place inside as a tar, None after a command that changed something."""
+        self._files: dict[str, _File] = {}
+        """What is inside, by path."""
         self._before: Mapping[str, Change] = {}
+        """What `diff` says of that."""
+        self._undone: Collection[str] = ()
+        """The paths that the last command changed."""
 
     def outcomes(self, place: Place, commands: Sequence[str]) -> list[Outcome]:
         """Return the outcome of each command, executed where only the files of the place are.
@@ -45,16 +60,16 @@ class Trial:
         `failed` tells a status other than 0; a command that runs out of time has failed and has no
         output.
         """
-        files = tar_of(place)
+        self._load(_files_of(place))
         outcomes = list[Outcome]()
         changing = False
-        while len(outcomes) < len(commands):
-            rest = commands[len(outcomes) :]
-            if not changing and (together := self._run_together(files, rest[:_TOGETHER])):
+        while rest := commands[len(outcomes) :]:
+            if not changing and (together := self._run_together(rest[:_TOGETHER])):
                 outcomes += together
                 continue
-            outcomes.append(self._run_alone(files, rest[0]))
+            outcomes.append(self._run_alone(rest[0]))
             changing = bool(outcomes[-1].changes)
+        self._restore()
         return outcomes
 
     def close(self) -> None:
@@ -66,16 +81,27 @@ class Trial:
     def __exit__(self, *failure: object) -> None:
         self.close()
 
-    def _load(self, files: bytes) -> None:
+    def _load(self, files: dict[str, _File]) -> None:
         """Make the sandbox one that has these files and no other changes."""
         if self._files == files:
             return
-        self._files = None
-        self._sandbox.reset()
-        done = self._sandbox.run(["tar", "-xpf", "-", "-C", "/"], stdin=files)
-        if done.exit_code:
-            raise OSError(f"a place cannot be unpacked: {done.stderr.decode(errors='replace')}")
+        old = [path for path in self._files if self._files[path] != files.get(path)]
+        new = {path: file for path, file in files.items() if self._files.get(path) != file}
+        if not self._files:
+            self._sandbox.reset()
+        self._files = {}
+        done = self._write(old, new)
+        if done is None or done.exit_code:
+            raise OSError("a place cannot be unpacked")
         self._before, self._files = self._sandbox.diff(), files
+
+    def _write(
+        self, old: Iterable[str], new: Mapping[str, _File], then: str = "", *arguments: str
+    ) -> Completed | None:
+        """Remove and write files, and run a Bash script."""
+        gone = [f"/{path}" for path in old]
+        command = ["bash", "-c", f"{_WRITE}{then}", "bash", str(len(gone)), *gone, *arguments]
+        return self._run(command, 1, stdin=_tar_of(new))
 
     def _changes(self) -> dict[str, Change]:
         after = self._sandbox.diff()
@@ -86,72 +112,82 @@ class Trial:
             changes[path] = Change("removed", self._before[path].type)
         return changes
 
-    def _run_together(self, files: bytes, commands: Sequence[str]) -> list[Outcome]:
+    def _run_together(self, commands: Sequence[str]) -> list[Outcome]:
         """Return the outcomes of commands that run one after the other; none if they change
         something or do not end."""
-        self._load(files)
         mark = secrets.token_hex(8)
         done = self._run(["bash", "-c", _EACH, mark, *commands], len(commands))
-        if done is None or self._changes():
-            self._files = None
+        self._undone = list(self._changes())
+        parts = done.stdout.split(f"{mark} ".encode()) if done else []
+        if self._undone or len(parts) != len(commands) + 1:
+            self._restore()
             return []
-        *parts, _ = done.stdout.split(f"{mark} ".encode())
-        ends = done.stdout.split(f"{mark} ".encode())[1:]
-        if len(ends) != len(commands):
-            self._files = None
-            return []
-        statuses = [int(end.split(b"\n", 1)[0]) for end in ends]
-        texts = [parts[0], *(part.split(b"\n", 1)[1] for part in parts[1:])]
+        ends = [part.split(b"\n", 1) for part in parts[1:]]
+        texts = [parts[0], *(text for _, text in ends[:-1])]
         return [
-            Outcome(text.decode(errors="replace"), failed=status != 0)
-            for text, status in zip(texts, statuses, strict=True)
+            Outcome(text.decode(errors="replace"), failed=status != b"0")
+            for text, (status, _) in zip(texts, ends, strict=True)
         ]
 
-    def _run_alone(self, files: bytes, command: str) -> Outcome:
-        self._load(files)
-        done = self._run(["bash", "-c", f"exec 2>&1\n{command}"], 1)
+    def _run_alone(self, command: str) -> Outcome:
+        if self._undone:
+            done = self._write(*self._undo(), _ALONE, command)
+        else:
+            done = self._run(["bash", "-c", _ALONE, "bash", command], 1)
         changes = self._changes()
+        self._undone = list(changes)
         if done is None:
-            self._files = None
+            self._restore()
             return Outcome("", changes, failed=True)
-        if changes:
-            self._restore(files, changes)
         return Outcome(done.stdout.decode(errors="replace"), changes, failed=done.exit_code != 0)
 
-    def _restore(self, files: bytes, changes: Mapping[str, Change]) -> None:
-        """Undo changes, so that the place need not be unpacked whole."""
-        new = [path for path in changes if path not in self._before]
-        old = [path[1:] for path in changes if path in self._before]
-        script = (
-            'n=$1; shift; rm -rf -- "${@:1:n}"; shift $n; (($# == 0)) || tar -xpf - -C / -- "$@"'
-        )
-        self._sandbox.run(["bash", "-c", script, "bash", str(len(new)), *new, *old], stdin=files)
-        if self._sandbox.diff() != self._before:
-            self._files = None
+    def _undo(self) -> tuple[list[str], dict[str, _File]]:
+        """Return the paths to remove and the files to write to undo the last command."""
+        paths = [path.lstrip("/") for path in self._undone]
+        return paths, {path: self._files[path] for path in self._files if _is_at(path, paths)}
 
-    def _run(self, command: Sequence[str], count: int) -> Completed | None:
+    def _restore(self) -> None:
+        """Undo the last command; start again if that is not enough."""
+        if self._undone:
+            self._write(*self._undo())
+            self._undone = ()
+            if self._sandbox.diff() != self._before:
+                files, self._files = self._files, {}
+                self._load(files)
+
+    def _run(self, command: Sequence[str], count: int, *, stdin: bytes = b"") -> Completed | None:
         """Return what a program of `count` commands printed, None if it ran out of time."""
-        done = self._sandbox.run(command, timeout=self._seconds * count)
+        done = self._sandbox.run(command, stdin=stdin, timeout=self._seconds * count)
         return None if done.exit_code is None else done
 
 
-def tar_of(place: Place) -> bytes:
-    """Return the tree of a place as a tar; equal places give equal bytes."""
-    packed, folders = io.BytesIO(), set[str]()
+def _is_at(path: str, paths: Sequence[str]) -> bool:
+    return any(path == one or path.startswith(f"{one}/") for one in paths)
+
+
+def _files_of(place: Place) -> dict[str, _File]:
+    """Return the tree of a place, folders before what is in them."""
+    files = dict[str, _File]()
+    for name, content in place.contents().items():
+        path = name.removeprefix("tree/")
+        for folder in [*map(str, PurePosixPath(path).parents)][-2::-1]:
+            files.setdefault(folder, _File(None, 0o755))
+        files[path] = _File(content, 0o755 if name in place.programs else 0o644)
+    return files
+
+
+def _tar_of(files: Mapping[str, _File]) -> bytes:
+    packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for name, content in place.contents().items():
-            path = name.removeprefix("tree/")
-            for folder in [*map(str, PurePosixPath(path).parents)][-2::-1]:
-                if folder not in folders:
-                    folders.add(folder)
-                    (entry := tarfile.TarInfo(folder)).type = tarfile.DIRTYPE
-                    entry.mode = 0o755
-                    tar.addfile(entry)
+        for path, (content, mode) in files.items():
             entry = tarfile.TarInfo(path)
-            if isinstance(content, PurePosixPath):
+            entry.mode = mode
+            data: Any = None
+            if content is None:
+                entry.type = tarfile.DIRTYPE
+            elif isinstance(content, PurePosixPath):
                 entry.type, entry.linkname = tarfile.SYMTYPE, str(content)
-                tar.addfile(entry)
-                continue
-            entry.size, entry.mode = len(content), 0o755 if name in place.programs else 0o644
-            tar.addfile(entry, io.BytesIO(content))
+            else:
+                entry.size, data = len(content), io.BytesIO(content)
+            tar.addfile(entry, data)
     return packed.getvalue()
