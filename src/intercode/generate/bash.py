@@ -498,7 +498,11 @@ def _settings_place(draw: Draw, name: str) -> Place:
     paths = [f"{site}/{unit}.conf" for unit in units]
     place = Place(name, facts={"site": site, "high": high, "low": low, "keys": nouns})
     place.facts |= {"paths": paths, "groups": {owners[0]: paths[:3], owners[1]: paths[3:]}}
-    for path in (*paths, f"{site}/.defaults.conf", f"{site}/old/{units[0]}.conf"):
+    for path in (
+        *paths,
+        f"{site}/.defaults.conf",
+        *(f"{site}/old/{unit}.conf" for unit in units[:3]),
+    ):
         place.write(path, _settings(draw, keys, low, high))
     place.grows.append(site)
     explained = zip(nouns, MEANINGS, strict=True)
@@ -525,7 +529,7 @@ def _setting(draw: Draw, place: Place) -> Parameters:
         "other": other,
         "key": key,
         "value": draw.number(100, 9000),
-        "limit": draw.limit(values),
+        "limit": sorted(values)[len(values) // 2],
         "step": draw.number(3, 80),
         "new": draw.people(1)[0].lower(),
         "meaning": meaning,
