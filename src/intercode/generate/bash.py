@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import tarfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -358,78 +359,66 @@ def _request(draw: Draw, place: Place) -> Parameters:
 
 # -- bash-settings ---------------------------------------------------------------------------------
 
-MEANINGS = ["brightness", "delay", "loudness", "warmth"]
+MEANINGS = ["timeout", "size limit", "number of retries"]
+_KEY = re.compile(r"(# ?)?[a-z][a-z.-]*")
+
+
+def _settings(draw: Draw, keys: list[str], low: int, high: int) -> Rows:
+    """Return lines KEY = VALUE, some with a remark, each below a comment with its default."""
+
+    def value() -> int:
+        return draw.choice((draw.randint(10, 99), draw.randint(100, 2500), low, high))
+
+    lines = list[tuple[str, str, int | None, str]]()
+    for key in draw.sample(keys, len(keys)):
+        remark = draw.choice(("", f" # {draw.choice(draw.nouns(3))}"))
+        lines += [(f"#{key}", " = ", value(), ""), (key, " = ", value(), remark)]
+    for person in draw.people(2):
+        lines.insert(draw.randrange(len(lines)), (f"# ask {person}", "", None, ""))
+    columns = ("key", "equals", "value", "remark")
+    closed = frozenset({"equals", "remark"})
+    return Rows(columns, tuple(lines), "key", closed, separator="", heading=False, allows=_is_line)
+
+
+def _is_line(line: Mapping[str, Any]) -> bool:
+    key, value = line["key"], line["value"]
+    if value is None:
+        return key.startswith("# ") and not line["equals"] and not line["remark"]
+    return bool(_KEY.fullmatch(key) and line["equals"]) and 9 < value < 4000
 
 
 def _settings_place(draw: Draw, name: str) -> Place:
-    site, keys, towns = f"/panel/{name}", draw.words(NOUNS, 5), draw.words(TOWNS, 4)
-    units = [town.lower() for town in towns]
-    units += [f"{units[0]}-east", f"new-{units[1]}"]
+    site, nouns = f"{draw.home('panel')}/{name}", draw.nouns(3)
+    keys = [key for noun in nouns for key in (noun, f"{noun}.max", f"default-{noun}")]
+    units, owners = [town.lower() for town in draw.towns(5)], draw.people(2)
     high, low = draw.randint(1300, 1500), draw.randint(92, 98)
-    edges = [high - 1, high, high + 1, low - 1, low, low + 1]
-    columns = {}
-    for key in keys:  # as texts, the highest values come first and the lowest last
-        bottom, top = draw.randint(90, 99), draw.randint(2000, 2999)
-        middle = [bottom * 10 + draw.randint(0, 9), bottom * 10 + draw.randint(1000, 1009)]
-        columns[key] = [bottom, bottom, top, top, *middle]
-        draw.shuffle(columns[key])
-    place = Place(name, facts={"site": site, "high": high, "low": low, "keys": keys})
-    place.facts |= {"columns": columns, "paths": [f"{site}/{unit}.conf" for unit in units]}
-    for number, path in enumerate(place.facts["paths"]):
-        place.write(path, _conf(draw, {key: [columns[key][number]] for key in keys}, edges, towns))
-    others = [f"old/{unit}.conf" for unit in units]
-    for path in (f"{units[2]}.conf.bak", f"{units[3]}conf", *others):
-        place.write(f"{site}/{path}", _conf(draw, columns, edges, towns))
-    members = draw.sample(units, 5)
-    place.facts["groups"] = dict(
-        zip(draw.words(PEOPLE, 2), (members[:3], members[3:]), strict=True)
-    )
-    explained = "".join(
-        f"{key} sets the {meaning}.\n" for key, meaning in zip(keys, MEANINGS, strict=False)
-    )
-    grouped = "".join(
-        f"{group} looks after the units {', '.join(named)}.\n"
-        for group, named in place.facts["groups"].items()
-    )
+    paths = [f"{site}/{unit}.conf" for unit in units]
+    place = Place(name, facts={"site": site, "high": high, "low": low, "keys": nouns})
+    place.facts |= {"paths": paths, "groups": {owners[0]: paths[:3], owners[1]: paths[3:]}}
+    for path in (
+        *paths,
+        f"{site}/.defaults.conf",
+        *(f"{site}/old/{unit}.conf" for unit in units[:3]),
+    ):
+        place.write(path, _settings(draw, keys, low, high))
+    place.grows.append(site)
+    explained = zip(nouns, MEANINGS, strict=True)
     place.explain(
         f"{site}/HANDBOOK",
-        f"{explained}{grouped}The settings of a unit are in the file UNIT.conf.\n"
-        f"No value may be above {high} or below {low}.\n",
+        "".join(f"{key} sets the {meaning}.\n" for key, meaning in explained)
+        + f"{owners[0]} is responsible for {', '.join(units[:3])}; "
+        f"{owners[1]} is responsible for {', '.join(units[3:])}.\n"
+        f"The settings of each of them are in NAME.conf in this folder.\n"
+        f"Values from {low} to {high} are allowed.\n",
     )
     return place
-
-
-def _conf(draw: Draw, columns: dict[str, list[int]], edges: list[int], towns: list[str]) -> str:
-    """Return a settings file with the values of each key, and with comments (of which one is there
-    twice) and keys that look alike. Each key is commented out above and below its line."""
-    lines = list[str]()
-    count = draw.randint(2, 12)
-    remarks = [f"# {draw.word(NOUNS)} of {draw.choice(towns)}" for _ in range(count)]
-    for key, values in columns.items():
-        lines += [f"{key} = {given} # {draw.choice(towns)}" for given in values]
-        others = [f"old-{key}", f"{key}.top", f"{key}-top", f"old-{key}.top", f"{key}s"]
-        others += [f"{key}.tops", f"{key}s-top", f"old-{key}s"]
-        amounts = [*edges, *values, draw.randint(10, 89), draw.randint(3000, 3999)]
-        lines += [
-            f"{other} = {draw.choice(amounts)}"
-            for other, share in zip(others, (0.9, 0.75, 1, 0.75, 0.6, 0.6, 0.6, 0.6), strict=True)
-            if draw.random() < share
-        ]
-        lines += [f"#{other} = {draw.choice(amounts)}" for other in others]
-    lines += [*remarks, remarks[0], f"  {remarks[1]}"] + [""] * draw.randint(3, 6)
-    draw.shuffle(lines)
-    for key in columns:
-        places = [number for number, line in enumerate(lines) if line.startswith(f"{key} = ")]
-        for low, high in ((places[-1] + 1, len(lines)), (0, places[0])):
-            value = draw.choice((*edges, draw.randint(3000, 3999)))
-            lines.insert(draw.randint(low, high), f"#{key} = {value}")
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _setting(draw: Draw, place: Place) -> Parameters:
     keys, meaning = place.facts["keys"], draw.choice(MEANINGS)
     key = draw.choice(keys)
-    middle = sorted({*place.facts["columns"][key]})[1:-1]
+    tables = [place.files[f"tree{path}"] for path in place.facts["paths"]]
+    values = [row[2] for rows in tables for row in rows.rows if row[0] == key]
     path, other = draw.sample(place.facts["paths"], 2)
     group, members = draw.choice(list(place.facts["groups"].items()))
     return {
@@ -437,13 +426,13 @@ def _setting(draw: Draw, place: Place) -> Parameters:
         "other": other,
         "key": key,
         "value": draw.number(100, 9000),
-        "limit": middle[draw.split == "test"],
+        "limit": sorted(values)[len(values) // 2],
         "step": draw.number(3, 80),
-        "new": draw.word(PEOPLE).lower(),
+        "new": draw.people(1)[0].lower(),
         "meaning": meaning,
         "meant": keys[MEANINGS.index(meaning)],
         "group": group,
-        "members": " ".join(f"{place.facts['site']}/{member}.conf" for member in members),
+        "members": " ".join(members),
     }
 
 

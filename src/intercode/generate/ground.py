@@ -175,6 +175,7 @@ class Rows:
         numbered = [name for place, name in enumerate(self.columns, 1) if str(place) in near]
         touched = [name for name in named or numbered if name != self.key]
         others = [name for name in self.columns if name != self.key]
+        others += [name for name in others if name not in self.closed] * 3
         for _ in range(draw.choice((0, 0, 1, 1, 2)) if kind < 0.6 else 1):
             column = draw.choice(touched if touched and draw.random() < 0.8 else others)
             place = self.columns.index(column)
@@ -182,7 +183,8 @@ class Rows:
         rows = list(self.rows)
         if kind < 0.6:
             if self.key:
-                new[self.columns.index(self.key)] = self._new_key(draw)
+                place = self.columns.index(self.key)
+                new[place] = self._new_key(draw, new[place])
             rows.insert(draw.choice((spot, spot + 1, 0, len(rows))), tuple(new))
         elif kind < 0.9:
             rows[spot] = tuple(new)
@@ -207,13 +209,14 @@ class Rows:
             if any(str(cell) in words for cell in row if isinstance(cell, str) or (cell or 0) > 9)
         ]
 
-    def _new_key(self, draw: Draw) -> Any:
+    def _new_key(self, draw: Draw, old: Cell) -> Any:
+        """Return a free key: a number, or a name that is similar to the old key."""
         used = self.column(self.key)
         numbers = [cell for cell in used if isinstance(cell, int)]
         if len(numbers) == len(used):
             free = [*{*range(min(numbers), max(numbers) + len(used) + 2)} - {*numbers}]
             return draw.choice(sorted(free))
-        new = similar(draw, str(draw.choice(used)))
+        new = similar(draw, str(draw.choice((old, old, draw.choice(used)))))
         return new if new not in used else f"{new}{len(used)}"
 
     def _value(
