@@ -166,6 +166,8 @@ class Rows:
         new, kind = list(self.rows[spot]), draw.random()
         touched = [name for name in self.columns if name in near and name != self.key]
         others = [name for name in self.columns if name != self.key]
+        if places and touched and kind < 0.2:  # another row that is first or last, with a few
+            return self._with_tie(draw, places, draw.choice(touched))
         for _ in range(draw.choice((0, 1, 1, 1, 2)) if kind < 0.6 else 1):
             column = draw.choice(touched if touched and draw.random() < 0.8 else others)
             place = self.columns.index(column)
@@ -184,6 +186,22 @@ class Rows:
             rows[spot], rows[other] = rows[other], rows[spot]
         if not self.allows(self.as_dict(new)):
             return self
+        if self.sort:
+            order = self.sort
+            rows.sort(key=lambda row: order(self.as_dict(row)))
+        return replace(self, rows=tuple(rows))
+
+    def _with_tie(self, draw: Draw, places: Sequence[int], column: str) -> Rows:
+        """Return the table with a double of the first or the last of some rows by a column."""
+        at = self.columns.index(column)
+        ordered = [self.rows[n] for n in places if self.rows[n][at] is not None]
+        if not ordered:
+            return self
+        ordered.sort(key=lambda row: str(row[at]) if isinstance(row[at], str) else f"{row[at]:012}")
+        row = list(ordered[draw.choice((0, -1))])
+        if self.key:
+            row[self.columns.index(self.key)] = self._new_key(draw)
+        rows = [*self.rows, tuple(row)]
         if self.sort:
             order = self.sort
             rows.sort(key=lambda row: order(self.as_dict(row)))
