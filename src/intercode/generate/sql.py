@@ -144,7 +144,7 @@ def _years(draw: Draw, homes: Sequence[str | None], first: int) -> list[int]:
 
 
 def _shop(draw: Draw, name: str) -> Place:
-    towns = draw.towns(4)
+    towns = draw.towns(3)
     states, grades = _signs(draw, STATES), _signs(draw, GRADES)
     names = [_person(draw) for _ in range(16)]
     customers = [
@@ -156,17 +156,18 @@ def _shop(draw: Draw, name: str) -> Place:
         (id, draw.choice(things), draw.choice([*grades.values()]), draw.choice(PRICES))
         for id in range(1, 15)
     ]
+    market = draw.sample(range(1, DAYS + 1), 24)  # the days on which the shop is open
     purchases = [
         (
             id,
             draw.randint(1, 20),
             draw.randint(1, 14),
-            draw.randint(1, DAYS),
+            draw.choice(market),
             draw.randint(1, 14),
             draw.choice((None, 0, 5, 10)),
             draw.choice([*states.values()]),
         )
-        for id in draw.sample(range(1, 81), 60)
+        for id in draw.sample(range(1, 121), 90)
     ]
     large = draw.choice((60, 80, 120, 160, 180, 240))
     compared, words = draw.choice(((">=", f"is {large} or more"), (">", f"is more than {large}")))
