@@ -97,6 +97,8 @@ class Place:
             ids[column] = whole.column("id")
             marked = {ids[column][place] for place in whole.places(known)}
             pointed += [n for n, value in enumerate(rows.column(column)) if value in marked]
+            if marked and draw.random() < 0.4:
+                ids[column] = [id for id in ids[column] if id in marked]
         grown = rows.grown(draw, near, known, ids, pointed)
         return replace(self, tables={**self.tables, name: grown})
 

@@ -170,17 +170,20 @@ class Rows:
             return self
         places = [*pointed, *self.places(known)]
         spot = draw.choice(places if places and draw.random() < 0.8 else range(len(self.rows)))
-        new, kind = list(self.rows[spot]), draw.random()
         named = [name for name in self.columns if name in near]
         numbered = [name for place, name in enumerate(self.columns, 1) if str(place) in near]
         touched = [name for name in named or numbered if name != self.key]
         others = [name for name in self.columns if name != self.key]
         others += [name for name in others if name not in self.closed] * 3
-        for _ in range(draw.choice((0, 0, 1, 1, 2)) if kind < 0.6 else 1):
+        kind, rows = draw.random(), list(self.rows)
+        changes = draw.choice((0, 0, 1, 1, 2)) if kind < 0.6 else 1
+        if kind < 0.15 and places and touched:  # another one that is first or last, with a few
+            spot, changes = self._extreme(draw, places, draw.choice(touched)), 0
+        new = list(rows[spot])
+        for _ in range(changes):
             column = draw.choice(touched if touched and draw.random() < 0.8 else others)
             place = self.columns.index(column)
             new[place] = self._value(draw, column, new[place], near, (ids or {}).get(column, ()))
-        rows = list(self.rows)
         if kind < 0.6:
             if self.key:
                 place = self.columns.index(self.key)
@@ -199,6 +202,13 @@ class Rows:
             order = self.sort
             rows.sort(key=lambda row: order(self.as_dict(row)))
         return replace(self, rows=tuple(rows))
+
+    def _extreme(self, draw: Draw, places: Sequence[int], column: str) -> int:
+        """Return the number of the first or the last of some rows by a column."""
+        at = self.columns.index(column)
+        present = [n for n in places if self.rows[n][at] is not None] or places
+        kind = draw.choice((min, max))
+        return kind(present, key=lambda n: (isinstance(self.rows[n][at], str), self.rows[n][at]))
 
     def places(self, known: Sequence[str]) -> list[int]:
         """Return the numbers of the rows that contain one of the words."""

@@ -13,7 +13,7 @@ that occur in the rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations, cycle, product
+from itertools import combinations, cycle
 from typing import Any, TypeVar
 
 from intercode.generate.families import (
@@ -45,7 +45,12 @@ def _table(name: str, columns: str, rows: Sequence[Row]) -> tuple[str, Rows]:
         key="id" if "id" in names else "",
         closed=_CODED & {*names},
         refers=refers,
+        allows=_never_negative,
     )
+
+
+def _never_negative(row: Mapping[str, Any]) -> bool:
+    return all(value >= 0 for value in row.values() if isinstance(value, int))
 
 
 _CODED = frozenset({"state", "grade", "class", "role", "kind"})
@@ -65,6 +70,11 @@ def _people(draw: Draw, count: int) -> list[str]:
     """Return different full names."""
     ends = [f"{town}{end}" for town in draw.part(TOWNS) for end in ("er", "sen")]
     return draw.sample([f"{first} {end}" for first in draw.part(PEOPLE) for end in ends], count)
+
+
+def _person(draw: Draw) -> str:
+    first, last = draw.people(1)[0], draw.towns(1)[0]
+    return f"{first} {last}er"
 
 
 def _things(draw: Draw, count: int) -> list[str]:
@@ -110,6 +120,7 @@ def _evenly(draw: Draw, items: Sequence[Item], count: int) -> list[Item]:
 
 STATES, GRADES = ("paid", "reserved", "returned", "lost"), ("plain", "fine", "rustic", "festive")
 DAYS = 60
+PRICES = (9, 10, 12, 14, 15, 19, 20, 24, 29, 30, 39, 40, 60)
 DOUBLES = 6
 """So many articles, books and the like have the name of another."""
 
@@ -133,64 +144,35 @@ def _years(draw: Draw, homes: Sequence[str | None], first: int) -> list[int]:
 
 
 def _shop(draw: Draw, name: str) -> Place:
-    names, (*towns, small, tiny) = _people(draw, 56), draw.words(TOWNS, 5)
+    towns = draw.towns(3)
     states, grades = _signs(draw, STATES), _signs(draw, GRADES)
-    around = _evenly(draw, [*towns, *towns, *_alike(towns, "Mill"), None], 54)
-    homes = [small, tiny, *around]
-    years = _years(draw, homes, draw.randint(2005, 2016))
+    names = [_person(draw) for _ in range(16)]
     customers = [
-        (id, names[max(id - 3, 0)], home, year)
-        for id, (home, year) in enumerate(zip(homes, years, strict=True), 1)
+        (id, draw.choice(names), draw.choice([*towns, None]), draw.randint(2005, 2024))
+        for id in range(1, 21)
     ]
-    customers = _with_namesakes(customers, towns, min)
-    things = _things(draw, 54)
-    prices = [price + step for price in draw.sample(range(20, 480, 4), 7) for step in range(3)]
+    things = [" ".join(draw.nouns(2)) for _ in range(9)]  # some come in several grades
     articles = [
-        (id, thing, grade, draw.choice(prices))
-        for id, (thing, grade) in enumerate(
-            zip(things, _evenly(draw, list(grades.values()), len(things)), strict=True), 1
-        )
+        (id, draw.choice(things), draw.choice([*grades.values()]), draw.choice(PRICES))
+        for id in range(1, 15)
     ]
-    articles += [(len(things) + place, *articles[place][1:]) for place in range(1, DOUBLES + 1)]
-    span = {town: (draw.randint(2, 6), draw.randint(DAYS - 5, DAYS - 1)) for town in towns}
-    purchases = list[tuple[Any, ...]]()
-    for id in draw.sample(range(1, 421), 420):
-        day, pieces, state = (
-            draw.randint(1, DAYS),
+    market = draw.sample(range(1, DAYS + 1), 24)  # the days on which the shop is open
+    purchases = [
+        (
+            id,
+            draw.randint(1, 20),
             draw.randint(1, 14),
-            draw.choice(list(states.values())),
+            draw.choice(market),
+            draw.randint(1, 14),
+            draw.choice((None, 0, 5, 10)),
+            draw.choice([*states.values()]),
         )
-        rebate = draw.choice((None, None, None, 0, 5, 10))
-        customer, article = (
-            draw.choice([*(id for id in range(3, 54) if id % 4), 54, 55, 56]),
-            draw.choice((draw.randint(1, DOUBLES), draw.randint(1, 57))),
-        )
-        if len(purchases) < 4:  # the only ones of their towns
-            customer = 1 + len(purchases) % 2
-        elif draw.random() < 0.5:  # another purchase by this customer on one day
-            _, customer, bought, day, many, other, _ = purchases[-1]
-            rebate, pieces = draw.choice((other, other, rebate)), draw.choice((many, pieces))
-            article = len(things) + bought if bought <= DOUBLES else draw.choice((bought, article))
-        first, last = span.get(customers[customer - 1][2], (1, DAYS))
-        purchases.append((id, customer, article, min(max(day, first), last), pieces, rebate, state))
-    for (town, ends), free in product(span.items(), (True, False)):  # two on its first and last day
-        dated = sorted(
-            (row[3], place)
-            for place, row in enumerate(purchases)
-            if customers[row[1] - 1][2] == town and (row[5] is None) is free
-        )
-        for part, day in zip((dated[:2], dated[-2:]), ends, strict=True):
-            for _, place in part:
-                purchases[place] = (*purchases[place][:3], day, *purchases[place][4:])
-    amounts = sorted(
-        row[4] * articles[row[2] - 1][3]
-        for row in purchases
-        if row[4] * articles[row[2] - 1][3] > 200
-    )
-    large = max(amounts[len(amounts) // 3 :], key=amounts.count)
+        for id in draw.sample(range(1, 121), 90)
+    ]
+    large = draw.choice((60, 80, 120, 160, 180, 240))
     compared, words = draw.choice(((">=", f"is {large} or more"), (">", f"is more than {large}")))
-    begin = draw.randint(5, 40)
-    end = begin + draw.randint(20, 45)
+    begin = draw.randint(5, 25)
+    end = begin + draw.randint(15, 30)
     rules = [
         ("large", f"A purchase is large if pieces times price {words}."),
         ("season", f"The season is from day {begin} to day {end}, both included."),
@@ -205,67 +187,40 @@ def _shop(draw: Draw, name: str) -> Place:
             _explained("article.grade", grades),
             *(rule for _, rule in rules),
         ],
-        {
-            "towns": towns,
-            "states": states,
-            "grades": grades,
-            "large": large,
-            "large_is": compared,
-            "large_more": large + 1,
-            "large_less": large - 1,
-            "begin": begin,
-            "end": end,
-        },
-        {
-            "customers": {row[0]: row for row in customers},
-            "articles": {row[0]: row for row in articles},
-            "purchases": purchases,
-        },
+        {"states": states, "grades": grades, "large": large, "large_is": compared}
+        | {"large_more": large + 1, "large_less": large - 1, "begin": begin, "end": end},
+        {"customers": customers, "articles": articles, "purchases": purchases},
         _table("customer", "id name town since", customers),
         _table("article", "id name grade price", articles),
         _table("purchase", "id customer_id article_id day pieces rebate state", purchases),
-        _table("code", "field sign meaning", draw.sample(codes, 8)),
+        _table("code", "field sign meaning", codes),
         _table("house_rule", "topic rule", rules),
     )
 
 
 def _purchase(draw: Draw, place: Place) -> Parameters:
     customers, articles = place.data["customers"], place.data["articles"]
-    purchases, town = place.data["purchases"], draw.choice(place.facts["towns"])
-    there = [row for row in purchases if customers[row[1]][2] == town]
-    bought = {row[1:3] for row in purchases}
-    pairs = [  # customers with one name who bought two articles with one name
-        customers[id]
-        for id, article in sorted(bought)
-        if id > 3 and article <= DOUBLES and (id, len(articles) - DOUBLES + article) in bought
-    ]
-    customer = draw.choice(pairs or [customers[id] for id, _ in sorted(bought) if id > 3])
+    purchases, facts = place.data["purchases"], place.facts
+    customer = draw.choice([customers[row[1] - 1] for row in purchases])
     state, grade = draw.choice(STATES), draw.choice(GRADES)
-    sign = place.facts["grades"][grade]
-    day = draw.limit(_middle(row[3] for row in there))
-    dear = draw.limit(sorted(row[3] for row in articles.values())[33:50])
-    days: dict[int, list[int]] = {}
-    for row in purchases:
-        if articles[row[2]][3] >= dear:
-            days.setdefault(row[1], []).append(row[3])
+    days, prices = _middle(row[3] for row in purchases), _middle(row[3] for row in articles)
+    day, price = draw.limit(days), draw.limit(prices)
     return {
-        "town": town,
+        "town": draw.choice([row[2] for row in customers if row[2]]),
         "name": customer[1],
         "own": draw.limit(row[3] for row in purchases if row[1] == customer[0]),
-        "since": draw.limit(_middle(row[3] for row in customers.values() if row[2] == town)),
-        "price": draw.limit(_middle(row[3] for row in articles.values())),
-        "dear": dear,
-        "edge": draw.limit(
-            _middle(edge for some in days.values() for edge in (min(some), max(some)))
-        ),
-        "graded": draw.limit(_middle(row[3] for row in articles.values() if row[2] == sign)),
+        "since": draw.limit(_middle(row[3] for row in customers)),
+        "price": price,
+        "dear": draw.limit(sorted(row[3] for row in articles)[8:]),
+        "graded": price,
+        "edge": draw.limit(days),
         "day": day,
         "day2": day + draw.randint(2, 12),
-        "pieces": draw.limit(_middle(row[4] for row in there)),
+        "pieces": draw.limit(_middle(row[4] for row in purchases)),
         "state": state,
-        "state_sign": place.facts["states"][state],
+        "state_sign": facts["states"][state],
         "grade": grade,
-        "grade_sign": sign,
+        "grade_sign": facts["grades"][grade],
     }
 
 
