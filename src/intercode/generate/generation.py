@@ -62,9 +62,9 @@ TEST_EVERY = 5
 """One of so many tasks is a test task."""
 BATCH = 24
 """The number of units whose golds are executed at once."""
-BUDGET = {"bash": 10, "sql": 80, "python": 300}
+BUDGET = {"bash": 16, "sql": 80, "python": 300}
 """The number of changes that may be tried for one task."""
-FIRST = {"bash": 12, "sql": 6, "python": 24}
+FIRST = {"bash": 16, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""
 LADDER = {KNOWN: 0.3, ONE_CHANGED: 0.2, TWO_CHANGED: 0.15, NEW_KIND: 0.25, NEW_FAMILY: 0.1}
 """The parts of the test split, by distance."""

@@ -49,7 +49,7 @@ def similar(draw: Draw, name: str) -> str:
             f"re{name}",
             f"{name}ed",
             f"sub{name}",
-            name.capitalize(),
+            *(name.capitalize() for _ in range(2)),
             name.lower(),
             name.upper(),
         )
@@ -57,13 +57,14 @@ def similar(draw: Draw, name: str) -> str:
 
 
 def _word_in(text: str, near: Sequence[str], draw: Draw) -> str | None:
-    """Return one of the words that the text contains."""
-    there = [word for word in near if word and word in text]
+    """Return one of the words that the text contains; a short one only as a whole word."""
+    whole = {*re.findall(r"\w+", text)}
+    there = [word for word in near if word in (text if len(word) > 2 else whole)]
     return draw.choice(there) if there else None
 
 
 class Prose(str):
-    """Lines of text that can grow. `even`: no line gets a space at an end, or two spaces."""
+    """Lines of text that can grow."""
 
     __slots__ = ()
 
@@ -71,32 +72,45 @@ class Prose(str):
         lines = self.splitlines()
         pointed = [line for line in lines if _word_in(line, known, draw)]
         line = draw.choice(pointed if pointed and draw.random() < 0.8 else lines or [""])
-        word = _word_in(line, near, draw) or draw.choice(line.split() or ["x"])
-        words = line.split()
-        new = draw.choice(
+        spot = lines.index(line) if line in lines else 0
+        for _ in range(draw.choice((0, 1, 1, 1, 2, 2, 3))):
+            line = _line_near(draw, line, near)
+        spot = draw.choice((spot, spot + 1, 0, 1, len(lines), draw.randint(0, len(lines))))
+        lines[spot:spot] = [line] * draw.choice((1, 1, 2))
+        return Prose("".join(f"{line}\n" for line in lines))
+
+
+def _line_near(draw: Draw, line: str, near: Sequence[str]) -> str:
+    """Return a line like this one: other words or numbers, more or fewer spaces, or nothing."""
+    words = line.split()
+    word = _word_in(line, near, draw) or draw.choice(words or ["x"])
+    if draw.random() < 0.6:
+        other = draw.choice([*filter(_NAME.fullmatch, near), word])
+        return draw.choice(
             (
-                line,
-                *(line.replace(word, similar(draw, word)) for _ in range(4)),
+                line.replace(word, similar(draw, word), 1),
+                line.replace(word, similar(draw, word)),
+                line.replace(word, f"{word} {similar(draw, word)}", 1),
+                line.replace(word, other),
                 f"{line} {word}",
                 f"{word} {line}",
-                f" {line}",
-                f"{line} ",
-                line.replace(" ", "  ", 1),
-                line.capitalize(),
                 " ".join(draw.sample(words, len(words))),
-                line.replace(word, "").strip(),
-                line.replace(word, draw.choice([*filter(_NAME.fullmatch, near), word])),
+                line.replace(word, "", 1).strip(),
                 word,
-                f"{draw.randint(2, 12)} {line}",
-                f"{word} café",
-                "",
-                "  ",
             )
         )
-        spot = lines.index(line) if line in lines else 0
-        spot = draw.choice((spot, spot + 1, 0, 1, len(lines), draw.randint(0, len(lines))))
-        lines[spot:spot] = [new] * draw.choice((1, 1, 2))
-        return Prose("".join(f"{line}\n" for line in lines))
+    return draw.choice(
+        (
+            f" {line}",
+            f"{line} ",
+            line.replace(" ", "  ", 1),
+            line.capitalize(),
+            f"{draw.randint(2, 12)} {line}",
+            f"{word} café",
+            "",
+            "  ",
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -395,7 +409,7 @@ def grow_files(
     pointed = named or [path for path in paths if words & {*re.findall(r"\w+", path)}]
     path = draw.choice(pointed if pointed and draw.random() < 0.8 else paths)
     content, changed = files[path], dict(files)
-    if hasattr(content, "grown") and draw.random() < (0.9 if isinstance(content, Rows) else 0.6):
+    if hasattr(content, "grown") and draw.random() < (0.9 if isinstance(content, Rows) else 0.7):
         changed[path] = content.grown(draw, near, known)
     else:
         name = _path_near(draw, path, near, paths)
