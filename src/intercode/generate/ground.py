@@ -297,20 +297,27 @@ class Inputs:
     allows: Callable[..., bool] = field(default=lambda *arguments: True, compare=False)
 
     def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Inputs:
-        old = list(draw.choice(self.arguments))
-        place = draw.randrange(len(old))
-        pool = [arguments[place] for arguments in self.arguments]
-        old[place] = value_near(draw, old[place], pool, near)
-        new = tuple(old)
-        if new in self.arguments or not self._allowed(new):
-            return self
-        return replace(self, arguments=(*self.arguments, new))
+        for _ in range(_DRAWS):
+            new = list(draw.choice(self.arguments))
+            for _ in range(draw.choice((1, 1, 1, 2, 3))):
+                place = draw.randrange(len(new))
+                pool = [arguments[place] for arguments in self.arguments]
+                new[place] = value_near(draw, new[place], pool, near)
+            if tuple(new) not in self.arguments and self._allowed(tuple(new)):
+                return replace(self, arguments=(*self.arguments, tuple(new)))
+        return self
 
     def _allowed(self, arguments: tuple[Any, ...]) -> bool:
         try:
-            return bool(self.allows(*arguments))
+            return len(repr(arguments)) < _LONGEST and bool(self.allows(*arguments))
         except Exception:
             return False
+
+
+_DRAWS = 12
+"""The number of times that arguments are drawn until the function takes them."""
+_LONGEST = 400
+"""The number of characters of the longest arguments."""
 
 
 def value_near(draw: Draw, value: Any, pool: Sequence[Any], near: Sequence[str]) -> Any:
@@ -340,9 +347,10 @@ def value_near(draw: Draw, value: Any, pool: Sequence[Any], near: Sequence[str])
 
 
 def _list_near(draw: Draw, items: list[Any], near: Sequence[str]) -> list[Any]:
+    """Return a list with an item less, one more, another order or another item."""
     new, place = list(items), draw.randrange(len(items))
     item = items[place]
-    match draw.randrange(7):
+    match draw.randrange(9):
         case 0:
             del new[place]
         case 1:
@@ -351,39 +359,97 @@ def _list_near(draw: Draw, items: list[Any], near: Sequence[str]) -> list[Any]:
             draw.shuffle(new)
         case 3:
             new = new[:place] if draw.random() < 0.3 else new
-        case 4:
-            new.append(value_near(draw, item, items, near))
+        case 4 | 5:
+            new.insert(draw.randint(0, len(new)), value_near(draw, item, items, near))
+        case 6:
+            new[place : place + 1] = _parts(draw, item, near)
         case _:
             new[place] = value_near(draw, item, items, near)
     return new
 
 
+def _parts(draw: Draw, item: Any, near: Sequence[str]) -> list[Any]:
+    """Return two items whose numbers add up to that of an item, or to a number near the words."""
+    match item:
+        case int():
+            whole = draw.choice([item, *numbers_in(near)])
+            part = draw.choice((whole // 2, 1, 0))
+            return [part, whole - part]
+        case (*others, int() as number):
+            return [(*others, part) for part in _parts(draw, number, near)]
+        case _:
+            return [item]
+
+
+_SEPARATORS = ("\n", ",", " ")
+
+
 def _text_near(draw: Draw, text: str, pool: Sequence[str], near: Sequence[str]) -> str:
-    word, other = draw.choice([*near, *text.split(), "a"]), draw.choice(pool)
-    start = draw.randint(0, len(text))
-    stop = draw.randint(start, min(len(text), start + 3))
-    piece = text[start:stop]
-    numbers = [str(number + draw.choice((-1, 0, 1))) for number in numbers_in(near)]
-    middle = draw.choice(
-        ("", piece * 2, piece[::-1], piece.swapcase(), word, similar(draw, word), " ", "  ", "0")
-    )
-    middle = draw.choice((middle, middle, *numbers[:1]))
+    """Return a text with another part, number or character, a piece of it, or one whose length is
+    near a number."""
+    kind = draw.random()
+    separators = [sign for sign in _SEPARATORS if sign in text]
+    numbers = [*re.finditer(r"\d+", text)]
+    if separators and kind < 0.3:
+        sign = draw.choice(separators)
+        return sign.join(_list_near(draw, text.split(sign), near))
+    if numbers and kind < 0.5:
+        old = draw.choice(numbers)
+        new = value_near(draw, int(old[0][:9]), [int(number[0][:9]) for number in numbers], near)
+        return f"{text[: old.start()]}{new}{text[old.end() :]}"
+    if kind < 0.6:
+        return _sized(draw, text, near)
+    other = draw.choice(pool)
+    if kind < 0.85:
+        return _with_another_piece(draw, text, near)
     return draw.choice(
         (
-            text[:start] + middle + text[stop:],
-            text[:start] + middle + text[stop:],
-            text[:start] + middle + text[start:],
             f" {text}",
             f"{text} ",
-            text[:start],
-            text[start:],
+            text[: draw.randint(0, len(text))],
+            text[draw.randint(0, len(text)) :],
             text + other,
             other,
             text.upper(),
             text.capitalize(),
-            text + text,
         )
     )
+
+
+def _sized(draw: Draw, text: str, near: Sequence[str]) -> str:
+    """Return a text of so many characters or words as a number near the words, or one more or
+    less."""
+    sizes = [number for number in numbers_in(near) if number < 100] or [len(text)]
+    size = max(0, draw.choice(sizes) + draw.choice((-1, 0, 0, 1)))
+    if draw.random() < 0.6:
+        return (text * (size // max(1, len(text)) + 1))[:size]
+    words = text.split() or ["a"]
+    return " ".join((words * (size // len(words) + 1))[:size])
+
+
+def _with_another_piece(draw: Draw, text: str, near: Sequence[str]) -> str:
+    """Return a text with a few characters replaced, repeated or added."""
+    word = draw.choice([*near, *text.split(), "a"])
+    start = draw.randint(0, len(text))
+    stop = draw.randint(start, min(len(text), start + 3))
+    piece = text[start:stop]
+    times = draw.choice([*(number for number in numbers_in(near) if number < 100), 2])
+    middle = draw.choice(
+        (
+            "",
+            piece * 2,
+            piece[::-1],
+            piece.swapcase(),
+            word,
+            similar(draw, word),
+            " ",
+            "  ",
+            "0",
+            "é",
+            (piece[:1] or "a") * (times + draw.choice((-1, 0, 1))),
+        )
+    )
+    return text[:start] + middle + text[draw.choice((start, stop, stop)) :]
 
 
 def bytes_of(content: Any) -> bytes:

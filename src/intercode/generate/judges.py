@@ -13,6 +13,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from intercode.envs.bash.compare import bash_exact
@@ -115,9 +116,14 @@ def name_of(source: str) -> str:
     return source.partition("def ")[2].partition("(")[0]
 
 
+@lru_cache(maxsize=1000)
+def _compiled(source: str) -> CodeType:
+    return compile(source, "<solution>", "exec")
+
+
 def function(source: str) -> Callable[..., Any]:
     scope: Parameters = {}
-    exec(source, scope)
+    exec(_compiled(source), scope)
     defined: Callable[..., Any] = scope[name_of(source)]
     return defined
 

@@ -276,6 +276,7 @@ _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
+_ARGUMENT_CHANGES = ("{}[1:]", "{}[:-1]", "[*dict.fromkeys({})]")
 _CALLED = {"min": "max", "max": "min", "ljust": "rjust", "rjust": "ljust", "any": "all"}
 _CALLED |= {"all": "any", "startswith": "endswith", "endswith": "startswith"}
 
@@ -318,8 +319,9 @@ def _python_changes(node: ast.AST) -> Iterator[Callable[[ast.AST], ast.AST | Non
             yield lambda there: ast.parse(f"{whole}.lower() == {text.lower()!r}", mode="eval").body
         case ast.FunctionDef(args=ast.arguments(args=arguments)):  # the first or last item missed
             for name in (argument.arg for argument in arguments):
-                for part in ("[1:]", "[:-1]"):
-                    yield changing("body", [*ast.parse(f"{name} = {name}{part}").body, *node.body])
+                for change in _ARGUMENT_CHANGES:
+                    first = ast.parse(f"{name} = {change.format(name)}").body
+                    yield changing("body", [*first, *node.body])
         case ast.AugAssign():
             yield lambda there: ast.Assign([there.target], there.value)  # type: ignore[attr-defined]
         case ast.Slice():

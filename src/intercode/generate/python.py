@@ -8,6 +8,7 @@ repeated items among them, and the results are the gold's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -74,8 +75,8 @@ def _characters(draw: Draw, length: int) -> str:
 # -- python-text -----------------------------------------------------------------------------------
 
 
-def _scribe(draw: Draw, name: str) -> Place:
-    site, alphabet = f"/scribe/{name}", "".join(draw.sample(LETTERS, 26))
+def _writing_rules(draw: Draw, name: str) -> Place:
+    site, alphabet = f"{draw.home('scribe')}/{name}", "".join(draw.sample(LETTERS, 26))
     weights = draw.sample(range(2, 40), 3)
     modulus = draw.randint(17, 26)
     signs = "".join(draw.sample(LETTERS.upper(), modulus))
@@ -95,97 +96,41 @@ def _scribe(draw: Draw, name: str) -> Place:
     )
     place.explain(
         f"{site}/HANDBOOK",
-        f"SECRET WRITING\nThe lower-case letters {LETTERS}\nare written as     {alphabet}\n"
-        "All other characters stay as they are.\n\nCHECK SIGN\n"
+        f"CIPHER\nTo encrypt, replace the lower-case letters {LETTERS}\n"
+        f"with the letters                      {alphabet}\n"
+        "All other characters stay the same.\n\nCHECK LETTER\n"
         f"Multiply the code point (ord) of the first character by {weights[0]}, of the second by "
-        f"{weights[1]}, of the third by {weights[2]}, and so on again from {weights[0]}. "
-        f"Add all products; r is the remainder after division by {modulus}.\n"
-        f"The check sign is the letter at position r, counted from 0, of {signs}\n\nSTRESS\n"
-        f"The first stressed character of a text is character number {first}, counted from 1; "
-        f"after it, every further one at a distance of {beat} is stressed. Spaces count too.\n",
+        f"{weights[1]}, of the third by {weights[2]}, of the fourth by {weights[0]} again, and so "
+        f"on. Add up all products; r is the remainder after division by {modulus}.\n"
+        f"The check letter is the one at position r, counting from 0, of {signs}\n\nSTRESS\n"
+        f"Counting characters from 1, character {first} is stressed, and after it every "
+        f"character at a distance of {beat}: {first + beat}, {first + 2 * beat}, and so on. Spaces "
+        "count as well.\n",
     )
     return place
 
 
-def _script(draw: Draw, place: Place) -> Parameters:
+def _writing(draw: Draw, place: Place) -> Parameters:
+    word, other, third, *words = draw.nouns(10)
+    start, step = draw.number(2, 10), draw.number(2, 6)
     return {
-        "width": draw.number(6, 40),
-        "zeros": draw.number(3, 12),
-        "word": draw.word(NOUNS),
-        "step": draw.number(2, 16),
-        "start": draw.number(2, 20),
+        "width": draw.number(6, 30),
+        "zeros": draw.number(3, 9),
+        "word": word,
+        "other": other,
+        "third": third,
+        "title": other.title(),
+        "text": " ".join(words),
+        "line": draw.line(),
+        "start": start,
+        "step": step,
+        "second": start + step,
+        "next": start + 2 * step,
         "factor": draw.number(3, 90),
         "size": draw.number(60, 999),
-        "run": draw.number(2, 9),
-        "columns": draw.number(9, 40),
+        "run": draw.number(3, 12),
+        "columns": draw.number(9, 28),
     }
-
-
-def _texts(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
-    run, word = parameters["run"], parameters["word"]
-    match kind:
-        case "label":
-            width, zeros = parameters["width"], parameters["zeros"]
-            lengths = [0, 1, width - 2, width - 1, width, width + 1, width + 9, 2 * width]
-            lengths += [draw.randint(1, width) for _ in range(4)]
-            counts = [1, 2, zeros - 1, zeros, zeros + 1, zeros + 20]
-            counts += [draw.randint(1, zeros) for _ in range(4)]
-            numbers = [draw.randint(10 ** (count - 1), 10**count - 1) for count in counts]
-            numbers = draw.sample([0, 10, *numbers], len(lengths))
-            names = [_characters(draw, length) for length in draw.sample(lengths, len(lengths))]
-            return list(zip(names, numbers, strict=True))
-        case "pick":
-            start, step = parameters["start"], parameters["step"]
-            counts = [0, start - 1, start, start + step - 1, start + step, start + 3 * step]
-            counts = [*counts, *(draw.randint(30, 60) for _ in range(6))]
-            return [
-                (_spaced(draw, _odd_words(draw, count)),)
-                for count in draw.sample(counts, len(counts))
-            ]
-        case "shout":
-            texts = []
-            for _ in range(TESTS):
-                short, twin = ("".join(draw.choices(LETTERS, k=run)) for _ in range(2))
-                longer = short[:1] + draw.choice((twin[:1].upper(), "-", "'", "é", "4")) + short[1:]
-                words = [short, twin.title(), longer, longer + twin, twin + longer, twin + "x"]
-                words += _odd_words(draw, draw.randint(2, 6))
-                texts.append((" ".join(draw.sample(words, draw.randint(1, len(words)))),))
-            return texts
-        case "squeeze":
-            characters = f"aaAbBé. \n1{run}{run + 1}"
-            sizes = (1, 2, run - 1, run, run, run + 1, run + 1, run + 1, run + 10, 2 * run)
-            digits = "".join("1" * ones + "a" * (run + 10) + "b" for ones in (run - 1, run))
-            return [
-                ("".join(character * draw.choice(sizes) for character in row),)
-                for row in [draw.choices(characters, k=draw.randint(3, 9)) for _ in range(TESTS)]
-            ] + [(digits,), ("",)]
-        case "expand":
-            times = ["", "", "", "0", "0", "1", "2", "10", "12", "100", "01", "007"]
-            times += map(str, (run - 1, run, run + 1, run + 2))
-            return [
-                (
-                    "".join(
-                        draw.choice(times) + draw.choice("abcXYZ")
-                        for _ in range(draw.randint(1, 9))
-                    ),
-                )
-                for _ in range(TESTS)
-            ] + [("",)]
-        case "wrap":
-            columns = parameters["columns"]
-            texts = [("x" * columns + " a",), ("x" * (columns + 3),)]
-            for _ in range(TESTS):
-                words = _odd_words(draw, draw.randint(3, 12))
-                exact = draw.randint(1, columns - 2)
-                words += ["y" * exact, "z" * (columns - 1 - exact), "w" * (columns + 2), "v"]
-                words += ["u" * (columns - 3), "ts-rq", "..", "_*"]
-                at = draw.randint(0, len(words))
-                texts.append((_spaced(draw, [*words[at:], *words[:at]]),))
-            return [("  ",), *draw.sample(texts, len(texts)), ("",)]
-    least = draw.randint(9, 40)  # all remainders of lengths occur
-    texts = [(_characters(draw, length),) for length in (*range(least, least + 9), 1, 2, 200)]
-    near = [(f"{word} {word}s x{word}",), (f"{_words(draw, 2)}  {word} ",)]
-    return [*draw.sample(texts + near, len(texts) + 2), (draw.choice(LETTERS) * 4,), ("",)]
 
 
 # -- python-records --------------------------------------------------------------------------------
@@ -580,7 +525,7 @@ def from_examples(draw: Draw, question: Question, parameters: Parameters) -> Inp
     """Return the inputs that a question has as examples; they grow as far as it allows."""
     examples = [eval(fill(text, parameters)) for text in question.examples]
     names = question.gold.partition("(")[2].partition(")")[0]
-    allows = eval(f"lambda {names}: {fill(question.allows, parameters)}")
+    allows = eval(f"lambda {names}: {fill(question.allows, parameters)}", {"re": re})
     return Inputs(tuple(examples), allows)
 
 
@@ -589,9 +534,9 @@ FAMILIES = (
         "python-text",
         "python",
         "make and encode text",
-        _scribe,
-        _script,
-        _old(_texts),
+        _writing_rules,
+        _writing,
+        from_examples,
         tasks_per_place=5,
         answer=text_of,
     ),
