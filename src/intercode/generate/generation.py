@@ -47,7 +47,7 @@ from intercode.generate.drafts import (
 from intercode.generate.draws import Draw, Split
 from intercode.generate.families import Family, Place, Question, with_placeholders
 from intercode.generate.grower import grow
-from intercode.generate.judges import SHOWN, bash_judge, python_judge, sql_judge, write_tests
+from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
 from intercode.generate.trial import Trial
 
 SHARE = 0.03
@@ -370,7 +370,8 @@ class Generation:
         if isinstance(ground, Place):
             work.place = ground
         else:
-            tests = write_tests(drafted.gold, ground.arguments)
+            calls = fewer(ground, drafted.gold, drafted.mistakes)
+            tests = write_tests(drafted.gold, calls)
             if isinstance(tests, str):
                 return with_placeholders(tests, drafted.parameters)
             parts = {"tests": tests[:SHOWN], "hidden": tests[SHOWN:]}

@@ -328,8 +328,10 @@ def value_near(draw: Draw, value: Any, pool: Sequence[Any], near: Sequence[str])
             return not value
         case int():
             limits = [*numbers_in(near), value]
+            other = draw.choice(pool)
             steps = [draw.choice(limits) + step for step in (-1, 0, 1)]
-            return draw.choice([*steps, 0, 1, -value, value * 10, value // 2, draw.choice(pool)])
+            steps += [other + draw.choice(limits), other - draw.choice(limits)]
+            return draw.choice([*steps, 0, 1, -value, value * 10, value // 2, other])
         case str():
             return _text_near(draw, value, pool, near)
         case list() if value:
@@ -337,10 +339,10 @@ def value_near(draw: Draw, value: Any, pool: Sequence[Any], near: Sequence[str])
         case tuple() if value:
             items = list(value)
             place = draw.randrange(len(items))
-            others = [
-                other[place] for other in pool if isinstance(other, tuple) and len(other) > place
-            ]
-            items[place] = value_near(draw, items[place], others or [items[place]], near)
+            others = [other[place] for other in pool]
+            if isinstance(items[place], int):
+                others = [cell for other in pool for cell in other if isinstance(cell, int)]
+            items[place] = value_near(draw, items[place], others, near)
             return tuple(items)
         case _:
             return draw.choice(pool)
@@ -381,12 +383,22 @@ def _parts(draw: Draw, item: Any, near: Sequence[str]) -> list[Any]:
             return [item]
 
 
+_EDITS: Mapping[str, Callable[[str], str]] = {
+    "lower": str.swapcase,
+    "upper": str.swapcase,
+    "title": str.swapcase,
+    "strip": " {} ".format,
+}
+"""What shows that a solution calls a method."""
 _SEPARATORS = ("\n", ",", " ")
 
 
 def _text_near(draw: Draw, text: str, pool: Sequence[str], near: Sequence[str]) -> str:
     """Return a text with another part, number or character, a piece of it, or one whose length is
     near a number."""
+    methods = [_EDITS[word] for word in near if word in _EDITS]
+    if methods and draw.random() < 0.3:
+        return draw.choice(methods)(text)
     kind = draw.random()
     separators = [sign for sign in _SEPARATORS if sign in text]
     numbers = [*re.finditer(r"\d+", text)]
@@ -406,12 +418,14 @@ def _text_near(draw: Draw, text: str, pool: Sequence[str], near: Sequence[str]) 
         (
             f" {text}",
             f"{text} ",
+            similar(draw, text),
+            similar(draw, draw.choice([*filter(_NAME.fullmatch, near), text])),
+            draw.choice([*filter(_NAME.fullmatch, near), text]),
             text[: draw.randint(0, len(text))],
             text[draw.randint(0, len(text)) :],
             text + other,
             other,
-            text.upper(),
-            text.capitalize(),
+            text.swapcase(),
         )
     )
 

@@ -29,6 +29,8 @@ from intercode.types import Table, Task
 
 SHOWN = 3
 """The number of tests that the agent of a Python task may see; the others are hidden."""
+HIDDEN = 24
+"""The number of hidden calls, if so many are enough."""
 
 
 def bash_judge(trial: Trial, query: str) -> Judge[Place]:
@@ -88,7 +90,25 @@ def python_judge(inputs: Inputs, gold: str, mistakes: Sequence[str]) -> list[str
     right = results(gold, inputs.arguments)
     if right is None:
         return None
-    return [mistake for mistake in mistakes if _returns(mistake, inputs.arguments, right)]
+    return [mistake for mistake in mistakes if _refuted_at(mistake, inputs.arguments, right) < 0]
+
+
+def fewer(inputs: Inputs, gold: str, mistakes: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return the first inputs, those that refute the mistakes, and up to `HIDDEN` others, with at
+    most three equal results."""
+    right = results(gold, inputs.arguments)
+    assert right is not None
+    earlier, order = Counter[str](), list[tuple[int, int]]()
+    for number, result in enumerate(right[SHOWN:], SHOWN):
+        order.append((earlier[repr(result)], number))
+        earlier[repr(result)] += 1
+    numbers = [*range(SHOWN), *(number for _, number in sorted(order))]
+    calls = [inputs.arguments[number] for number in numbers]
+    wanted = [right[number] for number in numbers]
+    needed = {_refuted_at(mistake, calls, wanted) for mistake in mistakes}
+    different = sum(equal < 3 for equal, _ in order)
+    needed |= {*range(SHOWN + min(HIDDEN, different))}
+    return [calls[place] for place in sorted(needed)]
 
 
 def results(source: str, inputs: Sequence[tuple[Any, ...]]) -> list[Any] | None:
@@ -100,16 +120,18 @@ def results(source: str, inputs: Sequence[tuple[Any, ...]]) -> list[Any] | None:
         return None
 
 
-def _returns(source: str, inputs: Sequence[tuple[Any, ...]], right: Sequence[Any]) -> bool:
-    """Return whether a function returns what is right for each input."""
+def _refuted_at(source: str, inputs: Sequence[tuple[Any, ...]], right: Sequence[Any]) -> int:
+    """Return the number of the first input for which a function does not return what is right, -1
+    if there is none."""
+    number = 0
     try:
         call = function(source)
-        return all(
-            call(*copy.deepcopy(arguments)) == result
-            for arguments, result in zip(inputs, right, strict=True)
-        )
+        for number, (arguments, result) in enumerate(zip(inputs, right, strict=True)):
+            if call(*copy.deepcopy(arguments)) != result:
+                return number
     except Exception:
-        return False
+        return number
+    return -1
 
 
 def name_of(source: str) -> str:

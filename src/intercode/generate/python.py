@@ -136,12 +136,11 @@ def _writing(draw: Draw, place: Place) -> Parameters:
 # -- python-records --------------------------------------------------------------------------------
 
 
-def _office(draw: Draw, name: str) -> Place:
-    site = f"/office/{name}"
-    towns = draw.words(TOWNS, 4)
-    low, high = draw.randint(50, 300), draw.randint(600, 900)
+def _charge_rules(draw: Draw, name: str) -> Place:
+    site, towns = f"{draw.home('office')}/{name}", draw.towns(4)
+    low, high = draw.randint(100, 300), draw.randint(600, 900)
     fees = dict(zip(towns, draw.sample(range(10, 500), 4), strict=True))
-    rebate, other, nth = draw.randint(3, 40), draw.randint(500, 700), draw.randint(2, 4)
+    rebate, other, nth = draw.randint(3, 9), draw.randint(500, 700), draw.randint(2, 3)
     first, second, paper = draw.sample(range(15, 60), 3)
     place = Place(
         name,
@@ -160,120 +159,49 @@ def _office(draw: Draw, name: str) -> Place:
         },
     )
     listed = "".join(f"{town}: {fee}\n" for town, fee in fees.items())
+    ordinal = {2: "second", 3: "third"}[nth]
     place.explain(
         f"{site}/HANDBOOK",
-        f"FEES\n{listed}any other town: {other}\nFrom record number {nth} of one name on, in the "
-        f"order in which the records are taken, the fee is {rebate} in every town.\n\nDUTY\n"
-        f"Amounts up to and including {low} bear no duty. Each unit of the part above {low}, up to "
-        f"{high}, costs {first} pence, and each unit of the part above {high} costs {second} "
-        f"pence.\nIf the duty is not 0, add {paper} pence for the paper.\n\n"
-        f"BANDS\nAmounts up to {low} are in the band low, and higher ones up to "
-        f"{high} in the band middle, both limits included; all others are in the band high.\n",
+        f"FEES\n{listed}any other town: {other}\nFrom the {ordinal} record with the same name on, "
+        f"in the order in which records are processed, the fee is {rebate} in every town.\n\nDUTY\n"
+        f"The first {low} of an amount are free. Each unit above {low}, up to {high}, costs "
+        f"{first} pence, and each unit above {high} costs {second} pence.\n"
+        f"If the duty is not 0, add {paper} pence for the paper.\n\n"
+        f"BANDS\nlow: up to and including {low}\nmiddle: above {low}, up to and including {high}\n"
+        f"high: above {high}\n",
     )
     return place
 
 
-def _ledger(draw: Draw, place: Place) -> Parameters:
-    return {
-        "town": draw.choice(place.facts["towns"]),
-        "amount": draw.number(100, 900),
-        "count": draw.number(2, 7),
-        "units": draw.number(5, 80),
-        "price": draw.number(110, 300),
-        "more": draw.number(2, 100),
-        "gap": draw.number(2, 30),
-        "length": draw.number(3, 40),
-        "least": draw.number(2, 4),
-    }
-
-
-def _records(draw: Draw, kind: str, parameters: Parameters) -> Arguments:
-    amount, low, high, more = (parameters[name] for name in ("amount", "low", "high", "more"))
-    gap, length = parameters["gap"], parameters["length"]
-    match kind:
-        case "tariff":
-            units = parameters["units"]
-            turns = {0, 1, units, units + 1, 2 * units, 2 * units + 1, 2 * units - 1}
-            numbers = [*turns, *draw.sample(range(3 * units), 6), 10**6 + draw.randint(1, 99)]
-            return [(number,) for number in draw.sample(numbers, len(numbers))]
-        case "duty":
-            limits = [
-                limit + shift + step
-                for limit in (low, high)
-                for shift in (-more, more)
-                for step in (0, 1, draw.randint(20, 99))
-            ]
-            numbers = [*limits, *draw.sample(range(high, 2 * high), 5), 0, 10**6 + limits[-1]]
-            return [(number,) for number in draw.sample(numbers, len(numbers)) if number >= 0]
-        case "merge":
-            rows = []
-            for _ in range(TESTS):
-                spans, start = [], draw.randint(-50, 50)
-                for _ in range(draw.randint(3, 9)):
-                    end = start + draw.choice((draw.randint(0, 50), length, length - 1, length + 1))
-                    spans.append((start, end))
-                    if draw.random() < 0.4:  # a span inside of another, or around several
-                        first = draw.choice(spans)[0]
-                        spans.append(
-                            draw.choice([(start, start + 1), (first, end), (first - 1, end)])
-                        )
-                    start = end + draw.choice((gap, gap + 1, gap - 1, 2 * gap, 0, -1, -length))
-                rows.append((draw.sample(spans, len(spans)),))
-            return [*rows, ([],)]
-        case "meter":
-            most = 2 * amount
-            return [
-                (
-                    [
-                        draw.choice(
-                            (draw.randint(1, amount), amount // 2, 0, -draw.randint(1, most))
-                        )
-                        for _ in range(draw.randint(0, 9))
-                    ]
-                    + draw.choice(([], [-1, amount], [-1, amount - 1, 1], [-amount - 1]))
-                    + draw.choice(([], [amount, amount, amount], [2 * most, -3, 0], [-most, 2])),
-                )
-                for _ in range(TESTS)
-            ] + [([],), ([amount, 1, -2, 3],), ([2 * amount + 5, -7, 1],)]
-    town = parameters["town"]
-    near = [f"{town}s", f"Old {town}", f"{town} ", town.upper()]
-    towns = [*parameters["towns"], town, town, *near, "Nowhere"]
-    if kind in ("tops", "fees"):  # towns in an order that does not depend on capitals
-        towns.remove(town.upper())
-    limits = [amount - 1, amount, amount, amount + 1, low, low + 1, high, high + 1]
-    if kind == "regulars":
-        limits = [amount, amount + 1, amount + 1, amount + 9]
-    least = parameters["least"]
-    lists = []
-    for _ in range(TESTS):
-        people = draw.words(PEOPLE, draw.randint(2, 5))
-        people.append(f"{people[0]}s")
-        often = draw.choice((1, 9))  # every other amount is at a limit, or almost all are
-        row = [
-            (
-                draw.choice(people),
-                draw.choice(towns),
-                draw.choice((draw.randint(-9, 999), *draw.choices(limits, k=often))),
-            )
-            for _ in range(draw.randint(3, 16))
+def _bookings(draw: Draw, place: Place) -> Parameters:
+    people, towns = draw.people(3), place.facts["towns"]
+    town = draw.choice(towns)
+    amount, units = draw.number(100, 900), draw.number(5, 80)
+    lists = [
+        [
+            (draw.choice(people), draw.choice([*towns, town]), draw.randint(1, 2 * amount))
+            for _ in range(draw.randint(6, 9))
         ]
-        row += draw.sample(row, 3)  # records that occur twice
-        row += [(draw.choice(people), row[0][1], row[0][2]) for _ in range(2)]  # ties
-        # sums at the limit, of as few records as count, some of them equal
-        for place in draw.sample(("Elsewhere", "Faraway", "Longago"), 3):
-            count = max(2, least + draw.choice((-1, 0, 0, 0, 1)))
-            total = draw.choice((amount - 1, amount, amount, amount + 1, 0))
-            part = draw.choice((total // count, 1, 0))
-            row += [(draw.choice(people[:2]), place, part) for _ in range(count - 1)]
-            row.append((draw.choice(people), place, total - part * (count - 1)))
-        # one sum of two people, and half of it of a third
-        one, two = draw.choices([*limits, 1], k=2)
-        first, second, third = draw.sample([*people, "Zo"], 3)
-        row += [(first, "Nowhere", one), (first, "Nowhere", two), (second, "Nowhere", two)]
-        row += [(second, "Nowhere", one), (third, "Nowhere", one + two)]
-        lists.append(row)
-    lists += [[("Zo", town, amount + step)] for step in (0, 1)]
-    return [(draw.sample(row, len(row)),) for row in lists] + [([],)]
+        for _ in range(3)
+    ]
+    return {
+        "records": lists[0],
+        "records2": lists[1],
+        "records3": lists[2],
+        "person": people[0],
+        "town": town,
+        "amount": amount,
+        "count": draw.number(2, 5),
+        "units": units,
+        "limit": 2 * units,
+        "dear": draw.number(50, 99),
+        "price": draw.number(11, 49),
+        "fee": draw.number(60, 200),
+        "more": draw.number(2, 40),
+        "gap": draw.number(2, 30),
+        "length": draw.number(4, 40),
+        "least": draw.number(2, 3),
+    }
 
 
 # -- python-parsing --------------------------------------------------------------------------------
@@ -544,9 +472,9 @@ FAMILIES = (
         "python-records",
         "python",
         "lists of records: filter, group, charge",
-        _office,
-        _ledger,
-        _old(_records),
+        _charge_rules,
+        _bookings,
+        from_examples,
         tasks_per_place=5,
         answer=text_of,
     ),
