@@ -29,7 +29,7 @@ from intercode.types import Table, Task
 
 SHOWN = 3
 """The number of tests that the agent of a Python task may see; the others are hidden."""
-HIDDEN = 24
+HIDDEN = 30
 """The number of hidden calls, if so many are enough."""
 
 
@@ -95,7 +95,7 @@ def python_judge(inputs: Inputs, gold: str, mistakes: Sequence[str]) -> list[str
 
 def fewer(inputs: Inputs, gold: str, mistakes: Sequence[str]) -> list[tuple[Any, ...]]:
     """Return the first inputs, those that refute the mistakes, and up to `HIDDEN` others, with at
-    most three equal results."""
+    most five equal results."""
     right = results(gold, inputs.arguments)
     assert right is not None
     earlier, order = Counter[str](), list[tuple[int, int]]()
@@ -106,7 +106,7 @@ def fewer(inputs: Inputs, gold: str, mistakes: Sequence[str]) -> list[tuple[Any,
     calls = [inputs.arguments[number] for number in numbers]
     wanted = [right[number] for number in numbers]
     needed = {_refuted_at(mistake, calls, wanted) for mistake in mistakes}
-    different = sum(equal < 3 for equal, _ in order)
+    different = sum(equal < 5 for equal, _ in order)
     needed |= {*range(SHOWN + min(HIDDEN, different))}
     return [calls[place] for place in sorted(needed)]
 
