@@ -19,6 +19,7 @@ from intercode.envs import prepare
 from intercode.envs.bash.compare import bash_exact
 from intercode.errors import UsageError
 from intercode.generate import FAMILIES, generate
+from intercode.generate.drafts import Wanted, draft
 from intercode.generate.families import FORMS, Draw, Split
 from intercode.runner.run import evaluate, select
 from intercode.validate.check import check
@@ -128,6 +129,22 @@ def test_a_task_of_difficulty_3_has_a_place_of_its_own_and_some_show_the_rule(
     assert len({task["place"] for task in hard}) == len(hard)
     for task in records(folder):
         assert "rule_shown" not in task or (task["difficulty"] == 3 and "\n\n" in task["query"])
+
+
+@pytest.mark.parametrize("name", ["python-text", "python-records", "python-parsing"])
+def test_a_function_takes_the_examples_of_its_question(name: str) -> None:
+    family = FAMILIES[name]
+    assert family.inputs
+    for split in get_args(Split):
+        for number in range(6):
+            draw = Draw(f"{name} {number}", split, real=number % 2 == 0)
+            place = family.place(draw, "one")
+            for question in family.questions:
+                parameters = draft(draw, family, place, Wanted(question), 0).parameters
+                inputs = family.inputs(draw, question, parameters)
+                assert len(inputs.arguments) > 3
+                refused = [each for each in inputs.arguments if not inputs.allows(*each)]
+                assert not refused, question.kind
 
 
 @pytest.mark.parametrize("name", ASKING)

@@ -9,7 +9,7 @@ from intercode.generate.draws import Draw
 from intercode.generate.families import Place
 from intercode.generate.ground import Archive, Inputs, Prose, Rows, bytes_of, similar
 from intercode.generate.grower import grow, touched, words_of
-from intercode.generate.judges import bash_judge, python_judge, sql_judge, write_tests
+from intercode.generate.judges import bash_judge, fewer, python_judge, sql_judge, write_tests
 from intercode.generate.trial import Trial
 
 PEOPLE = Rows(
@@ -105,6 +105,43 @@ def test_inputs_grow_within_what_a_function_takes() -> None:
             assert passes
         except AssertionError:
             assert not passes
+
+
+@pytest.mark.parametrize(
+    ("examples", "gold", "mistake"),
+    [
+        ([("a b",)], "return text.lower().strip()", "return text.lower()"),
+        ([("a b",)], "return len(text) > 17", "return len(text) > 18"),
+        ([("a b",)], "return len(text.split()) > 8", "return len(text.split()) > 9"),
+        ([([1, 30],)], "return sum(text) > 90", "return sum(text) >= 90"),
+        ([([("x", 4), ("y", 5)],)], "return sorted(text)", "return sorted({*text})"),
+        ([([("x", 4), ("y", 5)],)], "return max(n for _, n in text)", "return text[-1][1]"),
+    ],
+)
+def test_arguments_grow_by_spaces_lengths_sums_and_doubles(
+    examples: list[tuple[object, ...]], gold: str, mistake: str
+) -> None:
+    written = "def f(text):\n    {}".format
+    _, left = grow(
+        Draw(gold, "train"),
+        Inputs(tuple(examples), lambda text: bool(text)),
+        written(gold),
+        [written(mistake)],
+        python_judge,
+        budget=200,
+        first=4,
+    )
+    assert left == []
+
+
+def test_few_calls_refute_all_mistakes() -> None:
+    gold = "def f(n):\n    return n // 40"
+    mistakes = [gold.replace("40", str(other)) for other in (39, 41, 80)]
+    inputs = Inputs(tuple((number,) for number in range(400)))
+    calls = fewer(inputs, gold, mistakes)
+    assert calls[:3] == [(0,), (1,), (2,)]
+    assert len(calls) <= 36
+    assert python_judge(Inputs(tuple(calls)), gold, mistakes) == []
 
 
 def test_a_mistake_that_no_place_tells_apart_is_left() -> None:
