@@ -140,8 +140,11 @@ def test_a_query_is_mutated(gold: str, mistakes: list[str]) -> None:
     ("body", "mistakes"),
     [
         ("x > 3 and y", ["x >= 3 and y", "x > 4 and y", "x > 2 and y", "x > 3 or y", "y", "x > 3"]),
-        ("max(x) - len(y)", ["min(x) - len(y)", "max(x) + len(y)"]),
-        ("x.strip().ljust(9)", ["x.ljust(9)", "x.strip().rjust(9)", "x.strip().ljust(10)"]),
+        ("max(x) - len(y)", ["min(x) - len(y)", "max(x) + len(y)", "max(x) - len(set(y))"]),
+        (
+            "x.strip().ljust(9)",
+            ["x.ljust(9)", "x.lstrip().ljust(9)", "x.strip().rjust(9)", "x.strip().ljust(10)"],
+        ),
         ("[a for a in x if a if y]", ["[a for a in x if a]", "[a for a in x if y]"]),
         ("sorted(x, reverse=True)", ["sorted(x)", "list(x, reverse=True)"]),
         ("x if y else 0", ["x", "0"]),

@@ -10,7 +10,8 @@ reward refuses all that mean something else, so that its files tell wrong from r
              others; the filter of a LEFT JOIN in WHERE
     Python   a condition or a call less; < for <= and so on; AND for OR; a number one off; + for -;
              repeated spaces; a part for the whole, any case; the first or last item of an argument
-             missed; the last for the sum; a slice without a limit
+             missed, or equal items once; the last for the sum; a slice without a limit; spaces
+             at one end
 
 A mutant that cannot be executed is refused as well, and costs only the time.
 """
@@ -349,6 +350,9 @@ def _python_changes(node: ast.AST) -> Iterator[Callable[[ast.AST], ast.AST | Non
         case ast.Call(func=ast.Name(id=name)):
             if name in _CALLED:
                 yield changing("func", ast.Name(_CALLED[name], ast.Load()))
+            if name in ("sum", "len") and "set(" not in ast.unparse(node):  # equal items once
+                once = ast.parse(f"{name}(set({ast.unparse(node.args[0])}))", mode="eval").body
+                yield lambda there: once
             if name in ("sorted", "set", "reversed"):
                 yield changing("func", ast.Name("list", ast.Load()))
             if any(word.arg in ("reverse", "key") for word in node.keywords):
@@ -356,6 +360,8 @@ def _python_changes(node: ast.AST) -> Iterator[Callable[[ast.AST], ast.AST | Non
         case ast.Call(func=ast.Attribute(attr=name)):
             if name in _CALLED:
                 yield lambda there: setattr(there.func, "attr", _CALLED[name])  # type: ignore[attr-defined]
+            for part in ("lstrip", "rstrip") if name == "strip" else ():
+                yield lambda there, part=part: setattr(there.func, "attr", part)  # type: ignore[misc]
             if name in ("strip", "lower", "upper", "lstrip", "rstrip", "title"):
                 yield lambda there: there.func.value  # type: ignore[attr-defined]
             if name == "split" and not node.args:

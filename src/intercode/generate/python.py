@@ -81,7 +81,7 @@ def _writing(draw: Draw, place: Place) -> Parameters:
         "next": start + 2 * step,
         "factor": draw.number(3, 90),
         "size": draw.number(60, 999),
-        "run": draw.number(3, 12),
+        "run": draw.number(3, 20),
         "columns": draw.number(9, 28),
     }
 
@@ -212,7 +212,7 @@ def _messages(draw: Draw, place: Place) -> Parameters:
         "place": draw.number(1, 20),
         "factor": draw.number(2, 40),
         "skip": draw.number(2, 6),
-        "level": draw.number(2, 5),
+        "level": draw.number(2, 9),
         "tickets": [_ticket(draw, place.facts) for _ in range(9)],
         **dict(zip("abc", draw.words(LETTERS, 3), strict=True)),
     }
