@@ -46,7 +46,7 @@ from intercode.generate.drafts import (
 )
 from intercode.generate.draws import Draw, Split
 from intercode.generate.families import Family, Place, Question, with_placeholders
-from intercode.generate.grower import grow
+from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
 from intercode.generate.trial import Trial
 
@@ -394,6 +394,7 @@ class Generation:
             self._judge(drafted),
             budget=0 if fixed else BUDGET[env],
             first=0 if fixed else first,
+            neutral=0 if env == "python" else NEUTRAL,  # inputs do not depend on each other
         )
 
     def _judge(self, drafted: Draft) -> Any:

@@ -69,11 +69,13 @@ def grow(
     *,
     budget: int,
     first: int,
+    neutral: float = NEUTRAL,
 ) -> tuple[G, list[str] | None]:
     """Return the ground after it grew, and the mistakes that it does not refute; None if the gold
     is not sound on it. The first changes, near its words, are made before any mistake is tried. At
     most `budget` changes are tried, each of which costs an execution of the
-    gold and of the mistakes that are left."""
+    gold and of the mistakes that are left. A change that refutes nothing stays with the probability
+    `neutral`."""
     known = words_of(gold)
     ground = _first(draw, ground, gold, first, judge)
     left = judge(ground, gold, mistakes)
@@ -86,7 +88,7 @@ def grow(
             for _ in range(draw.randint(1, MOST_AT_ONCE)):
                 changed = changed.grown(draw, near, known)
             still = judge(changed, gold, left)
-            if still is not None and (len(still) < len(left) or draw.random() < NEUTRAL):
+            if still is not None and (len(still) < len(left) or draw.random() < neutral):
                 ground, left = changed, still
         if left == before or budget <= 0:
             return ground, judge(ground, gold, mistakes)
