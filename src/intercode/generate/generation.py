@@ -394,7 +394,7 @@ class Generation:
             self._judge(drafted),
             budget=0 if fixed else BUDGET[env],
             first=0 if fixed else first,
-            neutral=0 if env == "python" else NEUTRAL,  # inputs do not depend on each other
+            neutral=NEUTRAL if env == "bash" else 0,  # others do not build on each other
         )
 
     def _judge(self, drafted: Draft) -> Any:

@@ -192,7 +192,8 @@ class Rows:
         kind, rows = draw.random(), list(self.rows)
         changes = draw.choice((0, 0, 1, 1, 2)) if kind < 0.6 else 1
         if kind < 0.15 and places and touched:  # another one that is first or last, with a few
-            spot, changes = self._extreme(draw, places, draw.choice(touched)), 0
+            spot = self._extreme(draw, places, draw.choice(touched))
+            changes = draw.choice((0, 1))
         new = list(rows[spot])
         for _ in range(changes):
             column = draw.choice(touched if touched and draw.random() < 0.8 else others)

@@ -5,7 +5,7 @@
                                    └── changes near the words ◄───┘
                                        that such a mistake touches
 
-A change stays if it leaves the gold sound and refutes a mistake that was not refuted before. Near
+A change stays if it leaves the gold sound and fewer mistakes unrefuted. Near
 misses are not planted by families, then, but found.
 """
 
@@ -79,20 +79,17 @@ def grow(
     known = words_of(gold)
     ground = _first(draw, ground, gold, first, judge)
     left = judge(ground, gold, mistakes)
-    while left:
-        before = left
-        while left and budget > 0:
-            budget -= 1
-            near = touched(gold, draw.choice(left)) or known
-            changed = ground
-            for _ in range(draw.randint(1, MOST_AT_ONCE)):
-                changed = changed.grown(draw, near, known)
-            still = judge(changed, gold, left)
-            if still is not None and (len(still) < len(left) or draw.random() < neutral):
-                ground, left = changed, still
-        if left == before or budget <= 0:
-            return ground, judge(ground, gold, mistakes)
-        left = judge(ground, gold, mistakes)
+    while left and budget > 0:
+        budget -= 1
+        near = touched(gold, draw.choice(left)) or known
+        changed = ground
+        for _ in range(draw.randint(1, MOST_AT_ONCE)):
+            changed = changed.grown(draw, near, known)
+        still = judge(changed, gold, mistakes)
+        if still is None or len(still) > len(left):
+            continue
+        if len(still) < len(left) or draw.random() < neutral:
+            ground, left = changed, still
     return ground, left
 
 

@@ -53,7 +53,7 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?<= -)[a-zA-Z](?=[a-zA-Z]+ )", _dropped),  # one of several letters
     (r"(?<= -)([a-zA-Z]+)[a-zA-Z](?= )", r"\1"),
     (rf" -(?:{_TESTS}) \S+", _dropped),  # a test of find
-    (r"(find \S+)(?= )(?! -maxdepth)", r"\1 -maxdepth 1"),
+    (r"(find \S+)(?= )(?![^|]* -maxdepth)", r"\1 -maxdepth 1"),
     (r"( -size [+-])(\d+)", _one_less),
     (r"( -size [+-])(\d+)", _one_more),
     (r" -k\d+(?:,\d+)?[a-z]*", _dropped),  # a sort key
