@@ -62,7 +62,7 @@ TEST_EVERY = 5
 """One of so many tasks is a test task."""
 BATCH = 24
 """The number of units whose golds are executed at once."""
-BUDGET = {"bash": 16, "sql": 80, "python": 300}
+BUDGET = {"bash": 30, "sql": 80, "python": 300}
 """The number of changes that may be tried for one task."""
 FIRST = {"bash": 16, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""

@@ -191,14 +191,18 @@ class Rows:
         others += [name for name in others if name not in self.closed] * 3
         kind, rows = draw.random(), list(self.rows)
         changes = draw.choice((0, 0, 1, 1, 2)) if kind < 0.6 else 1
-        if kind < 0.15 and places and touched:  # another one that is first or last, with a few
+        if kind < 0.3 and places and touched:  # another one that is first or last, with a few
             spot = self._extreme(draw, places, draw.choice(touched))
-            changes = draw.choice((0, 1))
+            changes = draw.choice((0, 1, 1))
         new = list(rows[spot])
         for _ in range(changes):
             column = draw.choice(touched if touched and draw.random() < 0.8 else others)
             place = self.columns.index(column)
             new[place] = self._value(draw, column, new[place], near, (ids or {}).get(column, ()))
+        words = [place for place, name in enumerate(self.columns) if self._is_open_text(name)]
+        if kind < 0.6 and words and draw.random() < 0.3:  # so that it shows where it is taken
+            place = draw.choice(words)
+            new[place] = self._value(draw, self.columns[place], new[place], (), ())
         if kind < 0.6:
             if self.key:
                 place = self.columns.index(self.key)
@@ -217,6 +221,10 @@ class Rows:
             order = self.sort
             rows.sort(key=lambda row: order(self.as_dict(row)))
         return replace(self, rows=tuple(rows))
+
+    def _is_open_text(self, name: str) -> bool:
+        closed = {self.key, *self.closed, *self.refers}
+        return name not in closed and any(isinstance(cell, str) for cell in self.column(name))
 
     def _extreme(self, draw: Draw, places: Sequence[int], column: str) -> int:
         """Return the number of the first or the last of some rows by a column."""
@@ -239,8 +247,10 @@ class Rows:
         used = self.column(self.key)
         numbers = [cell for cell in used if isinstance(cell, int)]
         if len(numbers) == len(used):
-            free = [*{*range(min(numbers), max(numbers) + len(used) + 2)} - {*numbers}]
-            return draw.choice(sorted(free))
+            low, high = min(numbers), max(numbers) + len(used) + 2
+            spans = (range(low, high), range(max(1, low // 10), low + 1), range(high, 10 * high))
+            free = sorted({*draw.choice((spans[0], *spans))} - {*numbers})
+            return draw.choice(free or [high])
         new = similar(draw, str(draw.choice((old, old, draw.choice(used)))))
         return new if new not in used else f"{new}{len(used)}"
 
@@ -261,6 +271,7 @@ class Rows:
             limits = numbers_in(near) or numbers
             options += [draw.choice(limits) + step for step in (-1, 0, 0, 1)]
             options += [min(numbers), max(numbers), draw.choice(numbers) + draw.choice((-1, 1))]
+            options += [draw.choice(numbers) // 10, draw.choice(numbers) * 10]
         else:
             words = [word for word in near if _NAME.fullmatch(word)]
             options += [similar(draw, draw.choice([*words, str(old)]))]
