@@ -234,13 +234,19 @@ class Rows:
         return kind(present, key=lambda n: (isinstance(self.rows[n][at], str), self.rows[n][at]))
 
     def places(self, known: Sequence[str]) -> list[int]:
-        """Return the numbers of the rows that contain one of the words."""
+        """Return the numbers of the rows that contain one of the words; those with most of them
+        occur again, as often as the others together."""
         words = {*known}
-        return [
-            number
+        counts = {
+            number: sum(
+                str(cell) in words for cell in row if isinstance(cell, str) or (cell or 0) > 9
+            )
             for number, row in enumerate(self.rows)
-            if any(str(cell) in words for cell in row if isinstance(cell, str) or (cell or 0) > 9)
-        ]
+        }
+        most = max(counts.values(), default=0)
+        best = [number for number, count in counts.items() if count and count == most]
+        places = [number for number, count in counts.items() if count]
+        return places + best * (len(places) // len(best)) if best else places
 
     def _new_key(self, draw: Draw, old: Cell) -> Any:
         """Return a free key: a number, or a name that is similar to the old key."""
