@@ -141,10 +141,10 @@ def _find_place(draw: Draw, name: str) -> Place:
     one, two, three = names[:3]
     place = Place(name, facts={"site": site, "endings": endings[:2], "names": names})
     texts = ["".join(f"{draw.line(names[3:])}\n" for _ in range(n)) for n in (1, 2, 3, 5, 8)]
-    folders = ["", one, f"{one}/{two}", f"{one}/{two}/{three}"]
-    folders += [two, f"{two}/{three}", f"{two}/{three}/{one}", three, f"{three}/{one}/{two}"]
-    totals = Counter[str]()
-    for number, folder in enumerate([*folders, *folders, *folders]):
+    folders = ["", one, f"{one}/{two}", f"{one}/{two}/{three}", two, f"{two}/{one}", three]
+    totals, few = Counter[str](), draw.randint(2, 3)
+    counts = [few + 1, *(draw.randint(1, few + 2) for _ in folders[1:])]
+    for number, folder in enumerate(draw.sample(folders, sum(counts), counts=counts)):
         text, ending = draw.choice(texts), draw.choice(endings)
         file = f"{names[number % 6]}-{draw.randint(2, 99)}.{ending}"
         place.write("/".join(filter(None, (site, folder, file))), text)
@@ -166,7 +166,7 @@ def _find_place(draw: Draw, name: str) -> Place:
             ("whose names begin with a dot", "-name '.*'"),
         )
     )
-    place.facts |= {"sizes": sizes, "totals": [*totals.values()]}
+    place.facts |= {"sizes": sizes, "totals": [*totals.values()], "few": few + draw.randint(0, 1)}
     place.facts |= {"stale": f"-name '*.{endings[0]}' {both_code}{old_code}"}
     place.facts |= {"bulky": old_code, "private": private_code}
     place.explain(
@@ -187,7 +187,6 @@ def _search(draw: Draw, place: Place) -> Parameters:
         "word": draw.choice(place.facts["names"][3:]),
         "letters": draw.choice(place.facts["names"][:3]),
         "rank": draw.randint(2, 4),
-        "few": draw.randint(3, 4),
         "total": draw.limit(place.facts["totals"]),
     }
 
@@ -258,6 +257,7 @@ def _row(draw: Draw, place: Place) -> Parameters:
         "shelf": draw.choice(rows)[2],
         "qty": draw.limit(_middle(row[3] for row in rows)),
         "price": draw.limit(_middle(row[4] for row in rows)),
+        "few": draw.randint(2, 4),
         "person": draw.choice(place.facts["people"]),
         "measure": measure,
         "column": place.facts[measure],

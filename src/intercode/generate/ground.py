@@ -184,15 +184,13 @@ class Rows:
             return self
         places = [*pointed, *self.places(known)]
         spot = draw.choice(places if places and draw.random() < 0.8 else range(len(self.rows)))
-        named = [name for name in self.columns if name in near]
-        numbered = [name for place, name in enumerate(self.columns, 1) if str(place) in near]
-        touched = [name for name in named or numbered if name != self.key]
+        touched = [name for name in self._named(near) if name != self.key]
         others = [name for name in self.columns if name != self.key]
         others += [name for name in others if name not in self.closed] * 3
         kind, rows = draw.random(), list(self.rows)
         changes = draw.choice((0, 0, 1, 1, 2)) if kind < 0.6 else 1
         if kind < 0.3 and places and touched:  # another one that is first or last, with a few
-            spot = self._extreme(draw, places, draw.choice(touched))
+            spot = self._extreme(draw, places, draw.choice(self._named(known) or touched))
             changes = draw.choice((0, 1, 1))
         new = list(rows[spot])
         for _ in range(changes):
@@ -221,6 +219,11 @@ class Rows:
             order = self.sort
             rows.sort(key=lambda row: order(self.as_dict(row)))
         return replace(self, rows=tuple(rows))
+
+    def _named(self, words: Sequence[str]) -> list[str]:
+        """Return the columns whose names are among the words; or else, whose numbers are."""
+        named = [name for name in self.columns if name in words]
+        return named or [name for n, name in enumerate(self.columns, 1) if str(n) in words]
 
     def _is_open_text(self, name: str) -> bool:
         closed = {self.key, *self.closed, *self.refers}
@@ -254,11 +257,15 @@ class Rows:
         numbers = [cell for cell in used if isinstance(cell, int)]
         if len(numbers) == len(used):
             low, high = min(numbers), max(numbers) + len(used) + 2
-            spans = (range(low, high), range(max(1, low // 10), low + 1), range(high, 10 * high))
-            free = sorted({*draw.choice((spans[0], *spans))} - {*numbers})
-            return draw.choice(free or [high])
-        new = similar(draw, str(draw.choice((old, old, draw.choice(used)))))
-        return new if new not in used else f"{new}{len(used)}"
+            spans = [range(max(1, low // 10), low + 1), range(low, high)]
+            if high < _LARGEST_KEY:
+                spans.append(range(high, 10 * high))
+            new = draw.choice(draw.choice([spans[1], *spans]))
+            while new in numbers:
+                new += 1
+            return new
+        name = similar(draw, str(draw.choice((old, old, draw.choice(used)))))
+        return name if name not in used else f"{name}{len(used)}"
 
     def _value(
         self, draw: Draw, name: str, old: Cell, near: Sequence[str], ids: Sequence[Cell]
@@ -286,6 +293,10 @@ class Rows:
         if isinstance(value, str) and not self.spaces:
             return value.replace(" ", "-")
         return value
+
+
+_LARGEST_KEY = 10_000
+"""Larger keys do not get another digit."""
 
 
 @dataclass(frozen=True)
@@ -484,6 +495,10 @@ def _with_another_piece(draw: Draw, text: str, near: Sequence[str]) -> str:
     return text[:start] + middle + text[draw.choice((start, stop, stop)) :]
 
 
+_LONG = 2000
+"""The number of characters of a text that does not get longer by repetition."""
+
+
 def bytes_of(content: Any) -> bytes:
     """Return what a file with this content consists of."""
     match content:
@@ -498,7 +513,8 @@ def bytes_of(content: Any) -> bytes:
 def grow_files(
     draw: Draw, files: Mapping[str, Any], near: Sequence[str], known: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the files with another one near one of them, or with a change in one."""
+    """Return the files with another one near one of them, often the largest or the smallest, or
+    with a change in one."""
     paths = [path for path in files if not isinstance(files[path], PurePosixPath)]
     if not paths:
         return dict(files)
@@ -506,15 +522,26 @@ def grow_files(
     named = [path for path in paths if path.rpartition("/")[2] in words]
     pointed = named or [path for path in paths if words & {*re.findall(r"\w+", path)}]
     path = draw.choice(pointed if pointed and draw.random() < 0.8 else paths)
+    if draw.random() < 0.2:
+        path = draw.choice((min, max))(paths, key=lambda path: len(bytes_of(files[path])))
     content, changed = files[path], dict(files)
-    if hasattr(content, "grown") and draw.random() < (0.9 if isinstance(content, Rows) else 0.7):
+    copied = draw.random() < 0.2
+    if not copied and hasattr(content, "grown") and draw.random() < (0.9 if isinstance(content, Rows) else 0.7):
         changed[path] = content.grown(draw, near, known)
     else:
-        name = _path_near(draw, path, near, paths)
+        name = _path_of_copy(draw, path) if copied else _path_near(draw, path, near, paths)
         if name in files or any(f"{name}/" in other or f"{other}/" in name for other in files):
             return changed
-        changed[name] = _content_near(draw, content, near, known)
+        changed[name] = content if copied else _content_near(draw, content, near, known)
     return changed
+
+
+def _path_of_copy(draw: Draw, path: str) -> str:
+    """Return a path in another folder, whose name has the same ending."""
+    folder, _, name = path.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    where = draw.choice(("", folder.rpartition("/")[0], f"{folder}/old"))
+    return f"{where}/{stem or 'new'}-{draw.randint(2, 99)}{dot}{ending}".lstrip("/")
 
 
 def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str]) -> str:
@@ -565,7 +592,7 @@ def _content_near(draw: Draw, content: Any, near: Sequence[str], known: Sequence
         new = (content + "x") * (size // (len(content.encode()) + 1) + 1)
         new = new.encode()[: size - 1].decode(errors="ignore") + "\n"
     elif kind < 0.4:
-        new = draw.choice(("", content * 4))
+        new = draw.choice(("", content * 4 if len(content) < _LONG else content))
     elif kind < 0.5:
         new = content.swapcase()
     elif word := _word_in(content, near, draw):

@@ -24,7 +24,7 @@ _JOINED = re.compile(r"/?\w+(?:[./-]\w+)+|/\w+")
 _QUOTED = re.compile(r"'[^'\n]+'|\"[^\"\n]+\"")
 _TOKEN = re.compile(r"[\w./-]*\w|\S")
 MOST_AT_ONCE = 12
-NEUTRAL = 0.5
+NEUTRAL = 0.3
 """The part of the changes that stay although they refute nothing: others may build on them."""
 
 
@@ -85,11 +85,13 @@ def grow(
         changed = ground
         for _ in range(draw.randint(1, MOST_AT_ONCE)):
             changed = changed.grown(draw, near, known)
-        still = judge(changed, gold, mistakes)
-        if still is None or len(still) > len(left):
+        still = judge(changed, gold, left)
+        if still is None or (len(still) == len(left) and draw.random() >= neutral):
             continue
-        if len(still) < len(left) or draw.random() < neutral:
-            ground, left = changed, still
+        refuted = [mistake for mistake in mistakes if mistake not in left]
+        again = judge(changed, gold, refuted) or []
+        if len(still) + len(again) <= len(left):
+            ground, left = changed, still + again
     return ground, left
 
 

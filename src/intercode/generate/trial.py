@@ -53,6 +53,8 @@ class Trial:
         """What `diff` says of that."""
         self._undone: Collection[str] = ()
         """The paths that the last command changed."""
+        self._changing: set[str] = set()
+        """Commands that have changed something, after which others run alone."""
 
     def outcomes(self, place: Place, commands: Sequence[str]) -> list[Outcome]:
         """Return the outcome of each command, executed where only the files of the place are.
@@ -62,13 +64,15 @@ class Trial:
         """
         self._load(_files_of(place))
         outcomes = list[Outcome]()
-        changing = False
+        changing = commands[0] in self._changing
         while rest := commands[len(outcomes) :]:
             if not changing and (together := self._run_together(rest[:_TOGETHER])):
                 outcomes += together
                 continue
             outcomes.append(self._run_alone(rest[0]))
-            changing = bool(outcomes[-1].changes)
+            if outcomes[-1].changes:
+                changing = True
+                self._changing.add(rest[0])
         self._restore()
         return outcomes
 
