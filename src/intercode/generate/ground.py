@@ -251,16 +251,16 @@ class Rows:
         places = [number for number, count in counts.items() if count]
         return places + best * (len(places) // len(best)) if best else places
 
-    def _new_key(self, draw: Draw, old: Cell) -> Any:
-        """Return a free key: a number, or a name that is similar to the old key."""
+    def _new_key(self, draw: Draw, old: Any) -> Any:
+        """Return a free key: a number, at times with a digit more or less, or a similar name."""
         used = self.column(self.key)
         numbers = [cell for cell in used if isinstance(cell, int)]
         if len(numbers) == len(used):
-            low, high = min(numbers), max(numbers) + len(used) + 2
-            spans = [range(max(1, low // 10), low + 1), range(low, high)]
+            digit, high = draw.randint(1, 9), max(numbers) + len(used) + 2
+            options = [draw.randint(min(numbers), high) for _ in range(3)]
             if high < _LARGEST_KEY:
-                spans.append(range(high, 10 * high))
-            new = draw.choice(draw.choice([spans[1], *spans]))
+                options += [10 * int(old) + digit, int(f"{digit}{old}")]
+            new = draw.choice([*options, int(str(old)[:-1] or digit)])
             while new in numbers:
                 new += 1
             return new
@@ -526,7 +526,11 @@ def grow_files(
         path = draw.choice((min, max))(paths, key=lambda path: len(bytes_of(files[path])))
     content, changed = files[path], dict(files)
     copied = draw.random() < 0.2
-    if not copied and hasattr(content, "grown") and draw.random() < (0.9 if isinstance(content, Rows) else 0.7):
+    if not copied and isinstance(content, Rows) and draw.random() < 0.9:
+        for _ in range(draw.choice((1, 2, 4, 8))):
+            content = content.grown(draw, near, known)
+        changed[path] = content
+    elif not copied and hasattr(content, "grown") and draw.random() < 0.7:
         changed[path] = content.grown(draw, near, known)
     else:
         name = _path_of_copy(draw, path) if copied else _path_near(draw, path, near, paths)
