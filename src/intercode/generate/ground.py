@@ -254,9 +254,11 @@ class Rows:
         numbers = [cell for cell in used if isinstance(cell, int)]
         if len(numbers) == len(used):
             low, high = min(numbers), max(numbers) + len(used) + 2
-            spans = (range(low, high), range(max(1, low // 10), low + 1), range(high, 10 * high))
-            free = sorted({*draw.choice((spans[0], *spans))} - {*numbers})
-            return draw.choice(free or [high])
+            spans = (range(max(1, low // 10), low + 1), range(high, max(high + 1, _HIGHEST_KEY)))
+            key = draw.choice(draw.choice((range(low, high), range(low, high), *spans)))
+            while key in numbers:
+                key = draw.choice(range(low, high))
+            return key
         new = similar(draw, str(draw.choice((old, old, draw.choice(used)))))
         return new if new not in used else f"{new}{len(used)}"
 
@@ -286,6 +288,10 @@ class Rows:
         if isinstance(value, str) and not self.spaces:
             return value.replace(" ", "-")
         return value
+
+
+_HIGHEST_KEY = 1000
+"""Above all keys, a new one is below this, or follows them."""
 
 
 @dataclass(frozen=True)
