@@ -88,9 +88,9 @@ class Place:
 
     def _with_rows(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Place:
         tables = {name: rows for name, rows in self.tables.items() if name not in self.fixed}
+        asked = [name for name in tables if name in known] or [*tables]
         named = [name for name, rows in tables.items() if {*rows.columns} & {*near}]
-        named = named or [name for name in tables if name in known] or [*tables]
-        name = draw.choice(named)
+        name = draw.choice(named if named and draw.random() < 0.6 else asked)
         rows = self.tables[name]
         ids, pointed = dict[str, list[Any]](), list[int]()
         for column, other in rows.refers.items():

@@ -114,7 +114,7 @@ def _names(draw: Draw, count: int) -> list[str]:
 def _values(draw: Draw, place: Place) -> Parameters:
     """Return a value of each column, by its name: of the first table with such a column. To a
     number comes a higher one (`day2`), to the meaning of a code its sign (`state_sign`)."""
-    parameters = {"count": draw.limit(range(1, 6))}
+    parameters = {"count": draw.number(1, 4)}
     for name, table in place.tables.items():
         for column in () if name in place.fixed else table.columns:
             values = [value for value in table.column(column) if value is not None]
@@ -190,33 +190,34 @@ def _shop(draw: Draw, name: str) -> Place:
 
 def _library(draw: Draw, name: str) -> Place:
     conditions, classes = _signs(draw, "condition"), _signs(draw, "class")
-    names, towns = _names(draw, 20), draw.towns(3)
-    allowed = draw.sample(range(8, 29), 4)
-    first = draw.randint(1950, 1990)
+    names = _names(draw, 20)
+    weeks = draw.sample((7, 14, 21, 28), 4)
+    first, weekday = draw.randint(1950, 1990), draw.randint(1, 3)
+    days = [day for day in range(1, DAYS) if day % 7 in (weekday, weekday + 3)]  # it is open
     reader = _table(
         draw,
         24,
         name=names[:14],
-        town=[*towns, None],
+        town=[*draw.towns(3), None],
         born=range(first, first + 12),
         **{"class": [*classes.values()]},
     )
-    writer = _table(draw, 8, name=names[10:], town=towns)
+    writer = _table(draw, 12, name=names[10:])
     book = _table(
         draw,
         24,
-        title=[" ".join(draw.nouns(2)).title() for _ in range(20)],
+        title=[" ".join(draw.nouns(2)).title() for _ in range(12)],
         writer_id=writer.column("id"),
         year=range(2008, 2025),
         condition=[*conditions.values()],
     )
     loan = _table(
         draw,
-        90,
+        60,
         book_id=book.column("id")[3:],
         reader_id=reader.column("id")[3:],
-        taken=draw.sample(range(1, DAYS // 2), 16),
-        back=[*range(1, DAYS), *[None] * 12],
+        taken=days,
+        back=[*days, *[None] * 4],
     )
     over, words = draw.choice(((">", "longer than"), (">=", "as long as or longer than")))
     fine = draw.randint(3, 90)
@@ -236,7 +237,7 @@ def _library(draw: Draw, name: str) -> Place:
             "sign meaning", [(sign, word) for word, sign in conditions.items()]
         ),
         reader_class=_explaining(
-            "sign meaning days", zip(classes.values(), classes, allowed, strict=True)
+            "sign meaning days", zip(classes.values(), classes, weeks, strict=True)
         ),
     )
 
