@@ -114,7 +114,7 @@ def _names(draw: Draw, count: int) -> list[str]:
 def _values(draw: Draw, place: Place) -> Parameters:
     """Return a value of each column, by its name: of the first table with such a column. To a
     number comes a higher one (`day2`), to the meaning of a code its sign (`state_sign`)."""
-    parameters = {"count": draw.number(1, 4)}
+    parameters = {"count": draw.number(2, 5)}
     for name, table in place.tables.items():
         for column in () if name in place.fixed else table.columns:
             values = [value for value in table.column(column) if value is not None]
@@ -202,7 +202,7 @@ def _library(draw: Draw, name: str) -> Place:
         born=range(first, first + 12),
         **{"class": [*classes.values()]},
     )
-    writer = _table(draw, 12, name=names[10:])
+    writer = _table(draw, 8, name=names[12:])
     book = _table(
         draw,
         24,
@@ -213,11 +213,11 @@ def _library(draw: Draw, name: str) -> Place:
     )
     loan = _table(
         draw,
-        60,
+        70,
         book_id=book.column("id")[3:],
         reader_id=reader.column("id")[3:],
         taken=days,
-        back=[*days, *[None] * 4],
+        back=[*days, *[None] * 8],
     )
     over, words = draw.choice(((">", "longer than"), (">=", "as long as or longer than")))
     fine = draw.randint(3, 90)
@@ -294,7 +294,7 @@ def _league(draw: Draw, name: str) -> Place:
 
 
 def _family(name: str, about: str, place: Callable[[Draw, str], Place]) -> Family:
-    return Family(name, "sql", about, place, _values, tasks_per_place=40, answer=rows_of)
+    return Family(name, "sql", about, place, _values, tasks_per_place=15, answer=rows_of)
 
 
 FAMILIES = (
