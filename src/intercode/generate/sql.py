@@ -244,17 +244,16 @@ def _library(draw: Draw, name: str) -> Place:
 
 def _league(draw: Draw, name: str) -> Place:
     roles, kinds = _signs(draw, "role"), _signs(draw, "kind")
-    towns = draw.towns(3)
     team = _table(
         draw,
         9,
-        name=[f"{town} {club}" for town in towns for club in CLUBS],
-        town=towns,
+        name=[f"{noun.title()} {club}" for noun in draw.nouns(3) for club in CLUBS],
+        town=draw.towns(2),
         founded=range(1880, 2000),
     )
     player = _table(
         draw,
-        30,
+        24,
         name=_names(draw, 24),
         team_id=[*team.column("id"), None],
         role=[*roles.values()],
@@ -262,7 +261,7 @@ def _league(draw: Draw, name: str) -> Place:
     )
     game = _table(
         draw,
-        60,
+        40,
         day=draw.sample(range(1, DAYS + 1), 24),
         home_id=team.column("id")[1:],
         away_id=team.column("id")[:-1],
