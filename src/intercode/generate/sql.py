@@ -156,7 +156,7 @@ def _shop(draw: Draw, name: str) -> Place:
     )
     purchase = _table(
         draw,
-        90,
+        70,
         customer_id=customer.column("id"),
         article_id=article.column("id"),
         day=draw.sample(range(1, DAYS + 1), 24),
