@@ -278,7 +278,8 @@ class Rows:
         if numbers:
             limits = numbers_in(near) or numbers
             options += [draw.choice(limits) + step for step in (-1, 0, 0, 1)]
-            options += [min(numbers), max(numbers), draw.choice(numbers) + draw.choice((-1, 1))]
+            options += [min(numbers), min(numbers) - 1, max(numbers), max(numbers) + 1]
+            options += [draw.choice(numbers) + draw.choice((-1, 1))]
             options += [draw.choice(numbers) // 10, draw.choice(numbers) * 10]
         else:
             words = [word for word in near if _NAME.fullmatch(word)]

@@ -14,10 +14,12 @@ from typing import Any
 from intercode.generate.families import Draw, Family, Parameters, Place, rows_of
 from intercode.generate.ground import Cell, Rows
 
-SURNAMES = """
-Baker Costa Dahl Ferrer Haas Ito Keller Lopez Moreau Novak Okafor Patel Quist Rossi Silva Tanaka
-Ueda Weber Young Zeman
-""".split()
+# fmt: off
+SURNAMES = (
+    "Baker", "Costa", "Dahl", "Ferrer", "Haas", "Ito", "Keller", "Lopez", "Moreau", "Novak",
+    "Okafor", "Patel", "Quist", "Rossi", "Silva", "Tanaka", "Ueda", "Weber", "Young", "Zeman",
+)
+# fmt: on
 CLUBS = ("United", "Rovers", "City", "Athletic")
 CODES = {
     "state": ("paid", "reserved", "returned", "lost"),
@@ -161,7 +163,7 @@ def _shop(draw: Draw, name: str) -> Place:
         article_id=article.column("id"),
         day=draw.sample(range(1, DAYS + 1), 24),
         pieces=range(1, 15),
-        rebate=(None, 0, 5, 10),
+        rebate=(None, None, 0, 5, 10),
         state=[*states.values()],
     )
     large = draw.choice((60, 80, 120, 160, 180, 240))
