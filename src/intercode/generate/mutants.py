@@ -127,8 +127,12 @@ _SHIFTED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.Min: exp.Max,
     exp.Avg: exp.Sum,
 }
-_LIMITS = (exp.GT, exp.GTE, exp.LT, exp.LTE)
-_COMPLEMENT = {exp.GT: exp.LTE, exp.GTE: exp.LT, exp.LT: exp.GTE, exp.LTE: exp.GT}
+_COMPLEMENT: dict[type[exp.Expression], type[exp.Expression]] = {
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+}
 
 
 def sql_mutants(gold: str) -> Iterator[str]:
@@ -141,7 +145,7 @@ def sql_mutants(gold: str) -> Iterator[str]:
             change(there)
             yield mutant.sql(dialect="mysql")
     shifted = tree.copy()
-    limits = [*shifted.find_all(*_LIMITS)]
+    limits = [node for node in shifted.walk() if type(node) in _COMPLEMENT]
     for limit in limits:
         limit.replace(_SHIFTED[type(limit)](**limit.args))
     if len(limits) > 1:  # two mistakes may cancel each other

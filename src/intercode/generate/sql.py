@@ -116,7 +116,7 @@ def _names(draw: Draw, count: int) -> list[str]:
 def _values(draw: Draw, place: Place) -> Parameters:
     """Return a value of each column, by its name: of the first table with such a column. To a
     number comes a higher one (`day2`), to the meaning of a code its sign (`state_sign`)."""
-    parameters = {"count": draw.number(2, 5)}
+    parameters: Parameters = {"count": draw.number(2, 5)}
     for name, table in place.tables.items():
         for column in () if name in place.fixed else table.columns:
             values = [value for value in table.column(column) if value is not None]
@@ -207,7 +207,7 @@ def _library(draw: Draw, name: str) -> Place:
     writer = _table(draw, 8, name=names[12:])
     book = _table(
         draw,
-        24,
+        30,
         title=[" ".join(draw.nouns(2)).title() for _ in range(12)],
         writer_id=writer.column("id"),
         year=range(2008, 2025),
