@@ -145,7 +145,7 @@ def sql_mutants(gold: str) -> Iterator[str]:
             change(there)
             yield mutant.sql(dialect="mysql")
     shifted = tree.copy()
-    limits = [node for node in shifted.walk() if type(node) in _COMPLEMENT]
+    limits: list[Any] = [node for node in shifted.walk() if type(node) in _COMPLEMENT]
     for limit in limits:
         limit.replace(_SHIFTED[type(limit)](**limit.args))
     if len(limits) > 1:  # two mistakes may cancel each other

@@ -219,7 +219,7 @@ def _library(draw: Draw, name: str) -> Place:
         book_id=book.column("id")[3:],
         reader_id=reader.column("id")[3:],
         taken=days,
-        back=[*days, *[None] * 8],
+        back=[*days, *[None] * 12],
     )
     over, words = draw.choice(((">", "longer than"), (">=", "as long as or longer than")))
     fine = draw.randint(3, 90)
