@@ -35,7 +35,7 @@ class Place:
     `files` are texts, tables, archives and the targets of symbolic links, by path from the data
     folder; `rules` says in words what a task of difficulty 3 has to find in them. Files below the
     folders in `grows` may change, and get others near them, except those that are `fixed`. `tables`
-    is the content of a database.
+    is the content of a database; those that are `fixed` do not change.
     """
 
     name: str
@@ -87,9 +87,10 @@ class Place:
         return replace(self, files={**self.files, **new})
 
     def _with_rows(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Place:
-        named = [name for name, rows in self.tables.items() if {*rows.columns} & {*near}]
-        named = named or [name for name in self.tables if name in known] or [*self.tables]
-        name = draw.choice(named)
+        tables = {name: rows for name, rows in self.tables.items() if name not in self.fixed}
+        asked = [name for name in tables if name in known] or [*tables]
+        named = [name for name, rows in tables.items() if {*rows.columns} & {*near}]
+        name = draw.choice(named if named and draw.random() < 0.6 else asked)
         rows = self.tables[name]
         ids, pointed = dict[str, list[Any]](), list[int]()
         for column, other in rows.refers.items():

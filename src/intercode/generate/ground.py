@@ -283,12 +283,15 @@ class Rows:
         if numbers:
             limits = numbers_in(near) or numbers
             options += [draw.choice(limits) + step for step in (-1, 0, 0, 1)]
-            options += [min(numbers), max(numbers), draw.choice(numbers) + draw.choice((-1, 1))]
+            options += [min(numbers), min(numbers) - 1, max(numbers), max(numbers) + 1]
+            options += [draw.choice(numbers) + draw.choice((-1, 1))]
             options += [draw.choice(numbers) // 10, draw.choice(numbers) * 10]
         else:
-            words = [word for word in near if _NAME.fullmatch(word)]
-            options += [similar(draw, draw.choice([*words, str(old)]))]
-            options += [similar(draw, str(old)) for _ in range(2)]
+            texts = [cell for cell in column if isinstance(cell, str)]
+            words = [word for word in near if any(word in text for text in texts)]
+            text = draw.choice(texts) if old is None else str(old)
+            options += [similar(draw, draw.choice([*filter(_NAME.fullmatch, words), text]))]
+            options += [similar(draw, text) for _ in range(2)]
         value = draw.choice(options)
         if isinstance(value, str) and not self.spaces:
             return value.replace(" ", "-")

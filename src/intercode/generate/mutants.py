@@ -4,10 +4,11 @@ reward refuses all that mean something else, so that its files tell wrong from r
     Bash     an option, a stage of a pipe, an anchor, an escape or a condition less; < for <= and
              so on; first for last; another column; a part for the whole, the size for the content;
              small letters for capitals; all files with such a name; numbers as text
-    SQL      a condition, a sort key, a group or a DISTINCT less; < for <= and so on; a number one
-             off; AND for OR; another aggregate, join or order; LIMIT 1; rows or values once, or as
-             often as they are there; a part of a name; namesakes as one; NULL for 0, or among
-             others; the filter of a LEFT JOIN in WHERE
+    SQL      a condition, a sort key, a group or a DISTINCT less; < for <= or for >= and so on, all
+             limits at once; a join for an anti-join; a number one off; AND for OR; another
+             aggregate, join or order; LIMIT 1; rows or values once, or as often as they are there;
+             a part of a name; namesakes as one; NULL for 0, or among others; the filter of a LEFT
+             JOIN in WHERE
     Python   a condition or a call less; < for <= and so on; AND for OR; a number one off; + for -;
              repeated spaces; a part for the whole, any case; the first or last item of an argument
              missed, or equal items once; the last for the sum; a slice without a limit; spaces
@@ -126,6 +127,12 @@ _SHIFTED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.Min: exp.Max,
     exp.Avg: exp.Sum,
 }
+_COMPLEMENT: dict[type[exp.Expression], type[exp.Expression]] = {
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+}
 
 
 def sql_mutants(gold: str) -> Iterator[str]:
@@ -137,12 +144,20 @@ def sql_mutants(gold: str) -> Iterator[str]:
             there = next(twin for number, twin in enumerate(mutant.walk()) if number == place)
             change(there)
             yield mutant.sql(dialect="mysql")
+    shifted = tree.copy()
+    limits: list[Any] = [node for node in shifted.walk() if type(node) in _COMPLEMENT]
+    for limit in limits:
+        limit.replace(_SHIFTED[type(limit)](**limit.args))
+    if len(limits) > 1:  # two mistakes may cancel each other
+        yield shifted.sql(dialect="mysql")
 
 
 def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
     """Yield what can be done to a copy of a node."""
     if other := _SHIFTED.get(type(node)):
         yield lambda there: there.replace(other(**there.args))
+    if complement := _COMPLEMENT.get(type(node)):
+        yield lambda there: there.replace(complement(**there.args))
     match node:
         case exp.GT() | exp.GTE() | exp.LT() | exp.LTE() if node.expression.is_int:
             step = 1 if isinstance(node, (exp.GT, exp.LTE)) else -1
@@ -154,6 +169,8 @@ def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
             yield lambda there: there.replace(exp.Or(**there.args))
         case exp.Or():
             yield lambda there: there.replace(exp.And(**there.args))
+        case exp.Not(this=exp.Exists()):
+            yield _join_instead
         case exp.Paren(this=exp.Or()):
             yield lambda there: there.replace(there.this)
         case exp.Where() | exp.Having() | exp.Distinct() | exp.Limit() | exp.Order():
@@ -252,6 +269,15 @@ def _select_changes(select: exp.Select) -> Iterator[Callable[[Any], object]]:
 
 def _least(column: Any) -> Any:
     return exp.Min(this=column.copy()) if column.name == "id" else column
+
+
+def _join_instead(missing: Any) -> None:
+    """Look for a partner without the conditions instead of for no partner with them; the last
+    condition joins the two."""
+    where = missing.this.find(exp.Where)
+    *conditions, key = where.this.flatten()
+    where.set("this", exp.and_(exp.not_(exp.and_(*conditions)), key))
+    missing.replace(missing.this)
 
 
 def _filter_later(join: Any) -> None:
