@@ -438,90 +438,61 @@ def _setting(draw: Draw, place: Place) -> Parameters:
 
 # -- bash-filing -----------------------------------------------------------------------------------
 
-CODES = "BDFHJKMP"
+STATES = ["open", "paid", "sent", "late", "void"]
 
 
 def _filing_place(draw: Draw, name: str) -> Place:
-    site, codes, ends = f"/tray/{name}", draw.sample(CODES, 4), draw.sample(ENDINGS, 3)
-    folders = [f"{site}/{town.lower()}" for town in draw.words(TOWNS, 3)]
-    folders.append(f"{folders[0]}-old")
-    old, pairs = draw.randint(100, 140), [(codes[n], ends[n // 2]) for n in range(3)]
-    place = Place(
-        name, facts={"site": site, "folders": folders, "codes": codes, "old": old, "pairs": pairs}
+    site, topics, endings = f"{draw.home('tray')}/{name}", draw.nouns(3), draw.sample(ENDINGS, 2)
+    homes = [f"{site}/{town.lower()}" for town in draw.towns(3)]
+    place = Place(name, facts={"site": site, "topics": topics, "homes": homes, "endings": endings})
+    states, paths = draw.sample(STATES, 3), list[str]()
+    for topic in topics:
+        for folder in ("", "", "later/"):
+            file = f"{topic}-{draw.randint(2, 99)}.{draw.choice(endings)}"
+            lines = ["".join(f"{draw.line()}\n" for _ in range(draw.randint(0, 3)))]
+            lines.insert(draw.randrange(2), f"{draw.choice(states)}\n")
+            path = f"{site}/inbox/{folder}{file}"
+            place.write(path, "".join(lines), program=draw.random() < 0.5)
+            paths += [] if folder else [path]
+    for home in homes:
+        place.write(f"{home}/README", f"{draw.line()}\n")
+    place.grows.append(f"{site}/inbox")
+    done, done_code = draw.choice(
+        (
+            (f"the line `{states[0]}`", states[0]),
+            (f"the line `{states[0]}` or `{states[1]}`", rf"'{states[0]}\|{states[1]}'"),
+        )
     )
-    place.facts["paths"] = []
-    for code, end in pairs:
-        numbers = [old, old + draw.randint(1, 99), draw.randint(5, 9), draw.randint(20, 99)]
-        numbers.append(draw.randint(1000, 1999))
-        sizes = [draw.randint(5, 9), draw.randint(15, 99), draw.randint(200, 900)]
-        sizes += [draw.randint(1000, 1300), 110]  # as texts, in another order than as numbers
-        nouns = draw.words(NOUNS, 9)
-        stems = [f"{code}-{noun}" for noun in nouns[:5]]
-        draw.shuffle(sizes)
-        for stem, number, size in zip(stems, numbers, sizes, strict=True):
-            file = f"{stem}-{number}.{end}"
-            place.facts["paths"].append(f"{site}/in/{file}")
-            program = draw.random() < 0.5
-            place.write(f"{site}/in/{file}", _sized(draw, size), program=program)
-            for alike in (f"{file}.{ends[2]}", f"{codes[3]}{file}", file.lower(), f"later/{file}"):
-                place.write(f"{site}/in/{alike}", _sized(draw, draw.randint(5, 1300)))
-        pair = draw.randint(10, old - 1), draw.randint(old, 299)
-        for start, tail in (
-            (code + codes[3], f".{end}"),
-            (codes[3] + code, f".{end}"),
-            (code.lower(), f".{end}"),
-            (code, f".{ends[2]}"),
-            (code, f".{ends[2]}{end}"),
-            (code, f".{end.upper()}"),
-            (code, f".{end}/kept.note"),
-            (f"later/{code}", f".{end}"),
-            (f"later/still/{code}", f".{end}"),
-        ):
-            for number in pair:
-                file = f"{start}-{draw.choice(nouns[5:])}-{number}{tail}"
-                place.write(f"{site}/in/{file}", _sized(draw, draw.randint(5, 1300)))
-    place.write(f"{site}/in/.later/.kept.note", "This folder is hidden.\n")
-    for folder in folders:
-        place.write(f"{folder}/kept.note", f"This is {folder}.\n")
-    lines = [
-        [f"{code}X {folders[number - 2]}\n" for number, code in enumerate(codes[:3])]
-        + [f"{codes[3]}{code} {folders[number - 1]}\n" for number, code in enumerate(codes[:3])],
-        [f"{code} {folder}\n" for code, folder in zip(codes, folders, strict=True)],
-        [f"{code}Y {folders[number - 1]}\n" for number, code in enumerate(codes[:3])],
-    ]
-    rows = "".join(line for part in lines for line in draw.sample(part, len(part)))
+    place.facts |= {"paths": [*dict.fromkeys(paths)], "states": states, "done": done_code}
+    belong = "".join(
+        f"Files whose names start with {topic}- belong in {home}.\n"
+        for topic, home in zip(topics, homes, strict=True)
+    )
     place.explain(
-        f"{site}/HANDBOOK",
-        "The code of a file is the part of its name before the first -.\n"
-        f"Codes, and the folders for their files:\n{rows}"
-        f"A file is old if the number in its name is below {old}.\n",
+        f"{site}/HANDBOOK", f"{belong}A file is done if it contains {done}; otherwise it is not.\n"
     )
     return place
 
 
-def _sized(draw: Draw, size: int) -> str:
-    """Return a line of `size` bytes, without a newline at its end or with an empty line after
-    it."""
-    end = draw.choice(("", "\n\n"))
-    return " ".join(draw.choices(draw.part(NOUNS), k=size // 4 + 1))[: size - len(end)] + end
-
-
 def _document(draw: Draw, place: Place) -> Parameters:
-    (code, ending), folders = draw.choice(place.facts["pairs"]), place.facts["folders"]
-    home = folders[place.facts["codes"].index(code)]
-    folder = draw.choice([folder for folder in folders if folder != home])
-    path, other = draw.sample(place.facts["paths"], 2)
+    facts = place.facts
+    sizes = [len(str(content)) for path, content in place.files.items() if "/inbox/" in path]
+    topics, homes = facts["topics"], facts["homes"]
+    path, other = draw.sample(facts["paths"], 2)
+    number = draw.randrange(3)
     return {
         "path": path,
         "file": path.rpartition("/")[2],
         "other": other,
         "second": other.rpartition("/")[2],
-        "folder": folder,
-        "town": folder.rpartition("/")[2],
-        "code": code,
-        "home": home,
-        "ending": ending,
-        "new": draw.word(PEOPLE).lower(),
+        "topic": topics[number],
+        "home": homes[number],
+        "folder": homes[number - 1],
+        "third": topics[number - 1],
+        "ending": draw.choice(facts["endings"]),
+        "state": draw.choice(facts["states"]),
+        "size": draw.limit(_middle(sizes)),
+        "new": draw.people(1)[0].lower(),
     }
 
 

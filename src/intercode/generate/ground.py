@@ -519,7 +519,8 @@ def grow_files(
 
 def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str]) -> str:
     """Return a path in the same folder, in one below or above it or with a similar name, whose
-    name is similar. The folder below may be called like a file."""
+    name is similar. The folder below may be called like a file. The words of mistakes that ignore
+    case, hidden files or types call for such names."""
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
     used = {*re.findall(r"[a-z]+", " ".join(paths))}
@@ -546,7 +547,10 @@ def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str])
     above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
     below = f"{folder}/{draw.choice(('old', 'archive', '.cache', 'tmp', f'{name}.d', new))}"
     where = draw.choice((folder, folder, folder, below, above, ""))
-    if "type" in near and draw.random() < 0.5:
+    shown = {"iname": f"{stem}{dot}{ending}".swapcase(), ".*": f".{name}"}
+    if (words := [word for word in shown if word in near]) and draw.random() < 0.5:
+        where, new = draw.choice((folder, "")), shown[draw.choice(words)]
+    elif "type" in near and draw.random() < 0.5:
         where = f"{folder}/{stem}-{draw.randint(2, 99)}{dot}{ending}"
     elif part and draw.random() < 0.5:
         where = folder.replace(part, similar(draw, part))
@@ -566,7 +570,7 @@ def _content_near(draw: Draw, content: Any, near: Sequence[str], known: Sequence
         new = new.encode()[: size - 1].decode(errors="ignore") + "\n"
     elif kind < 0.4:
         new = draw.choice(("", content * 4))
-    elif kind < 0.5:
+    elif kind < (0.7 if "i" in near else 0.5):
         new = content.swapcase()
     elif word := _word_in(content, near, draw):
         new = content.replace(word, similar(draw, word))
