@@ -10,17 +10,14 @@ gawk alike), tar and gzip.
 
 from __future__ import annotations
 
-import gzip
-import io
 import re
-import tarfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
-from intercode.generate.ground import Prose, Rows
+from intercode.generate.ground import Archive, Compressed, Prose, Rows
 
 ENDINGS = [
     "txt",
@@ -499,103 +496,61 @@ def _document(draw: Draw, place: Place) -> Parameters:
 # -- bash-archives ---------------------------------------------------------------------------------
 
 
-def _pack(files: dict[str, str]) -> bytes:
-    """Return a tar.gz file; equal files give equal bytes."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, text in files.items():
-            (member := tarfile.TarInfo(name)).size = len(text.encode())
-            tar.addfile(member, io.BytesIO(text.encode()))
-    return gzip.compress(packed.getvalue(), mtime=0)
-
-
-def _sentences(draw: Draw, words: list[str], count: int) -> str:
-    """Return lines of the words, and of others that contain them, at times twice on a line.
-
-    Near both ends there are an empty line, and one that occurs twice, with spaces at its ends.
-    """
-    alike = [*words, *words, *words]
-    alike += [other for word in words for other in (f"{word}s", word.title(), f"sub{word}")]
-    lines = [" ".join(draw.choices(alike, k=draw.randint(1, 5))) for _ in range(count)]
-    lines[1:1] = ["", *[f" {lines[0]} "] * 2]
-    lines[-1:-1] = [*[f"  {draw.choice(words)} café"] * 2, ""]
-    return "".join(f"{line}\n" for line in lines)
-
-
 def _archives_place(draw: Draw, name: str) -> Place:
-    site, endings, labels = f"/vault/{name}", draw.sample(ENDINGS, 3), draw.words(PEOPLE, 4)
-    nouns = draw.words(NOUNS, 12)
-    topics, words, shared = nouns[:4], nouns[4:8], nouns[8:]
-    place = Place(
-        name, facts={"site": site, "endings": endings, "draft": endings[0], "labels": labels}
-    )
-    place.facts |= {
-        "packs": {},
-        "zipped": [f"{site}/logs/{topic}.txt.gz" for topic in shared],
-        "topics": topics,
-        "words": words,
-    }
-    bases = [f"{noun}{number}.{end}" for noun in shared for number in "01" for end in endings]
+    site, endings, labels = f"{draw.home('vault')}/{name}", draw.sample(ENDINGS, 2), draw.people(3)
+    topics, words, (inner, *nouns) = draw.nouns(3), draw.nouns(3), draw.nouns(4)
+
+    def text() -> Prose:
+        return Prose("".join(f"{draw.line(words)}\n" for _ in range(draw.randint(4, 8))))
+
+    place = Place(name, facts={"site": site, "endings": endings, "labels": labels, "words": words})
+    packs = dict[str, Archive]()
     for topic in topics:
-        inner, bare = draw.choice(words), draw.sample(bases, draw.randint(5, 9))
-        folder = f"{topic}/{inner}"
-        near = [f"{folder}s", f"{folder}/more", f"{topic}/more/{inner}", f"{topic}/sub{inner}"]
-        nested = {*draw.sample(bare, draw.randint(2, 4)), *draw.sample(bases, draw.randint(2, 4))}
-        members = [f"{topic}/{base}" for base in bare]
-        members += [f"{folder}/{base}" for base in sorted(nested)]
-        members += [f"{topic}/{base}.{draw.choice(endings)}" for base in draw.sample(bases, 6)]
-        members += [f"{topic}/{base.capitalize()}" for base in draw.sample(bases, 4)]
-        for end in endings:
-            stem = f"{draw.choice(shared)}{draw.randint(2, 4)}"
-            members += [f"{topic}/{stem}.x{end}", f"{folder}/{stem}.{end.upper()}"]
-            members += [f"{spot}/{stem}.{end}" for spot in draw.sample(near, 2)]
-            members += [f"{folder}{stem}.{end}", f"{topic}/.{stem}.{end}"]
-        draw.shuffle(members)
-        texts = {
-            member: _sentences(draw, words, draw.randint(4, 9))
-            for member in (*members, f"{folder}/read.me")
+        members = {
+            f"{folder}/{noun}-{draw.randint(2, 3)}.{draw.choice(endings)}": text()
+            for folder in (topic, f"{topic}/{inner}")
+            for noun in nouns
         }
-        place.facts["packs"][f"{site}/packs/{topic}.tar.gz"] = texts
-        place.write(f"{site}/packs/{topic}.tar.gz", _pack(texts))
-        for member, text in texts.items():
-            place.write(f"{site}/loose/{member}", text)
-    for path in place.facts["zipped"]:
-        text = _sentences(draw, words, draw.number(10, 90)).rstrip("\n")
-        place.write(path, gzip.compress(text.encode(), mtime=0))
-    for path in (f"packs/{words[0]}-tar.gz", f"packs/old/{words[1]}.tar.gz"):
-        place.write(f"{site}/{path}", _pack(texts))
-    place.write(f"{site}/packs/{words[2]}.tar.gz", _pack({}))
-    place.write(f"{site}/out/kept.note", "Members that someone extracted.\n")
-    rows = "".join(
-        f"{label}: packs/{topic}.tar.gz\n" for label, topic in zip(labels, topics, strict=True)
+        path = f"{site}/packs/{topic}.tar.gz"
+        packs[path] = Archive(members)
+        place.write(path, packs[path])
+        for member, content in members.items():
+            place.write(f"{site}/loose/{member}", content)
+    place.write(f"{site}/packs/.{topics[0]}.tar.gz", packs[f"{site}/packs/{topics[0]}.tar.gz"])
+    logs = [f"{site}/logs/{town.lower()}.txt.gz" for town in draw.towns(2)]
+    for path in logs:
+        place.write(path, Compressed(text()))
+    place.write(f"{site}/out/README", f"{draw.line()}\n")
+    place.grows += [f"{site}/packs", f"{site}/logs"]
+    place.facts |= {"packs": packs, "logs": logs, "topics": topics, "inner": inner}
+    place.facts["draft"] = endings[0]
+    owned = "".join(
+        f"The archive of {label} is packs/{topic}.tar.gz.\n"
+        for label, topic in zip(labels, topics, strict=True)
     )
     place.explain(
-        f"{site}/HANDBOOK",
-        f"Where each archive is:\n{rows}A member is a draft if its name ends in .{endings[0]}.\n",
+        f"{site}/HANDBOOK", f"{owned}A member is a draft if its name ends in .{endings[0]}.\n"
     )
     return place
 
 
 def _member(draw: Draw, place: Place) -> Parameters:
-    packs, label = place.facts["packs"], draw.choice(place.facts["labels"])
-    pack, other = draw.sample(list(packs), 2)
-    endings = [name.rpartition(".")[2] for name in packs[pack]]
-    ending = draw.choice([one for one in place.facts["endings"] if one in endings])
-    member = draw.choice([name for name in packs[pack] if name.endswith(f".{ending}")])
+    facts = place.facts
+    packs, number = list(facts["packs"]), draw.randrange(3)
+    member = draw.choice(list(facts["packs"][packs[number]].members)[1:5])
+    topic = facts["topics"][number]
     return {
-        "pack": pack,
-        "other": other,
+        "pack": packs[number],
+        "other": packs[number - 1],
+        "label": facts["labels"][number],
+        "topic": topic,
+        "sub": f"{topic}/{facts['inner']}",
         "member": member,
-        "base": member.rpartition("/")[2],
-        "ending": ending,
-        "label": label,
-        "labelled": list(packs)[place.facts["labels"].index(label)],
-        "zipped": draw.choice(place.facts["zipped"]),
-        "topic": draw.choice(place.facts["topics"]),
-        "word": draw.choice(place.facts["words"]),
-        "new": draw.word(TOWNS).lower(),
-        "few": draw.randint(4, 5),
-        "sub": next(name for name in packs[pack] if name.endswith("/read.me")).rpartition("/")[0],
+        "ending": member.rpartition(".")[2],
+        "zipped": draw.choice(facts["logs"]),
+        "word": draw.choice(facts["words"]),
+        "new": draw.people(1)[0].lower(),
+        "few": draw.randint(2, 3),
     }
 
 

@@ -3,7 +3,7 @@ words.
 
     Prose     lines of text
     Rows      a table: rows of an SQL table, of a CSV file or of a log
-    Archive   members of a tar.gz file
+    Archive   members of a tar.gz file, and Compressed, the text of a gz file
     Inputs    the arguments of a function's tests
 
 The changes are those that tell careless solutions from right ones: a name within another, other
@@ -25,7 +25,7 @@ from typing import Any
 from intercode.generate.draws import Draw
 
 Cell = str | int | None
-Content = "str | bytes | PurePosixPath | Prose | Rows | Archive"
+Content = "str | bytes | PurePosixPath | Prose | Rows | Archive | Compressed"
 
 
 _NAME = re.compile(r"[\w./-]+")
@@ -303,7 +303,22 @@ class Archive:
         return gzip.compress(packed.getvalue(), mtime=0)
 
     def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Archive:
-        return Archive(grow_files(draw, self.members, near, known))
+        """No folder gets a name like that of a file, since tar's patterns select it whole."""
+        members = grow_files(draw, self.members, near, known)
+        return self if any(re.search(r"\w\.\w+/", name) for name in members) else Archive(members)
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """A text as a gz file."""
+
+    text: Prose
+
+    def packed(self) -> bytes:
+        return gzip.compress(self.text.encode(), mtime=0)
+
+    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Compressed:
+        return Compressed(self.text.grown(draw, near, known))
 
 
 @dataclass(frozen=True)
@@ -489,10 +504,13 @@ def bytes_of(content: Any) -> bytes:
     match content:
         case bytes():
             return content
-        case Archive():
+        case Archive() | Compressed():
             return content.packed()
         case _:
             return str(content).encode()
+
+
+_LONGEST_PATH = 60
 
 
 def grow_files(
@@ -507,11 +525,13 @@ def grow_files(
     pointed = named or [path for path in paths if words & {*re.findall(r"\w+", path)}]
     path = draw.choice(pointed if pointed and draw.random() < 0.8 else paths)
     content, changed = files[path], dict(files)
-    if hasattr(content, "grown") and draw.random() < (0.9 if isinstance(content, Rows) else 0.7):
+    likely = 0.9 if isinstance(content, (Rows, Archive)) else 0.7 if named else 0.3
+    if hasattr(content, "grown") and draw.random() < likely:
         changed[path] = content.grown(draw, near, known)
     else:
         name = _path_near(draw, path, near, paths)
-        if name in files or any(f"{name}/" in other or f"{other}/" in name for other in files):
+        nested = any(f"{name}/" in other or f"{other}/" in name for other in files)
+        if name in files or nested or len(name) > _LONGEST_PATH:
             return changed
         changed[name] = _content_near(draw, content, near, known)
     return changed
@@ -547,7 +567,7 @@ def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str])
     above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
     below = f"{folder}/{draw.choice(('old', 'archive', '.cache', 'tmp', f'{name}.d', new))}"
     where = draw.choice((folder, folder, folder, below, above, ""))
-    shown = {"iname": f"{stem}{dot}{ending}".swapcase(), ".*": f".{name}"}
+    shown = {"iname": name.swapcase(), "i": name.swapcase(), ".*": f".{name}"}
     if (words := [word for word in shown if word in near]) and draw.random() < 0.5:
         where, new = draw.choice((folder, "")), shown[draw.choice(words)]
     elif "type" in near and draw.random() < 0.5:
