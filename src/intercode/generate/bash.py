@@ -668,7 +668,14 @@ FAMILIES = (
         _settings_place,
         _setting,
     ),
-    Family("bash-filing", "bash", "move, rename, link and protect files", _filing_place, _document),
+    Family(
+        "bash-filing",
+        "bash",
+        "move, rename, link and protect files",
+        _filing_place,
+        _document,
+        tasks_per_place=2,
+    ),
     Family(
         "bash-archives", "bash", "tar and gzip: list, read, extract, pack", _archives_place, _member
     ),
