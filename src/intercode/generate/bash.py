@@ -10,17 +10,14 @@ gawk alike), tar and gzip.
 
 from __future__ import annotations
 
-import gzip
-import io
 import re
-import tarfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
-from intercode.generate.ground import Prose, Rows
+from intercode.generate.ground import Archive, Compressed, Prose, Rows
 
 ENDINGS = [
     "txt",
@@ -438,193 +435,122 @@ def _setting(draw: Draw, place: Place) -> Parameters:
 
 # -- bash-filing -----------------------------------------------------------------------------------
 
-CODES = "BDFHJKMP"
+STATES = ["open", "paid", "sent", "late", "void"]
 
 
 def _filing_place(draw: Draw, name: str) -> Place:
-    site, codes, ends = f"/tray/{name}", draw.sample(CODES, 4), draw.sample(ENDINGS, 3)
-    folders = [f"{site}/{town.lower()}" for town in draw.words(TOWNS, 3)]
-    folders.append(f"{folders[0]}-old")
-    old, pairs = draw.randint(100, 140), [(codes[n], ends[n // 2]) for n in range(3)]
-    place = Place(
-        name, facts={"site": site, "folders": folders, "codes": codes, "old": old, "pairs": pairs}
+    site, topics, endings = f"{draw.home('tray')}/{name}", draw.nouns(3), draw.sample(ENDINGS, 2)
+    homes = [f"{site}/{town.lower()}" for town in draw.towns(3)]
+    place = Place(name, facts={"site": site, "topics": topics, "homes": homes, "endings": endings})
+    states, paths = draw.sample(STATES, 3), list[str]()
+    for topic in topics:
+        for folder in ("", "", "later/"):
+            file = f"{topic}-{draw.randint(2, 99)}.{draw.choice(endings)}"
+            lines = ["".join(f"{draw.line()}\n" for _ in range(draw.randint(0, 3)))]
+            lines.insert(draw.randrange(2), f"{draw.choice(states)}\n")
+            path = f"{site}/inbox/{folder}{file}"
+            place.write(path, "".join(lines), program=draw.random() < 0.5)
+            paths += [] if folder else [path]
+    for home in homes:
+        place.write(f"{home}/README", f"{draw.line()}\n")
+    place.grows.append(f"{site}/inbox")
+    done, done_code = draw.choice(
+        (
+            (f"the line `{states[0]}`", states[0]),
+            (f"the line `{states[0]}` or `{states[1]}`", rf"'{states[0]}\|{states[1]}'"),
+        )
     )
-    place.facts["paths"] = []
-    for code, end in pairs:
-        numbers = [old, old + draw.randint(1, 99), draw.randint(5, 9), draw.randint(20, 99)]
-        numbers.append(draw.randint(1000, 1999))
-        sizes = [draw.randint(5, 9), draw.randint(15, 99), draw.randint(200, 900)]
-        sizes += [draw.randint(1000, 1300), 110]  # as texts, in another order than as numbers
-        nouns = draw.words(NOUNS, 9)
-        stems = [f"{code}-{noun}" for noun in nouns[:5]]
-        draw.shuffle(sizes)
-        for stem, number, size in zip(stems, numbers, sizes, strict=True):
-            file = f"{stem}-{number}.{end}"
-            place.facts["paths"].append(f"{site}/in/{file}")
-            program = draw.random() < 0.5
-            place.write(f"{site}/in/{file}", _sized(draw, size), program=program)
-            for alike in (f"{file}.{ends[2]}", f"{codes[3]}{file}", file.lower(), f"later/{file}"):
-                place.write(f"{site}/in/{alike}", _sized(draw, draw.randint(5, 1300)))
-        pair = draw.randint(10, old - 1), draw.randint(old, 299)
-        for start, tail in (
-            (code + codes[3], f".{end}"),
-            (codes[3] + code, f".{end}"),
-            (code.lower(), f".{end}"),
-            (code, f".{ends[2]}"),
-            (code, f".{ends[2]}{end}"),
-            (code, f".{end.upper()}"),
-            (code, f".{end}/kept.note"),
-            (f"later/{code}", f".{end}"),
-            (f"later/still/{code}", f".{end}"),
-        ):
-            for number in pair:
-                file = f"{start}-{draw.choice(nouns[5:])}-{number}{tail}"
-                place.write(f"{site}/in/{file}", _sized(draw, draw.randint(5, 1300)))
-    place.write(f"{site}/in/.later/.kept.note", "This folder is hidden.\n")
-    for folder in folders:
-        place.write(f"{folder}/kept.note", f"This is {folder}.\n")
-    lines = [
-        [f"{code}X {folders[number - 2]}\n" for number, code in enumerate(codes[:3])]
-        + [f"{codes[3]}{code} {folders[number - 1]}\n" for number, code in enumerate(codes[:3])],
-        [f"{code} {folder}\n" for code, folder in zip(codes, folders, strict=True)],
-        [f"{code}Y {folders[number - 1]}\n" for number, code in enumerate(codes[:3])],
-    ]
-    rows = "".join(line for part in lines for line in draw.sample(part, len(part)))
+    place.facts |= {"paths": [*dict.fromkeys(paths)], "states": states, "done": done_code}
+    belong = "".join(
+        f"Files whose names start with {topic}- belong in {home}.\n"
+        for topic, home in zip(topics, homes, strict=True)
+    )
     place.explain(
-        f"{site}/HANDBOOK",
-        "The code of a file is the part of its name before the first -.\n"
-        f"Codes, and the folders for their files:\n{rows}"
-        f"A file is old if the number in its name is below {old}.\n",
+        f"{site}/HANDBOOK", f"{belong}A file is done if it contains {done}; otherwise it is not.\n"
     )
     return place
 
 
-def _sized(draw: Draw, size: int) -> str:
-    """Return a line of `size` bytes, without a newline at its end or with an empty line after
-    it."""
-    end = draw.choice(("", "\n\n"))
-    return " ".join(draw.choices(draw.part(NOUNS), k=size // 4 + 1))[: size - len(end)] + end
-
-
 def _document(draw: Draw, place: Place) -> Parameters:
-    (code, ending), folders = draw.choice(place.facts["pairs"]), place.facts["folders"]
-    home = folders[place.facts["codes"].index(code)]
-    folder = draw.choice([folder for folder in folders if folder != home])
-    path, other = draw.sample(place.facts["paths"], 2)
+    facts = place.facts
+    sizes = [len(str(content)) for path, content in place.files.items() if "/inbox/" in path]
+    topics, homes = facts["topics"], facts["homes"]
+    path, other = draw.sample(facts["paths"], 2)
+    number = draw.randrange(3)
     return {
         "path": path,
         "file": path.rpartition("/")[2],
         "other": other,
         "second": other.rpartition("/")[2],
-        "folder": folder,
-        "town": folder.rpartition("/")[2],
-        "code": code,
-        "home": home,
-        "ending": ending,
-        "new": draw.word(PEOPLE).lower(),
+        "topic": topics[number],
+        "home": homes[number],
+        "folder": homes[number - 1],
+        "third": topics[number - 1],
+        "ending": draw.choice(facts["endings"]),
+        "state": draw.choice(facts["states"]),
+        "size": draw.limit(_middle(sizes)),
+        "new": draw.people(1)[0].lower(),
     }
 
 
 # -- bash-archives ---------------------------------------------------------------------------------
 
 
-def _pack(files: dict[str, str]) -> bytes:
-    """Return a tar.gz file; equal files give equal bytes."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, text in files.items():
-            (member := tarfile.TarInfo(name)).size = len(text.encode())
-            tar.addfile(member, io.BytesIO(text.encode()))
-    return gzip.compress(packed.getvalue(), mtime=0)
-
-
-def _sentences(draw: Draw, words: list[str], count: int) -> str:
-    """Return lines of the words, and of others that contain them, at times twice on a line.
-
-    Near both ends there are an empty line, and one that occurs twice, with spaces at its ends.
-    """
-    alike = [*words, *words, *words]
-    alike += [other for word in words for other in (f"{word}s", word.title(), f"sub{word}")]
-    lines = [" ".join(draw.choices(alike, k=draw.randint(1, 5))) for _ in range(count)]
-    lines[1:1] = ["", *[f" {lines[0]} "] * 2]
-    lines[-1:-1] = [*[f"  {draw.choice(words)} café"] * 2, ""]
-    return "".join(f"{line}\n" for line in lines)
-
-
 def _archives_place(draw: Draw, name: str) -> Place:
-    site, endings, labels = f"/vault/{name}", draw.sample(ENDINGS, 3), draw.words(PEOPLE, 4)
-    nouns = draw.words(NOUNS, 12)
-    topics, words, shared = nouns[:4], nouns[4:8], nouns[8:]
-    place = Place(
-        name, facts={"site": site, "endings": endings, "draft": endings[0], "labels": labels}
-    )
-    place.facts |= {
-        "packs": {},
-        "zipped": [f"{site}/logs/{topic}.txt.gz" for topic in shared],
-        "topics": topics,
-        "words": words,
-    }
-    bases = [f"{noun}{number}.{end}" for noun in shared for number in "01" for end in endings]
+    site, endings, labels = f"{draw.home('vault')}/{name}", draw.sample(ENDINGS, 2), draw.people(3)
+    topics, words, (inner, *nouns) = draw.nouns(3), draw.nouns(3), draw.nouns(4)
+
+    def text() -> Prose:
+        return Prose("".join(f"{draw.line(words)}\n" for _ in range(draw.randint(4, 8))))
+
+    place = Place(name, facts={"site": site, "endings": endings, "labels": labels, "words": words})
+    packs = dict[str, Archive]()
     for topic in topics:
-        inner, bare = draw.choice(words), draw.sample(bases, draw.randint(5, 9))
-        folder = f"{topic}/{inner}"
-        near = [f"{folder}s", f"{folder}/more", f"{topic}/more/{inner}", f"{topic}/sub{inner}"]
-        nested = {*draw.sample(bare, draw.randint(2, 4)), *draw.sample(bases, draw.randint(2, 4))}
-        members = [f"{topic}/{base}" for base in bare]
-        members += [f"{folder}/{base}" for base in sorted(nested)]
-        members += [f"{topic}/{base}.{draw.choice(endings)}" for base in draw.sample(bases, 6)]
-        members += [f"{topic}/{base.capitalize()}" for base in draw.sample(bases, 4)]
-        for end in endings:
-            stem = f"{draw.choice(shared)}{draw.randint(2, 4)}"
-            members += [f"{topic}/{stem}.x{end}", f"{folder}/{stem}.{end.upper()}"]
-            members += [f"{spot}/{stem}.{end}" for spot in draw.sample(near, 2)]
-            members += [f"{folder}{stem}.{end}", f"{topic}/.{stem}.{end}"]
-        draw.shuffle(members)
-        texts = {
-            member: _sentences(draw, words, draw.randint(4, 9))
-            for member in (*members, f"{folder}/read.me")
+        members = {
+            f"{folder}/{noun}-{draw.randint(2, 3)}.{draw.choice(endings)}": text()
+            for folder in (topic, f"{topic}/{inner}")
+            for noun in nouns
         }
-        place.facts["packs"][f"{site}/packs/{topic}.tar.gz"] = texts
-        place.write(f"{site}/packs/{topic}.tar.gz", _pack(texts))
-        for member, text in texts.items():
-            place.write(f"{site}/loose/{member}", text)
-    for path in place.facts["zipped"]:
-        text = _sentences(draw, words, draw.number(10, 90)).rstrip("\n")
-        place.write(path, gzip.compress(text.encode(), mtime=0))
-    for path in (f"packs/{words[0]}-tar.gz", f"packs/old/{words[1]}.tar.gz"):
-        place.write(f"{site}/{path}", _pack(texts))
-    place.write(f"{site}/packs/{words[2]}.tar.gz", _pack({}))
-    place.write(f"{site}/out/kept.note", "Members that someone extracted.\n")
-    rows = "".join(
-        f"{label}: packs/{topic}.tar.gz\n" for label, topic in zip(labels, topics, strict=True)
+        path = f"{site}/packs/{topic}.tar.gz"
+        packs[path] = Archive(members)
+        place.write(path, packs[path])
+        for member, content in members.items():
+            place.write(f"{site}/loose/{member}", content)
+    place.write(f"{site}/packs/.{topics[0]}.tar.gz", packs[f"{site}/packs/{topics[0]}.tar.gz"])
+    logs = [f"{site}/logs/{town.lower()}.txt.gz" for town in draw.towns(2)]
+    for path in logs:
+        place.write(path, Compressed(text()))
+    place.write(f"{site}/out/README", f"{draw.line()}\n")
+    place.grows += [f"{site}/packs", f"{site}/logs"]
+    place.facts |= {"packs": packs, "logs": logs, "topics": topics, "inner": inner}
+    place.facts["draft"] = endings[0]
+    owned = "".join(
+        f"The archive of {label} is packs/{topic}.tar.gz.\n"
+        for label, topic in zip(labels, topics, strict=True)
     )
     place.explain(
-        f"{site}/HANDBOOK",
-        f"Where each archive is:\n{rows}A member is a draft if its name ends in .{endings[0]}.\n",
+        f"{site}/HANDBOOK", f"{owned}A member is a draft if its name ends in .{endings[0]}.\n"
     )
     return place
 
 
 def _member(draw: Draw, place: Place) -> Parameters:
-    packs, label = place.facts["packs"], draw.choice(place.facts["labels"])
-    pack, other = draw.sample(list(packs), 2)
-    endings = [name.rpartition(".")[2] for name in packs[pack]]
-    ending = draw.choice([one for one in place.facts["endings"] if one in endings])
-    member = draw.choice([name for name in packs[pack] if name.endswith(f".{ending}")])
+    facts = place.facts
+    packs, number = list(facts["packs"]), draw.randrange(3)
+    member = draw.choice(list(facts["packs"][packs[number]].members)[1:5])
+    topic = facts["topics"][number]
     return {
-        "pack": pack,
-        "other": other,
+        "pack": packs[number],
+        "other": packs[number - 1],
+        "label": facts["labels"][number],
+        "topic": topic,
+        "sub": f"{topic}/{facts['inner']}",
         "member": member,
-        "base": member.rpartition("/")[2],
-        "ending": ending,
-        "label": label,
-        "labelled": list(packs)[place.facts["labels"].index(label)],
-        "zipped": draw.choice(place.facts["zipped"]),
-        "topic": draw.choice(place.facts["topics"]),
-        "word": draw.choice(place.facts["words"]),
-        "new": draw.word(TOWNS).lower(),
-        "few": draw.randint(4, 5),
-        "sub": next(name for name in packs[pack] if name.endswith("/read.me")).rpartition("/")[0],
+        "ending": member.rpartition(".")[2],
+        "zipped": draw.choice(facts["logs"]),
+        "word": draw.choice(facts["words"]),
+        "new": draw.people(1)[0].lower(),
+        "few": draw.randint(2, 3),
     }
 
 
@@ -742,7 +668,14 @@ FAMILIES = (
         _settings_place,
         _setting,
     ),
-    Family("bash-filing", "bash", "move, rename, link and protect files", _filing_place, _document),
+    Family(
+        "bash-filing",
+        "bash",
+        "move, rename, link and protect files",
+        _filing_place,
+        _document,
+        tasks_per_place=2,
+    ),
     Family(
         "bash-archives", "bash", "tar and gzip: list, read, extract, pack", _archives_place, _member
     ),

@@ -75,7 +75,8 @@ class Place:
         """Return a copy with one small change near some words, where the words `known` are."""
         if self.tables:
             return self._with_rows(draw, near, known)
-        folder = f"tree{draw.choice(self.grows)}/"
+        named = [folder for folder in self.grows if any(folder in word for word in known)]
+        folder = f"tree{draw.choice(named or self.grows)}/"
         inside = {
             path.removeprefix(folder): content
             for path, content in self.files.items()

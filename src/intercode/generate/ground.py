@@ -3,7 +3,7 @@ words.
 
     Prose     lines of text
     Rows      a table: rows of an SQL table, of a CSV file or of a log
-    Archive   members of a tar.gz file
+    Archive   members of a tar.gz file, and Compressed, the text of a gz file
     Inputs    the arguments of a function's tests
 
 The changes are those that tell careless solutions from right ones: a name within another, other
@@ -25,7 +25,7 @@ from typing import Any
 from intercode.generate.draws import Draw
 
 Cell = str | int | None
-Content = "str | bytes | PurePosixPath | Prose | Rows | Archive"
+Content = "str | bytes | PurePosixPath | Prose | Rows | Archive | Compressed"
 
 
 _NAME = re.compile(r"[\w./-]+")
@@ -317,7 +317,22 @@ class Archive:
         return gzip.compress(packed.getvalue(), mtime=0)
 
     def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Archive:
-        return Archive(grow_files(draw, self.members, near, known))
+        """No folder gets a name like that of a file, since tar's patterns select it whole."""
+        members = grow_files(draw, self.members, near, known)
+        return self if any(re.search(r"\w\.\w+/", name) for name in members) else Archive(members)
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """A text as a gz file."""
+
+    text: Prose
+
+    def packed(self) -> bytes:
+        return gzip.compress(self.text.encode(), mtime=0)
+
+    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Compressed:
+        return Compressed(self.text.grown(draw, near, known))
 
 
 @dataclass(frozen=True)
@@ -507,10 +522,13 @@ def bytes_of(content: Any) -> bytes:
     match content:
         case bytes():
             return content
-        case Archive():
+        case Archive() | Compressed():
             return content.packed()
         case _:
             return str(content).encode()
+
+
+_LONGEST_PATH = 60
 
 
 def grow_files(
@@ -553,7 +571,8 @@ def _path_of_copy(draw: Draw, path: str) -> str:
 
 def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str]) -> str:
     """Return a path in the same folder, in one below or above it or with a similar name, whose
-    name is similar. The folder below may be called like a file."""
+    name is similar. The folder below may be called like a file. The words of mistakes that ignore
+    case, hidden files or types call for such names."""
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
     used = {*re.findall(r"[a-z]+", " ".join(paths))}
@@ -580,7 +599,10 @@ def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str])
     above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
     below = f"{folder}/{draw.choice(('old', 'archive', '.cache', 'tmp', f'{name}.d', new))}"
     where = draw.choice((folder, folder, folder, below, above, ""))
-    if "type" in near and draw.random() < 0.5:
+    shown = {"iname": name.swapcase(), "i": name.swapcase(), ".*": f".{name}"}
+    if (words := [word for word in shown if word in near]) and draw.random() < 0.5:
+        where, new = draw.choice((folder, "")), shown[draw.choice(words)]
+    elif "type" in near and draw.random() < 0.5:
         where = f"{folder}/{stem}-{draw.randint(2, 99)}{dot}{ending}"
     elif part and draw.random() < 0.5:
         where = folder.replace(part, similar(draw, part))

@@ -50,9 +50,9 @@ def _one_more(match: re.Match[str]) -> str:
 
 _TESTS = "type|name|path|size|mindepth|maxdepth|iname"
 _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (rf" -(?!(?:{_TESTS}) )[a-zA-Z]+(?= )", _dropped),  # an option
-    (r"(?<= -)[a-zA-Z](?=[a-zA-Z]+ )", _dropped),  # one of several letters
-    (r"(?<= -)([a-zA-Z]+)[a-zA-Z](?= )", r"\1"),
+    (rf" -(?!(?:{_TESTS}|exec|printf) )[a-zA-Z]+(?= )", _dropped),  # an option
+    (r"(?<= -)[a-zA-Z](?=[a-zA-Z]{1,2} )", _dropped),  # one of several letters
+    (r"(?<= -)([a-zA-Z]{1,2})[a-zA-Z](?= )", r"\1"),
     (rf" -(?:{_TESTS}) \S+", _dropped),  # a test of find
     (r"(find \S+)(?= )(?![^|]* -maxdepth)", r"\1 -maxdepth 1"),
     (r"( -size [+-])(\d+)", _one_less),
