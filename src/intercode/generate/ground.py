@@ -504,8 +504,11 @@ def grow_files(
         return dict(files)
     words = {*known}
     named = [path for path in paths if path.rpartition("/")[2] in words]
-    pointed = named or [path for path in paths if words & {*re.findall(r"\w+", path)}]
-    path = draw.choice(pointed if pointed and draw.random() < 0.8 else paths)
+    pointed = named or _with_most(paths, words)
+    options = pointed if pointed and draw.random() < 0.8 else paths
+    path = draw.choice(options)
+    if "/." in f"/{path}":  # hidden files less often
+        path = draw.choice(options)
     content, changed = files[path], dict(files)
     if hasattr(content, "grown") and draw.random() < (0.9 if isinstance(content, Rows) else 0.7):
         changed[path] = content.grown(draw, near, known)
@@ -514,13 +517,29 @@ def grow_files(
         if name in files or any(f"{name}/" in other or f"{other}/" in name for other in files):
             return changed
         changed[name] = _content_near(draw, content, near, known)
+        folder, _, file = path.rpartition("/")
+        if name.startswith(f"{folder}/") and draw.random() < 0.6:
+            for twin in paths:  # files of the same name get files of the same name near them
+                if twin.endswith(f"/{file}") and twin != path:
+                    new = twin.removesuffix(file) + name.removeprefix(f"{folder}/")
+                    changed = {new: files[twin], **changed, name: content}
     return changed
+
+
+def _with_most(paths: Sequence[str], words: set[str]) -> list[str]:
+    """Return the paths that contain most of the words, if any contains one."""
+    counts = {path: len(words & {*re.findall(r"\w+", path)}) for path in paths}
+    most = max(counts.values())
+    return [path for path in paths if counts[path] == most] if most else []
 
 
 def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str]) -> str:
     """Return a path in the same folder, in one below or above it or with a similar name, whose
     name is similar. The folder below may be called like a file."""
     folder, _, name = path.rpartition("/")
+    elsewhere = sorted({other.rpartition("/")[0] for other in paths} - {folder})
+    if elsewhere and draw.random() < 0.2:
+        return f"{draw.choice(elsewhere)}/{name}".lstrip("/")
     stem, dot, ending = name.rpartition(".")
     used = {*re.findall(r"[a-z]+", " ".join(paths))}
     others = [word for word in near if word in used] or [name]
@@ -528,12 +547,12 @@ def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str])
     stem, word = stem or name, _word_in(name, near_words, draw)
     new = draw.choice(
         (
-            *(f".{name}" for _ in range(2)),
+            *(f".{name}" for _ in range(3)),
             *(f"{name}.{draw.choice(('bak', 'old', 'orig'))}" for _ in range(2)),
             f"{stem}-{draw.randint(2, 99)}{dot}{ending}",
             f"{stem}{ending}",
-            f"{stem}{dot}{ending.upper()}",
-            f"{stem}{dot}x{ending}",
+            *(f"{stem}{dot}{ending.upper()}" for _ in range(2)),
+            *(f"{stem}{dot}x{ending}" for _ in range(2)),
             name.capitalize(),
             name.lower(),
             *(f"{draw.choice(('old', 'new'))}-{name}" for _ in range(2)),
@@ -544,8 +563,8 @@ def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str])
         )
     )
     above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
-    below = f"{folder}/{draw.choice(('old', 'archive', '.cache', 'tmp', f'{name}.d', new))}"
-    where = draw.choice((folder, folder, folder, below, above, ""))
+    below = f"{folder}/{draw.choice(('old', 'archive', '.cache', 'tmp', f'{name}.d'))}"
+    where = draw.choice((*[folder] * 5, below, above, ""))
     if "type" in near and draw.random() < 0.5:
         where = f"{folder}/{stem}-{draw.randint(2, 99)}{dot}{ending}"
     elif part and draw.random() < 0.5:
