@@ -620,16 +620,13 @@ def _member(draw: Draw, place: Place) -> Parameters:
 # -- bash-compare ----------------------------------------------------------------------------------
 
 
-_INSIDE_OTHERS = (
-    [("js", "mjs"), ("ts", "mts"), ("sh", "zsh"), ("md", "qmd"), ("pl", "tpl"), ("ml", "yml")]
-    + [("rb", "erb"), ("tex", "latex"), ("xml", "kxml"), ("log", "slog"), ("py", "ipy")]
-    + [("csv", "xcsv"), ("txt", "xtxt"), ("dat", "rdat"), ("cfg", "xcfg")]
-)
-"""Endings of files, each with another one that ends with it."""
+_LONGER = ["mjs", "mts", "zsh", "qmd", "tpl", "yml", "erb", "slog", "ipy", "xcsv", "xtxt", "rdat"]
+"""Endings of files that are endings without their first letter, too."""
 
 
 def _compare_place(draw: Draw, name: str) -> Place:
-    site, (ending, longer) = f"{draw.home('mirror')}/{name}", draw.choice(_INSIDE_OTHERS)
+    site, longer = f"{draw.home('mirror')}/{name}", draw.choice(_LONGER)
+    ending = longer[1:]
     sides = [f"{site}/{town.lower()}" for town in draw.towns(2)]
     place = Place(name, facts={"site": site, "ending": ending, "sides": sides})
     often = draw.nouns(4)
@@ -648,15 +645,15 @@ def _compare_place(draw: Draw, name: str) -> Place:
     letter = draw.choice("ghijklmno")
     skipped, pattern = draw.choice(
         (
-            (f"end in .{longer}", f"*.{longer}"),
-            (f"start with a letter from a to {letter}", f"[a-{letter}]*"),
+            (f"from a to {letter}", f"[a-{letter}]*"),
+            (f"from {letter} to z", f"[{letter}-z]*"),
         )
     )
     place.facts |= {"original": sides[0], "backup": sides[1], "skipped": pattern}
     place.explain(
         f"{site}/HANDBOOK",
         f"{sides[0]} is the original, and {sides[1]} is its backup.\n"
-        f"Exclude files whose names {skipped}.\n",
+        f"Exclude files whose names start with a lower-case letter {skipped}.\n",
     )
     return place
 
