@@ -633,10 +633,10 @@ def _compare_place(draw: Draw, name: str) -> Place:
     lines = [f"{draw.line(often)}\n" for _ in range(9)]
     text, other = "".join(lines[:5]), "".join([*lines[3:7], lines[2].upper()])
     pairs = [(text, text), (Prose(text), Prose(other)), (lines[-1], ""), ("", lines[-1])]
-    more = [(lines[0], text), (text, lines[0])]
-    visible = [("", ending), ("", longer), ("", ending.upper())]
+    more = [(lines[0], text), (text, lines[0]), (lines[1], ""), ("", lines[1])]
+    visible = [("", end) for end in (ending, longer, ending.upper(), f"{ending}.bak")]
     for start, end in (*visible, (".", ending), ("old/", ending)):
-        some = pairs if start or end.isupper() else [*pairs, *more]
+        some = [*pairs, *more] if end in (ending, longer) and not start else pairs
         for noun, pair in zip(draw.nouns(len(some)), some, strict=True):
             for side, content in zip(sides, pair, strict=True):
                 if content:
@@ -660,13 +660,16 @@ def _compare_place(draw: Draw, name: str) -> Place:
 
 def _pair(draw: Draw, place: Place) -> Parameters:
     one, other = draw.sample(place.facts["sides"], 2)
-    shared = [
-        path.removeprefix(f"tree{one}/")
+    ending = f".{place.facts['ending']}"
+    shared = {
+        path.removeprefix(f"tree{one}/"): text
         for path, text in place.files.items()
-        if isinstance(text, Prose) and path.replace(one, other) in place.files
-    ]
-    file = draw.choice([file for file in shared if file[0] != "." and "/" not in file])
-    return {"one": one, "other": other, "path": f"{one}/{file}", "file": file}
+        if path.endswith(ending) and path.replace(one, other) in place.files
+    }
+    visible = [file for file in shared if "/" not in file and not file.startswith(".")]
+    file = draw.choice([file for file in visible if isinstance(shared[file], Prose)])
+    path = draw.choice([file for file in visible if not isinstance(shared[file], Prose)])
+    return {"one": one, "other": other, "path": f"{one}/{path}", "file": file}
 
 
 FAMILIES = (
