@@ -668,7 +668,8 @@ def _pair(draw: Draw, place: Place) -> Parameters:
     }
     visible = [file for file in shared if "/" not in file and not file.startswith(".")]
     file = draw.choice([file for file in visible if isinstance(shared[file], Prose)])
-    path = draw.choice([file for file in visible if not isinstance(shared[file], Prose)])
+    same = [file for file in visible if place.files[f"tree{other}/{file}"] == shared[file]]
+    path = draw.choice([file for file in same if not isinstance(shared[file], Prose)])
     return {"one": one, "other": other, "path": f"{one}/{path}", "file": file}
 
 
