@@ -37,17 +37,6 @@ ENDINGS = [
 ]
 
 
-def _text(draw: Draw, count: int) -> str:
-    """Return lines of a few words. Every third line or so repeats an earlier line."""
-    words, lines = draw.part(NOUNS), list[str]()
-    for _ in range(count):
-        repeat = lines and draw.random() < 0.3
-        lines.append(
-            draw.choice(lines) if repeat else " ".join(draw.choices(words, k=draw.randint(2, 9)))
-        )
-    return "".join(f"{line}\n" for line in lines)
-
-
 def _middle(values: Iterable[int]) -> list[int]:
     """Return the values without the lowest and the highest third."""
     ordered = sorted(values)
@@ -557,101 +546,57 @@ def _member(draw: Draw, place: Place) -> Parameters:
 # -- bash-compare ----------------------------------------------------------------------------------
 
 
+_LONGER = ["mjs", "mts", "zsh", "qmd", "tpl", "yml", "erb", "slog", "ipy", "xcsv", "xtxt", "rdat"]
+"""Endings of files that are endings without their first letter, too."""
+
+
 def _compare_place(draw: Draw, name: str) -> Place:
-    site, endings = f"/mirror/{name}", draw.sample(ENDINGS, 3)
-    sides = [f"{site}/{town.lower()}" for town in draw.words(TOWNS, 2)]
-    nouns = [f"{noun}{number}" for noun in draw.words(NOUNS, 12) for number in range(30)]
-    names = iter(draw.sample(nouns, len(nouns)))
-    place = Place(name, facts={"site": site, "endings": endings, "skipped": endings[2]})
-    place.facts |= {"sides": sides, "master": sides[0], "copy": sides[1], "changed": []}
-    place.facts["doubled"] = []
-
-    def put(file: str, *texts: str) -> None:
-        for side, text in zip(sides, texts, strict=True):
-            if text:
-                place.write(f"{side}/{file}", text)
-
-    for ending in endings:
-        same, double, spare = _text(draw, 5), _text(draw, 6), _text(draw, 7)
-        lone, alone = (_text(draw, draw.randint(4, 12)) for _ in range(2))
-        low = f"{next(names)}.{ending}"
-        high = low.capitalize()
-        for folder, first, second in (("", low, high), ("sub/", high, low)):
-            text, moved = (_text(draw, draw.randint(4, 12)) for _ in range(2))
-            brief = f"{text[: draw.randint(80, 98)]}\n"
-
-            def new(tail: str, folder: str = folder) -> str:
-                return f"{folder}{next(names)}{tail}"
-
-            for tail in (f".{ending}", f".x{ending}", f".{ending}.old", f".{ending.upper()}"):
-                if folder and tail not in (f".{ending}", f".x{ending}"):
-                    continue
-                put(new(tail), _changed(draw, brief), brief)  # as text, 98 is more than 300
-                put(new(tail), brief, _changed(draw, brief))
-                put(new(tail), f"{text[:-3]}é\n", text)  # of as many bytes
-                put(new(tail), text, f"{text[:-3]}é\n")
-                put(new(tail), same, same)
-                put(one := new(tail), double, "")
-                put(other := new(tail), "", double)
-                if tail == f".x{ending}":
-                    put(new(tail), "", lone)
-                    put(new(tail), alone, "")
-                    put(new(tail), moved, "")
-                elif tail == f".{ending}":
-                    put(f"{folder}sub-{one.removeprefix(folder)}", "", same)  # contains a name
-                    put(f"{folder}sub-{other.removeprefix(folder)}", spare, "")
-                    put(new(tail), spare, spare)
-                    put(new(tail), moved, "")
-                    put(new(tail), "", moved)
-                    put(f"{folder}{first}", lone, "")  # the same names, elsewhere or in capitals
-                    put(f"{folder}{second}", "", alone)
-                    put(new(tail), "", lone[:-2] + "x\n")
-                    for _ in range(draw.randint(0, 1)):
-                        put(new(tail), _text(draw, 4), "")
-                    for _ in range(draw.randint(0, 1)):
-                        put(new(tail), "", _text(draw, 4))
-                    if not folder:
-                        put(new(tail), text, text.capitalize())  # almost equal
-                        put(new(tail), text.replace(" ", "  ", 1), text)
-                        put(new(tail), f"{text}\n", text)
-                        put(new(tail), double * 10, f"{double[:-3]}é\n")
-                        place.facts["doubled"].append(f"{sides[0]}/{one}")
-                        for _ in range(3):
-                            file = new(tail)
-                            place.facts["changed"].append(file)
-                            for alike in (file, f"{file}.old", f"old-{file}", file.capitalize()):
-                                put(alike, _changed(draw, text), _changed(draw, text))
+    site, longer = f"{draw.home('mirror')}/{name}", draw.choice(_LONGER)
+    ending = longer[1:]
+    sides = [f"{site}/{town.lower()}" for town in draw.towns(2)]
+    place = Place(name, facts={"site": site, "ending": ending, "sides": sides})
+    often = draw.nouns(4)
+    lines = [f"{draw.line(often)}\n" for _ in range(9)]
+    text, other = "".join(lines[:5]), "".join([*lines[3:7], lines[2].upper()])
+    pairs = [(text, text), (Prose(text), Prose(other)), (lines[-1], ""), ("", lines[-1])]
+    more = [(lines[0], text), (text, lines[0]), (lines[1], ""), ("", lines[1])]
+    visible = [("", end) for end in (ending, longer, ending.upper(), f"{ending}.bak")]
+    for start, end in (*visible, (".", ending), ("old/", ending)):
+        some = [*pairs, *more] if end in (ending, longer) and not start else pairs
+        for noun, pair in zip(draw.nouns(len(some)), some, strict=True):
+            for side, content in zip(sides, pair, strict=True):
+                if content:
+                    place.write(f"{side}/{start}{noun}.{end}", content)
+    place.grows.append(site)
+    letter = draw.choice("ghijklmno")
+    skipped, pattern = draw.choice(
+        (
+            (f"from a to {letter}", f"[a-{letter}]*"),
+            (f"from {letter} to z", f"[{letter}-z]*"),
+        )
+    )
+    place.facts |= {"original": sides[0], "backup": sides[1], "skipped": pattern}
     place.explain(
         f"{site}/HANDBOOK",
-        f"{sides[0]} is the master, and {sides[1]} is the copy.\n"
-        f"Files whose names end in .{endings[2]} are not compared.\n",
+        f"{sides[0]} is the original, and {sides[1]} is its backup.\n"
+        f"Exclude files whose names start with a lower-case letter {skipped}.\n",
     )
     return place
 
 
-def _changed(draw: Draw, text: str) -> str:
-    """Return the text in another order, with lines that contain lines of it, repeated lines, and
-    lines that begin with a capital or a space."""
-    lines = text.splitlines()
-    lines += [f"{lines[0]} {draw.word(NOUNS)}", f"{draw.word(NOUNS)} {lines[-1]}"]
-    lines += [*draw.choices(lines, k=draw.randint(1, 9)), lines[-1]]
-    lines += [line.capitalize() for line in draw.sample(lines, 2)]
-    lines += [f" {line}" for line in draw.sample(lines, 2)]
-    lines.append(f"{draw.word(TOWNS)} {draw.word(PEOPLE)}")
-    return "".join(f"{line}\n" for line in draw.sample(lines, len(lines)))
-
-
 def _pair(draw: Draw, place: Place) -> Parameters:
     one, other = draw.sample(place.facts["sides"], 2)
-    return {
-        "one": one,
-        "left": one.rpartition("/")[2],
-        "other": other,
-        "right": other.rpartition("/")[2],
-        "path": draw.choice(place.facts["doubled"]),
-        "ending": draw.choice(place.facts["endings"][:2]),  # the HANDBOOK excludes the third
-        "file": draw.choice(place.facts["changed"]),
+    ending = f".{place.facts['ending']}"
+    shared = {
+        path.removeprefix(f"tree{one}/"): text
+        for path, text in place.files.items()
+        if path.endswith(ending) and path.replace(one, other) in place.files
     }
+    visible = [file for file in shared if "/" not in file and not file.startswith(".")]
+    file = draw.choice([file for file in visible if isinstance(shared[file], Prose)])
+    same = [file for file in visible if place.files[f"tree{other}/{file}"] == shared[file]]
+    path = draw.choice([file for file in same if not isinstance(shared[file], Prose)])
+    return {"one": one, "other": other, "path": f"{one}/{path}", "file": file}
 
 
 FAMILIES = (

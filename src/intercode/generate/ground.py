@@ -541,32 +541,46 @@ def grow_files(
         return dict(files)
     words = {*known}
     named = [path for path in paths if path.rpartition("/")[2] in words]
-    pointed = named or [path for path in paths if words & {*re.findall(r"\w+", path)}]
+    pointed = named or _with_most(paths, words)
     path = draw.choice(pointed if pointed and draw.random() < 0.8 else paths)
     if draw.random() < 0.2:
         path = draw.choice((min, max))(paths, key=lambda path: len(bytes_of(files[path])))
-    content, changed = files[path], dict(files)
-    copied = draw.random() < 0.2
-    if not copied and isinstance(content, Rows) and draw.random() < 0.9:
-        for _ in range(draw.choice((1, 2, 4, 8))):
+    content, changed, copied = files[path], dict(files), draw.random() < 0.2
+    likely = 0.9 if isinstance(content, (Rows, Archive)) else 0.7 if named else 0.3
+    if not copied and hasattr(content, "grown") and draw.random() < likely:
+        for _ in range(draw.choice((1, 2, 4, 8)) if isinstance(content, Rows) else 1):
             content = content.grown(draw, near, known)
         changed[path] = content
-    elif not copied and hasattr(content, "grown") and draw.random() < 0.7:
-        changed[path] = content.grown(draw, near, known)
-    else:
-        name = _path_of_copy(draw, path) if copied else _path_near(draw, path, near, paths)
-        if name in files or any(f"{name}/" in other or f"{other}/" in name for other in files):
-            return changed
-        changed[name] = content if copied else _content_near(draw, content, near, known)
+        return changed
+    name = _path_of_copy(draw, path, paths) if copied else _path_near(draw, path, near, paths)
+    nested = any(f"{name}/" in other or f"{other}/" in name for other in files)
+    if name in files or nested or len(name) > _LONGEST_PATH:
+        return changed
+    changed[name] = content if copied else _content_near(draw, content, near, known)
+    folder, _, file = path.rpartition("/")
+    if name.startswith(f"{folder}/") and draw.random() < 0.6:
+        for twin in paths:  # files of the same name get files of the same name near them
+            if twin.endswith(f"/{file}") and twin != path:
+                new = twin.removesuffix(file) + name.removeprefix(f"{folder}/")
+                changed = {new: files[twin], **changed}
     return changed
 
 
-def _path_of_copy(draw: Draw, path: str) -> str:
-    """Return a path in another folder, whose name has the same ending."""
+def _with_most(paths: Sequence[str], words: set[str]) -> list[str]:
+    """Return the paths that contain most of the words, if any contains one."""
+    counts = {path: len(words & {*re.findall(r"\w+", path)}) for path in paths}
+    most = max(counts.values())
+    return [path for path in paths if counts[path] == most] if most else []
+
+
+def _path_of_copy(draw: Draw, path: str, paths: Sequence[str]) -> str:
+    """Return a path in another folder, whose name is the same or has the same ending."""
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
-    where = draw.choice(("", folder.rpartition("/")[0], f"{folder}/old"))
-    return f"{where}/{stem or 'new'}-{draw.randint(2, 99)}{dot}{ending}".lstrip("/")
+    other = draw.choice(paths).rpartition("/")[0]
+    where = draw.choice(("", folder.rpartition("/")[0], f"{folder}/old", other, other))
+    new = draw.choice((name, f"{stem or 'new'}-{draw.randint(2, 99)}{dot}{ending}"))
+    return f"{where}/{new}".lstrip("/")
 
 
 def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str]) -> str:
@@ -581,12 +595,12 @@ def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str])
     stem, word = stem or name, _word_in(name, near_words, draw)
     new = draw.choice(
         (
-            *(f".{name}" for _ in range(2)),
+            *(f".{name}" for _ in range(3)),
             *(f"{name}.{draw.choice(('bak', 'old', 'orig'))}" for _ in range(2)),
             f"{stem}-{draw.randint(2, 99)}{dot}{ending}",
             f"{stem}{ending}",
-            f"{stem}{dot}{ending.upper()}",
-            f"{stem}{dot}x{ending}",
+            *(f"{stem}{dot}{ending.upper()}" for _ in range(2)),
+            *(f"{stem}{dot}x{ending}" for _ in range(2)),
             name.capitalize(),
             name.lower(),
             *(f"{draw.choice(('old', 'new'))}-{name}" for _ in range(2)),
