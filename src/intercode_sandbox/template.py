@@ -263,7 +263,7 @@ def with_folder(template: Template, folder: Path) -> Template:
             shutil.copystat(above[name], tree / name)
             os.chown(tree / name, info.st_uid, info.st_gid)
 
-    layer = cache.folder("layers", hash_of("folder", str(folder), repr(modes), digest), build)
+    layer = cache.folder("layers", hash_of("tree", str(folder), repr(modes), digest), build)
     return template.over(layer, digest)
 
 
@@ -407,6 +407,7 @@ def untar(source: Path, root: Path, archive: IO[bytes] | None, skip: Collection[
     options = [
         "--no-same-owner",
         "-p",
+        "--anchored",
         "--exclude=./dev/*",
         "--exclude=dev/*",
         "--delay-directory-restore",

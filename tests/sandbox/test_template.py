@@ -59,6 +59,8 @@ def tree(space: Path) -> Path:
     root = space / "tree"
     (root / "data" / "deep" / "__pycache__").mkdir(parents=True)
     (root / "data" / "deep" / "__pycache__" / "tool.pyc").write_bytes(os.fsencode(root))
+    (root / "data" / "dev").mkdir()
+    (root / "data" / "dev" / "notes").write_text("not a device\n")
     (root / "data" / "run.sh").write_text("echo ran\n")
     (root / "data" / "run.sh").chmod(0o750)
     (root / "data" / ODD).write_bytes(bytes(range(256)))
@@ -94,11 +96,12 @@ class TestATree:
                 archive.add(tree, ".")
         with LocalSandbox(LocalProvider().prepare(tree=source)) as sandbox:
             assert sandbox.read(f"/data/{ODD}") == bytes(range(256))
+            assert sandbox.read("/data/dev/notes") == b"not a device\n"
             shown = sandbox.exec(
                 "cd /data; stat -c '%a %h %U' run.sh; readlink link; ./run.sh; "
                 "stat -c %Y deep; ls -A . deep"
             )
-            listed = f".:\n{ODD}\ndeep\nlink\nrun.sh\ntwin\n\ndeep:\n"
+            listed = f".:\n{ODD}\ndeep\ndev\nlink\nrun.sh\ntwin\n\ndeep:\n"
             assert shown.output == f"750 2 root\nrun.sh\nran\n1000000000\n{listed}"
             assert sandbox.diff() == {}
             sandbox.exec("rm -r /data/deep; echo more >> /data/run.sh")

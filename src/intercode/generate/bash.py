@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from intercode.generate.families import NOUNS, PEOPLE, TOWNS, Draw, Family, Parameters, Place
+from intercode.generate.families import TOWNS, Draw, Family, Parameters, Place
 from intercode.generate.ground import Archive, Compressed, Prose, Rows
 
 ENDINGS = [

@@ -543,9 +543,10 @@ def grow_files(
     named = [path for path in paths if path.rpartition("/")[2] in words]
     pointed = named or _with_most(paths, words)
     path = draw.choice(pointed if pointed and draw.random() < 0.8 else paths)
-    if draw.random() < 0.2:
+    if not named and draw.random() < 0.2:
         path = draw.choice((min, max))(paths, key=lambda path: len(bytes_of(files[path])))
-    content, changed, copied = files[path], dict(files), draw.random() < 0.2
+    content, changed = files[path], dict(files)
+    copied = draw.random() < (0.05 if named else 0.2)
     likely = 0.9 if isinstance(content, (Rows, Archive)) else 0.7 if named else 0.3
     if not copied and hasattr(content, "grown") and draw.random() < likely:
         for _ in range(draw.choice((1, 2, 4, 8)) if isinstance(content, Rows) else 1):
@@ -553,16 +554,16 @@ def grow_files(
         changed[path] = content
         return changed
     name = _path_of_copy(draw, path, paths) if copied else _path_near(draw, path, near, paths)
-    nested = any(f"{name}/" in other or f"{other}/" in name for other in files)
-    if name in files or nested or len(name) > _LONGEST_PATH:
-        return changed
-    changed[name] = content if copied else _content_near(draw, content, near, known)
+    new = {name: content if copied else _content_near(draw, content, near, known)}
     folder, _, file = path.rpartition("/")
     if name.startswith(f"{folder}/") and draw.random() < 0.6:
-        for twin in paths:  # files of the same name get files of the same name near them
-            if twin.endswith(f"/{file}") and twin != path:
-                new = twin.removesuffix(file) + name.removeprefix(f"{folder}/")
-                changed = {new: files[twin], **changed}
+        twins = (twin for twin in paths if twin.endswith(f"/{file}") and twin != path)
+        for twin in twins:  # files of the same name get files of the same name near them
+            new[twin.removesuffix(file) + name.removeprefix(f"{folder}/")] = files[twin]
+    for name, content in new.items():
+        nested = any(f"{name}/" in other or f"{other}/" in name for other in changed)
+        if name not in changed and not nested and len(name) <= _LONGEST_PATH:
+            changed[name] = content
     return changed
 
 
