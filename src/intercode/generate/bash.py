@@ -338,8 +338,6 @@ def _request(draw: Draw, place: Place) -> Parameters:
         "bytes": draw.limit(_middle(row[4] for row in requests)),
         "milliseconds": draw.limit(_middle(row[5] for row in requests)),
         "count": draw.number(3, 30),
-        "rank": draw.randint(2, 4),
-        "few": draw.randint(2, 4),
     }
 
 
