@@ -154,11 +154,11 @@ def _find_place(draw: Draw, name: str) -> Place:
     )
     place.facts |= {"sizes": sizes, "totals": [*totals.values()], "few": few + draw.randint(0, 1)}
     place.facts |= {"stale": f"-name '*.{endings[0]}' {both_code}{old_code}"}
-    place.facts |= {"bulky": old_code, "private": private_code}
+    place.facts["private"] = private_code
     place.explain(
         f"{site}/HANDBOOK",
         f"A file is stale if its name ends in .{endings[0]} {both} it is {old}.\n"
-        f"A file is bulky if it is {old}.\nFiles {private} are private.\n",
+        f"Files {private} are private.\n",
     )
     return place
 
@@ -173,7 +173,6 @@ def _search(draw: Draw, place: Place) -> Parameters:
         "word": draw.choice(place.facts["names"][3:]),
         "letters": draw.choice(place.facts["names"][:3]),
         "rank": draw.randint(2, 4),
-        "total": draw.limit(place.facts["totals"]),
     }
 
 
