@@ -11,7 +11,6 @@ gawk alike), tar and gzip.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -128,13 +127,12 @@ def _find_place(draw: Draw, name: str) -> Place:
     place = Place(name, facts={"site": site, "endings": endings[:2], "names": names})
     texts = ["".join(f"{draw.line(names[3:])}\n" for _ in range(n)) for n in (1, 2, 3, 5, 8)]
     folders = ["", one, f"{one}/{two}", f"{one}/{two}/{three}", two, f"{two}/{one}", three]
-    totals, few = Counter[str](), draw.randint(2, 3)
+    few = draw.randint(2, 3)
     counts = [few + 1, *(draw.randint(1, few + 2) for _ in folders[1:])]
     for number, folder in enumerate(draw.sample(folders, sum(counts), counts=counts)):
         text, ending = draw.choice(texts), draw.choice(endings)
         file = f"{names[number % 6]}-{draw.randint(2, 99)}.{ending}"
         place.write("/".join(filter(None, (site, folder, file))), text)
-        totals[folder] += len(text.encode())
     place.grows.append(site)
     sizes = [len(text.encode()) for text in place.files.values()]
     limit = draw.limit(_middle(sizes))
@@ -152,7 +150,7 @@ def _find_place(draw: Draw, name: str) -> Place:
             ("whose names begin with a dot", "-name '.*'"),
         )
     )
-    place.facts |= {"sizes": sizes, "totals": [*totals.values()], "few": few + draw.randint(0, 1)}
+    place.facts |= {"sizes": sizes, "few": few + draw.randint(0, 1)}
     place.facts |= {"stale": f"-name '*.{endings[0]}' {both_code}{old_code}"}
     place.facts["private"] = private_code
     place.explain(

@@ -175,9 +175,9 @@ def _settings(draw: Draw, place: Place, site: str) -> str:
         lines = [f"{key} = {value}\n" for key, value in values.items()]
         place.fix(path, "".join(draw.sample(lines, len(lines))))
         place.facts["corrections"][path] = [
-            f"sed -i 's/^{small} = .*/{small} = {limits[small][0]}/' {path}",
-            f"sed -i 's/^{large} = .*/{large} = {limits[large][1]}/' {path}",
-            f"sed -i '/^{right}s = /d' {path}",
+            f"sed -i 's/{small} = .*/{small} = {limits[small][0]}/' {path}",
+            f"sed -i 's/{large} = .*/{large} = {limits[large][1]}/' {path}",
+            f"sed -i '/{right}s = /d' {path}",
             f"echo '{missing} = {limits[missing][0]}' >> {path}",
         ]
     return (
