@@ -16,9 +16,9 @@ def shop(cli: Any, tmp_path: Path) -> Path:
     """A folder with ten generated tasks, two of them of the split test."""
     done = cli("data", "generate", "sql-shop", "--n", 10, "--seed", 2, "--out", "shop")
     assert done.status == 0, done.err
-    first, kept, last = done.out.splitlines()
+    first, kept, *_, last = done.out.splitlines()
     assert first == "shop: 8 tasks of the split train, 2 tasks of the split test"
-    assert kept.startswith("kept of the candidates: ")
+    assert kept.startswith("kept of what was drawn: ")
     assert kept.endswith("%")
     assert last == "next: intercode eval sql --data shop --split test --agent gold"
     return tmp_path / "shop"

@@ -4,6 +4,7 @@ answer."""
 from __future__ import annotations
 
 import json
+import statistics
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
