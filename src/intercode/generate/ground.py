@@ -549,7 +549,8 @@ def grow_files(
     copied = draw.random() < (0.05 if named else 0.2)
     likely = 0.9 if isinstance(content, (Rows, Archive)) else 0.7 if named else 0.3
     if not copied and hasattr(content, "grown") and draw.random() < likely:
-        for _ in range(draw.choice((1, 4, 12, 30)) if isinstance(content, Rows) else 1):
+        most = 30 if isinstance(content, Rows) else 10 if isinstance(content, Prose) else 1
+        for _ in range(draw.choice((1, max(1, most // 3), most))):
             content = content.grown(draw, near, known)
         changed[path] = content
         return changed
