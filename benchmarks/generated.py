@@ -55,7 +55,7 @@ MOST_SECONDS, MOST_COMPOSED = 0.6, 1.5
 
 @dataclass
 class Tally:
-    """What is counted over all families: shapes of golds; tasks that `nearest` solves and all that
+    """Counts over all families: shapes of golds; tasks that `nearest` solves and all that
     it plays, by split and difficulty or distance; solutions by environment, sort and success."""
 
     shapes: set[str] = field(default_factory=set)

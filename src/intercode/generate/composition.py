@@ -33,7 +33,7 @@ KEY = re.compile(r"[A-Za-z0-9][\w.-]{0,40}")
 TRIES = 5
 """The number of times that a step is drawn, on average."""
 BACK = 0.4
-"""How often the step before one that failed is drawn again, and then the one before that."""
+"""The probability that the step before one that failed is drawn again, and then the one before."""
 LOST = 0.34
 """The largest part of the steps whose mistakes may all have lost their effect some steps later."""
 FEWEST = 4
@@ -44,7 +44,7 @@ LAST = ("This is the last step.", "There are no more steps.", "The result of thi
 
 @dataclass(frozen=True)
 class Primitive:
-    """One thing to compute. `takes` and `gives` are types of results; `start` is no result.
+    """A kind of step. `takes` and `gives` are types of results; `start` is no result.
 
     <NAME> in a text stands for a parameter of the material. `options` are words in `says` and code
     in `gold`, each a list of `[words, code]` or `[words, code, mistake]`. `wrong` are plausible
@@ -84,7 +84,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Result:
-    """What a chain of golds computes: its text, and other effects that a reward would compare."""
+    """The result of a chain of golds: a text, and other effects that a reward would compare."""
 
     text: str
     effects: object = None
@@ -92,7 +92,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Instruction:
-    """What to compute, and where the next instruction is; `wrong` are golds of mistakes."""
+    """A step of one task: its text, its gold, golds of mistakes, and where the next one is."""
 
     task: str
     gold: str
@@ -125,7 +125,7 @@ DIGESTS: Mapping[str, Callable[[str], str]] = {
 
 
 class Language:
-    """What composing needs to know of a language: a class for each overrides the methods.
+    """A language of composed tasks; a class for each overrides the methods.
 
     `env` names the TOML file with primitives, digests and forms, and `writers` has the functions
     that the forms name.

@@ -59,7 +59,7 @@ DRAWS = 8
 PATIENCE = 8
 """After this many rounds in a row without a new task, the kind is exhausted."""
 TEST_EVERY = 5
-"""One of so many tasks is a test task."""
+"""The number of tasks of which one is in the test split."""
 BATCH = 24
 """The number of units whose golds are executed at once."""
 BUDGET = {"bash": 30, "sql": 80, "python": 300}

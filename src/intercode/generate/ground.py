@@ -133,7 +133,7 @@ class Rows:
     heading: bool = True
     allows: Callable[[Mapping[str, Any]], bool] = field(default=lambda row: True, compare=False)
     spaces: bool = True
-    """Whether values may get spaces."""
+    """False if values have no spaces, as in the columns of a log."""
     sort: Callable[[Mapping[str, Any]], Any] | None = field(default=None, compare=False)
     """The order in which the rows always are, for a log."""
 
@@ -436,7 +436,7 @@ _EDITS: Mapping[str, Callable[[str], str]] = {
     "title": str.swapcase,
     "strip": " {} ".format,
 }
-"""What shows that a solution calls a method."""
+"""Changes to a text that show whether a solution calls the method."""
 _SEPARATORS = ("\n", ",", " ")
 
 

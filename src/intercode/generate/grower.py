@@ -29,7 +29,7 @@ NEUTRAL = 0.3
 
 
 class Ground(Protocol):
-    """What can grow: a place, or the inputs of a function's tests."""
+    """A place, or the inputs of a function's tests, which can grow."""
 
     def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Self:
         """Return a copy with one small change near some words, where the words `known` are."""

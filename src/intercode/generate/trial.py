@@ -48,9 +48,9 @@ class Trial:
         self._seconds = seconds
         self._sandbox = intercode.sandbox(limits=Limits(seconds=seconds))
         self._files: dict[str, _File] = {}
-        """What is inside, by path."""
+        """The files inside, by path."""
         self._before: Mapping[str, Change] = {}
-        """What `diff` says of that."""
+        """The changes that `diff` reports for them."""
         self._undone: Collection[str] = ()
         """The paths that the last command changed."""
         self._changing: set[str] = set()

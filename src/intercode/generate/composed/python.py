@@ -47,7 +47,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Tested(Result):
-    """What a function returns for the sample as a text, and for the tests, which alone count."""
+    """A function's result for the sample, as a text, and those for the tests, which alone count."""
 
     text: str = field(compare=False)
 
