@@ -214,15 +214,6 @@ class Reader:
         return form, {**values, "key": key_of(self.digests[values["key"]], result)}
 
 
-def read_bash(reader: Reader, task: Task, protocol: str) -> StrategySteps:
-    """Solve a Bash task by reading one instruction after another; give up where none is found."""
-    try:
-        yield from _read_bash(reader, task)
-    except (LookupError, TypeError, ValueError) as error:
-        print(f"task {task.id}: {error!r}", file=sys.stderr)
-    yield Act(SUBMIT)
-
-
 def _read_bash(reader: Reader, task: Task) -> StrategySteps:
     queries = [re.compile(_pattern(query, {})) for query in reader.language.queries]
     (query,) = (_values(match) for one in queries if (match := one.fullmatch(task.query)))
@@ -327,15 +318,6 @@ SQL_FORMS = {
 }
 
 
-def read_sql(reader: Reader, task: Task, protocol: str) -> StrategySteps:
-    """Solve an SQL task by reading one instruction after another; give up where none is found."""
-    try:
-        yield from _read_sql(reader, task)
-    except (LookupError, SyntaxError, TypeError, ValueError) as error:
-        print(f"task {task.id}: {error!r}", file=sys.stderr)
-    yield Act(SUBMIT)
-
-
 def _read_sql(reader: Reader, task: Task) -> StrategySteps:
     queries = [re.compile(_pattern(query, {})) for query in reader.language.queries]
     (query,) = (_values(match) for one in queries if (match := one.fullmatch(task.query)))
@@ -377,15 +359,6 @@ PYTHON_FORMS = {
 }
 
 
-def read_python(reader: Reader, task: Task, protocol: str) -> StrategySteps:
-    """Solve a Python task by reading one instruction after another; give up where none is found."""
-    try:
-        yield from _read_python(reader, task)
-    except (LookupError, TypeError, ValueError) as error:
-        print(f"task {task.id}: {error!r}", file=sys.stderr)
-        yield Act(SUBMIT)
-
-
 def _read_python(reader: Reader, task: Task) -> StrategySteps:
     queries = [re.compile(_pattern(query, {})) for query in reader.language.queries]
     (query,) = (_values(match) for one in queries if (match := one.fullmatch(task.query)))
@@ -422,7 +395,16 @@ def _show(path: str) -> Act:
     return Act(f"print(open('{path}').read())")
 
 
-READERS = {"bash": read_bash, "sql": read_sql, "python": read_python}
+READERS = {"bash": _read_bash, "sql": _read_sql, "python": _read_python}
+
+
+def read(reader: Reader, task: Task, protocol: str) -> StrategySteps:
+    """Solve a task by reading one instruction after another; give up where none is found."""
+    try:
+        yield from READERS[reader.language.env](reader, task)
+    except (LookupError, SyntaxError, TypeError, ValueError) as error:
+        print(f"task {task.id}: {error!r}", file=sys.stderr)
+    yield Act(SUBMIT)
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -469,7 +451,7 @@ def rows(env: str, steps: int, n: int, seed: int, shapes: Counter[str], more: in
             twins = [*zip(firsts, seconds_of, strict=True), *zip(seconds_of, firsts, strict=True)]
             solved = sum(accepts(player, task, _renamed(other, task)) for other, task in twins)
         yield Row(f"{label}: renamed", solved, count, MOST_RENAMED if four else None, unit="")
-        episodes = play(partial(READERS[env], Reader(language)))
+        episodes = play(partial(read, Reader(language)))
         solved = sum(episode.success for episode in episodes)
         yield Row(f"{label}: reader", solved, count, LEAST_READ, floor=True, unit="")
         actions = mean(len(episode.turns) - 1 for episode in episodes)

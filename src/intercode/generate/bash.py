@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from intercode.generate.families import TOWNS, Draw, Family, Parameters, Place
+from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Archive, Compressed, Prose, Rows
 
 ENDINGS = [
@@ -110,7 +110,7 @@ def _note(draw: Draw, place: Place) -> Parameters:
         "half": draw.randint(text.count("\n") // 2, text.count("\n") - 4),
         "rank": draw.randint(3, 9),
         "word": draw.choice(place.facts["loud"]),
-        "new": draw.word(TOWNS).lower(),
+        "new": draw.towns(1)[0].lower(),
         "owner": place.facts["owners"][owner],
         "owned": list(place.facts["texts"])[owner],
         "other": list(place.facts["texts"])[owner - 1],

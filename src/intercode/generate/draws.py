@@ -22,7 +22,6 @@ _WORDS = {
         Path(__file__).with_name("words.toml").read_text("utf-8")
     ).items()
 }
-NOUNS, PEOPLE, TOWNS = (_WORDS[name] for name in ("nouns", "people", "towns"))
 _PHRASES = [
     "{} and {} have to be checked before the next {}.",
     "The {} of the {} was moved to another {}.",

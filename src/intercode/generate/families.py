@@ -19,9 +19,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from intercode.env import GoldRun
-from intercode.generate.draws import NOUNS as NOUNS
-from intercode.generate.draws import PEOPLE as PEOPLE
-from intercode.generate.draws import TOWNS as TOWNS
 from intercode.generate.draws import Draw as Draw
 from intercode.generate.draws import Parameters as Parameters
 from intercode.generate.draws import Split as Split

@@ -23,7 +23,6 @@ from intercode.generate.composed.forms import (
     WORDS,
     WRITERS,
     day_of,
-    packed,
     path_of,
 )
 from intercode.generate.composed.git import Commit, repository
@@ -38,6 +37,7 @@ from intercode.generate.composition import (
     text_of,
 )
 from intercode.generate.families import Draw, Parameters, Place, Question
+from intercode.generate.ground import Archive
 from intercode.generate.trial import Trial
 
 SEPARATORS = {",": "-F,", ";": "-F';'", "|": "-F'|'", "\t": "-F'\\t'", ":": "-F:"}
@@ -270,7 +270,7 @@ def _archive(draw: Draw, place: Place, primitive: Primitive, before: str) -> Par
         for name in names:
             ending = draw.choice((*endings, *endings, f"{endings[0]}.{endings[1]}"))
             members[f"{draw.choice(folders)}/{name}.{ending}"] = f"{draw.choice(names)}\n"
-    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), packed(members))
+    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), Archive(members))
     return {"archive": path, "ext": endings}
 
 

@@ -4,9 +4,7 @@ own, and returns the parameters of the words that say where they are."""
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import tarfile
 import tomllib
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -15,6 +13,7 @@ from functools import partial
 from intercode.generate.composed.git import Commit, repository
 from intercode.generate.composition import FOLDER, Instruction, Writer, as_lines, text_of
 from intercode.generate.families import Draw, Parameters, Place
+from intercode.generate.ground import Archive
 
 _DATA = tomllib.loads((FOLDER / "words.toml").read_text("utf-8"))
 KINDS = {name: values.split() for name, values in _DATA.pop("kinds").items()}
@@ -39,16 +38,6 @@ def day_of(draw: Draw) -> str:
     return str(date(2025, 1, 1) + timedelta(days=draw.randrange(600)))
 
 
-def packed(members: Mapping[str, str]) -> bytes:
-    """Return a tar.gz file; equal files give equal bytes."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, text in members.items():
-            (member := tarfile.TarInfo(name)).size = len(text.encode())
-            tar.addfile(member, io.BytesIO(text.encode()))
-    return gzip.compress(content.getvalue(), mtime=0)
-
-
 def _folder(draw: Draw, place: Place, entries: Entries, *, compress: bool = False) -> Parameters:
     folder, ending = path_of(draw, place), draw.choice(("", ".txt", ".md"))
     for key, instruction in entries.items():
@@ -63,7 +52,7 @@ def _folder(draw: Draw, place: Place, entries: Entries, *, compress: bool = Fals
 def _archive(draw: Draw, place: Place, entries: Entries) -> Parameters:
     folder, ending = draw.choice(("", "steps/", "notes/")), draw.choice(("", ".txt", ".md"))
     members = {f"{folder}{key}{ending}": text_of(draw, entry) for key, entry in entries.items()}
-    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), packed(members))
+    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), Archive(members))
     return {"path": path}
 
 
