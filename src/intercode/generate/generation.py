@@ -53,11 +53,11 @@ from intercode.generate.trial import Trial
 SHARE = 0.03
 """The largest part of a split's tasks that may have the same answer."""
 TRIES = 60
-"""If none of this many drafts is kept, the kind yields no tasks."""
+"""If none of this many drafts is kept, other kinds have more tasks instead."""
 DRAWS = 8
 """The number of times that a task is drawn for one of a unit's kinds."""
 PATIENCE = 8
-"""After this many rounds in a row without a new task, the kind is exhausted."""
+"""After so many rounds without a new task of a kind, other kinds have more tasks instead."""
 TEST_EVERY = 5
 """The number of tasks of which one is in the test split."""
 BATCH = 24
@@ -185,6 +185,7 @@ class Generation:
         self.tasks = list[Record]()
         self.kept = Counter[tuple[str, str]]()
         """The number of tasks by split and label of what was wanted."""
+        self.exhausted = set[tuple[str, Wanted]]()
         self.kinds = Counter[str]()
         self.answers = {split: Counter[str]() for split in plan.sizes}
         self.dropped = defaultdict[str, Counter[str]](Counter)
@@ -205,7 +206,8 @@ class Generation:
                 still = self._missing(wanted)
                 for key, count in missing.items():
                     fruitless[key] = fruitless[key] + 1 if still.get(key) == count else 0
-                    self._give_up(*key, fruitless[key])
+                    if self._is_exhausted(*key, fruitless[key]):
+                        self._share_again(wanted[key[0]], *key)
         self._finish()
 
     @property
@@ -238,18 +240,33 @@ class Generation:
             if self.kept[split, one.label] < count
         }
 
-    def _give_up(self, split: str, wanted: Wanted, fruitless: int) -> None:
-        """Raise `UsageError` if a kind has no tasks, or no more of them."""
-        name, kind, dropped = self.plan.family.name, wanted.kind, self.dropped[wanted.kind]
-        tasks = self.kept[split, wanted.label]
-        if not tasks and dropped.total() >= TRIES:
-            reasons = "; ".join(f"{reason}: {count}" for reason, count in dropped.most_common(5))
-            raise UsageError(f"no task of the kind {kind} of {name} could be kept ({reasons})")
-        if fruitless == PATIENCE:
+    def _is_exhausted(self, split: str, wanted: Wanted, fruitless: int) -> bool:
+        """Return whether a kind has no tasks, or no more of them."""
+        none = not self.kept[split, wanted.label]
+        return fruitless == PATIENCE or (none and self.dropped[wanted.kind].total() >= TRIES)
+
+    def _share_again(self, counts: Counter[Wanted], split: str, exhausted: Wanted) -> None:
+        """Give the missing tasks of a kind to the other kinds of its distance.
+
+        Raises `UsageError` if no other kind has tasks.
+        """
+        missing = counts[exhausted] - self.kept[split, exhausted.label]
+        counts[exhausted] -= missing
+        self.exhausted.add((split, exhausted))
+        others = [
+            one
+            for one in counts
+            if one.distance == exhausted.distance and (split, one) not in self.exhausted
+        ]
+        if not others:
+            dropped = self.dropped[exhausted.kind].most_common(5)
+            reasons = "; ".join(f"{reason}: {count}" for reason, count in dropped)
             raise UsageError(
-                f"the family {name} has fewer than {self.plan.n} different tasks (of the kind "
-                f"{kind}, {tasks} for the split {split}); give a smaller n"
+                f"the family {self.plan.family.name} has fewer than {self.plan.n} different tasks "
+                f"(of the kind {exhausted.kind}: {reasons}); give a smaller n"
             )
+        for number in range(missing):
+            counts[others[number % len(others)]] += 1
 
     def _units(self, missing: Mapping[tuple[Split, Wanted], int]) -> Iterator[Unit]:
         """Yield units for what is missing."""
