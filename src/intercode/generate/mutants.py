@@ -390,6 +390,8 @@ def _python_changes(node: ast.AST) -> Iterator[Callable[[ast.AST], ast.AST | Non
                 yield lambda there, part=part: setattr(there.func, "attr", part)  # type: ignore[misc]
             if name in ("strip", "lower", "upper", "lstrip", "rstrip", "title"):
                 yield lambda there: there.func.value  # type: ignore[attr-defined]
+            if name == "fromkeys":  # equal items again
+                yield lambda there: there.args[0]  # type: ignore[attr-defined]
             if name == "split" and not node.args:
                 yield changing("args", [ast.Constant(" ")])
 
