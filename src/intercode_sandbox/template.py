@@ -408,8 +408,7 @@ def untar(source: Path, root: Path, archive: IO[bytes] | None, skip: Collection[
         "--no-same-owner",
         "-p",
         "--anchored",
-        "--exclude=./dev/*",
-        "--exclude=dev/*",
+        *(f"--exclude={start}dev/*" for start in ("", "./", "/")),
         "--delay-directory-restore",
         "--block-number",
     ]

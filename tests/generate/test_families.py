@@ -225,7 +225,7 @@ def test_what_cannot_be_generated_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="n is 9; a family needs at least 10"):
         generate("bash-files", n=9, seed=1, out=tmp_path / "new")
     with pytest.raises(UsageError, match="give a smaller n"):
-        generate("bash-files", n=90_000, seed=1, out=tmp_path / "new")
+        generate("bash-files", n=900_000, seed=1, out=tmp_path / "new")
     with pytest.raises(UsageError, match="full exists; name a new folder"):
         generate("bash-files", n=20, seed=1, out=tmp_path / "full")
     assert not (tmp_path / "new" / "card.json").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from kept import needs_bwrap
 from intercode.errors import UsageError
 from intercode.generate import FAMILIES, generate
 from intercode.generate.drafts import KNOWN, ONE_CHANGED, TWO_CHANGED, reserved
-from intercode.generate.families import Family
+from intercode.generate.families import Family, Question
+from intercode.generate.generation import Generation, Plan
 
 SQL = "sql-shop"
 
@@ -94,6 +96,28 @@ def test_some_kinds_alone_can_be_generated(tmp_path: Path) -> None:
     assert {task["split"] for task in tasks} == {"train", "test"}
     with pytest.raises(UsageError, match="bash-files has no kind 'lyrics' for training"):
         generate("bash-files", n=10, seed=1, out=tmp_path / "more", kinds=["lyrics"])
+
+
+class Stuck(Family):
+    """A family of which one of two kinds never yields a task, since its gold is a mistake."""
+
+    @property
+    def questions(self) -> list[Question]:  # type: ignore[override]
+        good = FAMILIES["python-text"].questions[0]
+        return [good, replace(good, kind="stuck", wrong=[good.gold])]
+
+
+@pytest.mark.slow
+def test_a_kind_that_yields_nothing_leaves_its_tasks_to_others(tmp_path: Path) -> None:
+    needs_bwrap()
+    family = FAMILIES["python-text"]
+    stuck = Stuck(**{one.name: getattr(family, one.name) for one in fields(Family)})
+    generation = Generation(Plan(stuck, 20, 1), tmp_path, 2, lambda: None, None)
+    generation.run()
+    tasks = records(tmp_path)
+    assert generation.splits == {"train": 16, "test": 4}
+    assert "stuck" not in {task["kind"].partition("/")[0] for task in tasks}
+    assert generation.dropped["stuck"]
 
 
 def test_steps_are_for_composed_tasks(tmp_path: Path) -> None:

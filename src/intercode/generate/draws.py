@@ -106,7 +106,7 @@ class Draw(random.Random):
         return self.choice(beside if beside and self.random() < 0.2 else exact or beside)
 
     def sites(self) -> Iterator[str]:
-        """Yield different names of places: 16,000 for training, 4,000 for the test split."""
+        """Yield different names of places: over 16,000 for training, 4,000 for the test split."""
         kind = "real_" if self.real else ""
         firsts, seconds = self.part(_WORDS[f"{kind}sites"]), _WORDS[f"{kind}kinds"]
         names = [f"{first}-{second}" for first in firsts for second in seconds]

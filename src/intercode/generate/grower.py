@@ -89,8 +89,8 @@ def grow(
         if still is None or (len(still) == len(left) and draw.random() >= neutral):
             continue
         refuted = [mistake for mistake in mistakes if mistake not in left]
-        again = judge(changed, gold, refuted) or []
-        if len(still) + len(again) <= len(left):
+        again = judge(changed, gold, refuted)
+        if again is not None and len(still) + len(again) <= len(left):
             ground, left = changed, still + again
     return ground, left
 
