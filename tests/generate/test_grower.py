@@ -83,6 +83,33 @@ def test_files_grow_until_a_mistake_prints_or_changes_something_else() -> None:
         assert place.files.keys() <= grown.files.keys()
 
 
+def test_a_gold_that_prints_errors_is_not_sound() -> None:
+    needs_bwrap()
+    place = Place("x", grows=["/srv/x"])
+    place.write("/srv/x/notes.txt", "one\n")
+    with Trial() as trial:
+        judge = bash_judge(trial, "")
+        for gold in ("cat /srv/x/*", "cat /srv/x/* > /srv/x/all"):
+            assert judge(place, gold, ["cat /srv/y"]) == []
+            place.write("/srv/x/old/notes.txt", "two\n")
+            assert judge(place, gold, ["cat /srv/y"]) is None
+            del place.files["tree/srv/x/old/notes.txt"]
+
+
+def test_a_command_on_a_place_sees_nothing_of_the_one_before_it() -> None:
+    needs_bwrap()
+    place = Place("x", grows=["/srv/x"])
+    place.write("/srv/x/notes.txt", "one\n")
+    look = "cat /srv/x/notes.txt && ls -l /srv/x"
+    with Trial() as trial:
+        (before,) = trial.outcomes(place, [look])
+        assert before.output.startswith("one\n")
+        for change in ("chmod 000 /srv/x/notes.txt", "chmod -R a-rwx /srv/x", "rm -r /srv/x"):
+            changed, after = trial.outcomes(place, [change, look])
+            assert changed.changes, change
+            assert after == before, change
+
+
 def test_inputs_grow_within_what_a_function_takes() -> None:
     gold = "def total(numbers, least):\n    return sum(n for n in numbers if n >= least)"
     mistakes = [gold.replace(">=", ">"), gold.replace("sum(n for", "sum(2 * n for")]

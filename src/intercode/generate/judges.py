@@ -36,7 +36,7 @@ HIDDEN = 30
 def bash_judge(trial: Trial, query: str) -> Judge[Place]:
     def judge(place: Place, gold: str, mistakes: Sequence[str]) -> list[str] | None:
         right, *others = trial.outcomes(place, [gold, *mistakes])
-        if not right.output.strip() and not right.changes:
+        if trial.errors or (not right.output.strip() and not right.changes):
             return None
         task = Task("", query, gold)
         return [

@@ -25,11 +25,15 @@ from intercode.types import Change, Outcome
 from intercode_sandbox.base import Limits
 from intercode_sandbox.results import Completed
 
-_EACH = 'for code; do (eval "$code") </dev/null 2>&1; printf "%s %s\\n" "$0" $?; done'
-"""Runs each argument, and prints the mark $0 and an exit status after what it prints."""
-_WRITE = 'n=$1; shift; rm -rf -- "${@:1:n}"; tar -xpf - -C /; shift $n; '
-"""Removes the first $1 arguments, and unpacks the files on stdin."""
-_ALONE = 'bash -c "$1" </dev/null 2>&1'
+_EACH = 'e=$1; shift; for c; do (eval "$c") </dev/null 2>&$e; printf "%s %s\\n" "$0" $?; e=1; done'
+"""Runs each argument, and prints the mark $0 and an exit status after what it prints. The errors of
+the first are printed to the file descriptor $1."""
+_WRITE = (
+    'n=$1; shift; chmod -R u+rwX -- "${@:1:n}" 2>/dev/null; '
+    'rm -rf -- "${@:1:n}" && tar -xpf - -C / || exit; shift $n; '
+)
+"""Removes the first $1 arguments, whatever their modes, and unpacks the files on stdin."""
+_ALONE = 'bash -c "$2" </dev/null 2>&$1'
 _TOGETHER = 40
 """The number of commands that run in one program as long as they change nothing."""
 
@@ -55,21 +59,25 @@ class Trial:
         """The paths that the last command changed."""
         self._changing: set[str] = set()
         """Commands that have changed something, after which others run alone."""
+        self.errors = b""
+        """What the first of the last commands printed as errors, and failures to undo others."""
 
     def outcomes(self, place: Place, commands: Sequence[str]) -> list[Outcome]:
         """Return the outcome of each command, executed where only the files of the place are.
 
         `failed` tells a status other than 0; a command that runs out of time has failed and has no
-        output.
+        output. The first prints its errors to `errors`, the others to their outputs.
         """
         self._load(_files_of(place))
+        self.errors = b""
         outcomes = list[Outcome]()
         changing = commands[0] in self._changing
         while rest := commands[len(outcomes) :]:
-            if not changing and (together := self._run_together(rest[:_TOGETHER])):
+            errors = 1 if outcomes else 2
+            if not changing and (together := self._run_together(errors, rest[:_TOGETHER])):
                 outcomes += together
                 continue
-            outcomes.append(self._run_alone(rest[0]))
+            outcomes.append(self._run_alone(errors, rest[0]))
             if outcomes[-1].changes:
                 changing = True
                 self._changing.add(rest[0])
@@ -116,11 +124,11 @@ class Trial:
             changes[path] = Change("removed", self._before[path].type)
         return changes
 
-    def _run_together(self, commands: Sequence[str]) -> list[Outcome]:
+    def _run_together(self, errors: int, commands: Sequence[str]) -> list[Outcome]:
         """Return the outcomes of commands that run one after the other; none if they change
-        something or do not end."""
+        something or do not end. The errors of the first go to a file descriptor."""
         mark = secrets.token_hex(8)
-        done = self._run(["bash", "-c", _EACH, mark, *commands], len(commands))
+        done = self._run(["bash", "-c", _EACH, mark, str(errors), *commands], len(commands))
         self._undone = list(self._changes())
         parts = done.stdout.split(f"{mark} ".encode()) if done else []
         if self._undone or len(parts) != len(commands) + 1:
@@ -133,11 +141,11 @@ class Trial:
             for text, (status, _) in zip(texts, ends, strict=True)
         ]
 
-    def _run_alone(self, command: str) -> Outcome:
+    def _run_alone(self, errors: int, command: str) -> Outcome:
         if self._undone:
-            done = self._write(*self._undo(), _ALONE, command)
+            done = self._write(*self._undo(), _ALONE, str(errors), command)
         else:
-            done = self._run(["bash", "-c", _ALONE, "bash", command], 1)
+            done = self._run(["bash", "-c", _ALONE, "bash", str(errors), command], 1)
         changes = self._changes()
         self._undone = list(changes)
         if done is None:
@@ -162,6 +170,7 @@ class Trial:
     def _run(self, command: Sequence[str], count: int, *, stdin: bytes = b"") -> Completed | None:
         """Return what a program of `count` commands printed, None if it ran out of time."""
         done = self._sandbox.run(command, stdin=stdin, timeout=self._seconds * count)
+        self.errors += done.stderr
         return None if done.exit_code is None else done
 
 
