@@ -35,15 +35,15 @@ def numbers_in(near: Sequence[str]) -> list[int]:
     return [int(word) for word in near if word.isdecimal() and len(word) < 10]
 
 
-def similar(draw: Draw, name: str) -> str:
+def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
     """Return a name that contains this one, or differs from it in case only."""
     if name.startswith("/"):
-        return f"/{similar(draw, name[1:])}"
-    joint = " " if " " in name or name[:1].isupper() else "-"
+        return f"/{similar(draw, name[1:], hyphen)}"
+    joint = " " if " " in name or name[:1].isupper() else hyphen
     return draw.choice(
         (
             f"{name}s",
-            f"{draw.choice(('new', 'old', 'my'))}-{name}",
+            f"{draw.choice(('new', 'old', 'my'))}{hyphen}{name}",
             f"{name}{joint}{draw.choice(('Old', 'North', 'II'))}",
             f"{draw.choice(('New', 'Old', 'East'))}{joint}{name}",
             f"re{name}",
@@ -86,11 +86,12 @@ def _line_near(draw: Draw, line: str, near: Sequence[str]) -> str:
     word = _word_in(line, near, draw) or draw.choice(words or ["x"])
     if draw.random() < 0.6:
         other = draw.choice([*filter(_NAME.fullmatch, near), word])
+        longer = similar(draw, word, "_")  # by all definitions another word
         return draw.choice(
             (
-                line.replace(word, similar(draw, word), 1),
-                line.replace(word, similar(draw, word)),
-                line.replace(word, f"{word} {similar(draw, word)}", 1),
+                line.replace(word, longer, 1),
+                line.replace(word, longer),
+                line.replace(word, f"{word} {longer}", 1),
                 line.replace(word, other),
                 f"{line} {word}",
                 f"{word} {line}",
@@ -641,7 +642,7 @@ def _content_near(draw: Draw, content: Any, near: Sequence[str], known: Sequence
     elif kind < 0.5:
         new = content.swapcase()
     elif word := _word_in(content, near, draw):
-        new = content.replace(word, similar(draw, word))
+        new = content.replace(word, similar(draw, word, "_" if isinstance(content, Prose) else "-"))
     elif isinstance(content, Prose):
         return content.grown(draw, near, known)
     return type(content)(new)

@@ -60,6 +60,7 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r" -k\d+(?:,\d+)?[a-z]*", _dropped),  # a sort key
     (r"(?<= -k)(\d+,\d+)[nr](r?)(?= |$)", r"\1\2"),  # as text, or the other way round
     (r"(?<= -k)(\d+,\d+)nr(?= |$)", r"\1n"),
+    (r"(?<= -k)(\d+,\d+)(?= |$)", r"\1r"),
     (r" \| (?:[^|']|'[^']*')+(?=\|)", " "),  # a stage of a pipe
     (r" \| (?:[^|'()]|'[^']*')+$", _dropped),
     (r"(?<=['/])\^|\$(?=['/)])|\\[<>b]", _dropped),  # an anchor
