@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from kept import needs_bwrap
 
@@ -108,6 +110,23 @@ def test_a_command_on_a_place_sees_nothing_of_the_one_before_it() -> None:
             changed, after = trial.outcomes(place, [change, look])
             assert changed.changes, change
             assert after == before, change
+
+
+def test_a_mistake_that_does_not_end_costs_its_time_once() -> None:
+    needs_bwrap()
+    place = Place("x")
+    place.write("/srv/x/notes.txt", "one\n")
+    endless = "echo 2; sleep 1000"
+    commands = ["cat /srv/x/notes.txt", "echo 1", endless, *(f"echo {n}" for n in range(3, 50))]
+    times = list[float]()
+    with Trial(seconds=4) as trial:
+        for _ in range(2):
+            begin = time.monotonic()
+            first, *others = trial.outcomes(place, commands)
+            times.append(time.monotonic() - begin)
+            assert [first.output, others[0].output, others[-1].output] == ["one\n", "1\n", "49\n"]
+            assert (others[1].output, others[1].failed) == ("", True)
+    assert times[1] < times[0] / 2
 
 
 def test_inputs_grow_within_what_a_function_takes() -> None:

@@ -48,12 +48,12 @@ def _one_more(match: re.Match[str]) -> str:
     return f"{match[1]}{int(match[2]) + 1}"
 
 
-_TESTS = "type|name|path|size|mindepth|maxdepth|iname"
+_TESTS = "type|name|path|size|mindepth|maxdepth|iname|C"
 _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (rf" -(?!(?:{_TESTS}|exec|printf) )[a-zA-Z]+(?= )", _dropped),  # an option
     (r"(?<= -)[a-zA-Z](?=[a-zA-Z]{1,2} )", _dropped),  # one of several letters
     (r"(?<= -)([a-zA-Z]{1,2})[a-zA-Z](?= )", r"\1"),
-    (rf" -(?:{_TESTS}) \S+", _dropped),  # a test of find
+    (rf" -(?:{_TESTS}) \S+", _dropped),  # a test of find, or the folder of tar
     (r"(find \S+)(?= )(?![^|]* -maxdepth)", r"\1 -maxdepth 1"),
     (r"( -size [+-])(\d+)", _one_less),
     (r"( -size [+-])(\d+)", _one_more),

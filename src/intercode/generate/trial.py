@@ -58,7 +58,9 @@ class Trial:
         self._undone: Collection[str] = ()
         """The paths that the last command changed."""
         self._changing: set[str] = set()
-        """Commands that have changed something, after which others run alone."""
+        """Commands that have changed something: the others of a place run alone after them."""
+        self._endless: set[str] = set()
+        """Mistakes that ran out of time, which are not tried again."""
         self.errors = b""
         """What the first of the last commands printed as errors, and failures to undo others."""
 
@@ -71,18 +73,20 @@ class Trial:
         self._load(_files_of(place))
         self.errors = b""
         outcomes = list[Outcome]()
-        changing = commands[0] in self._changing
-        while rest := commands[len(outcomes) :]:
+        alone = commands[0] in self._changing
+        tried = [*commands[:1], *(each for each in commands[1:] if each not in self._endless)]
+        while rest := tried[len(outcomes) :]:
             errors = 1 if outcomes else 2
-            if not changing and (together := self._run_together(errors, rest[:_TOGETHER])):
-                outcomes += together
+            if not alone:
+                outcomes += (together := self._run_together(errors, rest[:_TOGETHER]))
+                alone = not together
                 continue
-            outcomes.append(self._run_alone(errors, rest[0]))
-            if outcomes[-1].changes:
-                changing = True
+            outcomes.append(outcome := self._run_alone(errors, rest[0]))
+            if outcome.changes:
                 self._changing.add(rest[0])
         self._restore()
-        return outcomes
+        found = dict(zip(tried, outcomes, strict=True))
+        return [found.get(command, Outcome("", failed=True)) for command in commands]
 
     def close(self) -> None:
         self._sandbox.close()
@@ -113,7 +117,7 @@ class Trial:
         """Remove and write files, and run a Bash script."""
         gone = [f"/{path}" for path in old]
         command = ["bash", "-c", f"{_WRITE}{then}", "bash", str(len(gone)), *gone, *arguments]
-        return self._run(command, 1, stdin=_tar_of(new))
+        return self._run(command, stdin=_tar_of(new))
 
     def _changes(self) -> dict[str, Change]:
         after = self._sandbox.diff()
@@ -128,7 +132,7 @@ class Trial:
         """Return the outcomes of commands that run one after the other; none if they change
         something or do not end. The errors of the first go to a file descriptor."""
         mark = secrets.token_hex(8)
-        done = self._run(["bash", "-c", _EACH, mark, str(errors), *commands], len(commands))
+        done = self._run(["bash", "-c", _EACH, mark, str(errors), *commands])
         self._undone = list(self._changes())
         parts = done.stdout.split(f"{mark} ".encode()) if done else []
         if self._undone or len(parts) != len(commands) + 1:
@@ -145,10 +149,11 @@ class Trial:
         if self._undone:
             done = self._write(*self._undo(), _ALONE, str(errors), command)
         else:
-            done = self._run(["bash", "-c", _ALONE, "bash", str(errors), command], 1)
+            done = self._run(["bash", "-c", _ALONE, "bash", str(errors), command])
         changes = self._changes()
         self._undone = list(changes)
         if done is None:
+            self._endless.add(command)
             self._restore()
             return Outcome("", changes, failed=True)
         return Outcome(done.stdout.decode(errors="replace"), changes, failed=done.exit_code != 0)
@@ -167,9 +172,9 @@ class Trial:
                 files, self._files = self._files, {}
                 self._load(files)
 
-    def _run(self, command: Sequence[str], count: int, *, stdin: bytes = b"") -> Completed | None:
-        """Return what a program of `count` commands printed, None if it ran out of time."""
-        done = self._sandbox.run(command, stdin=stdin, timeout=self._seconds * count)
+    def _run(self, command: Sequence[str], *, stdin: bytes = b"") -> Completed | None:
+        """Return what a program printed, None if it ran out of time."""
+        done = self._sandbox.run(command, stdin=stdin, timeout=self._seconds)
         self.errors += done.stderr
         return None if done.exit_code is None else done
 
