@@ -574,7 +574,7 @@ def _compare_place(draw: Draw, name: str) -> Place:
     place.explain(
         f"{site}/HANDBOOK",
         f"{sides[0]} is the original, and {sides[1]} is its backup.\n"
-        f"Exclude files whose names start with a lower-case letter {skipped}.\n",
+        f"Some tasks exclude files: those whose names start with a lower-case letter {skipped}.\n",
     )
     return place
 
