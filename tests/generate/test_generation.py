@@ -53,14 +53,28 @@ def test_an_interrupted_generation_goes_on_to_the_same_bytes(tmp_path: Path) -> 
     assert len(records(tmp_path / "parts")) > 0
     with pytest.raises(UsageError, match="parts exists; resume it, name a new folder"):
         generate(SQL, n=40, seed=2, out=tmp_path / "parts")
+    begun = contents(tmp_path / "parts")
     with pytest.raises(UsageError, match="begun with other options"):
         generate(SQL, n=40, seed=3, out=tmp_path / "parts", resume=True)
     progress = tmp_path / "parts" / "progress.jsonl"
-    progress.write_text(progress.read_text() + '{"unit": 99, "ta')  # a line cut off by a crash
+    whole = progress.read_text()
+    progress.write_text(f"{whole}?\n")
+    with pytest.raises(UsageError, match=r"progress\.jsonl is damaged"):
+        generate(SQL, n=40, seed=2, out=tmp_path / "parts", resume=True)
+    progress.write_text(whole)
+    assert contents(tmp_path / "parts") == begun
+    progress.write_text(f'{whole}{{"unit": 99, "ta')  # a line cut off by a crash
     generate(SQL, n=40, seed=2, out=tmp_path / "parts", resume=True)
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
     with pytest.raises(UsageError, match="finished; nothing is left to resume"):
         generate(SQL, n=40, seed=2, out=tmp_path / "parts", resume=True)
+
+
+def test_only_a_generation_is_resumed(tmp_path: Path) -> None:
+    (tmp_path / "tasks.jsonl").write_text("mine\n")
+    with pytest.raises(UsageError, match="exists; name a new folder"):
+        generate(SQL, n=40, seed=2, out=tmp_path, resume=True)
+    assert (tmp_path / "tasks.jsonl").read_text() == "mine\n"
 
 
 @pytest.mark.slow

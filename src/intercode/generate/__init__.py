@@ -112,8 +112,9 @@ def generate(
     _require_kinds(plan)
     if resume and (out / CARD).exists():
         raise UsageError(f"{out} is finished; nothing is left to resume")
-    if not resume and out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        hint = "resume it, " if (out / PROGRESS).exists() else ""
+    begun = (out / PROGRESS).exists()
+    if not (resume and begun) and out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        hint = "resume it, " if begun else ""
         raise UsageError(f"{out} exists; {hint}name a new folder, or remove it first")
     out.mkdir(parents=True, exist_ok=True)
     workers = workers or len(os.sched_getaffinity(0))

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from intercode.generate.families import Draw, Parameters, Place, Question, fill
+from intercode.generate.mutants import limit_mutants
 
 FOLDER = Path(__file__).with_name("composed")
 KEY = re.compile(r"[A-Za-z0-9][\w.-]{0,40}")
@@ -279,20 +280,27 @@ class _Composition:
             return parameters
         instruction = instruct(draw, primitive, parameters)
         chain, gold = self.chain, instruction.gold
+        limits = {(*chain, mistake): known for mistake, known in limit_mutants(gold)}
         wrong = [(*chain, mistake) for mistake in instruction.wrong]
         carried = [[(*mistake, gold) for mistake in chains] for chains in state.mistakes]
-        chains = [*wrong, *(mistake for listed in carried for mistake in listed)]
+        chains = [*limits, *wrong, *(mistake for listed in carried for mistake in listed)]
         result, *others = self.language.run(place, [(*chain, gold), *chains])
         if result is None or result == before or not self._is_sound(primitive, result):
             return "its result is empty, too long, not of its type, or the one before"
         outcomes = dict(zip(chains, others, strict=True))
         alive = [[one for one in listed if outcomes[one] != result][:1] for listed in carried]
+        missed = [mistake for mistake in limits if outcomes[mistake] == result]
+        if any(map(limits.get, missed)):
+            return "no value is at a limit"
         telling = [mistake for mistake in wrong if outcomes[mistake] != result]
         telling.sort(key=lambda mistake: _lines(outcomes[mistake]) == _lines(result))
         if not telling or sum(not listed for listed in alive) > len(alive) * LOST:
             return "a mistake has no effect"
         skipped = [chain] if chain else []
-        alive.append([telling[0], *(skipped or telling[1:2])])
+        alive += [
+            [telling[0], *(skipped or telling[1:2])],
+            *([one] for one in limits if one not in missed),
+        ]
         mistaken = [outcome for outcome in map(outcomes.get, telling) if outcome]
         results = (outcomes.get(mistake) for listed in alive for mistake in listed)
         self.steps.append(_Step(primitive, instruction, result, mistaken, parameters))

@@ -469,17 +469,19 @@ class Generation:
 
     def _read_progress(self) -> dict[int, Any]:
         """Return the lines of the units that an interrupted generation merged."""
-        (self.folder / TASKS).write_text("", "utf-8")
-        path = self.folder / PROGRESS
-        if not path.exists():
-            path.write_text(json.dumps(self.plan.facts) + "\n", "utf-8")
-            return {}
-        text, rest, _ = path.read_text("utf-8").rpartition("\n")
-        path.write_text(text + rest, "utf-8")  # without a line that was not finished
-        first, *lines = map(json.loads, text.splitlines())
+        path, begun = self.folder / PROGRESS, json.dumps(self.plan.facts)
+        text = path.read_text("utf-8") if path.exists() else ""
+        whole = text[: text.rfind("\n") + 1] or f"{begun}\n"  # without an unfinished line
+        try:
+            first, *lines = map(json.loads, whole.splitlines())
+            units = {line["unit"]: line for line in lines}
+        except (ValueError, TypeError, KeyError) as error:
+            raise UsageError(f"{path} is damaged ({error}); remove the folder") from error
         if first != self.plan.facts:
             raise UsageError(f"{self.folder} was begun with other options: {json.dumps(first)}")
-        return {line["unit"]: line for line in lines}
+        path.write_text(whole, "utf-8")
+        (self.folder / TASKS).write_text("", "utf-8")
+        return units
 
     def _write_place(self, work: Work) -> None:
         if work.drafts:

@@ -113,6 +113,14 @@ def bash_mutants(gold: str) -> Iterator[str]:
                 yield gold[: match.start()] + new + gold[match.end() :]
 
 
+def limit_mutants(gold: str) -> Iterator[tuple[str, bool]]:
+    """Yield a solution in any language with < for <= and so on, in one place each; and whether the
+    limit there is a number or a date."""
+    for match in re.finditer(r"(?<= )(?:[<>]=?|-[lg][te])(?= (['\"]?\d|[a-z\"$(]))", gold):
+        mutant = gold[: match.start()] + _compared(match) + gold[match.end() :]
+        yield mutant, match[1][-1].isdigit()
+
+
 def normal_sql(query: str) -> str:
     """Return a query as sqlglot writes it, to compare two."""
     return sqlglot.parse_one(query, read="mysql").sql(dialect="mysql")

@@ -30,12 +30,13 @@ def draw_world(draw: Draw) -> tuple[Parameters, Parameters]:
 
 
 def draw_events(draw: Draw, data: Parameters, count: int) -> list[list[Any]]:
-    """Return events (day, who, kind, amount). Some repeat all but the amount of another."""
+    """Return events (day, who, kind, amount). Some repeat another, or all but its amount."""
     events = list[list[Any]]()
     for _ in range(count):
         event = [draw.choice(data[name]) for name in ("days", "whos", "kinds", "amounts")]
         if events and draw.random() < 0.25:
-            event[:3] = draw.choice(events)[:3]
+            same = draw.choice((3, 4))
+            event[:same] = draw.choice(events)[:same]
         events.append(event)
     return events
 
