@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
 from intercode.generate.families import Draw, Family, Parameters, Place
@@ -290,7 +289,7 @@ def _logs_place(draw: Draw, name: str) -> Place:
         spaces=False,
         separator=" ",
         allows=_positive,
-        sort=itemgetter("time"),
+        sort="time",
     )
     place = Place(name, facts={"site": site, "path": f"{site}/access.log", "requests": rows})
     place.facts |= {"clients": clients[:3], "pages": pages[:3]}

@@ -19,6 +19,7 @@ import re
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -135,8 +136,8 @@ class Rows:
     allows: Callable[[Mapping[str, Any]], bool] = field(default=lambda row: True, compare=False)
     spaces: bool = True
     """False if values have no spaces, as in the columns of a log."""
-    sort: Callable[[Mapping[str, Any]], Any] | None = field(default=None, compare=False)
-    """The order in which the rows always are, for a log."""
+    sort: str = ""
+    """A column by which the rows stay ordered."""
 
     def __str__(self) -> str:
         heading = [self.columns] if self.heading else []
@@ -217,8 +218,7 @@ class Rows:
         if not self.allows(self.as_dict(new)):
             return self
         if self.sort:
-            order = self.sort
-            rows.sort(key=lambda row: order(self.as_dict(row)))
+            rows.sort(key=itemgetter(self.columns.index(self.sort)))
         return replace(self, rows=tuple(rows))
 
     def _named(self, words: Sequence[str]) -> list[str]:
@@ -240,13 +240,8 @@ class Rows:
     def places(self, known: Sequence[str]) -> list[int]:
         """Return the numbers of the rows that contain one of the words; those with most of them
         occur again, as often as the others together."""
-        words = {*known}
-        counts = {
-            number: sum(
-                str(cell) in words for cell in row if isinstance(cell, str) or (cell or 0) > 9
-            )
-            for number, row in enumerate(self.rows)
-        }
+        cells = {*known, *(number for number in numbers_in(known) if number > 9)}
+        counts = {number: sum(map(cells.__contains__, row)) for number, row in enumerate(self.rows)}
         most = max(counts.values(), default=0)
         best = [number for number, count in counts.items() if count and count == most]
         places = [number for number, count in counts.items() if count]
