@@ -550,7 +550,9 @@ def grow_files(
             content = content.grown(draw, near, known)
         changed[path] = content
         return changed
-    name = _path_of_copy(draw, path, paths) if copied else _path_near(draw, path, near, paths)
+    name = (
+        _path_of_copy(draw, path, paths) if copied else _path_near(draw, path, near, known, paths)
+    )
     new = {name: content if copied else _content_near(draw, content, near, known)}
     folder, _, file = path.rpartition("/")
     if name.startswith(f"{folder}/") and draw.random() < 0.6:
@@ -581,10 +583,12 @@ def _path_of_copy(draw: Draw, path: str, paths: Sequence[str]) -> str:
     return f"{where}/{new}".lstrip("/")
 
 
-def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str]) -> str:
+def _path_near(
+    draw: Draw, path: str, near: Sequence[str], known: Sequence[str], paths: Sequence[str]
+) -> str:
     """Return a path in the same folder, in one below or above it or with a similar name, whose
-    name is similar. The folder below may be called like a file. The words of mistakes that ignore
-    case, hidden files or types call for such names."""
+    name is similar. The folder below may be called like a file if the gold asks for types. The
+    words of mistakes that ignore case, hidden files or types call for such names."""
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
     used = {*re.findall(r"[a-z]+", " ".join(paths))}
@@ -609,7 +613,8 @@ def _path_near(draw: Draw, path: str, near: Sequence[str], paths: Sequence[str])
         )
     )
     above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
-    below = f"{folder}/{draw.choice(('old', 'archive', '.cache', 'tmp', f'{name}.d', new))}"
+    usual = ("old", "archive", ".cache", "tmp", f"{name}.d", "later")
+    below = f"{folder}/{draw.choice((*usual[:5], new) if 'type' in known else usual)}"
     where = draw.choice((folder, folder, folder, below, above, ""))
     shown = {"iname": name.swapcase(), "i": name.swapcase(), ".*": f".{name}"}
     if (words := [word for word in shown if word in near]) and draw.random() < 0.5:

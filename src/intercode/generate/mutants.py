@@ -90,6 +90,9 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"sort -u", "sort"),
     (r"(find \S+)(?= )(?! -m(?:ax|in)depth| .*(?:-path|NR ==))", r"\1 -mindepth 2"),
     (r"\|\|", "&&"),
+    (r"\\\|[\w ]+|[\w ]+\\\|", _dropped),  # one of two words
+    (r"(--wildcards '[^']*)'", r"\1*'"),
+    (r"--wildcards", "--ignore-case --wildcards"),
     (r"(?<=-F, ')([^|]*?\$\d+ [<>]=? )(\d+)", r'\1"\2"'),  # compared as text
     (r"\bNR > 1\b", "NR > 2"),
     (r'\$NF == "(\w+)"', r"/\1$/"),  # a part for the whole
