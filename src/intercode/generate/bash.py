@@ -265,7 +265,7 @@ def _logs_place(draw: Draw, name: str) -> Place:
         [draw.number(low, 10 * low) for low in lows]
         for lows in ((9, 9, 90, 90, 900, 900, 1200), (9, 9, 90, 90, 120, 120))
     )
-    hours = draw.sample(range(5, 22), 5)
+    hours = draw.sample(range(24), 9)
 
     def skewed(items: Sequence[Any]) -> Any:
         return items[min(draw.randrange(len(items)), draw.randrange(len(items)))]

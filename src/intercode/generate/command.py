@@ -34,7 +34,7 @@ from intercode.options import RunOptions
     "--steps",
     type=click.IntRange(2, 8),
     metavar="N",
-    help="Compose each task of N steps, 2 to 8 (for families of composed tasks; usually 4).",
+    help="Compose each task of N steps (only for composed families; 4 unless given).",
 )
 @declared(RunOptions, "seed")
 @click.option(
