@@ -74,7 +74,10 @@ class Trial:
         self.errors = b""
         outcomes = list[Outcome]()
         alone = commands[0] in self._changing
-        tried = [*commands[:1], *(each for each in commands[1:] if each not in self._endless)]
+        tried = [
+            *commands[:1],
+            *(command for command in commands[1:] if command not in self._endless),
+        ]
         while rest := tried[len(outcomes) :]:
             errors = 1 if outcomes else 2
             if not alone:
@@ -85,8 +88,8 @@ class Trial:
             if outcome.changes:
                 self._changing.add(rest[0])
         self._restore()
-        found = dict(zip(tried, outcomes, strict=True))
-        return [found.get(command, Outcome("", failed=True)) for command in commands]
+        by_command = dict(zip(tried, outcomes, strict=True))
+        return [by_command.get(command, Outcome("", failed=True)) for command in commands]
 
     def close(self) -> None:
         self._sandbox.close()
