@@ -117,14 +117,14 @@ def test_a_mistake_that_does_not_end_costs_its_time_once() -> None:
     place = Place("x")
     place.write("/srv/x/notes.txt", "one\n")
     endless = "echo 2; sleep 1000"
-    commands = ["cat /srv/x/notes.txt", "echo 1", endless, *(f"echo {n}" for n in range(3, 50))]
+    commands = ["cat /srv/x/notes.txt", "echo 1", endless, *(f"echo {n}" for n in range(3, 8))]
     times = list[float]()
-    with Trial(seconds=4) as trial:
+    with Trial(seconds=5) as trial:
         for _ in range(2):
             begin = time.monotonic()
             first, *others = trial.outcomes(place, commands)
             times.append(time.monotonic() - begin)
-            assert [first.output, others[0].output, others[-1].output] == ["one\n", "1\n", "49\n"]
+            assert [first.output, others[0].output, others[-1].output] == ["one\n", "1\n", "7\n"]
             assert (others[1].output, others[1].failed) == ("", True)
     assert times[1] < times[0] / 2
 

@@ -48,6 +48,7 @@ def _one_more(match: re.Match[str]) -> str:
     return f"{match[1]}{int(match[2]) + 1}"
 
 
+_COMPARISON = r"(?<= )(?:[<>]=?|-[lg][te])"
 _TESTS = "type|name|path|size|mindepth|maxdepth|iname|C"
 _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (rf" -(?!(?:{_TESTS}|exec|printf) )[a-zA-Z]+(?= )", _dropped),  # an option
@@ -67,7 +68,7 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\\\.", "."),  # an escape
     (r"\*\.", "*"),
     (r"/g(?=[;'])", "/"),  # all matches of a line
-    (r"(?<= )(?:[<>]=?|-[lg][te])(?= [\d$\"])", _compared),  # a limit
+    (rf"{_COMPARISON}(?= [\d$\"])", _compared),  # a limit
     (r"[^'{(&|;]+ && (?=[^']*[{'])", _dropped),  # a condition
     (r" && [^'{)&|;]+(?=[ ')])", _dropped),
     (r"&&", "||"),
@@ -119,7 +120,7 @@ def bash_mutants(gold: str) -> Iterator[str]:
 def limit_mutants(gold: str) -> Iterator[tuple[str, bool]]:
     """Yield a solution in any language with < for <= and so on, in one place each; and whether the
     limit there is a number or a date."""
-    for match in re.finditer(r"(?<= )(?:[<>]=?|-[lg][te])(?= (['\"]?\d|[a-z\"$(]))", gold):
+    for match in re.finditer(rf"{_COMPARISON}(?= (['\"]?\d|[a-z\"$(]))", gold):
         mutant = gold[: match.start()] + _compared(match) + gold[match.end() :]
         yield mutant, match[1][-1].isdigit()
 

@@ -62,7 +62,7 @@ class Trial:
         self._endless: set[str] = set()
         """Mistakes that ran out of time, which are not tried again."""
         self.errors = b""
-        """What the first of the last commands printed as errors, and failures to undo others."""
+        """Errors that the first of the last commands printed, and those of undoing the others."""
 
     def outcomes(self, place: Place, commands: Sequence[str]) -> list[Outcome]:
         """Return the outcome of each command, executed where only the files of the place are.
