@@ -177,6 +177,8 @@ def _rebased(plain: _Reading, task: Task) -> Iterator[_Reading]:
     """For each folder that the task names, yield both answers with paths relative to it, unless
     that makes two lines equal."""
     a, b = plain.agent, plain.gold
+    if not any("/" in line for line in chain(a, b)):
+        return
     if _PATHS.search(task.query) or any("/" in line and line in task.query.split() for line in b):
         return
     folders = {"/"}  # every absolute path is below it
@@ -197,7 +199,8 @@ def _relative(lines: Lines, folder: str) -> Lines:
     """
     below = "/" if folder == "/" else rf"/?{re.escape(folder[1:])}/"
     rest = "[^ /]+/[^ /]" if folder == "/" else "[^ /]"
-    return [re.sub(rf"(?<![^ :='\"(,]){below}(?={rest})", "", line) for line in lines]
+    path = re.compile(rf"(?<![^ :='\"(,]){below}(?={rest})")
+    return [path.sub("", line) if "/" in line else line for line in lines]
 
 
 def _readings(paths: _Reading, task: Task) -> Iterator[_Reading]:
