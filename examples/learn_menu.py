@@ -1,4 +1,4 @@
-"""Reinforcement learning in two minutes, on the CPU: a small policy learns generated Bash tasks by
+"""Reinforcement learning in minutes, on the CPU: a small policy learns generated Bash tasks by
 GRPO.
 
     make learn
@@ -67,7 +67,7 @@ mv {path} {path}.old
 """.splitlines()
 KINDS = ("lines", "words", "bytes", "sorted", "reversed", "distinct", "remove", "empty")
 """The kinds of `bash-files` that a command of the menu solves."""
-TASKS, TASKS_A_STEP, GROUP, RATE, ENTROPY = 200, 10, 6, 8.0, 0.05
+TASKS, TASKS_A_STEP, GROUP, RATE, ENTROPY = 200, 10, 6, 12.0, 0.05
 ENVS = 3
 """The number of episodes that are played at once."""
 OF_TURN = 4.0

@@ -6,7 +6,7 @@ answers some starter tasks hastily, shown by `intercode view` in a headless Chro
 Writes docs/images/NAME.png and, for each, the text of its page to docs/images/pictures.txt, with
 stars for what differs between runs. `--check` only compares these texts, with exit status 1 if they
 differ: CI does that. The curves of docs/training.md are drawn by
-`examples/learn_menu.py --chart docs/images/learning.svg`, which takes two minutes.
+`examples/learn_menu.py --chart docs/images/learning.svg`, which takes three minutes.
 """
 
 from __future__ import annotations
