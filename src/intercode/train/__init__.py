@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from intercode.runs.segments import Segment, segments_of
 from intercode.train.chat import Chat, hf_chat
+from intercode.train.dealing import Sampler
 from intercode.train.grouping import advantages, by_group, groups, shaped, tree_advantages
 from intercode.train.jobs import Job, Rollout
 from intercode.train.lent import LentEpisode
@@ -30,6 +31,6 @@ from intercode.train.tree import Node, Tree
 
 __all__ = [
     "Chat", "Job", "LentEpisode", "Node", "PoolStats", "Rollout", "RolloutLimits", "RolloutPool",
-    "Segment", "Tree", "advantages", "by_group", "groups", "hf_chat", "rollout", "segments_of",
-    "shaped", "tree_advantages",
+    "Sampler", "Segment", "Tree", "advantages", "by_group", "groups", "hf_chat", "rollout",
+    "segments_of", "shaped", "tree_advantages",
 ]  # fmt: skip

@@ -1,0 +1,340 @@
+"""Choose the tasks of each training step by measured pass rates, from a mixture of environments.
+
+    mixture ──► deal ──► jobs in groups ──► a pool plays them ──► note ──► pass rates
+                 ▲                                                            │
+                 └──── tasks between keep[0] and keep[1], harder levels ──────┘
+
+A group whose rollouts all succeed or all fail has no gradient. So tasks are drawn by the chance
+that their group is mixed, under a pass rate that is itself drawn from what is known of the task,
+its kind and its level (Thompson sampling); `batch` plays further groups until enough are mixed
+(dynamic sampling of DAPO, Yu et al. 2025). A level of a family, which is the `difficulty` of its
+tasks, opens when 40 % of the rollouts at the level below succeed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from intercode.env import EnvFactory
+from intercode.errors import UsageError
+from intercode.train.grouping import EQUAL
+from intercode.train.jobs import Job, Rollout
+from intercode.types import Task
+
+PRIOR = 1.0
+"""Rollouts that the rate of a task's kind counts for, and that of the level for a kind."""
+SOLVED = 0.4
+"""Success rate of a level at which the next one opens."""
+LOW = 1e-3
+"""Factor of the weight of tasks outside `keep`, so that a step always finds tasks."""
+ENOUGH = 8
+"""Rollouts of a level, at least, before the next one opens."""
+REMEMBERED = 10_000
+"""Groups whose rollouts `note` takes: the last ones that were dealt."""
+ROUNDS = 4
+"""Calls of `fill` in one `batch`, at most."""
+
+Signal = Literal["mixed", "solved", "failed", "lost"]
+"""The result of a group: rewards differ, all succeeded, none did, or no rollout has a reward."""
+
+
+@dataclass
+class Rate:
+    """Successes among rollouts, of which old ones count less: half of it after `window` others."""
+
+    wins: float = 0.0
+    plays: float = 0.0
+    at: int = 0
+
+    def faded(self, now: int, window: int) -> tuple[float, float]:
+        """Return successes and rollouts as they count now."""
+        factor = 0.5 ** ((now - self.at) / window)
+        return self.wins * factor, self.plays * factor
+
+    def note(self, win: float, now: int, window: int) -> None:
+        wins, plays = self.faded(now, window)
+        self.wins, self.plays, self.at = wins + win, plays + 1, now
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A task of the mixture, and the names under which its pass rates are kept."""
+
+    task: Task
+    name: str
+    kind: str
+    level: str
+    below: str | None
+    """The next easier level of the family; None for the easiest."""
+
+
+class Sampler:
+    """Deals the jobs of training steps from a mixture of environments.
+
+        sampler = Sampler([(files, 2), (shop, 1)], keep=(0.1, 0.9))
+        with RolloutPool([files, shop], envs=256) as pool:
+            for step in range(100):
+                batch = sampler.batch(lambda jobs: pool.run_batch(jobs, generate, chat), 32, size=8)
+                …
+                sampler.save("sampler.json")
+
+    One thread at a time may use it.
+    """
+
+    def __init__(
+        self,
+        mixture: Sequence[tuple[EnvFactory | Sequence[Task], float]],
+        *,
+        keep: tuple[float, float] = (0.1, 0.9),
+        window: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        """`mixture` has pairs of a factory of `intercode.prepare`, or a list of tasks, and its
+        share of the groups.
+
+        Tasks whose pass rate is outside `keep` are left out. A result counts half after `window`
+        further rollouts, since the policy changes. Equal arguments and results give equal jobs.
+        """
+        if not 0 <= keep[0] < keep[1] <= 1 or window < 1:
+            raise UsageError(
+                f"keep is {keep} and window {window}; "
+                "give two rates such as (0.1, 0.9), and a number of rollouts"
+            )
+        self._weights = [weight for _, weight in mixture]
+        if not all(0 <= weight < math.inf for weight in self._weights) or not sum(self._weights):
+            raise UsageError("give each environment a weight; none is negative, and not all are 0")
+        self.keep, self.window, self.seed = keep, window, seed
+        self._sources = [
+            _entries(number, source.tasks if isinstance(source, EnvFactory) else source)
+            for number, (source, _) in enumerate(mixture)
+        ]
+        if not all(self._sources):
+            raise UsageError("an environment of the mixture has no tasks")
+        self._rates: dict[str, Rate] = {}
+        self._open: dict[int, _Entry] = {}
+        self._groups = self._rollouts = 0
+        self._last_batch: dict[str, float] = {}
+
+    def deal(self, groups: int, size: int) -> list[Job]:
+        """Return the jobs of `groups` groups, `size` jobs for each, in the order of their
+        groups."""
+        chance = random.Random(f"{self.seed}/{self._groups}")
+        jobs: list[Job] = []
+        picks = chance.choices(range(len(self._sources)), self._weights, k=groups)
+        for source, entries in enumerate(self._sources):
+            for entry in self._draw(entries, picks.count(source), size, chance):
+                seed = (self.seed + self._groups * size) % 2**31
+                jobs += [Job(entry.task, seed + n, self._groups) for n in range(size)]
+                self._open[self._groups] = entry
+                self._groups += 1
+        return jobs
+
+    def stream(self, size: int) -> Iterator[Job]:
+        """Yield jobs without end, a group at a time, for `RolloutPool.run`: `note` what it
+        yields."""
+        while True:
+            yield from self.deal(1, size)
+
+    def note(self, rollouts: Iterable[Rollout]) -> None:
+        """Note the results of rollouts that this sampler dealt; a fault is not a result."""
+        for rollout in rollouts:
+            entry = self._open.get(rollout.group)
+            if entry is None or entry.task.id != rollout.task:
+                raise UsageError(
+                    f"the rollout of {rollout.task} in group {rollout.group} "
+                    "was not dealt by this sampler"
+                )
+            if rollout.reward is None:
+                continue
+            self._rollouts += 1
+            for name in (entry.name, entry.kind, entry.level):
+                rate = self._rates.setdefault(name, Rate())
+                rate.note(float(rollout.episode.success), self._rollouts, self.window)
+        for group in list(self._open)[:-REMEMBERED]:
+            del self._open[group]
+
+    def batch(
+        self,
+        fill: Callable[[list[Job]], Iterable[Rollout]],
+        groups: int,
+        size: int,
+        *,
+        rounds: int = ROUNDS,
+    ) -> list[Rollout]:
+        """Return the rollouts of `groups` groups, as many of them mixed as possible.
+
+        `fill(jobs)` plays jobs, in the order given or any other, up to `rounds` times: the groups
+        that are missing, divided by the share of groups that were mixed so far. If there are still
+        too few, flat groups complete the batch.
+        """
+        by_signal: dict[Signal, list[list[Rollout]]] = {
+            signal: [] for signal in ("mixed", "solved", "failed", "lost")
+        }
+        asked = groups
+        for _ in range(rounds):
+            rollouts = list(fill(self.deal(asked, size)))
+            self.note(rollouts)
+            by_group: dict[int, list[Rollout]] = {}
+            for rollout in rollouts:
+                by_group.setdefault(rollout.group, []).append(rollout)
+            for group in by_group.values():
+                by_signal[signal_of(group)].append(sorted(group, key=lambda one: one.seed))
+            mixed, played = len(by_signal["mixed"]), sum(map(len, by_signal.values()))
+            if mixed >= groups:
+                break
+            asked = math.ceil(min((groups - mixed) * played / max(mixed, 1), groups))
+        self._last_batch = {
+            "groups_played": played / groups,
+            "mixed_groups": mixed / played,
+            "solved_groups": len(by_signal["solved"]) / played,
+            "batch_mixed": min(1.0, mixed / groups),
+        }
+        in_order = [group for signal in by_signal.values() for group in signal]
+        return [rollout for group in in_order[:groups] for rollout in group]
+
+    def numbers(self) -> dict[str, float]:
+        """Return figures for a log: shares of the last batch, and for each family its pass rate,
+        its highest open level, and the share of its tasks whose pass rate is within `keep`."""
+        numbers = {f"sampler/{name}": value for name, value in self._last_batch.items()}
+        families: dict[str, list[_Entry]] = {}
+        for entry in (entry for entries in self._sources for entry in entries):
+            families.setdefault(entry.level.rpartition("/")[0], []).append(entry)
+        for family, entries in families.items():
+            levels = [entry.level for entry in entries if self._is_open(entry)]
+            counts = [self._counts(level) for level in dict.fromkeys(levels)]
+            wins, plays = map(sum, zip(*counts, strict=True))
+            rates = [self._mean(entry) for entry in entries]
+            numbers |= {
+                f"sampler/{family}/pass_rate": wins / plays if plays else 0.0,
+                f"sampler/{family}/level": max(float(level.rpartition("/")[2]) for level in levels),
+                f"sampler/{family}/within_keep": statistics.fmean(map(self._is_within, rates)),
+            }
+        return numbers
+
+    def save(self, path: str | Path) -> None:
+        """Write what is known to a JSON file; groups that are being played are not in it."""
+        state = {
+            "seed": self.seed,
+            "groups": self._groups,
+            "rollouts": self._rollouts,
+            "rates": {name: [rate.wins, rate.plays, rate.at] for name, rate in self._rates.items()},
+        }
+        draft = Path(f"{path}.new")
+        draft.write_text(json.dumps(state, indent=1))
+        os.replace(draft, path)
+
+    def load(self, path: str | Path) -> None:
+        """Go on from a file that `save` wrote: with the same mixture, the next jobs are those that
+        the saved sampler would have dealt. Rates of tasks that are new here begin as unknown."""
+        try:
+            state = json.loads(Path(path).read_text())
+            rates = {
+                name: Rate(float(wins), float(plays), int(at))
+                for name, (wins, plays, at) in state["rates"].items()
+            }
+            numbers = [state[name] for name in ("seed", "groups", "rollouts")]
+            if not all(isinstance(number, int) for number in numbers):
+                raise ValueError("a count is not a whole number")
+        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+            raise UsageError(f"{path} is no file of a sampler ({error!r:.200})") from error
+        self.seed, self._groups, self._rollouts = numbers
+        self._rates, self._open = rates, {}
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _draw(
+        self, entries: Sequence[_Entry], count: int, size: int, chance: random.Random
+    ) -> list[_Entry]:
+        """Draw tasks without replacement, as long as there are enough, by the chance that their
+        groups are mixed (Efraimidis and Spirakis 2006)."""
+        keys: list[tuple[float, int]] = []
+        means: dict[str, float] = {}
+        candidates = [entry for entry in entries if self._is_open(entry)] if count else []
+        for place, entry in enumerate(candidates):
+            if entry.kind not in means:
+                means[entry.kind] = self._mean_of_kind(entry)
+            mean = min(max(means[entry.kind], 0.02), 0.98)
+            wins, plays = self._counts(entry.name)
+            rate = chance.betavariate(PRIOR * mean + wins, PRIOR * (1 - mean) + plays - wins)
+            weight = 1 - rate**size - (1 - rate) ** size + 1e-9
+            if not self._is_within(rate):
+                weight *= LOW
+            keys.append((math.log(1 - chance.random()) / weight, place))
+        keys.sort(reverse=True)
+        return [candidates[keys[n % len(keys)][1]] for n in range(count)]
+
+    def _counts(self, name: str) -> tuple[float, float]:
+        rate = self._rates.get(name)
+        return rate.faded(self._rollouts, self.window) if rate else (0.0, 0.0)
+
+    def _mean_of_kind(self, entry: _Entry) -> float:
+        """Return the expected pass rate of a task of a kind, of which nothing else is known."""
+        mean = 0.5
+        for name in (entry.level, entry.kind):
+            wins, plays = self._counts(name)
+            mean = (wins + PRIOR * mean) / (plays + PRIOR)
+        return mean
+
+    def _mean(self, entry: _Entry) -> float:
+        wins, plays = self._counts(entry.name)
+        return (wins + PRIOR * self._mean_of_kind(entry)) / (plays + PRIOR)
+
+    def _is_within(self, rate: float) -> bool:
+        return self.keep[0] <= rate <= self.keep[1]
+
+    def _is_open(self, entry: _Entry) -> bool:
+        """Return whether the level below is solved, or was: a level stays open."""
+        if entry.below is None or entry.level in self._rates:
+            return True
+        rate = self._rates.get(entry.below, Rate())
+        return rate.plays >= ENOUGH and rate.wins >= SOLVED * rate.plays
+
+
+def signal_of(group: Sequence[Rollout]) -> Signal:
+    """Return whether the rewards of a group differ, and if not, which they are."""
+    rewards = [rollout.reward for rollout in group if rollout.reward is not None]
+    if not rewards:
+        return "lost"
+    if max(rewards) - min(rewards) >= EQUAL:
+        return "mixed"
+    return "solved" if group[0].episode.success else "failed"
+
+
+def _entries(source: int, tasks: Sequence[Task]) -> list[_Entry]:
+    """Return the entries of one environment's tasks; families and kinds of two environments are
+    apart."""
+    levels: dict[str, set[float]] = {}
+    for task in tasks:
+        levels.setdefault(_family(task), set()).add(_difficulty(task))
+    entries = []
+    for task in tasks:
+        family, difficulty = _family(task), _difficulty(task)
+        prefix = f"{source}/{family}"
+        easier = max((level for level in levels[family] if level < difficulty), default=None)
+        entries.append(
+            _Entry(
+                task,
+                f"{source}:{task.id}",
+                f"{prefix}/{difficulty:g}/{task.extra.get('kind', '')}",
+                f"{prefix}/{difficulty:g}",
+                None if easier is None else f"{prefix}/{easier:g}",
+            )
+        )
+    return entries
+
+
+def _family(task: Task) -> str:
+    return str(task.extra.get("family", "tasks"))
+
+
+def _difficulty(task: Task) -> float:
+    value: Any = task.extra.get("difficulty", 0)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
