@@ -1,16 +1,20 @@
-"""When a batch waits for the episodes that still act."""
+"""How many episodes a batch waits for."""
 
 from __future__ import annotations
 
 import random
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 
 import pytest
 
-from intercode.train.batching import Batches, Pace
+from intercode.errors import UsageError
+from intercode.train.batching import Batches, Pace, Wait
 from intercode.train.sampling import Sampled
+
+EPISODES = 16
 
 
 @pytest.mark.parametrize(
@@ -19,54 +23,90 @@ from intercode.train.sampling import Sampled
         (1.0, 0.0, [64, 16, 64], 1.0),
         (0.0, 0.02, [64, 16, 33, 31], 0.0),
         (0.5, 0.01, [64, 16, 64, 33, 63], 0.5),
-        (1.0, 0.0, [16], 1.0),  # one size is known: wait for all, which is another
-        (1.0, 0.0, [64, 64, 63], 0.0),  # about one size, and that was all: wait for nobody
-        (1.0, 0.0, [], 0.0),
+        (1.0, 0.0, [64, 64, 63], None),  # about one size tells nothing
+        (1.0, 0.0, [], None),
     ],
 )
 def test_the_part_of_a_call_that_its_size_does_not_change(
-    call: float, each: float, sizes: list[int], fixed: float
+    call: float, each: float, sizes: list[int], fixed: float | None
 ) -> None:
     pace = Pace()
     for size in sizes:
-        pace.note(size, size if size == 63 else 64, call + each * size)
-    assert pace.fixed() == pytest.approx(fixed)
-    pace.note(64, 64, 60.0)  # a call that compiles its model first
-    if len(sizes) > 2 and fixed:
+        pace.note_call(size, call + each * size)
+    assert pace.fixed() == (fixed if fixed is None else pytest.approx(fixed))
+    if fixed:
+        pace.note_call(64, 60.0)  # a call that compiles its model first
         assert pace.fixed() == pytest.approx(fixed, rel=0.2)
 
 
-def test_calls_that_cost_the_same_whatever_their_size_are_for_all_episodes() -> None:
-    episodes, turns = 8, 5
-    sizes: list[int] = []
-    chance = random.Random(2)
-    unfinished = [episodes]
+def play(generate_seconds: float, acting: Callable[[int], float], wait: Wait = "auto") -> list[int]:
+    """The sizes of the calls for 16 episodes of five turns, none of them for less than
+    an eighth of those that play, but for one; `acting` gives the seconds of an episode's turn by
+    its number."""
+    turns, sizes, small = 5, list[int](), list[int]()
+    unfinished, lock = [EPISODES], threading.Lock()
 
     def generate(prompts: list[list[int]]) -> list[Sampled]:
         sizes.append(len(prompts))
-        time.sleep(0.5)
+        small.extend(sizes[-1:] if sizes[-1] * 8 < unfinished[0] else [])
+        time.sleep(generate_seconds)
         return [([1], [])] * len(prompts)
 
-    batches = Batches(generate, Pace())
+    batches = Batches(generate, Pace(), wait)
 
-    def act(pauses: list[float]) -> None:
-        for pause in pauses:
-            time.sleep(pause)
+    def act(episode: int) -> None:
+        for _ in range(turns):
+            time.sleep(acting(episode))
             answer: Future[Sampled] = Future()
             batches.inbox.put(([0], answer))
             answer.result()
-        unfinished[0] -= 1
+        with lock:
+            unfinished[0] -= 1
         batches.inbox.put(None)
 
-    threads = [
-        threading.Thread(target=act, args=([chance.uniform(0, 0.03) for _ in range(turns)],))
-        for _ in range(episodes)
-    ]
+    threads = [threading.Thread(target=act, args=(number,)) for number in range(EPISODES)]
     for thread in threads:
         thread.start()
     batches.serve(lambda: unfinished[0], lambda why: None)
     for thread in threads:
         thread.join()
-    assert sum(sizes) == episodes * turns
-    assert len(sizes) <= turns + 2, sizes
-    assert sizes.count(episodes) >= turns - 2, sizes
+    assert sum(sizes) == EPISODES * turns
+    assert len(small) <= 1, sizes
+    return sizes
+
+
+def test_calls_that_cost_the_same_whatever_their_size_are_for_all_episodes() -> None:
+    chance = random.Random(2)
+    sizes = play(0.5, lambda episode: chance.uniform(0, 0.03))
+    # two calls for all measure, and two for halves; then all are known to be better
+    assert len(sizes) <= 8, sizes
+    assert sizes[:2] == [EPISODES] * 2
+
+
+def test_while_halves_act_the_others_are_answered() -> None:
+    chance = random.Random(3)
+    sizes = play(0.1, lambda episode: chance.uniform(0.2, 0.6))
+    assert sizes[0] == EPISODES
+    assert sizes[3:].count(EPISODES) <= 1, sizes
+    assert len(sizes) <= 18, sizes
+
+
+@pytest.mark.parametrize(("wait", "largest"), [("half", EPISODES // 2), ("all", EPISODES)])
+def test_the_caller_may_choose(wait: Wait, largest: int) -> None:
+    sizes = play(0.3, lambda episode: 0.01 * episode, wait)
+    assert sizes[0] >= largest - 1
+    assert sum(size >= largest - 1 for size in sizes) >= len(sizes) - 2, sizes
+
+
+def test_an_episode_that_acts_for_long_is_not_waited_for() -> None:
+    started = time.monotonic()
+    sizes = play(0.05, lambda episode: 4.0 if episode == 3 else 0.02)
+    alone = sum(size == 1 for size in sizes)
+    assert time.monotonic() - started >= 20
+    assert 4 <= alone <= 8, sizes  # the others have ended before its second turn
+    assert len(sizes) <= alone + 12, sizes
+
+
+def test_another_way_to_wait_is_refused() -> None:
+    with pytest.raises(UsageError, match="auto, half or all"):
+        play(0.0, lambda episode: 0.0, "quarter")  # type: ignore[arg-type]

@@ -113,8 +113,7 @@ class Sampler:
             raise UsageError("give each environment a weight; none is negative, and not all are 0")
         self.keep, self.window, self.seed = keep, window, seed
         self._sources = [
-            _entries(number, source.tasks if isinstance(source, EnvFactory) else source)
-            for number, (source, _) in enumerate(mixture)
+            _entries(number, _tasks(source)) for number, (source, _) in enumerate(mixture)
         ]
         if not all(self._sources):
             raise UsageError("an environment of the mixture has no tasks")
@@ -329,6 +328,11 @@ def _entries(source: int, tasks: Sequence[Task]) -> list[_Entry]:
             )
         )
     return entries
+
+
+def _tasks(source: Any) -> Sequence[Task]:
+    tasks: Sequence[Task] = getattr(source, "tasks", source)
+    return tasks
 
 
 def _family(task: Task) -> str:
