@@ -25,6 +25,13 @@ class WarmEnv:
         """`env` is an existing environment."""
         self._make_env, self._env = make_env, env
 
+    def start(self, task: Task) -> None:
+        """Create the environment, and begin an episode, so that its sandbox runs. Raises what that
+        raises."""
+        with room_left():
+            self._env = self._env or self._make_env()
+            self._env.reset(seed=0, options={"task": task.id})
+
     def run(
         self,
         task: Task,

@@ -21,26 +21,22 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from intercode.agents import Agent, Strategy, make_agent, own_agent
+from intercode.agents import Agent, Strategy
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
 from intercode.errors import SandboxError, UsageError
-from intercode.language import PLAIN
 from intercode.models import Model, OpenAIModel
-from intercode.plugins import attribute_path
 from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
 from intercode.runner.budget import BudgetTracker, RunLimits
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
-from intercode.runner.strategy_driver import strategy_name
 from intercode.runner.warm_env import WarmEnv
 from intercode.runs.segments import segments_of
-from intercode.train.batching import Batches, Generate, Pace
+from intercode.train.batching import Batches, Generate, Pace, Wait
 from intercode.train.chat import Chat
 from intercode.train.jobs import Job, Rollout
 from intercode.train.lent import GenerateOne, LentEpisode
@@ -48,18 +44,21 @@ from intercode.train.sampling import Asked, Cut, EpisodeSampler, RolloutLimits, 
 from intercode.train.shaping import training_reward, warn_of_shaped
 from intercode.train.stats import PoolStats, Tally
 from intercode.train.tree import Growth, Tree
+from intercode.train.workers import Workers
+from intercode.train.worlds import Factory, World, find_task, strategy_of
 from intercode.types import Episode, Task, Turn
 
 GRACE = 5.0
 """Seconds that `close` waits for episodes that are still played."""
 
 
-class _Call(NamedTuple):
-    """A rollout for a thread to play, the lowest priority and number first; None ends a thread."""
+class _Order(NamedTuple):
+    """The settings that the rollouts of one call share."""
 
-    priority: int
-    number: int
-    play: Callable[[WarmEnv], None] | None = None
+    source: Source
+    tracker: BudgetTracker
+    limits: RolloutLimits
+    tag: str = ""
 
 
 class RolloutPool(AbstractContextManager["RolloutPool"]):
@@ -72,12 +71,13 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
 
     `agent` is a name of `intercode.agents`, an `Agent` or a strategy. Up to `envs` episodes are
     played at once, each in its own environment of about 8 MiB. The methods may be called from any
-    thread, but run one training step at a time.
+    thread, but run one training step at a time. Those that play take `limits`, which replace the
+    pool's, and a `tag`, such as "eval", under which `stats` and `log` count their rollouts apart.
     """
 
     def __init__(
         self,
-        factory: Callable[[], Playable],
+        factory: Factory | Sequence[Factory],
         agent: str | Agent | Strategy = "try_again",
         *,
         envs: int = 64,
@@ -87,9 +87,9 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         shaped: bool = False,
         values: bool = False,
     ) -> None:
-        """`tasks` are the factory's, if the caller's own function makes the environments. A rollout
-        whose sandbox or machine is lost is played again with its seed, up to `retries` times; trees
-        and lent episodes are not.
+        """Several factories make one pool for the tasks of all of them. `tasks` are the factory's,
+        if the caller's own function makes the environments. A rollout whose sandbox or machine is
+        lost is played again with its seed, up to `retries` times; trees and lent episodes are not.
 
         A rollout's reward is 1.0 for success and 0.0 without. `shaped`: it is the reward of the
         score instead, which may be a fraction for a wrong answer; this warns once per process.
@@ -99,46 +99,81 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             warn_of_shaped()
         if envs < 1 or retries < 0:
             raise UsageError(f"envs is {envs} and retries {retries}; they must be at least 1 and 0")
-        if not callable(factory):
-            raise UsageError(f"{factory!r:.50} makes no environments; give intercode.prepare(…)")
+        factories = [factory] if callable(factory) else list(factory)
+        for make in factories:
+            if not callable(make):
+                raise UsageError(f"{make!r:.50} makes no environments; give intercode.prepare(…)")
+        if not factories or (tasks and len(factories) > 1):
+            raise UsageError("give one factory with its tasks, or several that have tasks")
         self.limits, self.envs, self.retries = limits or RolloutLimits(), envs, retries
         self.shaped, self.values = shaped, values
-        self._factory = partial(_without_turn_limit, factory)
-        self._tasks = {task.id: task for task in tasks or getattr(factory, "tasks", ())}
-        with closing(self._factory()) as env:
-            self.strategy = _strategy(env, agent, list(self._tasks.values()), self.limits.turns)
-        self._calls: queue.PriorityQueue[_Call] = queue.PriorityQueue()
-        self._numbers = itertools.count()
-        self._threads: list[threading.Thread] = []
+        self.worlds = [
+            World(make, tasks or getattr(make, "tasks", ()), agent, self.limits.turns)
+            for make in factories
+        ]
+        self._workers = Workers(envs)
         self._trackers: weakref.WeakSet[BudgetTracker] = weakref.WeakSet()
         self._lent: weakref.WeakSet[LentEpisode] = weakref.WeakSet()
         # an outage of a moment fails all episodes that are played, and no later ones
         self._pace, self._tally, self._breaker = Pace(), Tally(), Breaker(envs + FAULTS_IN_A_ROW)
-        self._busy, self._lock, self._closed, self._warned = 0, threading.Lock(), False, False
+        self._warned = False
 
     def __exit__(self, *failure: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Stop the running episodes, and close the environments. May be called twice."""
-        with self._lock:
-            self._closed = True
         for tracker in list(self._trackers):
             tracker.stop("the pool is closed")
         for lent in list(self._lent):
             lent.close()
-        for _ in self._threads:
-            self._calls.put(_Call(2, next(self._numbers)))
-        deadline = time.monotonic() + GRACE
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        self._workers.close(GRACE)
 
-    def stats(self) -> PoolStats:
-        """Return the figures of the rollouts that ended since the last call: call it once a
-        step."""
-        return self._tally.take()
+    def warm(self) -> None:
+        """Start all environments, so that the first step is as fast as the others. Raises
+        `SandboxError` if one does not start."""
+        worlds = [world for world in self.worlds if world.tasks]
+        all_started, done = threading.Barrier(self.envs), queue.SimpleQueue[Exception | None]()
 
-    def run(self, jobs: Iterable[Job | tuple[Any, ...]], model: Model) -> Iterator[Rollout]:
+        def start(world: World, env: WarmEnv) -> None:
+            fault: Exception | None = None
+            try:
+                env.start(world.tasks[0])
+                all_started.wait()  # until then, this worker takes no other call
+            except threading.BrokenBarrierError:
+                pass
+            except Exception as error:
+                fault = error
+                all_started.abort()
+            done.put(fault)
+
+        for number in range(self.envs):
+            world = worlds[number % len(worlds)]
+            self._workers.submit(world, partial(start, world))
+        faults = [done.get() for _ in range(self.envs)]
+        if any(faults):
+            raise next(filter(None, faults))
+
+    def stats(self, tag: str = "") -> PoolStats:
+        """Return the figures of the rollouts with this tag that ended since the last call: call it
+        once a step."""
+        return self._tally.take(tag)
+
+    def log(self, step: int, tag: str = "") -> dict[str, float]:
+        """Return the numbers of `stats` by name, with the step, as loggers take them; with a tag,
+        the names begin with it: `eval/reward`."""
+        prefix = f"{tag}/" if tag else ""
+        numbers = self.stats(tag).numbers()
+        return {"step": step, **{f"{prefix}{name}": value for name, value in numbers.items()}}
+
+    def run(
+        self,
+        jobs: Iterable[Job | tuple[Any, ...]],
+        model: Model,
+        *,
+        limits: RolloutLimits | None = None,
+        tag: str = "",
+    ) -> Iterator[Rollout]:
         """Yield a rollout for each job, as they finish. `jobs` may be endless: a job is taken when
         an environment is free.
 
@@ -148,14 +183,15 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         Raises `UsageError` for a mistake of the caller, such as an unknown task. Leaving the loop
         early ends the episodes that are still played.
         """
-        tracker, done = self._tracker(), queue.SimpleQueue[Future[Rollout]]()
+        order, done = self._order(Served(model), limits, tag), queue.SimpleQueue[Future[Rollout]]()
         waiting, playing = iter(jobs), 0
+        newest: Job | None = None
         try:
             while True:
                 for job in itertools.islice(waiting, self.envs - playing):
-                    self._submit(
-                        self._job(job), Served(model), tracker, retries=self.retries
-                    ).add_done_callback(done.put)
+                    before, newest = newest, self._job(job)
+                    self._tally.follow(tag, before, newest)
+                    self._submit(newest, order, retries=self.retries).add_done_callback(done.put)
                     playing += 1
                 if not playing:
                     return
@@ -163,27 +199,37 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
                 playing -= 1
                 yield self._checked(rollout)
         finally:
-            tracker.stop("the caller left")
+            self._tally.follow(tag, newest, None)
+            order.tracker.stop("the caller left")
 
     def run_batch(
-        self, jobs: Iterable[Job | tuple[Any, ...]], generate: Generate, chat: Chat
+        self,
+        jobs: Iterable[Job | tuple[Any, ...]],
+        generate: Generate,
+        chat: Chat,
+        *,
+        wait: Wait = "auto",
+        limits: RolloutLimits | None = None,
+        tag: str = "",
     ) -> list[Rollout]:
         """Return a rollout for each job, in the order of the jobs, with replies that `generate`
         samples in batches.
 
         `generate(prompts)` is called in this thread with the ids of every episode that waits for a
         reply, one list per prompt, for any number of prompts from 1 to `envs`, and returns for each
-        prompt the sampled ids, up to the end of the reply, and their log-probabilities. While it
-        works, the other episodes act. If a call costs about the same whatever its size, it waits
-        until all have acted, but no longer than it takes. `chat` (`hf_chat`) turns messages into
-        ids. Faults and errors are as for `run`; what `generate` raises is raised.
+        prompt the sampled ids, up to the end of the reply, and their log-probabilities. A call
+        waits until half of the episodes that play have asked, and the others act while it works; or
+        until all have, if the calls' durations promise that to be faster, or as `wait` says. It
+        does not wait for an episode that acts for much longer than the others. `chat` (`hf_chat`)
+        turns messages into ids. Faults and errors are as for `run`; what `generate` raises is
+        raised.
         """
-        tracker, batches = self._tracker(), Batches(generate, self._pace)
-        source = Asked(batches.inbox.put, chat, self.limits)
+        batches = Batches(generate, self._pace, wait)
+        order = self._order(lambda limits: Asked(batches.inbox.put, chat, limits), limits, tag)
         futures: list[Future[Rollout]] = []
         for job in list(map(self._job, jobs)):  # a wrong job stops the batch before it begins
-            futures.append(self._submit(job, source, tracker, retries=self.retries))
-        batches.serve(lambda: min(self.envs, _unfinished(futures)), tracker.stop)
+            futures.append(self._submit(job, order, retries=self.retries))
+        batches.serve(lambda: min(self.envs, _unfinished(futures)), order.tracker.stop)
         return [self._checked(future.result()) for future in futures]
 
     async def play(
@@ -193,6 +239,8 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         *,
         generate: GenerateOne | None = None,
         chat: Chat | None = None,
+        limits: RolloutLimits | None = None,
+        tag: str = "",
     ) -> Rollout:
         """Play one job without blocking the event loop. A cancelled call ends its episode within a
         turn.
@@ -204,29 +252,41 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         if (model is None) == (generate is None) or (generate is None) != (chat is None):
             raise UsageError("a rollout is played with a model, or with generate and chat")
         if generate:
-            async with self.episode(job, chat) as episode:
+            async with self.episode(job, chat, limits=limits, tag=tag) as episode:
                 while not episode.done:
                     ids, logprobs = await generate(episode.prompt)
                     await episode.feed(ids, logprobs)
                 assert episode.rollout
                 return episode.rollout
-        tracker = self._tracker()
+        assert model
+        order = self._order(Served(model), limits, tag)
         try:
-            played = self._submit(self._job(job), Served(model), tracker, retries=self.retries)  # type: ignore[arg-type]
+            played = self._submit(self._job(job), order, retries=self.retries)
             return self._checked(await asyncio.wrap_future(played))
         except asyncio.CancelledError:
-            tracker.stop("cancelled")
+            order.tracker.stop("cancelled")
             raise
 
-    def episode(self, job: Job | tuple[Any, ...], chat: Chat | None = None) -> LentEpisode:
+    def episode(
+        self,
+        job: Job | tuple[Any, ...],
+        chat: Chat | None = None,
+        *,
+        limits: RolloutLimits | None = None,
+        tag: str = "",
+    ) -> LentEpisode:
         """Lend an episode to a caller that drives it, with token ids (`chat`) or with texts.
 
         Use it with `async with` or `with`: the block begins with the first question, and leaving it
         ends the episode. It waits while `envs` episodes are played.
         """
-        tracker, job = self._tracker(), self._job(job)
+        limits, job = limits or self.limits, self._job(job)
+        tracker = self._tracker(limits)
         lent = LentEpisode(
-            lambda source: self._submit(job, source, tracker), tracker.stop, chat, self.limits
+            lambda source: self._submit(job, _Order(source, tracker, limits, tag)),
+            tracker.stop,
+            chat,
+            limits,
         )
         self._lent.add(lent)
         return lent
@@ -244,6 +304,8 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         widths: Sequence[int] = (4, 2, 2),
         generate: Generate | None = None,
         chat: Chat | None = None,
+        limits: RolloutLimits | None = None,
+        tag: str = "",
     ) -> list[Tree]:
         """Play each job as a tree, all in one batch: fork the live episode before its first,
         second, … action into `widths` branches each.
@@ -261,15 +323,15 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             raise UsageError(
                 f"the widths of a tree are numbers of 1 or more, such as (4, 2, 2), not {widths!r}"
             )
-        tracker, roots = self._tracker(), list(map(self._job, jobs))
+        roots = list(map(self._job, jobs))
         batches = Batches(generate, self._pace) if generate else None
-        source = (
-            Asked(batches.inbox.put, chat, self.limits) if batches and chat else Served(model)  # type: ignore[arg-type]
-        )
-        growths = [
-            Growth(partial(self._submit, root, source, tracker), widths, root.seed)
-            for root in roots
-        ]
+        if batches and chat:
+            put, asking = batches.inbox.put, chat
+            order = self._order(lambda limits: Asked(put, asking, limits), limits, tag)
+        else:
+            assert model
+            order = self._order(Served(model), limits, tag)
+        growths = [Growth(partial(self._submit, root, order), widths, root.seed) for root in roots]
 
         def unfinished() -> list[Future[Rollout]]:
             return [
@@ -280,17 +342,27 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             for growth in growths:
                 growth.begin()
             if batches:
-                batches.serve(lambda: min(self.envs, len(unfinished())), tracker.stop)
+                batches.serve(lambda: min(self.envs, len(unfinished())), order.tracker.stop)
             while waiting := unfinished():
                 wait(waiting, return_when=FIRST_COMPLETED)
             return [growth.tree() for growth in growths]
         finally:
-            tracker.stop("the caller left")
+            order.tracker.stop("the caller left")
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _tracker(self) -> BudgetTracker:
-        tracker = BudgetTracker(RunLimits(self.limits.turns))
+    def _order(
+        self,
+        source: Source | Callable[[RolloutLimits], Source],
+        limits: RolloutLimits | None,
+        tag: str,
+    ) -> _Order:
+        limits = limits or self.limits
+        asked = source(limits) if callable(source) else source
+        return _Order(asked, self._tracker(limits), limits, tag)
+
+    def _tracker(self, limits: RolloutLimits) -> BudgetTracker:
+        tracker = BudgetTracker(RunLimits(limits.turns))
         self._trackers.add(tracker)
         return tracker
 
@@ -306,117 +378,99 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
                 f"{job!r:.200} is not a job: "
                 "it is (task, seed), a Task or its id and a number from 0 to 2³¹ − 1"
             )
-        if isinstance(job.task, str):
-            if job.task not in self._tasks:
-                raise UsageError(f"no task has the id {job.task!r}")
-            job = job._replace(task=self._tasks[job.task])
-        return job
+        return job._replace(task=find_task(self.worlds, job.task)[0])
 
     def _submit(
         self,
         job: Job,
-        source: Source,
-        tracker: BudgetTracker,
+        order: _Order,
         *,
         sampler: EpisodeSampler | None = None,
         env: WarmEnv | None = None,
         wrap: Callable[[Playable, EpisodeSampler], Playable] | None = None,
         retries: int = 0,
     ) -> Future[Rollout]:
-        """Play a job on the next free thread; `env` replaces the thread's own environment, and is
-        closed afterwards."""
+        """Play a job on the next free thread; `env` replaces a warm environment of the job's world,
+        and is closed afterwards."""
         future: Future[Rollout] = Future()
-        asked = sampler or EpisodeSampler(source, self.limits, job.seed)
+        world = find_task(self.worlds, job.task)[1]
+
+        def play_on(warm: WarmEnv) -> Rollout:
+            asked = sampler or EpisodeSampler(order.source, order.limits, job.seed)
+            for left in range(retries, -1, -1):
+                played = self._play(job, world, warm, asked, order, wrap, retry=left > 0)
+                if played:
+                    break
+                asked = EpisodeSampler(order.source, order.limits, job.seed)
+            assert played
+            return played
 
         def call(warm: WarmEnv) -> None:
             if not future.set_running_or_notify_cancel():
+                self._tally.end(order.tag, job)
                 return
             try:
-                place, sampler = env or warm, asked
-                for left in range(retries, -1, -1):
-                    played = self._play(job, place, sampler, tracker, wrap, retry=left > 0)
-                    if played:
-                        break
-                    sampler = EpisodeSampler(source, self.limits, job.seed)
-                assert played
-                future.set_result(played)
+                with closing(env) if env else nullcontext(warm) as used:
+                    played = play_on(used)
             except BaseException as error:
+                self._tally.end(order.tag, job)
                 future.set_exception(error)
-            finally:
-                if env:
-                    env.close()
+            else:
+                self._tally.end(order.tag, job)
+                future.set_result(played)
 
-        future.add_done_callback(lambda _: source.note_end())
-        with self._lock:
-            if self._closed:
-                raise UsageError("the pool is closed; make a new one")
-            self._busy += 1
-            if self._busy > len(self._threads) and len(self._threads) < self.envs:
-                self._threads.append(
-                    threading.Thread(
-                        target=self._work, name=f"rollout-{len(self._threads)}", daemon=True
-                    )
-                )
-                self._threads[-1].start()
-        number = next(self._numbers)
+        future.add_done_callback(lambda _: order.source.note_end())
+        self._tally.begin(order.tag, job)
         # the newest branch of a tree comes first, since each that waits keeps an environment
-        self._calls.put(_Call(0, -number, call) if env else _Call(1, number, call))
+        self._workers.submit(world, call, newest_first=env is not None)
         return future
-
-    def _work(self) -> None:
-        with closing(WarmEnv(self._factory)) as env:
-            while play := self._calls.get().play:
-                play(env)
-                with self._lock:
-                    self._busy -= 1
 
     def _play(
         self,
         job: Job,
+        world: World,
         env: WarmEnv,
         sampler: EpisodeSampler,
-        tracker: BudgetTracker,
+        order: _Order,
         wrap: Callable[[Playable, EpisodeSampler], Playable] | None,
         *,
         retry: bool,
     ) -> Rollout | None:
         """Return the rollout of a job; with `retry`, None if its sandbox or machine was lost."""
-        task, turns = job.task, list[Turn]()
+        task, turns, limits = job.task, list[Turn](), order.limits
         assert isinstance(task, Task)
 
         def play_it(env: Playable) -> Episode:
             # an environment of another machine may play there
             play_there = None if wrap else getattr(env, "play_rollout", None)
             play_this = play_there or partial(play, wrap(env, sampler) if wrap else env)
-            arguments = (task, self.strategy, sampler, tracker)
+            arguments = (task, world.strategy_for(limits.turns), sampler, order.tracker)
             episode: Episode = play_this(*arguments, seed=job.seed, turns=turns, values=self.values)
             return episode
 
         started = time.perf_counter()
-        if tracker.stop_reason():
+        if order.tracker.stop_reason():
             episode = Episode(task.id, task.query, (), None, False, "limit", seed=job.seed)
         else:
             episode, fault = env.run(task, play_it, turns=turns, seed=job.seed)
             if outage := self._breaker.note(fault):
                 why = f"{self._breaker.most} faults in a row, the last: {outage}"
-                tracker.stop(why)
+                order.tracker.stop(why)
                 raise type(outage)(why) from outage
             if retry and isinstance(fault, SandboxError):
-                self._tally.note_replay()
+                self._tally.note_replay(order.tag)
                 return None
         cut: Cut | None = None
         if episode.reward is not None and episode.turns:
             # the strategy submitted without asking the policy, since no turns were left
-            used_up = (
-                turns[-1].ask is None and sum(turn.acted for turn in turns) > self.limits.turns
-            )
+            used_up = turns[-1].ask is None and sum(turn.acted for turn in turns) > limits.turns
             at_turns = used_up or episode.ended == "turns"
             cut = sampler.cut or ("turns" if at_turns and episode.ended != "limit" else None)
         reward = training_reward(episode, shaped=self.shaped)
         rollout = Rollout(
             task.id, job.group, job.seed, segments_of(episode.turns), reward, episode, cut
         )
-        self._tally.note(rollout, time.perf_counter() - started)
+        self._tally.note(order.tag, rollout, time.perf_counter() - started)
         return rollout
 
     def _checked(self, rollout: Rollout) -> Rollout:
@@ -434,36 +488,8 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         return rollout
 
 
-def _without_turn_limit(factory: Callable[[], Playable]) -> Playable:
-    """Return a new environment that does not count turns: the pool does, and scores the state after
-    the last one."""
-    env = factory()
-    if isinstance(env, InterCodeEnv):
-        env.max_turns = None
-    return env
-
-
 def _unfinished(futures: Sequence[Future[Rollout]]) -> int:
     return sum(not future.done() for future in futures)
-
-
-def _strategy(
-    env: Playable, agent: str | Agent | Strategy, tasks: Sequence[Task], turns: int
-) -> Strategy:
-    """Return the strategy of an agent, for an environment's language and prompts."""
-    if isinstance(agent, Agent):
-        return agent.strategy
-    folder = (
-        attribute_path(type(env), "prompts")
-        if isinstance(env, InterCodeEnv)
-        else getattr(env, "prompts", None)
-    )
-    prompts = Path(folder) if folder else None
-    language = getattr(env, "language", PLAIN)
-    if not isinstance(agent, str):
-        name = strategy_name(agent)
-        return own_agent(name, agent, language=language, turns=turns, prompts=prompts).strategy
-    return make_agent(agent, tasks=tasks, language=language, turns=turns, prompts=prompts).strategy
 
 
 def rollout(
@@ -505,7 +531,7 @@ def rollout(
         )
         if chosen is None:
             raise UsageError(f"no task has the id {task!r}")
-        strategy = _strategy(world, agent, world.tasks, bounds.turns)
+        strategy = strategy_of(world, agent, world.tasks, bounds.turns)
         tracker = BudgetTracker(RunLimits(bounds.turns))
         sampler = EpisodeSampler(Served(model), bounds, seed)
         return play(world, chosen, strategy, sampler, tracker, seed=seed, values=values)

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import statistics
 import threading
-from collections import Counter
-from dataclasses import dataclass
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, fields
 
 from intercode.train.grouping import EQUAL
-from intercode.train.jobs import Rollout
+from intercode.train.jobs import Job, Rollout
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStats:
     """Figures of the rollouts that ended since the last call of `RolloutPool.stats`.
 
-    `reward`: the mean, without faults. `replayed` rollouts were lost and played again. `faults` by
-    the side at fault (model, sandbox, data), `cuts` by the limit of the rollout (turns, reply,
-    tokens, context), `limit_hits` by the limit of the sandbox that an action hit (time, memory,
-    output, …). `no_value` counts rollouts without values, in a pool that records them, by reason.
-    `flat_groups` of the `groups` have equal rewards, so they have no gradient.
+    `reward` and `success_rate`: the means, without faults. `replayed` rollouts were lost and played
+    again. `faults` by the side at fault (model, sandbox, data), `cuts` by the limit of the rollout
+    (turns, reply, tokens, context), `limit_hits` by the limit of the sandbox that an action hit
+    (time, memory, output, …). `no_value` counts rollouts without values, in a pool that records
+    them, by reason.
+
+    `groups` counts those whose last rollout has ended. The `flat_groups` among them have equal
+    rewards, so they have no gradient; in the `solved_groups` among these, all rollouts succeeded.
+
     `turns_without_logprobs` have ids, but the server returned no log-probabilities, or odd ones.
-    `seconds` are summed over episodes that were played at once: `model` until replies came,
-    `actions` with scoring, `rest` for resets and the agent.
+    `tokens` were sampled; `tokens_per_second` is that by the time from the start of the first
+    rollout to the end of the last. `seconds` are summed over episodes that were played at once:
+    `model` until replies came, `actions` with scoring, `rest` for resets and the agent.
     """
 
     rollouts: int
     reward: float | None
+    success_rate: float | None
     replayed: int
     faults: dict[str, int]
     cuts: dict[str, int]
@@ -34,30 +41,92 @@ class PoolStats:
     no_value: dict[str, int]
     groups: int
     flat_groups: int
+    solved_groups: int
     turns_without_logprobs: int
+    tokens: int
+    tokens_per_second: float
     seconds: dict[str, float]
+
+    def numbers(self) -> dict[str, float]:
+        """Return the figures as one dictionary of numbers, such as `seconds/model`; those that are
+        None are left out."""
+        numbers: dict[str, float] = {}
+        for name in (one.name for one in fields(self)):
+            value = getattr(self, name)
+            if isinstance(value, dict):
+                numbers |= {f"{name}/{key}": float(number) for key, number in value.items()}
+            elif value is not None:
+                numbers[name] = float(value)
+        return numbers
+
+
+_Group = tuple[str, int, str]
+"""Tag, number and task of a group."""
+
+
+@dataclass
+class _Figures:
+    """What was counted under one tag since the figures were last taken."""
+
+    rewards: list[float] = field(default_factory=list)
+    successes: int = 0
+    replayed: int = 0
+    without_logprobs: int = 0
+    tokens: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    cuts: Counter[str] = field(default_factory=Counter)
+    limit_hits: Counter[str] = field(default_factory=Counter)
+    no_value: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("model", "actions", "rest"), 0.0)
+    )
+    begun: float | None = None
+    ended: float = 0.0
+
+
+@dataclass
+class _OpenGroup:
+    waiting: int = 0
+    """Rollouts that have not ended."""
+    rewards: list[float] = field(default_factory=list)
+    solved: bool = True
 
 
 class Tally:
-    """Counts rollouts from many threads."""
+    """Counts rollouts from many threads, by tag."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._clear()
+        self._figures: defaultdict[str, _Figures] = defaultdict(_Figures)
+        self._groups: defaultdict[_Group, _OpenGroup] = defaultdict(_OpenGroup)
 
-    def _clear(self) -> None:
-        self._rewards: list[float] = []
-        self._replayed = self._without_logprobs = 0
-        names = ("faults", "cuts", "limit_hits", "no_value")
-        self._counts = {name: Counter[str]() for name in names}
-        self._ranges: dict[tuple[int, str], tuple[float, float]] = {}
-        self._seconds = dict.fromkeys(("model", "actions", "rest"), 0.0)
-
-    def note_replay(self) -> None:
+    def begin(self, tag: str, job: Job) -> None:
+        """Note that a rollout is going to be played, or that its group has more to come."""
         with self._lock:
-            self._replayed += 1
+            self._groups[_group(tag, job)].waiting += 1
+            figures = self._figures[tag]
+            figures.begun = time.perf_counter() if figures.begun is None else figures.begun
 
-    def note(self, rollout: Rollout, seconds: float) -> None:
+    def end(self, tag: str, job: Job) -> None:
+        """Note the end of what began."""
+        with self._lock:
+            self._groups[_group(tag, job)].waiting -= 1
+
+    def follow(self, tag: str, before: Job | None, job: Job | None) -> None:
+        """Note that jobs which are taken one by one went on from `before` to `job`: a group has no
+        more to come when the next begins."""
+        if before and job and _group(tag, before) == _group(tag, job):
+            return
+        if job:
+            self.begin(tag, job)
+        if before:
+            self.end(tag, before)
+
+    def note_replay(self, tag: str) -> None:
+        with self._lock:
+            self._figures[tag].replayed += 1
+
+    def note(self, tag: str, rollout: Rollout, seconds: float) -> None:
         """Note a rollout that took `seconds` in all; one that the caller left does not count."""
         reward, turns, error = rollout.reward, rollout.episode.turns, rollout.episode.error
         if reward is None and error is None:
@@ -66,37 +135,58 @@ class Tally:
         actions = sum(turn.seconds or 0.0 for turn in turns)
         samples = [turn.sample for turn in turns if turn.sample]
         bare = sum(bool(sample.token_ids) and not sample.logprobs for sample in samples)
+        sampled = sum(turn.usage.completion_tokens for turn in turns)
         with self._lock:
-            self._without_logprobs += bare
+            figures = self._figures[tag]
+            figures.without_logprobs += bare
+            figures.tokens += sampled
+            figures.ended = time.perf_counter()
             if error:
-                self._counts["faults"][error.partition(":")[0]] += 1
+                figures.faults[error.partition(":")[0]] += 1
             if rollout.cut:
-                self._counts["cuts"][rollout.cut] += 1
+                figures.cuts[rollout.cut] += 1
             if rollout.episode.no_value:
-                self._counts["no_value"][rollout.episode.no_value] += 1
-            self._counts["limit_hits"].update(name for turn in turns for name in turn.limits)
+                figures.no_value[rollout.episode.no_value] += 1
+            figures.limit_hits.update(name for turn in turns for name in turn.limits)
             if reward is not None:
-                self._rewards.append(reward)
-                low, high = self._ranges.get((rollout.group, rollout.task), (reward, reward))
-                self._ranges[rollout.group, rollout.task] = min(low, reward), max(high, reward)
-            self._seconds["model"] += model
-            self._seconds["actions"] += actions
-            self._seconds["rest"] += max(0.0, seconds - model - actions)
+                figures.rewards.append(reward)
+                figures.successes += rollout.episode.success
+                group = self._groups[tag, rollout.group, rollout.task]
+                group.rewards.append(reward)
+                group.solved = group.solved and rollout.episode.success
+            figures.seconds["model"] += model
+            figures.seconds["actions"] += actions
+            figures.seconds["rest"] += max(0.0, seconds - model - actions)
 
-    def take(self) -> PoolStats:
-        """Return the figures, and begin anew."""
+    def take(self, tag: str) -> PoolStats:
+        """Return the figures of a tag, and begin anew; groups that are not complete remain."""
         with self._lock:
-            flat = sum(high - low < EQUAL for low, high in self._ranges.values())
-            counts = {name: dict(counter) for name, counter in self._counts.items()}
-            stats = PoolStats(
-                rollouts=len(self._rewards) + sum(counts["faults"].values()),
-                reward=statistics.fmean(self._rewards) if self._rewards else None,
-                replayed=self._replayed,
-                groups=len(self._ranges),
-                flat_groups=flat,
-                turns_without_logprobs=self._without_logprobs,
-                seconds=self._seconds,
-                **counts,
-            )
-            self._clear()
-        return stats
+            figures = self._figures.pop(tag, _Figures())
+            ended = [
+                name for name, group in self._groups.items() if name[0] == tag and not group.waiting
+            ]
+            groups = [group for group in map(self._groups.pop, ended) if group.rewards]
+        flat = [group for group in groups if max(group.rewards) - min(group.rewards) < EQUAL]
+        rewards = figures.rewards
+        seconds = figures.ended - (figures.begun or 0.0)
+        return PoolStats(
+            rollouts=len(rewards) + figures.faults.total(),
+            reward=statistics.fmean(rewards) if rewards else None,
+            success_rate=figures.successes / len(rewards) if rewards else None,
+            replayed=figures.replayed,
+            faults=dict(figures.faults),
+            cuts=dict(figures.cuts),
+            limit_hits=dict(figures.limit_hits),
+            no_value=dict(figures.no_value),
+            groups=len(groups),
+            flat_groups=len(flat),
+            solved_groups=sum(group.solved for group in flat),
+            turns_without_logprobs=figures.without_logprobs,
+            tokens=figures.tokens,
+            tokens_per_second=figures.tokens / seconds if figures.tokens and seconds > 0 else 0.0,
+            seconds=figures.seconds,
+        )
+
+
+def _group(tag: str, job: Job) -> _Group:
+    return tag, job.group, job.task if isinstance(job.task, str) else job.task.id

@@ -1,0 +1,117 @@
+"""The threads of a pool. Each keeps a warm environment, and is the only one that uses it.
+
+submit ──► an idle worker whose environment is of the call's world
+           ├── else a new worker, up to `most`
+           ├── else an idle worker, which makes another environment
+           └── else the backlog, from which a worker takes first what its environment can play
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from intercode.errors import UsageError
+from intercode.runner.warm_env import WarmEnv
+from intercode.train.worlds import World
+
+
+class Call(NamedTuple):
+    """A function for a worker to call with its environment, the lowest priority and number
+    first."""
+
+    priority: int
+    number: int
+    world: World
+    play: Callable[[WarmEnv], None]
+
+
+class _Worker:
+    """`inbox` gets a call when the worker is idle; None ends it."""
+
+    def __init__(self, number: int, work: Callable[[_Worker], None]) -> None:
+        self.world: World | None = None
+        self.inbox: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        name = f"rollout-{number}"
+        self.thread = threading.Thread(target=work, args=(self,), name=name, daemon=True)
+        self.thread.start()
+
+
+class Workers:
+    """Up to `most` threads, started when they are needed."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._numbers = most, itertools.count()
+        self._workers: list[_Worker] = []
+        self._idle: list[_Worker] = []
+        self._backlog: dict[World, list[Call]] = {}
+        self._closed, self._lock = False, threading.Lock()
+
+    def submit(
+        self, world: World, play: Callable[[WarmEnv], None], *, newest_first: bool = False
+    ) -> None:
+        """Let a worker call `play` with a warm environment of a world. `newest_first`: before all
+        other calls, and the last one of these first."""
+        number = next(self._numbers)
+        with self._lock:
+            if self._closed:
+                raise UsageError("the pool is closed; make a new one")
+            call = Call(0, -number, world, play) if newest_first else Call(1, number, world, play)
+            same = [worker for worker in self._idle if worker.world is world]
+            if same or (self._idle and len(self._workers) == self._most):
+                worker = (same or self._idle)[-1]
+                self._idle.remove(worker)
+            elif len(self._workers) < self._most:
+                worker = _Worker(len(self._workers), self._work)
+                self._workers.append(worker)
+            else:
+                heapq.heappush(self._backlog.setdefault(world, []), call)
+                return
+        worker.inbox.put(call)
+
+    def close(self, seconds: float) -> None:
+        """End the workers when they have no more calls, and wait for that long. May be called
+        twice."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.inbox.put(None)
+        deadline = time.monotonic() + seconds
+        for worker in self._workers:
+            worker.thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _work(self, worker: _Worker) -> None:
+        env: WarmEnv | None = None
+        while call := worker.inbox.get():
+            if env is None or worker.world is not call.world:
+                if env:
+                    env.close()
+                worker.world, env = call.world, WarmEnv(call.world.factory)
+            call.play(env)
+            with self._lock:
+                if (following := self._take(worker.world)) or self._closed:
+                    worker.inbox.put(following)
+                else:
+                    self._idle.append(worker)
+        if env:
+            env.close()
+
+    def _take(self, world: World) -> Call | None:
+        """Take the next call from the backlog: the first of those of the highest priority, but one
+        of this world if it has any of that priority."""
+        if not self._backlog:
+            return None
+        best = min(self._backlog, key=lambda other: self._backlog[other][0])
+        calls = self._backlog.get(world)
+        if calls and calls[0].priority == self._backlog[best][0].priority:
+            best = world
+        call = heapq.heappop(self._backlog[best])
+        if not self._backlog[best]:
+            del self._backlog[best]
+        return call

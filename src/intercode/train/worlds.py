@@ -1,0 +1,88 @@
+"""The environments that a pool plays on, of one kind or of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from intercode.agents import Agent, Strategy, make_agent, own_agent
+from intercode.env import InterCodeEnv
+from intercode.errors import UsageError
+from intercode.language import PLAIN
+from intercode.plugins import attribute_path
+from intercode.runner.env_forks import Playable
+from intercode.runner.strategy_driver import strategy_name
+from intercode.types import Task
+
+Factory = Callable[[], Playable]
+
+
+class World:
+    """One factory of environments, its tasks, and the agent's strategy for them."""
+
+    def __init__(
+        self, factory: Factory, tasks: Sequence[Task], agent: str | Agent | Strategy, turns: int
+    ) -> None:
+        self.factory, self.tasks = partial(_without_turn_limit, factory), list(tasks)
+        self.by_id = {task.id: task for task in tasks}
+        with closing(self.factory()) as env:
+            self._remake = partial(strategy_of, env, agent, self.tasks)
+            self.strategy = self._remake(turns)
+        self._turns = turns
+
+    def strategy_for(self, turns: int) -> Strategy:
+        """Return the strategy of an episode of that many turns, which its prompt may name."""
+        return self.strategy if turns == self._turns else self._remake(turns)
+
+
+def find_task(worlds: Sequence[World], task: Task | str) -> tuple[Task, World]:
+    """Return a task and its world. Raises `UsageError` if no task has this id, and if tasks of
+    several worlds have it: then the `Task` itself is to be given.
+
+    With one world, a `Task` need not be one of its tasks.
+    """
+    name = task if isinstance(task, str) else task.id
+    same = [(world.by_id[name], world) for world in worlds if name in world.by_id]
+    if isinstance(task, Task):
+        if len(worlds) == 1:
+            return task, worlds[0]
+        same = [pair for pair in same if pair[0] is task] or [
+            pair for pair in same if pair[0] == task
+        ]
+    if not same:
+        raise UsageError(f"no task has the id {name!r}")
+    if len(same) > 1:
+        raise UsageError(
+            f"{len(same)} environments have a task {name!r}; name it by the Task, not by its id"
+        )
+    return same[0]
+
+
+def strategy_of(
+    env: Playable, agent: str | Agent | Strategy, tasks: Sequence[Task], turns: int
+) -> Strategy:
+    """Return the strategy of an agent, for an environment's language and prompts."""
+    if isinstance(agent, Agent):
+        return agent.strategy
+    folder = (
+        attribute_path(type(env), "prompts")
+        if isinstance(env, InterCodeEnv)
+        else getattr(env, "prompts", None)
+    )
+    prompts = Path(folder) if folder else None
+    language = getattr(env, "language", PLAIN)
+    if not isinstance(agent, str):
+        name = strategy_name(agent)
+        return own_agent(name, agent, language=language, turns=turns, prompts=prompts).strategy
+    return make_agent(agent, tasks=tasks, language=language, turns=turns, prompts=prompts).strategy
+
+
+def _without_turn_limit(factory: Factory) -> Playable:
+    """Return a new environment that does not count turns: the pool does, and scores the state after
+    the last one."""
+    env = factory()
+    if isinstance(env, InterCodeEnv):
+        env.max_turns = None
+    return env
