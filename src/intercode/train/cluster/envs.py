@@ -21,7 +21,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Self
 
@@ -37,7 +37,7 @@ from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode.runs.store import differing_settings
 from intercode.train.cluster.base import Lost
-from intercode.train.cluster.host import OF_TASK, EnvHost
+from intercode.train.cluster.host import OF_TASK, EnvHost, values_of
 from intercode.train.cluster.hosts import NodeHost, NodeHosts
 from intercode.train.cluster.processes import Call
 from intercode.train.cluster.shipping import TRAVELLING, Shipment, pack, unpack
@@ -336,25 +336,22 @@ class ProcessEnv(HostEnv):
             messages = [*messages[:known], *new]
             asked.append(tuple(messages))
             try:
-                reply: Any = replace(
-                    sampler.complete(messages, tools=tools, draw=draw), sample=None
-                )
+                reply: Any = values_of(sampler.complete(messages, tools=tools, draw=draw))
             except BaseException as error:
                 failure, reply = error, ModelError(f"the model raised {error!r:.300}")
             actor.answer(call, (reply, tracker.stop_reason()))
         result, log = self._owner.result(self._host, actor, call)
         questions = zip(asked, sampler.replies, strict=False)
-        for turn in log:
-            if turn.ask is not None:
-                ask, answered = next(questions)
-                turn = replace(turn, ask=ask, sample=answered.sample)
-            turns.append(turn)
+        for has_question, values in log:
+            if has_question:
+                ask, answer = next(questions)
+                values |= {"ask": ask, "usage": answer.usage, "sample": answer.sample}
+            turns.append(Turn(**values))
         if failure:
             raise failure
         if isinstance(result, IntercodeError):
             raise result
-        episode: Episode = replace(result, turns=tuple(turns))
-        return episode
+        return Episode(turns=tuple(turns), **result)
 
     def _question(self, call: Call, tracker: BudgetTracker) -> Any:
         """Return the next question of a rollout, or None when it has ended; stop it if the tracker

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
@@ -235,12 +235,13 @@ class EnvHost:
         ask: Callable[[Any], Any],
     ) -> Any:
         """Play a whole rollout with at most that many turns; `ask` sends a question to the
-        trainer's process. Return the episode, or the fault, without turns, and the turns without
-        what that process knows already: questions and tokens."""
+        trainer's process. Return the episode, or the fault, and the turns, as values of fields
+        without those that this process has already: see `LEFT_OUT`."""
         model = RemoteModel(ask, lambda why: self.stop(number, why))
         episode, turns = self._play(number, task, strategy, model, most, facts)
-        lean = [replace(turn, ask=turn.ask and (), sample=None) for turn in turns]
-        return replace(episode, turns=()) if isinstance(episode, Episode) else episode, lean
+        asked = [turn.ask is not None for turn in turns]
+        result = values_of(episode) if isinstance(episode, Episode) else episode
+        return result, list(zip(asked, map(values_of, turns), strict=True))
 
     def _play(
         self,
@@ -276,6 +277,20 @@ class EnvHost:
             return self._next
 
 
+LEFT_OUT = {Reply: {"usage", "sample"}, Turn: {"ask", "usage", "sample"}, Episode: {"turns"}}
+"""Fields that do not travel with a rollout that asks the trainer's process."""
+_NAMES = {
+    kind: [field.name for field in fields(kind) if field.name not in left_out]
+    for kind, left_out in LEFT_OUT.items()
+}
+
+
+def values_of(record: Reply | Turn | Episode) -> dict[str, Any]:
+    """Return the values of the fields that travel; pickling dataclasses takes several times as
+    long."""
+    return {name: getattr(record, name) for name in _NAMES[type(record)]}
+
+
 @dataclass
 class RemoteModel:
     """A model that the trainer's process asks, for one episode. Of each question, only the messages
@@ -297,8 +312,7 @@ class RemoteModel:
             self.stop(why)
         if isinstance(reply, IntercodeError):
             raise reply
-        answer: Reply = reply
-        return answer
+        return Reply(**reply)
 
 
 @lru_cache(maxsize=8)
