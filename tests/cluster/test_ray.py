@@ -82,8 +82,8 @@ from intercode.runs.evaluation import Evaluation
 from intercode.runner.run import evaluate
 
 class Stranger(EpisodeHost):
-    def begin(self):
-        return {**super().begin(), "template": "another"}
+    def begin(self, *arguments):
+        return {**super().begin(*arguments), "template": "another"}
 
 options = {"env": "bash", "agent": "gold", "limit": 3}
 plan = Evaluation.plan(**options)

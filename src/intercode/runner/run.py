@@ -148,7 +148,7 @@ def evaluate(
     todo = [(task, epoch) for task, epoch in order if (task.id, epoch) not in played]
     for task, epoch in todo:
         run.jobs.put((task, epoch))
-        if store and not crew:  # for replies of an earlier, interrupted process
+        if store and (crew is None or crew.here):  # for replies of an earlier, interrupted process
             tracker.spend(open_cache(store.path, task.id, epoch).usage)
 
     def keep(episode: Episode) -> None:

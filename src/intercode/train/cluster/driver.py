@@ -35,7 +35,7 @@ from intercode.train.cluster.base import Lost, Node
 from intercode.train.cluster.host import EpisodeHost, Key
 from intercode.train.cluster.hosts import NodeHost, NodeHosts
 from intercode.train.cluster.shipping import TRAVELLING, pack, unpack
-from intercode.types import Episode, Task
+from intercode.types import Episode, Task, Usage
 
 STRIKES = 3
 """Hosts that may end while playing a task before the task is quarantined."""
@@ -215,6 +215,9 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
         for result in answer:
             if isinstance(result, IntercodeError):
                 raise result
+            if isinstance(result, Usage):
+                tracker.spend(result)
+                continue
             key = (result.task, result.epoch) if isinstance(result, Episode) else result
             if key not in host.playing:
                 continue
@@ -222,7 +225,6 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
             if not isinstance(result, Episode):
                 self._open.pop(key, None)
                 continue
-            tracker.spend(result.usage)
             if result.error is None or result.error.startswith("data:"):
                 yield from host.held
                 host.held, host.in_a_row = [], 0

@@ -36,13 +36,13 @@ from intercode.runner.run import play_job
 from intercode.runner.warm_env import WarmEnv
 from intercode.runs.evaluation import Evaluation
 from intercode.train.sampling import EpisodeSampler, RolloutLimits, Served
-from intercode.types import Episode, Message, Reply, Task, Tool, Turn
+from intercode.types import Episode, Message, Reply, Task, Tool, Turn, Usage
 
 Key = tuple[str, int]
 """A task's id and an epoch."""
-Result = Episode | Key | IntercodeError
-"""A finished episode; a job that was not begun, because the run stops; or the mistake that ends the
-run."""
+Result = Episode | Key | IntercodeError | Usage
+"""A finished episode; a job that was not begun, because the run stops; the mistake that ends the
+run; or what the replies since the last exchange used."""
 Value = TypeVar("Value")
 OF_TASK = ("takes_answer", "takes_questions", "no_value")
 """Attributes of an environment that depend on its task."""
@@ -104,8 +104,8 @@ class EpisodeHost:
             return as_value(error)
 
     def exchange(self, jobs: Sequence[tuple[str | Task, int]], stop: str | None) -> list[Result]:
-        """Queue jobs, and return the results since the last exchange; wait a second for one if
-        there is none. A job's task, if it is not an id, replaces the plan's.
+        """Queue jobs, and return the results since the last exchange, and what was used; wait a
+        second for a result if there is none. A job's task, if it is not an id, replaces the plan's.
 
         `stop` ends the episodes that are played within a turn.
         """
@@ -119,7 +119,7 @@ class EpisodeHost:
             while True:
                 results.append(self._results.get_nowait())
         except queue.Empty:
-            return results
+            return [*results, self._tracker.take()]
 
     def end(self, seconds: float) -> None:
         """Close the environments of workers that stop in time, which also removes what does not die

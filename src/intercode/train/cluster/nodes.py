@@ -92,7 +92,7 @@ class RayCluster:
     def start(self, node: Node, kind: type, *arguments: Any, calls: int) -> RayHost:
         import ray
 
-        remote = ray.remote(kind).options(
+        remote: Any = ray.remote(kind).options(
             **_there(node), max_restarts=0, max_task_retries=0, max_concurrency=calls
         )
         return RayHost(remote.remote(*arguments))
