@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,6 +22,7 @@ from kept import write_box
 from policies import LETTERS, replying
 from process_table import alive, below, processes, wait_for
 
+import intercode
 from intercode.agents import Act, Ask
 from intercode.env import EnvFactory
 from intercode.errors import UsageError
@@ -214,16 +214,21 @@ def test_the_callers_script_is_not_imported_again(tmp_path: Path) -> None:
 
 
 def test_environments_that_cannot_be_sent_stay_here_and_a_warning_says_so(
-    factory: EnvFactory,
+    factory: EnvFactory, tmp_path: Path
 ) -> None:
-    with (
-        pytest.warns(RuntimeWarning, match=r"stay in this process.* give factories") as noted,
-        RolloutPool(lambda: factory(), envs=2, hosts=2, tasks=factory.tasks) as pool,
-    ):
-        rollouts = list(pool.run(["names-1"] * 4, ScriptedModel(REPLIES[:1] + REPLIES[-1:])))
-    assert len(noted) == 1
-    assert [rollout.reward for rollout in rollouts] == [1.0] * 4
-    with warnings.catch_warnings(), pytest.raises(UsageError, match="hosts is 0"):
+    data = write_box(tmp_path / "box", TASKS)
+    prepared = intercode.prepare("bash", data=str(data))
+    (data / "tasks.jsonl").unlink()
+    for make, why in ((lambda: factory(), "is not a factory of"), (prepared, "process-1: ")):
+        with (
+            pytest.warns(RuntimeWarning, match=f"stay in this process, .*{why}") as noted,
+            RolloutPool(make, envs=2, hosts=2, tasks=factory.tasks) as pool,
+        ):
+            rollouts = list(pool.run(["names-1"] * 4, ScriptedModel(REPLIES[:1] + REPLIES[-1:])))
+        assert len(noted) == 1
+        assert noted[0].filename == __file__
+        assert [rollout.reward for rollout in rollouts] == [1.0] * 4
+    with pytest.raises(UsageError, match="hosts is 0"):
         RolloutPool(factory, hosts=0)
 
 

@@ -380,23 +380,21 @@ def _prepare_pickled(contents: Sequence[bytes]) -> list[EnvFactory]:
 
 def spread(factories: Sequence[Callable[[], Any]], hosts: int, calls: int) -> ProcessEnvs | None:
     """Return the environments of factories in that many processes of this machine, which answer
-    that many calls at once; None, with a warning, if one cannot be sent there."""
+    that many calls at once; None, with a warning, if these processes cannot prepare them."""
     try:
-        contents = [_content(factory) for factory in factories]
+        return ProcessEnvs([_content(factory) for factory in factories], hosts, calls)
     except Exception as error:
         warnings.warn(
-            f"the environments stay in this process, since they cannot be sent to others: {error}; "
-            "give factories of intercode.prepare(…)",
+            f"the environments stay in this process, since others cannot prepare them: {error}",
             RuntimeWarning,
             stacklevel=4,
         )
         return None
-    return ProcessEnvs(contents, hosts, calls)
 
 
 def _content(factory: Callable[[], Any]) -> bytes:
     if not isinstance(factory, EnvFactory):
-        raise TypeError(f"{factory!r:.50} is not from intercode.prepare")
+        raise TypeError(f"{factory!r:.50} is not a factory of intercode.prepare")
     content: bytes = cloudpickle.dumps(factory)
     return content
 
