@@ -16,7 +16,9 @@ import os
 import re
 import subprocess
 import sys
+from ast import literal_eval
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -134,14 +136,20 @@ def test_the_readme_shows_what_happens(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 @pytest.mark.slow
-def test_the_page_on_training_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_on_training_prints_what_it_says(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     needs_bwrap()
-    ((_, code),) = [
-        block for block in blocks(ROOT / "docs" / "training.md") if block[0] == "python"
-    ]
-    exec(code, {})
+    codes = [code for kind, code in blocks(ROOT / "docs" / "training.md") if kind == "python"]
+    names: dict[str, Any] = {}
+    exec(codes[0], names)
     lines = [f"{[reward] * 4} {[0.0] * 4}" for reward in (0.0, 1.0)]
     assert sorted(capsys.readouterr().out.splitlines()) == lines
+    monkeypatch.chdir(tmp_path)
+    exec(codes[1], names)
+    numbers = literal_eval(capsys.readouterr().out)
+    assert (numbers["step"], numbers["rollouts"]) == (1, 16.0)
+    assert (tmp_path / "sampler.json").exists()
 
 
 def test_the_page_on_one_sandbox_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
