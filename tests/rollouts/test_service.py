@@ -128,6 +128,17 @@ def test_the_services_key_goes_to_its_own_address_only(address: str, policy: Any
     }
 
 
+def test_requests_without_a_task_are_dealt_one_in_groups(policy: Any) -> None:
+    with service("--base-url", f"{policy.url}/v1", "--deal", "3", "--turns", "2") as (url, _):
+        answers = [ask(url, "/rollout", {"model": "m"})[1] for _ in range(7)]
+        named = ask(url, "/rollout", {"model": "m", "task": answers[0]["task"], "seed": 4})[1]
+    assert [answer["group"] for answer in answers] == [0, 0, 0, 1, 1, 1, 2]
+    by_group = {(answer["group"], answer["task"]) for answer in answers}
+    assert len(by_group) == 3
+    assert len({answer["seed"] for answer in answers}) == 7
+    assert (named["task"], named["seed"], named["group"]) == (answers[0]["task"], 4, 0)
+
+
 def test_a_request_may_lower_limits_and_set_the_sampling(address: str, policy: Any) -> None:
     task = ask(address, "/tasks")[1]["tasks"][0]["id"]
     usual = {"task": task, "model": "echo", "base_url": f"{policy.url}/v1"}
@@ -157,6 +168,7 @@ def test_a_request_may_lower_limits_and_set_the_sampling(address: str, policy: A
         ({"agent": "agent.py:Agent"}, 400, "no agent is called agent.py:Agent"),
         ({"task": "nowhere"}, 404, "no task has the id nowhere"),
         ({"model": None}, 400, "'model' is missing"),
+        ({"task": None}, 400, "'task' is missing; the service deals none (--deal)"),
         ({"network": "host"}, 400, "there is no field 'network'"),
         ({"seed": "1"}, 400, "'seed' must be a whole number"),
         ({"seed": -1}, 400, "'seed' must be a number from 0"),

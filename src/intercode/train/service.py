@@ -1,10 +1,10 @@
 """Serve rollouts over HTTP: a trainer names a task and its own model's address, and gets the
 episode.
 
-    POST /rollout   {"task", "model", "base_url"?, "key"?, "agent"?, "seed"?, "limits"?,
+    POST /rollout   {"task"?, "model", "base_url"?, "key"?, "agent"?, "seed"?, "limits"?,
                      "sampling"?}
-                    ► {"task", "seed", "agent", "model", "reward", "success", "cut", "episode",
-                       "segments"}
+                    ► {"task", "group", "seed", "agent", "model", "reward", "success", "cut",
+                       "episode", "segments"}
     GET  /tasks     {"env", "agents", "tasks": [{"id", "query"}]}
     GET  /healthz   {"status": "ok"}; the only one that needs no token
 
@@ -20,7 +20,8 @@ Environment, agents and the addresses of models are chosen when the service star
 neither load code nor make the service ask an address that was not allowed. A caller's key lives as
 long as its request; the service's own goes to its own address only. `limits` are fields of
 `RolloutLimits`, none above the service's; `sampling` are parameters for the model's server, such as
-`temperature`, `top_p`, `max_tokens` and `stop`.
+`temperature`, `top_p`, `max_tokens` and `stop`. With `deal`, a `Sampler` chooses task and seed of
+the requests that name no task: each `deal` of them in a row are one `group`.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from intercode.errors import IntercodeError, UsageError
 from intercode.models import NO_KEY, OpenAIModel
 from intercode.models.openai_chat import FIXED
 from intercode.runs.store import to_json
+from intercode.train.dealing import Sampler
 from intercode.train.jobs import Job, Rollout
 from intercode.train.pool import RolloutPool
 from intercode.train.sampling import RolloutLimits
@@ -121,6 +123,7 @@ class Service:
         envs: int,
         queue: int,
         limits: RolloutLimits,
+        deal: int | None = None,
     ) -> None:
         with ExitStack() as opened:
             self._pools = {
@@ -131,6 +134,8 @@ class Service:
         self._env, self._tasks, self._models = env, factory.tasks, models
         self._ids = {task.id for task in factory.tasks}
         self._token, self._limits = token.encode(), limits
+        self._sampler = Sampler([(factory, 1)])
+        self._dealt = self._sampler.stream(deal) if deal else None
         self._most, self._open = envs + queue, 0
         self._free = asyncio.Semaphore(envs)
 
@@ -171,8 +176,11 @@ class Service:
                 raise _Refused(
                     400, f"no agent is called {agent:.100}; there are {', '.join(self._pools)}"
                 )
-            if order["task"] not in self._ids:
-                raise _Refused(404, f"no task has the id {order['task']:.200}")
+            task = order.get("task")
+            if not task and not self._dealt:
+                raise _Refused(400, "the field 'task' is missing; the service deals none (--deal)")
+            if task and task not in self._ids:
+                raise _Refused(404, f"no task has the id {task:.200}")
             played = asyncio.ensure_future(self._play(agent, order))
             left = asyncio.ensure_future(_disconnection(request))
             try:
@@ -187,7 +195,6 @@ class Service:
             self._open -= 1
 
     async def _play(self, agent: str, order: dict[str, Any]) -> Rollout:
-        job = Job(order["task"], order.get("seed", 0))
         limits = _lowered(self._limits, order.get("limits", {}))
         sampling = order.get("sampling", {})
         _require_sampling(sampling, limits)
@@ -195,6 +202,11 @@ class Service:
         connect = partial(self._models.connect, order["model"], base_url, key, limits, sampling)
         with closing(await asyncio.to_thread(connect)) as model:
             async with self._free:
+                if self._dealt and not order.get("task"):
+                    rollout = await self._pools[agent].play(next(self._dealt), model, limits=limits)
+                    self._sampler.note([rollout])
+                    return rollout
+                job = Job(order["task"], order.get("seed", 0))
                 return await self._pools[agent].play(job, model, limits=limits)
 
     def _require_token(self, request: Request) -> None:
@@ -237,8 +249,8 @@ def _read_order(body: bytes) -> dict[str, Any]:
             raise _Refused(400, f"the field {name!r} must be {_KINDS[_FIELDS[name]]}")
     if not 0 <= order.get("seed", 0) < 2**31:
         raise _Refused(400, "the field 'seed' must be a number from 0 to 2³¹ − 1")
-    if missing := [name for name in ("task", "model") if not order.get(name)]:
-        raise _Refused(400, f"the field {missing[0]!r} is missing")
+    if not order.get("model"):
+        raise _Refused(400, "the field 'model' is missing")
     return order
 
 
@@ -287,6 +299,7 @@ def _answer_rollout(agent: str, model: str, rollout: Rollout) -> Response:
     return _answer(
         {
             "task": rollout.task,
+            "group": rollout.group,
             "seed": rollout.seed,
             "agent": agent,
             "model": model,
