@@ -15,7 +15,7 @@ It prints the success rate on test tasks by their distance from training (the sa
 names, one choice changed, two changed, a new kind, a new family): before training, after imitation,
 and after GRPO, where `intercode` executes and scores the commands that the policy samples for
 training tasks. With `--sampler`, measured pass rates choose these tasks, and groups without
-variance are replaced. It also prints the share of groups in the steps' batches whose rewards differ.
+variance are replaced. It also prints the share of groups whose rewards differ.
 """
 
 from __future__ import annotations
