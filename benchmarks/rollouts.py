@@ -191,7 +191,7 @@ def processor_seconds() -> float:
 def hosts(factory: EnvFactory, options: Any) -> Iterator[Row]:
     """Rows of episodes on hosts, against episodes in this process."""
     jobs = groups(factory.tasks, options.rollouts // len(factory.tasks))
-    costs: dict[int, list[tuple[float, float, float]]] = {}
+    costs: dict[int, list[tuple[float, ...]]] = {}
     with ExitStack() as opened:
         pools = {
             count: opened.enter_context(
