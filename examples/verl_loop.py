@@ -32,11 +32,12 @@ class InterCodeLoop(AgentLoopBase):
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         request = uuid4().hex  # the same for all turns: the server keeps their prefix
 
-        async def sample(prompt: list[int]) -> tuple[list[int], list[float]]:
+        async def sample(prompt: list[int]) -> tuple[list[int], list[float], int | None]:
             output = await self.server_manager.generate(
                 request, prompt_ids=prompt, sampling_params=sampling_params
             )
-            return output.token_ids, output.log_probs or []
+            version = output.extra_fields.get("global_steps")
+            return output.token_ids, output.log_probs or [], version
 
         chat, limit = hf_chat(self.tokenizer), self.rollout_config.response_length
         for _ in range(3):  # a fault has no reward: play again
@@ -46,6 +47,7 @@ class InterCodeLoop(AgentLoopBase):
         else:
             raise RuntimeError(rollout.episode.error)
         (segment,) = rollout.segments
+        steps = [step for step in segment.policy_versions if step is not None]
         return AgentLoopOutput(
             prompt_ids=list(segment.prompt_ids),
             response_ids=list(segment.token_ids),
@@ -54,4 +56,8 @@ class InterCodeLoop(AgentLoopBase):
             reward_score=rollout.reward,
             num_turns=len(segment.turns),
             metrics={},
+            extra_fields={
+                "min_global_steps": min(steps, default=None),
+                "max_global_steps": max(steps, default=None),
+            },
         )

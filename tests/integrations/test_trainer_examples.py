@@ -34,6 +34,7 @@ def test_verls_agent_loop_returns_the_tokens_that_its_server_sampled() -> None:
 
     tokenizer = make_tokenizer()
     policy = Policy(tokenizer, TASKS, wrong=0.5, seed=4)
+    start = tokenizer.convert_tokens_to_ids("<|im_start|>")
     said: dict[str, list[int]] = {}
 
     class Server:
@@ -44,7 +45,8 @@ def test_verls_agent_loop_returns_the_tokens_that_its_server_sampled() -> None:
             assert sampling_params == {"temperature": 1.0}
             ids, logprobs = policy.reply(prompt_ids)
             said.setdefault(request_id, []).extend(ids)
-            return TokenOutput(token_ids=ids, log_probs=logprobs)
+            steps = {"global_steps": 3 + prompt_ids.count(start) // 2}
+            return TokenOutput(token_ids=ids, log_probs=logprobs, extra_fields=steps)
 
     config = OmegaConf.create(
         {"data": {}, "actor_rollout_ref": {"rollout": {"response_length": 2000}}}
@@ -73,6 +75,8 @@ def test_verls_agent_loop_returns_the_tokens_that_its_server_sampled() -> None:
         pairs = zip(output.response_ids, output.response_mask, strict=True)
         sampled.append([token for token, mask in pairs if mask])
         assert "<|im_start|>" in tokenizer.decode(output.prompt_ids)
+        last = 4 + output.response_ids.count(start) // 2
+        assert output.extra_fields == {"min_global_steps": 4, "max_global_steps": last}
     assert sorted(sampled) == sorted(said.values())
     assert {output.reward_score for output in outputs} == {0.0, 1.0}
     sys.modules["verl_loop"].pool(2000).close()

@@ -294,7 +294,7 @@ def require_sampled(answer: Any, count: int) -> list[Sampled]:
         ]
     except (TypeError, ValueError) as error:
         raise UsageError(
-            "a reply is a tuple of token ids, log-probabilities, and perhaps the version of the "
+            "a reply is a pair of token ids and log-probabilities, or these and the version of the "
             f"policy ({error})"
         ) from error
     if len(replies) != count:
