@@ -39,7 +39,7 @@ from intercode.runner.budget import BudgetTracker
 from intercode.runner.run import evaluate
 from intercode.runs.evaluation import Evaluation
 from intercode.train import RolloutPool, groups
-from intercode.train.cluster.driver import RayExecutor
+from intercode.train.cluster.driver import HostExecutor
 from intercode.train.cluster.envs import RayEnvs
 from intercode.types import Episode, Task, Turn
 
@@ -125,7 +125,7 @@ def driver_cost(address: str, episodes: int, workers: int) -> tuple[float, float
     after a first hundred."""
     options: dict[str, Any] = {"env": "bash", "agent": "gold"}
     jobs = [(Task(f"task-{number}", "Do it.", gold=""), 0) for number in range(episodes + 100)]
-    with RayExecutor(
+    with HostExecutor(
         address, Evaluation.plan(**options), options, workers=workers, host=InstantHost
     ) as executor:
         played = executor.play(jobs, BudgetTracker())
@@ -143,7 +143,7 @@ def real_run(workers: int, address: str | None = None) -> float:
     plan = Evaluation.plan(**options)
     ends: queue.SimpleQueue[float] = queue.SimpleQueue()
 
-    def play(executor: RayExecutor | None) -> None:
+    def play(executor: HostExecutor | None) -> None:
         evaluate(
             plan.factory,
             plan.agent.strategy,
@@ -157,7 +157,7 @@ def real_run(workers: int, address: str | None = None) -> float:
     if address is None:
         play(None)
     else:
-        with RayExecutor(address, plan, options, workers=workers) as executor:
+        with HostExecutor(address, plan, options, workers=workers) as executor:
             play(executor)
     times = [ends.get() for _ in range(ends.qsize())]
     return times[-1] - times[0]

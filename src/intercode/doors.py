@@ -99,7 +99,7 @@ FORMATS = {
 words that explain it."""
 
 PARTS = {
-    "cluster": "intercode.train.cluster.driver:RayExecutor",
+    "cluster": "intercode.train.cluster.driver:HostExecutor",
     "cluster_nodes": "intercode.train.cluster.nodes:examine_nodes",
     "data_generate": "intercode.generate.command:data_generate",
     "families": "intercode.generate:FAMILIES",

@@ -504,6 +504,11 @@ class RunOptions(Options):
     workers: int = option(
         2, "Run", "Run N episodes at once.", kind="count", metavar="N", fixed=False
     )
+    hosts: int | None = option(
+        None, "Run",
+        "Divide --workers over N processes of this machine. [one for four workers and cores]",
+        kind="count", metavar="N", recorded=False, fixed=False,
+    )  # fmt: skip
     shard: Any = option(
         None, "Run",
         "Play only part I of N of the episodes; `intercode merge` joins the parts.",

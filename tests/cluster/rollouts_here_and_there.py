@@ -11,7 +11,7 @@ from typing import Any
 
 import loopback
 from policies import Policy, make_tokenizer
-from processes_of_nodes import processes
+from process_table import processes
 from token_server import TokenServer
 
 import intercode

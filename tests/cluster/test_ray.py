@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from cli_words import INTERCODE
 from kept import needs_bwrap, write_box
-from processes_of_nodes import alive, below, processes, wait_for
+from process_table import alive, below, processes, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -76,18 +76,18 @@ class Fragile(BashEnv):
 """
 STRANGER = """
 import sys
-from intercode.train.cluster.driver import RayExecutor
+from intercode.train.cluster.driver import HostExecutor
 from intercode.train.cluster.host import EpisodeHost
 from intercode.runs.evaluation import Evaluation
 from intercode.runner.run import evaluate
 
 class Stranger(EpisodeHost):
-    def begin(self):
-        return {**super().begin(), "template": "another"}
+    def begin(self, *arguments):
+        return {**super().begin(*arguments), "template": "another"}
 
 options = {"env": "bash", "agent": "gold", "limit": 3}
 plan = Evaluation.plan(**options)
-with RayExecutor(sys.argv[1], plan, options, workers=1, host=Stranger) as executor:
+with HostExecutor(sys.argv[1], plan, options, workers=1, host=Stranger) as executor:
     try:
         evaluate(plan.factory, plan.agent.strategy, tasks=plan.tasks, crew=executor)
     finally:

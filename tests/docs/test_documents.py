@@ -12,6 +12,7 @@ any block after `<!-- not run: WHY -->` is left out
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -27,6 +28,7 @@ from following import BLOCK, follow, steps
 from kept import needs_bwrap
 
 from intercode.cli import main
+from intercode.envs import prepare
 
 pytestmark = pytest.mark.alone
 
@@ -40,7 +42,14 @@ FOLLOWED = {
     "first-experiments.md",
     "converting-datasets.md",
 }
-EXECUTED = {"README.md", "agents.md", "from-intercode-v1.md", "one-sandbox.md", "training.md"}
+EXECUTED = {
+    "README.md",
+    "adapters.md",
+    "agents.md",
+    "from-intercode-v1.md",
+    "one-sandbox.md",
+    "training.md",
+}
 
 
 def blocks(path: Path) -> list[tuple[str, str]]:
@@ -150,6 +159,21 @@ def test_the_page_on_training_prints_what_it_says(
     numbers = literal_eval(capsys.readouterr().out)
     assert (numbers["step"], numbers["rollouts"]) == (1, 16.0)
     assert (tmp_path / "sampler.json").exists()
+    for code in codes[2:]:
+        exec(code, names)
+    assert literal_eval(capsys.readouterr().out.splitlines()[0]) <= {0.0, 1.0}
+
+
+def test_the_rows_for_verl_name_the_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_bwrap()
+    monkeypatch.chdir(tmp_path)
+    page = blocks(ROOT / "docs" / "adapters.md")
+    (code,) = (text for language, text in page if language == "python")
+    exec(code, {})
+    rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    tasks = prepare("bash").tasks
+    assert [row["task"] for row in rows] == [task.id for task in tasks]
+    assert [row["prompt"][0]["content"] for row in rows] == [task.query for task in tasks]
 
 
 def test_the_page_on_one_sandbox_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:

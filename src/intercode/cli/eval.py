@@ -13,7 +13,6 @@ from intercode.cli.completion import completing
 from intercode.cli.options import own_name
 from intercode.cli.output import resumable, say, show_reasons, show_summaries
 from intercode.cli.progress import progress
-from intercode.doors import part
 from intercode.errors import IntercodeError, UsageError
 from intercode.options import RunOptions
 
@@ -85,6 +84,7 @@ def _run(
     exclude_broken: bool,
     retry_errors: bool = True,
     on: str = "local",
+    hosts: int | None = None,
     **options: Any,
 ) -> None:
     import shlex
@@ -105,12 +105,9 @@ def _run(
         click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why)", err=True)
     evaluation.config["options"] = shared.options_to_store()
     with ExitStack() as opened:
-        executor = (
-            opened.enter_context(
-                part("cluster")(on, evaluation, {"env": env, **options}, workers=workers)
-            )
-            if on != "local"
-            else None
+        planned = {"env": env, **options}
+        executor = opened.enter_context(
+            evaluation.executor(planned, workers=workers, on=on, hosts=hosts)
         )
         store = opened.enter_context(
             evaluation.open(

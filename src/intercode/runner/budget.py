@@ -63,6 +63,12 @@ class BudgetTracker:
         with self._lock:
             self.used += usage
 
+    def take(self) -> Usage:
+        """Return what was used since the last call, for another tracker to `spend`."""
+        with self._lock:
+            used, self.used = self.used, Usage()
+        return used
+
     def stop(self, why: str) -> None:
         """Stop the run for a reason other than a limit; the first reason counts."""
         self._stopped = self._stopped or why

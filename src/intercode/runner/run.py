@@ -14,6 +14,7 @@ episodes; a second one does not wait for the workers.
 from __future__ import annotations
 
 import hashlib
+import os
 import queue
 import random
 import signal
@@ -52,11 +53,16 @@ the process."""
 
 
 class EpisodeExecutor(Protocol):
-    """Plays jobs outside this process's threads."""
+    """Plays jobs outside this process's threads; `here`: on this machine."""
 
-    def play(self, jobs: Sequence[tuple[Task, int]], tracker: BudgetTracker) -> Iterator[Episode]:
+    @property
+    def here(self) -> bool: ...
+
+    def play(
+        self, jobs: Sequence[tuple[Task, int]], tracker: BudgetTracker, folder: Path | None
+    ) -> Iterator[Episode]:
         """Yield the episode of each job, a task and an epoch, once; fewer if the tracker says that
-        the run must stop.
+        the run must stop. `folder` is the run's.
 
         A fault becomes an episode with an `error`; an exception ends the run.
         """
@@ -142,7 +148,7 @@ def evaluate(
     todo = [(task, epoch) for task, epoch in order if (task.id, epoch) not in played]
     for task, epoch in todo:
         run.jobs.put((task, epoch))
-        if store and not crew:  # for replies of an earlier, interrupted process
+        if store and (crew is None or crew.here):  # for replies of an earlier, interrupted process
             tracker.spend(open_cache(store.path, task.id, epoch).usage)
 
     def keep(episode: Episode) -> None:
@@ -187,6 +193,16 @@ def episode_seed(seed: int, task: str, epoch: int) -> int:
     """Return the seed of one episode: 31 bits of a hash of the arguments."""
     digest = hashlib.sha256(f"{seed}\0{task}\0{epoch}".encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1
+
+
+def hosts_here(hosts: int | None, envs: int) -> int:
+    """Return in how many processes of this machine that many environments are played: by default
+    one for each four of them, and of the cores. 1 is this process alone."""
+    if hosts is None:
+        return max(1, min(len(os.sched_getaffinity(0)), envs) // 4)
+    if hosts < 1:
+        raise UsageError(f"hosts is {hosts}; it must be at least 1")
+    return min(hosts, envs)
 
 
 def prepare_some(
@@ -270,7 +286,7 @@ def _work(run: _Run) -> None:
 def _direct(run: _Run, executor: EpisodeExecutor, jobs: Sequence[tuple[Task, int]]) -> None:
     """Let the executor play the jobs."""
     try:
-        for episode in executor.play(jobs, run.tracker):
+        for episode in executor.play(jobs, run.tracker, run.folder):
             run.results.put(episode)
     except BaseException as error:
         run.results.put(error)

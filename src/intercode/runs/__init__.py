@@ -81,10 +81,15 @@ def evaluate(
     """
     from intercode.runs.evaluation import Evaluation
 
+    where = {name: options.pop(name) for name in ("on", "hosts") if name in options}
     evaluation = Evaluation.plan(env, **options)
     workers = int(options.get("workers", 2))
-    with evaluation.open(out, resume=resume, workers=workers) as run_store:
-        evaluation.run(run_store, workers=workers)
+    planned = {"env": env, **options}
+    with (
+        evaluation.executor(planned, workers=workers, **where) as executor,
+        evaluation.open(out, resume=resume, workers=workers) as run_store,
+    ):
+        evaluation.run(run_store, workers=workers, executor=executor)
         path = run_store.path
     if evaluation.fault:
         raise evaluation.fault

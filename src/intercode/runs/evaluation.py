@@ -10,7 +10,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from importlib import metadata
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 from intercode import __version__
 from intercode.agents import Agent, gold, make_agent
+from intercode.doors import part
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.envs.rewards import NamedReward, reward_name
@@ -36,7 +37,7 @@ from intercode.plugins import attribute_path
 from intercode.rescoring.recordings import load_predictions, load_recording
 from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.provenance import source_digests
-from intercode.runner.run import EpisodeExecutor, evaluate, select
+from intercode.runner.run import EpisodeExecutor, evaluate, hosts_here, select
 from intercode.runner.shards import Shard
 from intercode.runs.store import RunStore
 from intercode.tasks import HUB
@@ -179,6 +180,22 @@ class Evaluation:
             folder, {**self.config, **facts}, resume=resume, allow_code_change=allow_code_change
         )
 
+    def executor(
+        self, options: dict[str, Any], *, workers: int, on: str = "local", hosts: int | None = None
+    ) -> AbstractContextManager[Any]:
+        """Return the executor on a cluster or in several processes of this machine, or a context
+        of None if this process plays. `options` are the ones from which the run was planned."""
+        here = hosts_here(hosts, workers)
+        if on != "local":
+            if hosts is not None:
+                raise UsageError("--hosts is for this machine; a cluster has a host on each node")
+        elif here == 1:
+            return nullcontext()
+        executor: AbstractContextManager[Any] = part("cluster")(
+            here if on == "local" else on, self, options, workers=workers
+        )
+        return executor
+
     def run(
         self,
         store: RunStore,
@@ -196,7 +213,7 @@ class Evaluation:
         """
         tracker, tasks = BudgetTracker(self.limits), self.tasks
         tests = environment_class(self.config["env"]).decided_by
-        if self.agent.strategy is gold and tests and executor is None:
+        if self.agent.strategy is gold and tests and (executor is None or executor.here):
             tasks = with_passing_golds(self.factory, tasks, workers=workers)
         if isinstance(self.model, OpenAIModel):
             self.model.give_up = tracker.stop_reason

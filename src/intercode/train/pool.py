@@ -34,10 +34,12 @@ from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
 from intercode.runner.budget import BudgetTracker, RunLimits
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
+from intercode.runner.run import hosts_here
 from intercode.runner.warm_env import WarmEnv
 from intercode.runs.segments import segments_of
 from intercode.train.batching import Batches, Generate, Pace, Wait
 from intercode.train.chat import Chat
+from intercode.train.cluster.envs import spread
 from intercode.train.jobs import Job, Rollout
 from intercode.train.lent import GenerateOne, LentEpisode
 from intercode.train.sampling import Asked, Cut, EpisodeSampler, RolloutLimits, Served, Source
@@ -81,6 +83,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         agent: str | Agent | Strategy = "try_again",
         *,
         envs: int = 64,
+        hosts: int | None = None,
         limits: RolloutLimits | None = None,
         tasks: Sequence[Task] = (),
         retries: int = 1,
@@ -90,6 +93,10 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         """Several factories make one pool for the tasks of all of them. `tasks` are the factory's,
         if the caller's own function makes the environments. A rollout whose sandbox or machine is
         lost is played again with its seed, up to `retries` times; trees and lent episodes are not.
+
+        Environments of `intercode.prepare` are spread over `hosts` processes of this machine, by
+        default one for each four of its cores and of `envs`; 1 is this process. Environments of
+        other functions stay in this process.
 
         A rollout's reward is 1.0 for success and 0.0 without. `shaped`: it is the reward of the
         score instead, which may be a fraction for a wrong answer; this warns once per process.
@@ -107,10 +114,20 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             raise UsageError("give one factory with its tasks, or several that have tasks")
         self.limits, self.envs, self.retries = limits or RolloutLimits(), envs, retries
         self.shaped, self.values = shaped, values
-        self.worlds = [
-            World(make, tasks or getattr(make, "tasks", ()), agent, self.limits.turns)
-            for make in factories
-        ]
+        # by default, only factories that are known to travel
+        travels = hosts is not None or all(isinstance(make, EnvFactory) for make in factories)
+        processes = hosts_here(hosts, envs) if travels else 1
+        self._hosts = spread(factories, processes, 2 * envs) if processes > 1 else None
+        makers: Sequence[Factory] = self._hosts.factories if self._hosts else factories
+        try:
+            self.worlds = [
+                World(maker, tasks or getattr(factory, "tasks", ()), agent, self.limits.turns)
+                for maker, factory in zip(makers, factories, strict=True)
+            ]
+        except BaseException:
+            if self._hosts:
+                self._hosts.close()
+            raise
         self._workers = Workers(envs)
         self._trackers: weakref.WeakSet[BudgetTracker] = weakref.WeakSet()
         self._lent: weakref.WeakSet[LentEpisode] = weakref.WeakSet()
@@ -128,6 +145,8 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         for lent in list(self._lent):
             lent.close()
         self._workers.close(GRACE)
+        if self._hosts:
+            self._hosts.close()
 
     def warm(self) -> None:
         """Start all environments, so that the first step is as fast as the others. Raises

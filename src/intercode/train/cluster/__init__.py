@@ -1,10 +1,13 @@
-"""Many machines over Ray. Within intercode only the command line imports this package; Ray is
-imported when it is used.
+"""Hosts: processes that play, on the machines of a Ray cluster or on this one. The command line and
+pools import this package when they use it, and Ray is imported when a cluster is used.
 
+base.py       what a cluster, a node and a host are
+nodes.py      a cluster of Ray
+processes.py  processes of this machine
+hosts.py      one host on each node, replaced when it is lost
+host.py       what runs in a host
 driver.py     the executor that plays an evaluation: hands out episodes, and loses none to a lost
-              node
-envs.py       environments on the nodes for a `RolloutPool`
-host.py       what runs on a node
-shipping.py   the files that a run needs, sent once to each node
-nodes.py      the connection, and the nodes of the cluster
+              host
+envs.py       environments in hosts for a `RolloutPool`
+shipping.py   the files that a run needs, sent once to each node of a Ray cluster
 """

@@ -1,4 +1,5 @@
-"""The executor that plays an evaluation on the nodes of a Ray cluster.
+"""The executor that plays an evaluation on the nodes of a Ray cluster, or in several processes of
+this machine.
 
     jobs ──► waiting ──► a node's host plays it ──► Episode ──► yielded once, by (task, epoch)
                ▲              ├── host or node lost ──► a strike for the jobs that were played there
@@ -19,6 +20,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from intercode.envs import environment_class
@@ -28,11 +31,11 @@ from intercode.runner.run import episode_seed
 from intercode.runner.warm_env import HOW_TO_RESUME
 from intercode.runs.evaluation import Evaluation
 from intercode.runs.store import FREE, SOURCES, differing_settings
+from intercode.train.cluster.base import Lost, Node
 from intercode.train.cluster.host import EpisodeHost, Key
 from intercode.train.cluster.hosts import NodeHost, NodeHosts
-from intercode.train.cluster.nodes import Node, why_lost
-from intercode.train.cluster.shipping import TRAVELLING, Shipment, pack
-from intercode.types import Episode, Task
+from intercode.train.cluster.shipping import TRAVELLING, pack, unpack
+from intercode.types import Episode, Task, Usage
 
 STRIKES = 3
 """Hosts that may end while playing a task before the task is quarantined."""
@@ -42,34 +45,42 @@ _OF_THE_DRIVER = FREE | SOURCES | TRAVELLING | {"limit", "tasks"}
 
 @dataclass(slots=True)
 class _Host(NodeHost):
-    """`call` is the open exchange, `playing` lists the host's jobs in the order in which it got
-    them."""
+    """`workers` play at once, `call` is the open exchange, `playing` lists the host's jobs in the
+    order in which it got them."""
 
+    workers: int = 1
     call: Any = None
     playing: dict[Key, None] = field(default_factory=dict)
     held: list[Episode] = field(default_factory=list)
     """Episodes of the faults in a row, which are played elsewhere if the node is benched."""
 
 
-class RayExecutor(AbstractContextManager["RayExecutor"]):
-    """Plays the jobs of `evaluate` on all nodes. `close` ends the hosts; nothing is left on the
-    nodes but the cache."""
+class HostExecutor(AbstractContextManager["HostExecutor"]):
+    """Plays the jobs of `evaluate` in hosts. `close` ends these; nothing is left on other machines
+    but the cache."""
 
     def __init__(
         self,
-        on: str,
+        on: str | int,
         evaluation: Evaluation,
         options: dict[str, Any],
         *,
         workers: int,
         host: type = EpisodeHost,
     ) -> None:
-        """`options` are the ones from which `evaluation` was planned; each node plays `workers`
-        episodes at once."""
-        self._evaluation, self._workers = evaluation, workers
-        self._hosts = NodeHosts(
-            on, _Host, lambda: (host, (_shipment(evaluation, options), workers), 2), self._refuse
-        )
+        """`on` is a Ray cluster, of which each node plays `workers` episodes at once, or a number
+        of processes of this machine, which divide the `workers`. `options` are the ones from which
+        `evaluation` was planned."""
+        self._evaluation, self._on, self._workers = evaluation, on, workers
+        self._folder: Path | None = None
+        shipped, env_class = _options(evaluation, options), environment_class(options["env"])
+
+        def start() -> tuple[type, tuple[Any, ...], int]:
+            if isinstance(on, int):
+                return host, (partial(dict, shipped),), 2
+            return host, (partial(unpack, pack(shipped, env_class)),), 2
+
+        self._hosts = NodeHosts(on, self._entry, start, self._refuse)
         self.quarantined: dict[Key, str] = {}
 
     def __exit__(self, *failure: object) -> None:
@@ -83,7 +94,8 @@ class RayExecutor(AbstractContextManager["RayExecutor"]):
         """Return what the progress line says about the nodes."""
         hosts = list(self._hosts)
         usable = sum(host.ready for host in hosts)
-        parts = [f"{usable} host{'s' if usable != 1 else ''}", f"{usable * self._workers} workers"]
+        workers = sum(host.workers for host in hosts if host.ready)
+        parts = [f"{usable} host{'s' if usable != 1 else ''}", f"{workers} workers"]
         if faults := ", ".join(f"{host.node.name} {host.faults}" for host in hosts if host.faults):
             parts.append(f"faults: {faults}")
         if benched := ", ".join(host.node.name for host in hosts if host.benched):
@@ -105,11 +117,19 @@ class RayExecutor(AbstractContextManager["RayExecutor"]):
             ),
         ]
 
-    def play(self, jobs: Sequence[tuple[Task, int]], tracker: BudgetTracker) -> Iterator[Episode]:
-        """Yield the episode of each job, as they come. Raises `SandboxError` or `ModelError` if no
-        node is left."""
-        import ray
+    @property
+    def here(self) -> bool:
+        return isinstance(self._on, int)
 
+    def play(
+        self,
+        jobs: Sequence[tuple[Task, int]],
+        tracker: BudgetTracker,
+        folder: Path | None = None,
+    ) -> Iterator[Episode]:
+        """Yield the episode of each job, as they come. Raises `SandboxError` or `ModelError` if no
+        host is left."""
+        self._folder = folder if self.here else None
         self._tasks = {task.id: task for task, _ in jobs}
         self._waiting = deque((task.id, epoch) for task, epoch in jobs)
         self._suspects: deque[Key] = deque()
@@ -127,7 +147,8 @@ class RayExecutor(AbstractContextManager["RayExecutor"]):
             for host in ready:
                 if host.call is None and ((new := self._choose(host, usable)) or host.playing):
                     host.playing |= dict.fromkeys(new)
-                    host.call = host.actor.exchange.remote(new, stop)
+                    begun = [(self._tasks[task], epoch) for task, epoch in new]
+                    host.call = host.actor.call("exchange", begun if self.here else new, stop)
             calls = {host.call: host for host in ready if host.call is not None}
             if why := self._hosts.why_none():
                 yield from self._take(self._faulted.values())
@@ -139,10 +160,16 @@ class RayExecutor(AbstractContextManager["RayExecutor"]):
             if not calls:
                 time.sleep(0.1)
                 continue
-            for call in ray.wait(list(calls), num_returns=1, timeout=0.2)[0]:
+            for call in self._hosts.cluster.wait(list(calls), 0.2):
                 yield from self._take(self._receive(calls[call], call, tracker))
 
     # -- inside ------------------------------------------------------------------------------------
+
+    def _entry(self, node: Node) -> _Host:
+        workers = self._workers
+        if isinstance(self._on, int):
+            workers = workers // self._on + (int(node.id) < workers % self._on)
+        return _Host(node, (workers, self._folder), workers=workers)
 
     def _refuse(self, config: dict[str, Any]) -> str | None:
         """Return in which settings a host differs from the driver."""
@@ -153,8 +180,8 @@ class RayExecutor(AbstractContextManager["RayExecutor"]):
     def _choose(self, host: _Host, usable: Sequence[_Host]) -> list[Key]:
         """Take the jobs that a host gets now: one for each worker, and two more while the queue is
         long."""
-        ahead = 2 if len(self._waiting) > self._workers * len(usable) else 0
-        room = self._workers + ahead - len(host.playing)
+        ahead = 2 if len(self._waiting) > sum(other.workers for other in usable) else 0
+        room = host.workers + ahead - len(host.playing)
         if room <= 0 or any(len(self._strikes.get(key, ())) >= STRIKES - 1 for key in host.playing):
             return []
         nodes = {candidate.node.id for candidate in usable}
@@ -179,19 +206,18 @@ class RayExecutor(AbstractContextManager["RayExecutor"]):
     def _receive(self, host: _Host, call: Any, tracker: BudgetTracker) -> Iterator[Episode]:
         """Yield the finished episodes that a call brings, and take note of faults and of a lost
         host."""
-        import ray
-
         host.call = None
         try:
-            answer = ray.get(call)
-        except Exception as error:
-            if (why := why_lost(error)) is None:
-                raise
-            yield from self._lose(host, why)
+            answer = self._hosts.cluster.result(call)
+        except Lost as error:
+            yield from self._lose(host, str(error))
             return
         for result in answer:
             if isinstance(result, IntercodeError):
                 raise result
+            if isinstance(result, Usage):
+                tracker.spend(result)
+                continue
             key = (result.task, result.epoch) if isinstance(result, Episode) else result
             if key not in host.playing:
                 continue
@@ -199,7 +225,6 @@ class RayExecutor(AbstractContextManager["RayExecutor"]):
             if not isinstance(result, Episode):
                 self._open.pop(key, None)
                 continue
-            tracker.spend(result.usage)
             if result.error is None or result.error.startswith("data:"):
                 yield from host.held
                 host.held, host.in_a_row = [], 0
@@ -217,7 +242,7 @@ class RayExecutor(AbstractContextManager["RayExecutor"]):
 
     def _lose(self, host: _Host, why: str) -> Iterator[Episode]:
         """Put the jobs of a lost host and its last faults back. Yields quarantined episodes."""
-        begun, lost = list(host.playing)[: self._workers], list(host.playing)
+        begun, lost = list(host.playing)[: host.workers], list(host.playing)
         again = _jobs(host.held)
         host.playing, host.held = {}, []
         for key in lost:
@@ -251,7 +276,7 @@ class RayExecutor(AbstractContextManager["RayExecutor"]):
         reasons = [host.benched for host in self._hosts if host.benched]
         of_model = reasons and all("model: " in reason for reason in reasons)
         return (ModelError if of_model else SandboxError)(
-            f"no node is left to play on ({why}; {HOW_TO_RESUME})"
+            f"no {'host' if self.here else 'node'} is left to play on ({why}; {HOW_TO_RESUME})"
         )
 
 
@@ -259,8 +284,8 @@ def _jobs(episodes: Sequence[Episode]) -> list[Key]:
     return [(episode.task, episode.epoch) for episode in episodes]
 
 
-def _shipment(evaluation: Evaluation, options: dict[str, Any]) -> Shipment:
-    """Return the options of a node's plan: those of the driver, but with tasks chosen by id."""
+def _options(evaluation: Evaluation, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a host's plan: those of the driver, but with tasks chosen by id."""
     options = {
         **options,
         "price": evaluation.config["price"],
@@ -270,4 +295,4 @@ def _shipment(evaluation: Evaluation, options: dict[str, Any]) -> Shipment:
     }
     if ids := evaluation.config.get("tasks"):
         options |= {"task": ids, "limit": None}
-    return pack(options, environment_class(options["env"]))
+    return options

@@ -1,39 +1,48 @@
-"""Environments on the nodes of a Ray cluster, for a `RolloutPool` in the trainer's process.
+"""Environments in other processes, for a `RolloutPool` in the trainer's process: on the nodes of a
+Ray cluster, or in several processes of this machine.
 
-    pool's thread ── reset, step, fork, close ──► host of a node ──► environment with its sandbox
-    strategy, policy and tokens stay here  ├── lost host: SandboxError, the rollout is
-                                           │   played again on another
-                                           └── at a reset: moves to a node that has fewer
+    pool's thread ── reset, step, fork, close ──► host ──► environment with its sandbox
+    policy and tokens stay here  ├── lost host: SandboxError, the rollout is played again on another
+                                 └── at a reset: moves to a host that has fewer
 
-Each step travels to the node and back, unless the model is a server: then the node plays the whole
-rollout, and only its episode comes back.
+An agent of intercode's own plays the whole rollout in the host if the model is a server, and only
+the episode comes back. Another model stays here: a process of this machine sends it the questions
+of the rollout that it plays; a node of a cluster sends each step. An agent of the caller's stays
+here as well, since it may need modules that a node lacks, or keep something in this process.
 """
 
 from __future__ import annotations
 
 import copy
+import pickle
+import queue
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Self
+
+import cloudpickle
 
 from intercode.agents import Strategy
-from intercode.envs import environment_class
-from intercode.errors import IntercodeError, SandboxError
+from intercode.env import EnvFactory
+from intercode.envs import environment_class, prepare
+from intercode.errors import IntercodeError, ModelError, SandboxError
 from intercode.models import OpenAIModel
 from intercode.plugins import attribute_path
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode.runs.store import differing_settings
-from intercode.train.cluster.host import OF_TASK, EnvHost
+from intercode.train.cluster.base import Lost
+from intercode.train.cluster.host import OF_TASK, EnvHost, values_of
 from intercode.train.cluster.hosts import NodeHost, NodeHosts
-from intercode.train.cluster.nodes import why_lost
-from intercode.train.cluster.shipping import TRAVELLING, Shipment, pack
+from intercode.train.cluster.processes import Call
+from intercode.train.cluster.shipping import TRAVELLING, Shipment, pack, unpack
 from intercode.train.sampling import EpisodeSampler
-from intercode.types import Episode, Task, Turn
+from intercode.types import Episode, Message, Task, Turn
 
 
 class HostLost(SandboxError):
@@ -47,38 +56,25 @@ class _Host(NodeHost):
     envs: int = 0
 
 
-class RayEnvs(AbstractContextManager["RayEnvs"]):
-    """A factory of environments for `RolloutPool`, with the options of `intercode.prepare`. Close
-    the pool first, then this.
+class HostEnvs(AbstractContextManager["HostEnvs"]):
+    """Hosts that prepare the same factories, and make environments of them."""
 
-        with (
-            RayEnvs("bash", data="tasks", on="ray://head:10001") as factory,
-            RolloutPool(factory, "try_again", envs=256) as pool,
-        ):
-            ...
-
-    Each call makes an environment on the node that has the fewest; at a reset, one moves to a node
-    that has at least two fewer, such as one that joined. Only the nodes need a sandbox.
-    """
-
-    def __init__(self, env: str, *, on: str = "ray", calls: int = 512, **options: Any) -> None:
-        """At most `calls` steps are taken, or rollouts played, at once on a node. Raises
-        `SandboxError` if no node can play."""
-        env_class = environment_class(env)
-        self.prompts = attribute_path(env_class, "prompts")
-        self.tasks: Sequence[Task] = ()
-        self._facts: dict[str, Any] | None = None
+    def __init__(
+        self, on: str | int, prepare: Callable[[], Callable[[], Sequence[EnvFactory]]], calls: int
+    ) -> None:
+        """`prepare` returns a function that each host calls, and may itself use the cluster. Raises
+        `SandboxError` if no host can play."""
+        self._facts: list[dict[str, Any]] | None = None
         self._lock = threading.Lock()
-
-        def start() -> tuple[type, tuple[Shipment], int]:
-            return EnvHost, (pack({"env": env, **options}, env_class),), calls
-
-        self._hosts = NodeHosts(on, _Host, start, self._refuse)
+        self._hosts = NodeHosts(on, _Host, lambda: (EnvHost, (prepare(),), calls), self._refuse)
         try:
             self.count(self.free_host(), -1)
         except BaseException:
             self.close()
             raise
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()
@@ -86,14 +82,6 @@ class RayEnvs(AbstractContextManager["RayEnvs"]):
     def close(self) -> None:
         """End the hosts and their environments. May be called twice."""
         self._hosts.close()
-
-    def __call__(self) -> RayEnv:
-        """Make an environment. Raises `SandboxError` if no node can."""
-        while True:  # until a host answers
-            try:
-                return RayEnv(self, self.free_host())
-            except HostLost:
-                continue
 
     def places(self) -> dict[str, int]:
         """Return the number of environments on each node that has any."""
@@ -103,7 +91,7 @@ class RayEnvs(AbstractContextManager["RayEnvs"]):
     def free_host(self, current: _Host | None = None, actor: Any = None) -> _Host:
         """Return the host with the fewest environments, after adding one there; or `current`, if
         its actor is still `actor` and no host has two fewer. Waits while hosts start. Raises
-        `SandboxError` if no node can play."""
+        `SandboxError` if no host can play."""
         while True:
             with self._lock:
                 ready = self._hosts.look()
@@ -115,7 +103,7 @@ class RayEnvs(AbstractContextManager["RayEnvs"]):
                     least.envs += 1
                     return least
                 if why := self._hosts.why_none():
-                    raise SandboxError(f"no node can play ({why})")
+                    raise SandboxError(f"no host can play ({why})")
             time.sleep(0.05)
 
     def count(self, host: _Host, change: int) -> None:
@@ -133,51 +121,60 @@ class RayEnvs(AbstractContextManager["RayEnvs"]):
     ) -> Any:
         """Return the answer of a host's actor, or raise it if it is an error. A lost host is a
         `SandboxError`. `meanwhile` is called each second."""
-        import ray
+        call = actor.call(method, *arguments)
+        while meanwhile and not self._hosts.cluster.wait([call], 1.0):
+            meanwhile()
+        return self.result(host, actor, call)
 
-        call = getattr(actor, method).remote(*arguments)
+    def result(self, host: _Host, actor: Any, call: Any) -> Any:
+        """Return the answer to a call, as `ask` does."""
         try:
-            while meanwhile and not ray.wait([call], timeout=1)[0]:
-                meanwhile()
-            answer = ray.get(call)
-        except Exception as error:
-            if (why := why_lost(error)) is None:
-                raise
+            answer = self._hosts.cluster.result(call)
+        except Lost as error:
             with self._lock:
                 if host.actor is actor:
-                    self._hosts.lose(host, why)
-            raise HostLost(f"the host on node {host.node.name} was lost: {why}") from error
+                    self._hosts.lose(host, str(error))
+            raise HostLost(f"the host on {host.node.name} was lost: {error}") from error
         if isinstance(answer, IntercodeError):
             raise answer
         host.in_a_row = 0
         return answer
 
-    def _refuse(self, begun: tuple[dict[str, Any], Sequence[Task]]) -> str | None:
+    def _refuse(self, begun: list[tuple[dict[str, Any], Sequence[Task]]]) -> str | None:
         """Return in which settings a host differs from the first one."""
-        facts, tasks = begun
+        facts = [facts for facts, _ in begun]
         if self._facts is None:
-            self._facts, self.tasks = facts, tasks
-        wrong = differing_settings(self._facts, facts, TRAVELLING)
-        return f"it differs from the first node ({', '.join(wrong.values())})" if wrong else None
+            self._facts, self.tasks = facts, begun[0][1]
+        for first, other in zip(self._facts, facts, strict=True):
+            if wrong := differing_settings(first, other, TRAVELLING):
+                return f"it differs from the first host ({', '.join(wrong.values())})"
+        return None
 
 
-class RayEnv:
-    """An environment on a node, as `episode.play` needs it."""
+class HostEnv:
+    """An environment in a host, as `episode.play` needs it."""
 
-    def __init__(self, owner: RayEnvs, host: _Host) -> None:
-        self._owner, self.prompts = owner, owner.prompts
+    def __init__(self, owner: HostEnvs, factory: int, host: _Host) -> None:
+        self._owner, self._factory = owner, factory
         self._open(host)
+
+    @classmethod
+    def make(cls, owner: HostEnvs, factory: int = 0) -> Self:
+        """Make an environment on the host with the fewest. Raises `SandboxError` if none can."""
+        while True:  # until a host answers
+            with suppress(HostLost):
+                return cls(owner, factory, owner.free_host())
 
     def _open(self, host: _Host) -> None:
         self._host, self._actor, self._closed = host, host.actor, True
         try:
-            self._number, attributes = self._owner.ask(host, self._actor, "open")
+            self._number, attributes = self._owner.ask(host, self._actor, "open", self._factory)
         except BaseException:
             self._owner.count(host, -1)
             raise
-        self.protocol, self.submission, self.language = (
-            attributes[name] for name in ("protocol", "submission", "language")
-        )
+        self.protocol: str = attributes["protocol"]
+        self.submission, self.language = attributes["submission"], attributes["language"]
+        self.prompts: str | None = attributes["prompts"]
         self.takes_answer, self.takes_questions = False, False
         self.no_value, self._closed = "", False
 
@@ -221,20 +218,18 @@ class RayEnv:
         turns: list[Turn],
         values: bool = False,
     ) -> Episode:
-        """Play a rollout as `episode.play` does: on the node, if the model is a server and the
-        agent one of intercode's; else step by step, since an agent of the caller may need modules
-        that the node lacks, or keep something in this process."""
+        """Play a rollout as `episode.play` does; in the host, if it can be."""
+        facts: dict[str, Any] = {"seed": seed, "values": values}
+        if not getattr(strategy, "__module__", "").startswith("intercode."):
+            return play(self, task, strategy, sampler, tracker, turns=turns, **facts)
+        model = getattr(sampler.source, "model", None)
+        if type(model) is not OpenAIModel:
+            return self._play_asking(task, strategy, sampler, tracker, turns, facts)
 
         def stop() -> None:
             if why := tracker.stop_reason():
-                self._actor.stop.remote(self._number, why)
+                self._actor.call("stop", self._number, why)
 
-        model = getattr(sampler.source, "model", None)
-        known = getattr(strategy, "__module__", "").startswith("intercode.")
-        if type(model) is not OpenAIModel or not known:
-            return play(
-                self, task, strategy, sampler, tracker, seed=seed, turns=turns, values=values
-            )
         self._move()
         arguments = (task, _pickled(strategy), _pickled(model), sampler.limits, seed, values)
         result, log, sampler.cut = self._owner.ask(
@@ -246,7 +241,19 @@ class RayEnv:
         episode: Episode = result
         return episode
 
-    def fork(self, *, replay: bool = False) -> RayEnv:
+    def _play_asking(
+        self,
+        task: Task,
+        strategy: Strategy,
+        sampler: EpisodeSampler,
+        tracker: BudgetTracker,
+        turns: list[Turn],
+        facts: dict[str, Any],
+    ) -> Episode:
+        """Play a rollout of which this process has the model."""
+        return play(self, task, strategy, sampler, tracker, turns=turns, **facts)
+
+    def fork(self, *, replay: bool = False) -> Self:
         fork = copy.copy(self)
         fork._number, _ = self._call("fork", replay=replay)
         self._owner.count(self._host, 1)
@@ -265,9 +272,136 @@ class RayEnv:
         )
 
 
+class RayEnv(HostEnv):
+    """An environment on a node."""
+
+    _owner: RayEnvs
+
+    def _open(self, host: _Host) -> None:
+        super()._open(host)
+        self.prompts = self._owner.prompts  # a folder of this machine
+
+
+class RayEnvs(HostEnvs):
+    """A factory of environments for `RolloutPool`, with the options of `intercode.prepare`. Close
+    the pool first, then this.
+
+        with (
+            RayEnvs("bash", data="tasks", on="ray://head:10001") as factory,
+            RolloutPool(factory, "try_again", envs=256) as pool,
+        ):
+            ...
+
+    Each call makes an environment on the node that has the fewest; at a reset, one moves to a node
+    that has at least two fewer, such as one that joined. Only the nodes need a sandbox.
+    """
+
+    def __init__(self, env: str, *, on: str = "ray", calls: int = 512, **options: Any) -> None:
+        """At most `calls` steps are taken, or rollouts played, at once on a node. Raises
+        `SandboxError` if no node can play."""
+        env_class = environment_class(env)
+        self.prompts = attribute_path(env_class, "prompts")
+        shipped = {"env": env, **options}
+        super().__init__(on, lambda: partial(_prepare_shipped, pack(shipped, env_class)), calls)
+
+    def __call__(self) -> RayEnv:
+        """Make an environment. Raises `SandboxError` if no node can."""
+        return RayEnv.make(self)
+
+
+def _prepare_shipped(shipment: Shipment) -> list[EnvFactory]:
+    return [prepare(**unpack(shipment))]
+
+
+class ProcessEnv(HostEnv):
+    """An environment in a process of this machine, which asks this process during a rollout."""
+
+    def _play_asking(
+        self,
+        task: Task,
+        strategy: Strategy,
+        sampler: EpisodeSampler,
+        tracker: BudgetTracker,
+        turns: list[Turn],
+        facts: dict[str, Any],
+    ) -> Episode:
+        self._move()
+        actor, most = self._actor, tracker.limits.turns
+        arguments = (self._number, task, _pickled(strategy), most, facts)
+        call = actor.call("play_asking", *arguments, asks=True)
+        messages, asked = list[Message](), list[tuple[Message, ...]]()
+        failure: BaseException | None = None
+        while question := self._question(call, tracker):
+            known, new, tools, draw = question
+            messages = [*messages[:known], *new]
+            asked.append(tuple(messages))
+            try:
+                reply: Any = values_of(sampler.complete(messages, tools=tools, draw=draw))
+            except BaseException as error:
+                failure, reply = error, ModelError(f"the model raised {error!r:.300}")
+            actor.answer(call, (reply, tracker.stop_reason()))
+        result, log = self._owner.result(self._host, actor, call)
+        questions = zip(asked, sampler.replies, strict=False)
+        for has_question, values in log:
+            if has_question:
+                ask, answer = next(questions)
+                values |= {"ask": ask, "usage": answer.usage, "sample": answer.sample}
+            turns.append(Turn(**values))
+        if failure:
+            raise failure
+        if isinstance(result, IntercodeError):
+            raise result
+        return Episode(turns=tuple(turns), **result)
+
+    def _question(self, call: Call, tracker: BudgetTracker) -> Any:
+        """Return the next question of a rollout, or None when it has ended; stop it if the tracker
+        says so."""
+        while True:
+            try:
+                return call.questions.get(timeout=1.0)
+            except queue.Empty:
+                if why := tracker.stop_reason():
+                    self._actor.call("stop", self._number, why)
+
+
+class ProcessEnvs(HostEnvs):
+    """Several factories of `intercode.prepare` in processes of this machine; `factories` are their
+    counterparts here."""
+
+    def __init__(self, contents: Sequence[bytes], hosts: int, calls: int) -> None:
+        """`contents` are the factories, pickled."""
+        super().__init__(hosts, lambda: partial(_prepare_pickled, contents), calls)
+        self.factories = [partial(ProcessEnv.make, self, at) for at in range(len(contents))]
+
+
+def _prepare_pickled(contents: Sequence[bytes]) -> list[EnvFactory]:
+    return [pickle.loads(content) for content in contents]
+
+
+def spread(factories: Sequence[Callable[[], Any]], hosts: int, calls: int) -> ProcessEnvs | None:
+    """Return the environments of factories in that many processes of this machine, which answer
+    that many calls at once; None, with a warning, if one cannot be sent there."""
+    try:
+        contents = [_content(factory) for factory in factories]
+    except Exception as error:
+        warnings.warn(
+            f"the environments stay in this process, since they cannot be sent to others: {error}; "
+            "give factories of intercode.prepare(…)",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return None
+    return ProcessEnvs(contents, hosts, calls)
+
+
+def _content(factory: Callable[[], Any]) -> bytes:
+    if not isinstance(factory, EnvFactory):
+        raise TypeError(f"{factory!r:.50} is not from intercode.prepare")
+    content: bytes = cloudpickle.dumps(factory)
+    return content
+
+
 @lru_cache(maxsize=8)
 def _pickled(thing: Any) -> bytes:
-    import ray
-
-    content: bytes = ray.cloudpickle.dumps(thing)  # type: ignore[no-untyped-call]
+    content: bytes = cloudpickle.dumps(thing)
     return content

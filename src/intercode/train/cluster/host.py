@@ -1,46 +1,48 @@
-"""Play episodes, or single steps, on a node: one actor's process with environments that stay warm,
+"""Play episodes, or single steps, on a node: one host's process with environments that stay warm,
 and threads.
 
     EpisodeHost.exchange(jobs) ──► queue ──► worker thread with a WarmEnv ──► episodes
                                ──► the answer of an exchange
-    EnvHost.call(number, "step", action) ──► the environment of that number
-    EnvHost.play(number, task, …)        ──► a whole rollout there
+    EnvHost.call(number, "step", action)    ──► the environment of that number
+    EnvHost.play(number, task, …)           ──► a whole rollout there
+    EnvHost.play_asking(number, task, …)    ──► the same, but the trainer's process samples
 
-Sandboxes die with the process. Errors travel as values, so that Ray's own errors mean that the host
-is lost and nothing else.
+Sandboxes die with the process. Errors travel as values, so that an error of a call means that the
+host is lost and nothing else.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
+from itertools import takewhile
+from pathlib import Path
 from typing import Any, TypeVar
 
 from intercode.env import EnvFactory, InterCodeEnv
-from intercode.envs import prepare
 from intercode.errors import IntercodeError, UsageError
-from intercode.models import OpenAIModel
-from intercode.plugins import describe_error, fault_of, is_user_code
+from intercode.models import Model, OpenAIModel
+from intercode.plugins import attribute_path, describe_error, fault_of, is_user_code
 from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.episode import play
 from intercode.runner.run import play_job
 from intercode.runner.warm_env import WarmEnv
 from intercode.runs.evaluation import Evaluation
-from intercode.train.cluster.shipping import Shipment, unpack
 from intercode.train.sampling import EpisodeSampler, RolloutLimits, Served
-from intercode.types import Episode, Task, Turn
+from intercode.types import Episode, Message, Reply, Task, Tool, Turn, Usage
 
 Key = tuple[str, int]
 """A task's id and an epoch."""
-Result = Episode | Key | IntercodeError
-"""A finished episode; a job that was not begun, because the run stops; or the mistake that ends the
-run."""
+Result = Episode | Key | IntercodeError | Usage
+"""A finished episode; a job that was not begun, because the run stops; the mistake that ends the
+run; or what the replies since the last exchange used."""
 Value = TypeVar("Value")
 OF_TASK = ("takes_answer", "takes_questions", "no_value")
 """Attributes of an environment that depend on its task."""
@@ -59,8 +61,8 @@ def as_value(error: BaseException) -> IntercodeError:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent, Ray's own process on the node, has ended: it may have been
-    killed."""
+    """End this process when its parent has ended, which may have been killed: Ray's own process on
+    the node, or the trainer's."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -74,24 +76,25 @@ def end_with_parent() -> None:
 class EpisodeHost:
     """Plays whole episodes of one evaluation, which it plans anew from the driver's options."""
 
-    def __init__(self, shipment: Shipment, workers: int) -> None:
+    def __init__(self, options: Callable[[], dict[str, Any]]) -> None:
         end_with_parent()
-        self._shipment, self._workers = shipment, workers
+        self._options = options
         self._threads: list[threading.Thread] = []
-        self._jobs: queue.SimpleQueue[Key | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[str | Task, int] | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
 
-    def begin(self) -> dict[str, Any] | IntercodeError:
+    def begin(self, workers: int, folder: Path | None) -> dict[str, Any] | IntercodeError:
         """Plan, start the workers, and return the settings as this node sees them, to be compared
-        with the driver's."""
+        with the driver's. `folder` is the run's, on the driver's machine."""
         try:
-            self._evaluation = plan = Evaluation.plan(**unpack(self._shipment))
+            self._evaluation = plan = Evaluation.plan(**self._options())
+            self._folder = folder
             self._tasks: dict[str, Task] = {task.id: task for task in plan.tasks}
             # the run's budget is the driver's
             self._tracker = BudgetTracker(replace(plan.limits, run=Budget()))
             if isinstance(plan.model, OpenAIModel):
                 plan.model.give_up = self._tracker.stop_reason
-            for number in range(self._workers):
+            for number in range(workers):
                 self._threads.append(
                     threading.Thread(target=self._work, name=f"worker-{number}", daemon=True)
                 )
@@ -100,9 +103,9 @@ class EpisodeHost:
         except BaseException as error:
             return as_value(error)
 
-    def exchange(self, jobs: Sequence[Key], stop: str | None) -> list[Result]:
-        """Queue jobs, and return the results since the last exchange; wait a second for one if
-        there is none.
+    def exchange(self, jobs: Sequence[tuple[str | Task, int]], stop: str | None) -> list[Result]:
+        """Queue jobs, and return the results since the last exchange, and what was used; wait a
+        second for a result if there is none. A job's task, if it is not an id, replaces the plan's.
 
         `stop` ends the episodes that are played within a turn.
         """
@@ -116,7 +119,7 @@ class EpisodeHost:
             while True:
                 results.append(self._results.get_nowait())
         except queue.Empty:
-            return results
+            return [*results, self._tracker.take()]
 
     def end(self, seconds: float) -> None:
         """Close the environments of workers that stop in time, which also removes what does not die
@@ -133,20 +136,22 @@ class EpisodeHost:
         plan = self._evaluation
         with closing(WarmEnv(plan.factory)) as env:
             while (job := self._jobs.get()) is not None:
-                task, epoch = job
+                task = self._tasks[job[0]] if isinstance(job[0], str) else job[0]
+                epoch = job[1]
                 if self._tracker.stop_reason():
-                    self._results.put((task, epoch))
+                    self._results.put((task.id, epoch))
                     continue
                 try:
                     strategy, run_seed = plan.agent.strategy, plan.seed
                     episode, _ = play_job(
                         env,
-                        self._tasks[task],
+                        task,
                         strategy,
                         plan.model,
                         self._tracker,
                         epoch=epoch,
                         run_seed=run_seed,
+                        folder=self._folder,
                         values=plan.config["values"],
                     )
                     self._results.put(episode)
@@ -157,32 +162,34 @@ class EpisodeHost:
 class EnvHost:
     """Holds environments that a trainer drives step by step."""
 
-    def __init__(self, shipment: Shipment) -> None:
+    def __init__(self, prepare: Callable[[], Sequence[EnvFactory]]) -> None:
         end_with_parent()
-        self._shipment = shipment
+        self._prepare = prepare
         self._envs: dict[int, InterCodeEnv] = {}
         self._trackers: dict[int, BudgetTracker] = {}
         self._next, self._lock = 0, threading.Lock()
 
-    def begin(self) -> tuple[dict[str, Any], Sequence[Task]] | IntercodeError:
-        """Prepare, and return the tasks and what influences results on this node."""
+    def begin(self) -> list[tuple[dict[str, Any], Sequence[Task]]] | IntercodeError:
+        """Prepare, and return what influences results on this node and the tasks of each
+        factory."""
 
-        def prepare_it() -> tuple[dict[str, Any], Sequence[Task]]:
-            self._factory: EnvFactory = prepare(**unpack(self._shipment))
-            return self._factory.facts(), self._factory.tasks
+        def prepare() -> list[tuple[dict[str, Any], Sequence[Task]]]:
+            self._factories = self._prepare()
+            return [(factory.facts(), factory.tasks) for factory in self._factories]
 
-        return _answer(prepare_it)
+        return _answer(prepare)
 
-    def open(self) -> tuple[int, dict[str, Any]] | IntercodeError:
+    def open(self, factory: int) -> tuple[int, dict[str, Any]] | IntercodeError:
         """Make an environment that does not count turns, and return its number and the attributes
         that a loop reads."""
 
         def make() -> tuple[int, dict[str, Any]]:
-            env = self._factory()
+            env = self._factories[factory]()
             env.max_turns = None
-            return self._keep(env), {
+            attributes = {
                 name: getattr(env, name) for name in ("protocol", "submission", "language")
             }
+            return self._keep(env), {**attributes, "prompts": attribute_path(type(env), "prompts")}
 
         return _answer(make)
 
@@ -213,13 +220,44 @@ class EnvHost:
     ) -> Any:
         """Play a whole rollout; return the episode, or the fault, with the turns and the limit that
         cut it. `strategy` and `model` are pickled."""
-        agent, turns = _unpickled(strategy), list[Turn]()
         sampler = EpisodeSampler(Served(_unpickled(model)), limits, seed)
-        tracker = self._trackers[number] = BudgetTracker(RunLimits(limits.turns))
-        facts: dict[str, Any] = {"seed": seed, "turns": turns, "values": values}
-        episode = _answer(lambda: play(self._envs[number], task, agent, sampler, tracker, **facts))
-        del self._trackers[number]
+        facts: dict[str, Any] = {"seed": seed, "values": values}
+        episode, turns = self._play(number, task, strategy, sampler, limits.turns, facts)
         return episode, turns, sampler.cut
+
+    def play_asking(
+        self,
+        number: int,
+        task: Task,
+        strategy: bytes,
+        most: int,
+        facts: dict[str, Any],
+        ask: Callable[[Any], Any],
+    ) -> Any:
+        """Play a whole rollout with at most that many turns; `ask` sends a question to the
+        trainer's process. Return the episode, or the fault, and the turns, as values of fields
+        without those that this process has already: see `LEFT_OUT`."""
+        model = RemoteModel(ask, lambda why: self.stop(number, why))
+        episode, turns = self._play(number, task, strategy, model, most, facts)
+        asked = [turn.ask is not None for turn in turns]
+        result = values_of(episode) if isinstance(episode, Episode) else episode
+        return result, list(zip(asked, map(values_of, turns), strict=True))
+
+    def _play(
+        self,
+        number: int,
+        task: Task,
+        strategy: bytes,
+        model: Model,
+        most: int,
+        facts: dict[str, Any],
+    ) -> tuple[Episode | IntercodeError, list[Turn]]:
+        agent, turns = _unpickled(strategy), list[Turn]()
+        tracker = self._trackers[number] = BudgetTracker(RunLimits(most))
+        env = self._envs[number]
+        episode = _answer(lambda: play(env, task, agent, model, tracker, turns=turns, **facts))
+        del self._trackers[number]
+        return episode, turns
 
     def stop(self, number: int, why: str) -> None:
         """End the rollout that an environment plays, within a turn."""
@@ -239,12 +277,48 @@ class EnvHost:
             return self._next
 
 
+LEFT_OUT = {Reply: {"usage", "sample"}, Turn: {"ask", "usage", "sample"}, Episode: {"turns"}}
+"""Fields that do not travel with a rollout that asks the trainer's process."""
+_NAMES = {
+    kind: [field.name for field in fields(kind) if field.name not in left_out]
+    for kind, left_out in LEFT_OUT.items()
+}
+
+
+def values_of(record: Reply | Turn | Episode) -> dict[str, Any]:
+    """Return the values of the fields that travel; pickling dataclasses takes several times as
+    long."""
+    return {name: getattr(record, name) for name in _NAMES[type(record)]}
+
+
+@dataclass
+class RemoteModel:
+    """A model that the trainer's process asks, for one episode. Of each question, only the messages
+    that the last one did not have are sent."""
+
+    ask: Callable[[Any], Any]
+    stop: Callable[[str], None]
+    name: str = "policy"
+    messages: list[Message] = field(default_factory=list)
+
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
+        pairs = zip(self.messages, messages, strict=False)
+        known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        self.messages = list(messages)
+        reply, why = self.ask((known, self.messages[known:], tools, draw))
+        if why:
+            self.stop(why)
+        if isinstance(reply, IntercodeError):
+            raise reply
+        return Reply(**reply)
+
+
 @lru_cache(maxsize=8)
 def _unpickled(content: bytes) -> Any:
     """Return the one object of this content, so that rollouts share a model's connections."""
-    import ray
-
-    return ray.cloudpickle.loads(content)
+    return pickle.loads(content)
 
 
 def _answer(work: Callable[[], Value]) -> Value | IntercodeError:

@@ -1,4 +1,4 @@
-"""Start one host on each node of a cluster, and replace those that are lost: for the executor of an
+"""Keep one host on each node of a cluster, and replace those that are lost: for the executor of an
 evaluation and for the environments of a pool.
 
     a node joins ──► start ──► begin ──► admitted ──► ready ──► lost ──► started anew,
@@ -18,15 +18,9 @@ from typing import Any, Generic, TypeVar
 
 from intercode.errors import IntercodeError
 from intercode.runner.breaker import FAULTS_IN_A_ROW
-from intercode.train.cluster.nodes import (
-    CLEAN_UP,
-    Connection,
-    Node,
-    end_hosts,
-    living_nodes,
-    start_host,
-    why_lost,
-)
+from intercode.train.cluster.base import CLEAN_UP, Cluster, Lost, Node
+from intercode.train.cluster.nodes import RayCluster
+from intercode.train.cluster.processes import LocalCluster
 
 LOOK = 2.0
 """Seconds between two looks for new nodes."""
@@ -36,9 +30,11 @@ PATIENCE = 15.0
 
 @dataclass(slots=True)
 class NodeHost:
-    """A node's host. `begin` is its open first call; `benched` says why it is used no more."""
+    """A node's host. `begin` is its open first call, with `arguments`; `benched` says why it is no
+    longer used."""
 
     node: Node
+    arguments: tuple[Any, ...] = ()
     actor: Any = None
     begin: Any = None
     benched: str | None = None
@@ -58,21 +54,22 @@ class NodeHosts(Generic[AHost]):
 
     def __init__(
         self,
-        on: str,
+        on: str | int,
         entry: Callable[[Node], AHost],
         start: Callable[[], tuple[type, tuple[Any, ...], int]],
         admit: Callable[[Any], str | None],
     ) -> None:
-        """`start` returns an actor's class, its arguments, and how many calls it answers at once.
-        `admit` gets what its `begin` returned, and says why the host may not be used, if so."""
-        self._connection = Connection(on)
+        """`on` is a cluster of Ray, or a number of processes of this machine. `start` returns the
+        class of the hosts' objects, its arguments, and how many calls a host answers at once.
+        `admit` gets what `begin` returned, and says why the host may not be used, if so."""
+        self.cluster: Cluster = LocalCluster(on) if isinstance(on, int) else RayCluster(on)
         self._entry, self._admit, self._looked = entry, admit, 0.0
         self._seen = time.monotonic()
         self._by_node: dict[str, AHost] = {}
         try:
             self._kind, self._arguments, self._calls = start()
         except BaseException:
-            self._connection.close()
+            self.cluster.close()
             raise
 
     def __iter__(self) -> Iterator[AHost]:
@@ -81,21 +78,19 @@ class NodeHosts(Generic[AHost]):
     def close(self) -> None:
         """End all hosts, with what they play. May be called twice."""
         hosts, self._by_node = self._by_node, {}
-        end_hosts([host.actor for host in hosts.values()], CLEAN_UP)
-        self._connection.close()
+        self.cluster.end([host.actor for host in hosts.values()], CLEAN_UP)
+        self.cluster.close()
 
     def look(self) -> list[AHost]:
         """Return the hosts that can be used now."""
-        import ray
-
         if time.monotonic() - self._looked >= LOOK:
             self._looked = time.monotonic()
-            for node in living_nodes():
+            for node in self.cluster.living_nodes():
                 if node.id not in self._by_node:
                     self._by_node[node.id] = self._entry(node)
                     self._start(self._by_node[node.id])
         for host in self:
-            if host.begin is not None and ray.wait([host.begin], timeout=0)[0]:
+            if host.begin is not None and self.cluster.wait([host.begin], 0):
                 self._receive(host, host.begin)
         if ready := [host for host in self if host.ready]:
             self._seen = time.monotonic()
@@ -103,8 +98,8 @@ class NodeHosts(Generic[AHost]):
 
     def lose(self, host: AHost, why: str) -> None:
         """Note that a host has ended, and start another one if its node is alive."""
-        end_hosts([host.actor])
-        if host.node.id not in {node.id for node in living_nodes()}:
+        self.cluster.end([host.actor])
+        if host.node.id not in {node.id for node in self.cluster.living_nodes()}:
             self._by_node.pop(host.node.id, None)
             return
         self.note_fault(host, why)
@@ -120,7 +115,7 @@ class NodeHosts(Generic[AHost]):
     def bench(self, host: AHost, why: str) -> None:
         """Stop using a node."""
         host.benched, host.begin = why, None
-        host.actor.end.remote(CLEAN_UP)
+        host.actor.call("end", CLEAN_UP)
 
     def why_none(self) -> str | None:
         """Return why no host can be used, now or later; None if one can or might."""
@@ -134,19 +129,15 @@ class NodeHosts(Generic[AHost]):
     # -- inside ------------------------------------------------------------------------------------
 
     def _start(self, host: AHost) -> None:
-        host.actor = start_host(host.node, self._kind, *self._arguments, calls=self._calls)
-        host.begin = host.actor.begin.remote()
+        host.actor = self.cluster.start(host.node, self._kind, *self._arguments, calls=self._calls)
+        host.begin = host.actor.call("begin", *host.arguments)
 
     def _receive(self, host: AHost, call: Any) -> None:
-        import ray
-
         host.begin = None
         try:
-            answer = ray.get(call)
-        except Exception as error:
-            if (why := why_lost(error)) is None:
-                raise
-            self.lose(host, why)
+            answer = self.cluster.result(call)
+        except Lost as error:
+            self.lose(host, str(error))
             return
         if why := str(answer) if isinstance(answer, IntercodeError) else self._admit(answer):
             self.bench(host, why)

@@ -1,37 +1,33 @@
-"""The connection to Ray, the nodes that can play, and one host on each of them.
-
-Ray restarts nothing and repeats nothing here. A host that ended is an error in the call that waits
-for it; the caller decides.
-"""
+"""A cluster of Ray: the connection, the nodes that can play, and one actor on each of them."""
 
 from __future__ import annotations
 
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from intercode.errors import SandboxError, UsageError
+from intercode.train.cluster.base import Lost, Node
 from intercode_sandbox.doctor import Finding, try_sandbox
 
 GIB = 1 << 30
-CLEAN_UP = 2.0
-"""Seconds in which a host may close its environments."""
+_ENDS = ("exit", "died", "dead")
+"""Words by which Ray says in an error why a host ended."""
 _VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node of the cluster: Ray's id, a name for people, and Ray's counts of its resources."""
+class RayHost:
+    """An actor."""
 
-    id: str
-    name: str
-    cores: int
-    memory: int
+    def __init__(self, actor: Any) -> None:
+        self.actor = actor
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        return getattr(self.actor, method).remote(*arguments)
 
 
-class Connection:
+class RayCluster:
     """A connection to a cluster; `close` ends it, unless the process was connected before."""
 
     def __init__(self, on: str) -> None:
@@ -76,40 +72,64 @@ class Connection:
             )
             raise SandboxError(f"no Ray cluster answers at {on} ({first}); {advice}") from error
 
+    def living_nodes(self) -> list[Node]:
+        """Return the nodes that are alive and have cores for work: a head started with
+        `--num-cpus 0` plays nothing."""
+        import ray
+
+        every: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+        living = list[Node]()
+        rows = [row for row in every if row["Alive"] and row["Resources"].get("CPU")]
+        names = [row["NodeName"] for row in rows]
+        for row, name in zip(rows, names, strict=True):
+            resources, short = row["Resources"], row["NodeID"][:6]
+            unique = name if names.count(name) == 1 else f"{name}/{short}"
+            living.append(
+                Node(row["NodeID"], unique, int(resources["CPU"]), int(resources.get("memory", 0)))
+            )
+        return sorted(living, key=lambda node: node.name)
+
+    def start(self, node: Node, kind: type, *arguments: Any, calls: int) -> RayHost:
+        import ray
+
+        remote: Any = ray.remote(kind).options(
+            **_there(node), max_restarts=0, max_task_retries=0, max_concurrency=calls
+        )
+        return RayHost(remote.remote(*arguments))
+
+    def wait(self, calls: Sequence[Any], seconds: float) -> list[Any]:
+        import ray
+
+        ended: list[Any] = ray.wait(list(calls), num_returns=1, timeout=seconds)[0]
+        return ended
+
+    def result(self, call: Any) -> Any:
+        import ray
+
+        try:
+            return ray.get(call)
+        except ray.exceptions.RayTaskError as error:
+            # raised in the host, which returns the errors that it expects
+            raise Lost(f"the host failed: {error.cause!r:.300}") from error
+        except ray.exceptions.RayError as error:
+            lines = [line.strip() for line in str(error).split("\n")]
+            named = (line for line in lines[1:] if any(word in line for word in _ENDS))
+            raise Lost(next(named, lines[0])[:300]) from error
+
+    def end(self, hosts: Sequence[RayHost], seconds: float = 0.0) -> None:
+        import ray
+
+        if seconds and hosts:
+            calls = [host.call("end", seconds) for host in hosts]
+            ray.wait(calls, num_returns=len(calls), timeout=seconds + 0.5)
+        for host in hosts:
+            ray.kill(host.actor, no_restart=True)
+
     def close(self) -> None:
         import ray
 
         if self._ours:
             ray.shutdown()
-
-
-def living_nodes() -> list[Node]:
-    """Return the nodes that are alive and have cores for work: a head started with `--num-cpus 0`
-    plays nothing."""
-    import ray
-
-    every: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    living = list[Node]()
-    rows = [row for row in every if row["Alive"] and row["Resources"].get("CPU")]
-    names = [row["NodeName"] for row in rows]
-    for row, name in zip(rows, names, strict=True):
-        resources, short = row["Resources"], row["NodeID"][:6]
-        unique = name if names.count(name) == 1 else f"{name}/{short}"
-        living.append(
-            Node(row["NodeID"], unique, int(resources["CPU"]), int(resources.get("memory", 0)))
-        )
-    return sorted(living, key=lambda node: node.name)
-
-
-def start_host(node: Node, kind: type, *arguments: Any, calls: int) -> Any:
-    """Start an actor on a node; it answers `calls` calls at once."""
-    import ray
-
-    return (
-        ray.remote(kind)
-        .options(**_there(node), max_restarts=0, max_task_retries=0, max_concurrency=calls)
-        .remote(*arguments)
-    )
 
 
 def _there(node: Node) -> dict[str, Any]:
@@ -121,44 +141,14 @@ def _there(node: Node) -> dict[str, Any]:
     }
 
 
-def end_hosts(actors: Sequence[Any], seconds: float = 0.0) -> None:
-    """End the hosts' processes, and with them their sandboxes; before that, give the hosts some
-    seconds to clean up."""
-    import ray
-
-    if seconds and actors:
-        ray.wait(
-            [actor.end.remote(seconds) for actor in actors],
-            num_returns=len(actors),
-            timeout=seconds + 0.5,
-        )
-    for actor in actors:
-        ray.kill(actor, no_restart=True)
-
-
-def why_lost(error: Exception) -> str | None:
-    """Return why the host that was asked is lost, or None if the error is not Ray's."""
-    import ray
-
-    if not isinstance(error, ray.exceptions.RayError):
-        return None
-    # raised in the host, which returns the errors that it expects
-    if isinstance(error, ray.exceptions.RayTaskError):
-        return f"the host failed: {error.cause!r:.300}"
-    lines = [line.strip() for line in str(error).split("\n")]
-    return next(
-        (line for line in lines[1:] if "exit" in line or "died" in line or "dead" in line), lines[0]
-    )[:300]
-
-
 def examine_nodes(on: str) -> list[Finding]:
     """Return a finding for each node: its cores and memory, whether a sandbox starts there, and how
     many fit."""
     import ray
 
-    connection = Connection(on)
+    cluster = RayCluster(on)
     try:
-        nodes = living_nodes()
+        nodes = cluster.living_nodes()
         asked = [
             ray.remote(_examine).options(**_there(node), max_retries=0).remote() for node in nodes
         ]
@@ -186,7 +176,7 @@ def examine_nodes(on: str) -> list[Finding]:
             )
         ]
     finally:
-        connection.close()
+        cluster.close()
 
 
 def _examine() -> tuple[bool | None, str, str]:

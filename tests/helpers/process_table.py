@@ -1,4 +1,4 @@
-"""The processes of a cluster on this machine, and what descends from them."""
+"""The processes of this machine by their commands, and what descends from them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def below(*roots: int) -> set[tuple[int, str]]:
 
 
 def alive(known: set[tuple[int, str]]) -> set[tuple[int, str]]:
-    """Those of the processes that have not ended, not even as zombies that Ray has not waited
+    """Those of the processes that have not ended, not even as zombies that nobody has waited
     for."""
     found = set()
     for pid, started in known:
