@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from policies import CHATML, CONTROL, LETTERS, make_tokenizer
 
+from intercode.agents.code import read_calls
 from intercode.agents.tools import ANSWER, EXECUTE
 from intercode.env import EnvFactory
 from intercode.errors import UsageError
@@ -400,3 +401,31 @@ def test_a_reply_has_no_end_token_though_the_tokenizer_names_another() -> None:
         ids = each.encode("ls -a")
         ends = [each.convert_tokens_to_ids(end), each.eos_token_id]
         assert hf_chat(each).decode([*ids, *ends]) == "ls -a"
+
+
+LS = '{"name": "execute", "arguments": {"code": "ls"}}'
+READ = [
+    ("Hermes", f"I look.\n<tool_call>\n{LS}\n</tool_call>", "I look.", ["execute"]),
+    ("Hermes", f"<tool_call>{LS}", "", ["execute"]),
+    ("Hermes", f"<tool_call>{LS}</tool_call> <tool_call>ls</tool_call>", "", ["execute", ""]),
+    (
+        "Hermes",
+        f"<think>\n<tool_call>{LS}</tool_call>\n</think>\n<tool_call>{LS}</tool_call>",
+        f"<think>\n<tool_call>{LS}</tool_call>\n</think>",
+        ["execute"],
+    ),
+    ("Hermes", f" {LS}", f" {LS}", []),
+    ("Mistral", f"[TOOL_CALLS] [{LS}, {LS}]", "", ["execute", "execute"]),
+    ("Mistral", f"[{LS}]", f"[{LS}]", []),
+    ("Llama 3", LS.replace("arguments", "parameters"), "", ["execute"]),
+    ("Llama 3", f"<|python_tag|>{LS}; {LS}", "", ["execute", "execute"]),
+    ("Llama 3", f"I call {LS}", f"I call {LS}", []),
+    ("Llama 3", "{ls; }", "", [""]),
+]
+
+
+def test_calls_are_read_in_the_form_of_the_template_alone() -> None:
+    for form, text, rest, names in READ:
+        others, calls = read_calls(text, form)
+        assert (others, [call.name for call in calls]) == (rest, names), text
+        assert all(call.arguments == '{"code": "ls"}' for call in calls if call.name)

@@ -123,13 +123,12 @@ def hf_chat(tokenizer: Any, template: str | None = None, *, keep_thoughts: bool 
     chat = _TemplateChat(tokenizer, template, keep_thoughts)
     try:
         chat.require_prefixes()
-    except UsageError:
+    except UsageError as refusal:
         chat.folds = True
         try:
             chat.require_prefixes()
-        except UsageError:
-            chat.folds = False
-            chat.require_prefixes()  # the reason that concerns the messages as they are
+        except UsageError:  # the first reason is about the messages as they are
+            raise refusal from refusal.__cause__
     chat.find_ends()
     return chat
 
@@ -138,21 +137,19 @@ class _TemplateChat:
     """A chat of a template. If it `folds`, the system message becomes part of the first user
     message."""
 
-    tools: Sequence[Tool] = ()
-
     def __init__(self, tokenizer: Any, template: str | None, keep_thoughts: bool) -> None:
         self._tokenizer, self._template, self._lock = tokenizer, template, threading.Lock()
-        self._keep_thoughts = keep_thoughts
+        self.keep_thoughts, self.folds = keep_thoughts, False
         self._special = frozenset(tokenizer.all_special_ids)
         self._control = _control_tokens(tokenizer)
         self._with_tools: dict[str, _TemplateToolChat] = {}
-        self.folds = False
         self.end_ids: frozenset[int] = frozenset()
 
     def find_ends(self) -> None:
-        """Set `end_ids`: the end of a text, and what the template writes first after a reply. Those
-        that are control tokens are no part of a reply's text."""
+        """Set `end_ids`: the end of a text, and the `end` that the template writes first after a
+        reply. Those that are control tokens are no part of a reply's text."""
         ends = self.rest([*_OPENING, _ANSWER, _NEXT], 3)[1][:1]
+        self.end: str = self._tokenizer.decode(ends)
         self.end_ids = frozenset({self._tokenizer.eos_token_id, *ends})
         added = self._tokenizer.added_tokens_decoder
         self._special |= self.end_ids.intersection(added)
@@ -166,7 +163,7 @@ class _TemplateChat:
         return self._with_tools[key]
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        return self._ids(self.render(messages))
+        return self.ids(self.render(messages))
 
     def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
         new, end = self.rest(messages, known)
@@ -177,7 +174,7 @@ class _TemplateChat:
         """Return the ids after the reply `messages[known - 1]`; and the same from the end of the
         turn on, without the white space that a template may write before it (Llama 2)."""
         text = self.text_after({"role": "assistant", "content": _REPLY}, messages, known)
-        new, end = self._ids(text), self._ids(text.lstrip())
+        new, end = self.ids(text), self.ids(text.lstrip())
         return new, end if self._special.intersection(end[:1]) else new
 
     def text_after(self, reply: Message, messages: Sequence[Message], known: int) -> str:
@@ -209,9 +206,8 @@ class _TemplateChat:
                 "earlier replies, but not at the end of a prompt (add_generation_prompt); "
                 "give hf_chat a template that does"
             )
-        keeps = self._keep_thoughts
-        if change := self._change(prompt, written, keeps):
-            helps = reply and not keeps and not self._change(prompt, written, True)
+        if change := self._change(prompt, written, self.keep_thoughts):
+            helps = reply and not self.keep_thoughts and not self._change(prompt, written, True)
             advice = ", or keep_thoughts=True, so that replies stay as sampled" if helps else ""
             raise UsageError(
                 "the chat template does not keep prefixes: after the next message, "
@@ -266,7 +262,7 @@ class _TemplateChat:
             ) from error
         return text
 
-    def _ids(self, text: str) -> list[int]:
+    def ids(self, text: str) -> list[int]:
         with self._lock:
             return [
                 token
@@ -275,54 +271,55 @@ class _TemplateChat:
             ]
 
 
-class _TemplateToolChat(_TemplateChat):
-    """The chat of a template that renders `tools`."""
+class _TemplateToolChat:
+    """A chat of a template that renders `tools`."""
 
     def __init__(self, chat: _TemplateChat, tools: Sequence[Tool]) -> None:
-        vars(self).update(vars(chat))
-        self.tools = tools
-        end = chat.rest([*_OPENING, _ANSWER, _NEXT], 3)[1][:1]
-        self._end = self._tokenizer.decode(end)
+        self._chat, self._tools, self.end_ids = chat, tools, chat.end_ids
         self._form = self._require_tools()
+        self._most = None
         try:
-            self.render([*_OPENING, {**_CALL, "tool_calls": _CALL["tool_calls"] * 2}])
-            self._most = None
+            chat.render([*_OPENING, {**_CALL, "tool_calls": _CALL["tool_calls"] * 2}])
         except UsageError:
             self._most = 1
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        return self._ids(self.render(messages, tools=self.tools))
+        return self._chat.ids(self._chat.render(messages, tools=self._tools))
+
+    def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
+        if not messages[known - 1].get("tool_calls"):
+            return self._chat.append(ids, messages, known)
+        new = self._chat.ids(self._text_after_call(messages, known))
+        return ids + (new[1:] if ids[-1:] == new[:1] else new)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return self._chat.decode(token_ids)
 
     def split(self, text: str) -> tuple[str, tuple[ToolCall, ...]]:
         text, calls = read_calls(text, self._form)
         return text, calls[: self._most]
 
-    def rest(self, messages: Sequence[Message], known: int) -> tuple[list[int], list[int]]:
-        if not messages[known - 1].get("tool_calls"):
-            return super().rest(messages, known)
-        ids = self._ids(self._text_after_call(messages, known))
-        return ids, ids
-
     def _text_after_call(self, messages: Sequence[Message], known: int) -> str:
         """Return what the template writes from the end of the reply `messages[known - 1]`, which
         has calls, on."""
-        text = self.text_after(_CALL, messages, known)
-        return text[text.find(self._end) :]
+        text = self._chat.text_after(_CALL, messages, known)
+        return text[text.index(self._chat.end) :]
 
     def _require_tools(self) -> str:
         """Return the form in which the template writes calls. Raises `UsageError` unless it renders
         tools and calls, and `append` continues what it renders."""
         advice = "give hf_chat another template, or choose an agent that writes code as text"
-        prompt = self.render(_OPENING, tools=self.tools)
-        if prompt == self.render(_OPENING):
+        render, tools = self._chat.render, self._tools
+        prompt = render(_OPENING, tools=tools)
+        if prompt == render(_OPENING):
             raise UsageError(f"the chat template does not render tools; {advice}")
         called = [*_OPENING, _CALL, _RESULT]
-        text = self.render(called, tools=self.tools)
-        start = _bare(prompt) if self._keep_thoughts else prompt
-        written, end, _ = text.removeprefix(start).partition(self._end)
+        text = render(called, tools=tools)
+        start = _bare(prompt) if self._chat.keep_thoughts else prompt
+        written, end, _ = text.removeprefix(start).partition(self._chat.end)
         if not (text.startswith(start) and end and _REPLY in written):
             raise UsageError(f"the chat template does not render tool calls after tools; {advice}")
-        longer = _squeezed(self.render([*called, _CALL, _RESULT], tools=self.tools))
+        longer = _squeezed(render([*called, _CALL, _RESULT], tools=tools))
         whole = _squeezed(start + written + self._text_after_call(called, 3))
         if whole != _squeezed(text) or not longer.startswith(whole):
             raise UsageError(
