@@ -21,7 +21,7 @@ import pytest
 from cli_words import INTERCODE
 from kept import write_box
 from policies import LETTERS, replying
-from process_table import alive, below, wait_for
+from process_table import alive, below, processes, wait_for
 
 from intercode.agents import Act, Ask
 from intercode.env import EnvFactory
@@ -80,11 +80,8 @@ def plain(rollout: Rollout) -> Any:
 
 def hosts_of(pid: int) -> set[int]:
     """The hosts among a process's children."""
-    return {
-        child
-        for child, _ in below(pid)
-        if b"cluster.processes" in Path(f"/proc/{child}/cmdline").read_bytes()
-    }
+    children = {child for child, _ in below(pid)}
+    return children & processes("cluster.processes", sys.executable).keys()
 
 
 def test_rollouts_are_those_of_one_process(factory: EnvFactory, pool: RolloutPool) -> None:
@@ -201,10 +198,10 @@ def test_a_killed_parent_leaves_nothing(factory: EnvFactory, tmp_path: Path) -> 
     parent = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL)
     # an environment of a sandbox, with the two programs of its action
     wait_for(lambda: len(hosts_of(parent.pid)) == 2 and len(below(parent.pid)) >= 2 + 4 * 3, 60)
-    processes = below(parent.pid)
+    started = below(parent.pid)
     parent.kill()
     parent.wait()
-    wait_for(lambda: not alive(processes), 20)
+    wait_for(lambda: not alive(started), 20)
 
 
 def test_the_callers_script_is_not_imported_again(tmp_path: Path) -> None:
@@ -298,11 +295,11 @@ def test_an_interrupted_run_is_resumed_on_another_number_of_hosts(folder: Path) 
     (victim, _) = sorted(hosts_of(process.pid))
     os.kill(victim, signal.SIGKILL)
     wait_for(lambda: len(hosts_of(process.pid) - {victim}) == 2, 60)
-    processes = below(process.pid)
+    started = below(process.pid)
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    wait_for(lambda: not alive(processes), 20)
+    wait_for(lambda: not alive(started), 20)
     process = evaluate(folder, "--resume", "run", "--agent", "own.py:slow")
     said = process.communicate(timeout=120)
     assert process.returncode == 0, said
