@@ -314,6 +314,8 @@ def test_batches_coroutines_lent_episodes_and_trees_call_tools_and_note_the_vers
             *pool.run_batch(["count-0"], policy, chat),
             *tree.rollouts,
         ]
+    with RolloutPool(factory, "tools", envs=2, hosts=2) as pool:
+        rollouts += pool.run_batch(["count-0"], policy, chat)
     for rollout in rollouts:
         assert rollout.reward == 1.0
         assert [turn.action for turn in rollout.episode.turns] == ["ls /box", "submit"]
