@@ -104,8 +104,8 @@ class Options:
         for name, _, declared in cls.declared():
             if declared.names == "file" and isinstance(given.get(name), list | tuple | set):
                 raise UsageError(
-                    f"{name} of {owner} is one path, not {given[name]!r:.100}; for several, prepare "
-                    "one environment for each (RolloutPool takes a list of them)"
+                    f"{name} of {owner} is one path, not {given[name]!r:.100}; for several, "
+                    "prepare one environment for each (RolloutPool takes a list of them)"
                 )
         return cls(**given)
 

@@ -21,7 +21,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -39,7 +39,6 @@ from intercode.runner.warm_env import WarmEnv
 from intercode.runs.segments import segments_of
 from intercode.train.batching import Batches, Generate, Pace, Wait
 from intercode.train.chat import Chat
-from intercode.train.cluster.envs import spread
 from intercode.train.jobs import Job, Rollout
 from intercode.train.lent import GenerateOne, LentEpisode
 from intercode.train.sampling import Asked, Cut, EpisodeSampler, RolloutLimits, Served, Source
@@ -114,19 +113,18 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             raise UsageError("give one factory with its tasks, or several that have tasks")
         self.limits, self.envs, self.retries = limits or RolloutLimits(), envs, retries
         self.shaped, self.values = shaped, values
-        # by default, only factories that are known to travel
-        travels = hosts is not None or all(isinstance(make, EnvFactory) for make in factories)
-        processes = hosts_here(hosts, envs) if travels else 1
-        self._hosts = spread(factories, processes, 2 * envs) if processes > 1 else None
-        makers: Sequence[Factory] = self._hosts.factories if self._hosts else factories
+        # by default, only factories that can be sent
+        if hosts is None and not all(getattr(make, "prepare_again", None) for make in factories):
+            hosts = 1
+        self._hosts = ExitStack()
+        makers = self._spread(factories, hosts_here(hosts, envs))
         try:
             self.worlds = [
                 World(maker, tasks or getattr(factory, "tasks", ()), agent, self.limits.turns)
                 for maker, factory in zip(makers, factories, strict=True)
             ]
         except BaseException:
-            if self._hosts:
-                self._hosts.close()
+            self._hosts.close()
             raise
         self._workers = Workers(envs)
         self._trackers: weakref.WeakSet[BudgetTracker] = weakref.WeakSet()
@@ -145,8 +143,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         for lent in list(self._lent):
             lent.close()
         self._workers.close(GRACE)
-        if self._hosts:
-            self._hosts.close()
+        self._hosts.close()
 
     def warm(self) -> None:
         """Start all environments, so that the first step is as fast as the others. Raises
@@ -368,6 +365,19 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             order.tracker.stop("the caller left")
 
     # -- inside ------------------------------------------------------------------------------------
+
+    def _spread(self, factories: Sequence[Factory], hosts: int) -> Sequence[Factory]:
+        """Return factories of the same environments in that many processes, or these ones, for one
+        process and if they cannot be sent to others."""
+        if hosts == 1:
+            return factories
+        from intercode.train.cluster.envs import spread  # imports all that plays an evaluation
+
+        there = spread(factories, hosts, 2 * self.envs)
+        if there is None:
+            return factories
+        self._hosts.callback(there.close)
+        return there.factories
 
     def _order(
         self,

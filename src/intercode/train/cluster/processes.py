@@ -30,7 +30,7 @@ from typing import Any
 
 import cloudpickle
 
-from intercode.train.cluster.base import Lost, Node
+from intercode.train.cluster.base import CLEAN_UP, Lost, Node
 from intercode.train.cluster.host import as_value
 
 _PROGRAM = (
@@ -213,4 +213,6 @@ def serve(descriptor: int) -> None:
             replies[number].put(content)
         else:
             threads.submit(answer, number, content)
+    with suppress(Exception):
+        served.end(CLEAN_UP)  # the parent was killed, or has ended without closing the host
     os._exit(0)
